@@ -468,6 +468,135 @@ static void out_of_order(void)
     data_end(&calls);
 }
 
+// Waits until so many batches are ready, and all readers but `busy` wait for
+// work. Whether planning has kept within the mask of what was delivered.
+static bool idle(hr_loader loader, int ready, int busy)
+{
+    struct hr__loader *l = hr__loader_of(loader);
+    bool all = false, fits = true;
+
+    while (!all) {
+        test_sleep(TEST_MS / 4);
+        pthread_mutex_lock(&l->lock);
+        all = l->stats.ready >= ready && l->begun == l->settings.reads &&
+              l->idle == l->begun - busy && !l->waking;
+        fits = l->seq - l->base <= HR__LOADER_DEPTH;
+        pthread_mutex_unlock(&l->lock);
+    }
+    return fits;
+}
+
+// Takes the only batch that is ready, and the one behind it, which is planned
+// only now, while the first is still held.
+static void take_two(hr_loader loader)
+{
+    hr_loaded one = NULL, two = NULL;
+
+    CHECK(idle(loader, 1, 0), "planned too far");
+    CHECK(!hr_loader_next(loader, 0, &one) && one, "%s", hr_last_error());
+    CHECK(!hr_loader_next(loader, 30000 * TEST_MS, &two) && two,
+          "nothing comes while a batch is held");
+    hr_loaded_release(&one);
+    hr_loaded_release(&two);
+}
+
+// Whoever keeps the last batch of an epoch gets the next one.
+static void last_one_held(void)
+{
+    struct hr_loader_params p = data_begin(&calls, N, NULL);
+    struct data_seen seen = {0};
+    hr_loader loader;
+
+    p.epochs = 2;
+    p.epochs_apart = true;
+    loader = hr_loader_create(&p);
+    CHECK(loader && !data_drain(&seen, loader, N / 4 - 1), "%s",
+          hr_last_error());
+    take_two(loader);
+    CHECK(!data_drain(&seen, loader, 0) && seen.num == 2 * N - 8, "%zu samples",
+          seen.num);
+    hr_loader_destroy(&loader);
+    data_seen_finish(&seen);
+    data_end(&calls);
+}
+
+// Saves a loader of which the first batch has not come, but `more` others.
+static void save_without_first(struct hr_loader_params *p,
+                               struct hr_loader_state *state, uint64_t more)
+{
+    struct data_seen seen = {0};
+    hr_loader loader;
+
+    p->shuffle = false;
+    p->as_ready = true;
+    p->batch = 1;
+    atomic_store(&calls.hold, 1);
+    loader = hr_loader_create(p);
+    CHECK(loader && !data_drain(&seen, loader, more) &&
+              !hr_loader_save(loader, state),
+          "%s", hr_last_error());
+    atomic_store(&calls.hold, 0);
+    if (more == HR__LOADER_DEPTH - 1)  // no other can be planned
+        take_two(loader);
+    hr_loader_destroy(&loader);
+    data_seen_finish(&seen);
+    p->resume = state;
+}
+
+// The rest of what was saved: each sample once.
+static void check_rest(hr_loader loader, int n, uint64_t more)
+{
+    struct data_seen seen = {0};
+    bool good;
+
+    CHECK(loader && !data_drain(&seen, loader, 0), "%s", hr_last_error());
+    good = seen.num == (size_t)n - more;
+    for (size_t i = 0; i < seen.num; i++)
+        good &= seen.indices[i] == (i ? i + more : 0);
+    CHECK(good, "%zu samples", seen.num);
+    data_seen_finish(&seen);
+}
+
+// As many came before the first one as the state can say: while that is not
+// there, before and after it was saved, no other is planned.
+static void far_ahead(void)
+{
+    enum { ALL = 70, MORE = HR__LOADER_DEPTH - 1 };
+    struct hr_loader_params p = data_begin(&calls, ALL, NULL);
+    struct hr_loader_state state;
+    hr_loader loader;
+    hr_loaded b = NULL;
+    bool fits;
+
+    save_without_first(&p, &state, MORE);
+    atomic_store(&calls.hold, 1);
+    loader = hr_loader_create(&p);
+    CHECK((fits = loader && idle(loader, 0, 1)), "planned too far");
+    CHECK(hr_loader_next(loader, 0, &b) == HR_PENDING && !b, "another came");
+    atomic_store(&calls.hold, 0);
+    hr_loaded_release(&b);
+    if (fits)
+        check_rest(loader, ALL, MORE);
+    hr_loader_destroy(&loader);
+    data_end(&calls);
+}
+
+// One batch at a time: the first one is delivered before another is planned,
+// and with it those behind it.
+static void one_ahead(void)
+{
+    struct hr_loader_params p = data_begin(&calls, N, NULL);
+    struct hr_loader_state state;
+    hr_loader loader;
+
+    save_without_first(&p, &state, 3);
+    p.start.depth = 1;
+    loader = hr_loader_create(&p);
+    check_rest(loader, N, 3);
+    hr_loader_destroy(&loader);
+    data_end(&calls);
+}
+
 // There is room for one batch only, and an older one turns out to need another
 // sample when the only reader is about to ask for room.
 static void little_room(void)
@@ -838,6 +967,9 @@ static const struct test_case cases[] = {
     TEST_CASE(descriptor),
     TEST_CASE(in_order),
     TEST_CASE(out_of_order),
+    TEST_CASE(last_one_held),
+    TEST_CASE(far_ahead),
+    TEST_CASE(one_ahead),
     TEST_CASE(little_room),
     TEST_CASE(short_epochs),
     TEST_CASE(long_batches),
