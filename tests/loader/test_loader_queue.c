@@ -632,6 +632,94 @@ static void little_room(void)
     hr_device_close(&dev);
 }
 
+// Two readers and two batches of two samples; the older batch comes back, for
+// others in the place of both.
+static struct {
+    enum hr_status (*read)(void *ctx, uint64_t i, struct hr_encoded *to,
+                           char message[256]);
+    atomic_int times[N];
+    atomic_bool back, go_on;
+} again;
+
+static enum hr_status read_again(void *ctx, uint64_t i, struct hr_encoded *to,
+                                 char message[256])
+{
+    int nth = atomic_fetch_add(&again.times[i], 1);
+
+    if (i < 2 && !nth) {
+        snprintf(message, 256, "the test wants it so");
+        return HR_EIO;
+    }
+    if (i == 1 && nth == 1) {  // in the first place
+        atomic_store(&again.back, true);
+        while (!atomic_load(&again.go_on))
+            test_sleep(TEST_MS / 4);
+    }
+    while (i == 2 && !atomic_load(&again.back))
+        test_sleep(TEST_MS / 4);
+    return again.read(ctx, i, to, message);
+}
+
+static void set_reads(struct hr__loader *l, int reads)
+{
+    pthread_mutex_lock(&l->lock);
+    l->settings.reads = reads;
+    pthread_cond_broadcast(&l->work);
+    pthread_cond_broadcast(&l->bytes);
+    pthread_cond_broadcast(&l->unused);
+    pthread_mutex_unlock(&l->lock);
+}
+
+// Whether so many wait for room, within 30 s.
+static bool wait_for_room(struct hr__loader *l, int readers)
+{
+    bool done = false;
+
+    for (int i = 0; i < 30000 && !done; i++) {
+        test_sleep(TEST_MS);
+        pthread_mutex_lock(&l->lock);
+        done = l->full == readers;
+        pthread_mutex_unlock(&l->lock);
+    }
+    return done;
+}
+
+// While a reader of the newer batch waits for room until the older one is read,
+// who reads that is no longer wanted, and leaves its rest to others.
+static void less_readers(void)
+{
+    hr_device dev = test_device("cpu", 1, 0);
+    struct hr_loader_params p = data_begin(&calls, N, dev);
+    struct data_seen seen = {0};
+    struct hr__loader *l;
+    hr_loader loader;
+
+    hr_source_close(&calls.source);
+    again.read = calls.calls.read;
+    calls.calls.read = read_again;
+    calls.path = test_file(&calls.files[0], ".jpg");
+    p.source = calls.source = hr_source_of_calls(&calls.calls);
+    p.shuffle = false;
+    p.on_error = HR_ON_ERROR_SKIP;
+    p.batch = p.reads = p.start.depth = 2;
+    p.budget = 1;
+    loader = hr_loader_create(&p);
+    l = hr__loader_of(loader);
+    CHECK(loader && wait_for_room(l, 1), "nobody waits for room");
+    pthread_mutex_lock(&l->lock);
+    l->settings.reads = 0;
+    pthread_mutex_unlock(&l->lock);
+    atomic_store(&again.go_on, true);
+    CHECK(wait_for_room(l, 0), "it waits for ever");
+    set_reads(l, 2);
+    CHECK(!data_drain(&seen, loader, 0) && seen.num == N, "%s",
+          hr_last_error());
+    hr_loader_destroy(&loader);
+    data_seen_finish(&seen);
+    data_end(&calls);
+    hr_device_close(&dev);
+}
+
 // ---- N steps without returning ---------------------------------------------
 
 struct steps {
@@ -971,6 +1059,7 @@ static const struct test_case cases[] = {
     TEST_CASE(far_ahead),
     TEST_CASE(one_ahead),
     TEST_CASE(little_room),
+    TEST_CASE(less_readers),
     TEST_CASE(short_epochs),
     TEST_CASE(long_batches),
     TEST_CASE(sink),
