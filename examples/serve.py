@@ -6,7 +6,7 @@
 
     200  float32, C x H x W, as X-Shape says; normalised as for ImageNet
     408  the body took more than --timeout seconds
-    413  the body is longer than --limit
+    413  the body is longer than --limit, or than fits into --memory
     422  the picture cannot be decoded: {"error", "stage", "offset"}
     429  too much to do: ask again after Retry-After seconds
 
@@ -74,13 +74,19 @@ class Service:
         self.line = Line()
         self.memory, self.held = options.memory << 20, 0
         self.answer_bytes = 4 * math.prod(make.shape)
+        # Of a body; who has more would be told to ask again for ever.
+        self.limit = min(options.limit, self.memory - self.answer_bytes)
+        if self.limit < 1:
+            raise ValueError("--memory is less than an answer takes")
         self.counts = collections.Counter()
 
     async def tensor(self, request):
         """Answer one picture."""
-        need = self.answer_bytes + (request.content_length
-                                    or self.options.limit)
+        size = request.content_length or self.limit
+        need = self.answer_bytes + size
         # Before its body is read: what is refused shall cost nothing.
+        if size > self.limit:
+            return self.refuse(413, {"error": f"more than {self.limit} bytes"})
         if self.held + need > self.memory:
             return self.busy("no memory")
         if self.line.expected() > self.options.wait:
@@ -156,7 +162,7 @@ def application(options):
     make = headrace.Pipeline(STEPS, device=options.backend,
                              threads=options.threads)
     service = Service(make, options)
-    app = web.Application(client_max_size=options.limit)
+    app = web.Application(client_max_size=service.limit)
     app.add_routes([web.post("/", service.tensor),
                     web.get("/stats", service.stats)])
     return app
@@ -182,7 +188,7 @@ def main():
     options = parser.parse_args()
     try:
         app = application(options)
-    except headrace.Error as error:
+    except (headrace.Error, ValueError) as error:
         parser.error(str(error))
     web.run_app(app, host=options.host, port=options.port,
                 handler_cancellation=True, access_log=None)

@@ -121,12 +121,13 @@ static const char *why_of(const struct hr__slot *slot, enum hr_status *status)
     return slot->broken_text;
 }
 
-// Takes the batch out of the queue. The lock is held.
+// Takes the batch out of the queue. *wake: there may be work. The lock is held.
 static enum hr_status deliver(struct hr__loader *l, struct hr__slot *slot,
-                              hr_loaded *loaded)
+                              hr_loaded *loaded, bool *wake)
 {
     enum hr_status status = HR_OK;
     const char *why = "";
+    bool may_plan = false;
 
     if (hr__slot_fails(slot))
         why = why_of(slot, &status);
@@ -135,7 +136,7 @@ static enum hr_status deliver(struct hr__loader *l, struct hr__slot *slot,
     l->stats.failed += (uint64_t)slot->pub.failed;
     l->stats.replaced += (uint64_t)slot->pub.replaced;
     if (slot->end == slot->all)
-        hr__loader_passed(l, slot->seq);
+        may_plan = hr__loader_passed(l, slot->seq);
     if (status) {
         l->stats.dropped++;
         hr__fail(status, "%s", *why ? why : hr_status_text(status));
@@ -150,6 +151,9 @@ static enum hr_status deliver(struct hr__loader *l, struct hr__slot *slot,
     }
     hr__loader_tune(l);
     hr__loader_signal(l);
+    // A slot is free, the next may be planned, or one less is ahead.
+    *wake = (status || may_plan || l->settings.depth < l->pub.depth) &&
+            hr__loader_may_wake(l);
     return status;
 }
 
@@ -208,12 +212,8 @@ enum hr_status hr_loader_next(hr_loader loader, int64_t timeout_ns,
         return hr__fail(HR_EFORK, "the loader is the parent process's");
     pthread_mutex_lock(&l->lock);
     status = wait_ready(l, timeout_ns, &slot);
-    if (slot) {
-        status = deliver(l, slot, loaded);
-        // One less is ahead.
-        wake = (status || l->settings.depth < l->pub.depth) &&
-               hr__loader_may_wake(l);
-    }
+    if (slot)
+        status = deliver(l, slot, loaded, &wake);
     pthread_mutex_unlock(&l->lock);
     if (wake)
         pthread_cond_signal(&l->work);

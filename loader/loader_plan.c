@@ -75,6 +75,20 @@ static void fill_slot(struct hr__loader *l, struct hr__slot *slot, int n)
     }
 }
 
+// Passes over what came before the loader was saved. Whether there is a batch
+// behind it that may be planned now, and how many samples it has.
+static bool next_batch(struct hr__loader *l, int *n)
+{
+    while (hr__cursor_batch(l, &l->plan, n)) {
+        if (l->seq >= 64 || !(l->skip >> l->seq & 1))
+            return l->seq - l->base < HR__LOADER_DEPTH &&
+                   (!l->params.epochs_apart || l->plan.k || l->seq == l->base);
+        l->plan.k += (uint64_t)*n;
+        l->seq++;
+    }
+    return false;
+}
+
 struct hr__slot *hr__loader_plan(struct hr__loader *l)
 {
     struct hr__slot *slot = NULL;
@@ -89,26 +103,18 @@ struct hr__slot *hr__loader_plan(struct hr__loader *l)
             (!slot || (s->pub.batch && !slot->pub.batch)))
             slot = s;
     }
-    if (!slot || ahead >= l->settings.depth ||
-        l->seq - l->base >= HR__LOADER_DEPTH)
+    if (!slot || ahead >= l->settings.depth || !next_batch(l, &n))
         return NULL;
-    for (;;) {
-        if (!hr__cursor_batch(l, &l->plan, &n) ||
-            (l->params.epochs_apart && !l->plan.k && l->seq != l->base))
-            return NULL;
-        if (l->seq >= 64 || !(l->skip >> l->seq & 1))
-            break;
-        l->plan.k += (uint64_t)n;
-        l->seq++;
-    }
     fill_slot(l, slot, n);
     l->plan.k += (uint64_t)n;
     l->seq++;
     return slot;
 }
 
-void hr__loader_passed(struct hr__loader *l, uint64_t seq)
+bool hr__loader_passed(struct hr__loader *l, uint64_t seq)
 {
+    uint64_t was = l->base;
+    bool full = l->seq - was >= HR__LOADER_DEPTH;
     int n;
 
     l->delivered |= UINT64_C(1) << (seq - l->base);
@@ -118,6 +124,8 @@ void hr__loader_passed(struct hr__loader *l, uint64_t seq)
         l->delivered >>= 1;
         l->base++;
     }
+    return l->base > was &&
+           (full || (l->params.epochs_apart && l->seq == l->base));
 }
 
 // ---- Save and restore ------------------------------------------------------

@@ -266,6 +266,8 @@ void *hr__loader_reader(void *ctx)
 
         if (number >= l->settings.reads) {
             hr__loader_wake(l);  // what may have woken this one
+            // It may leave the oldest batch that was read: another is that now.
+            pthread_cond_broadcast(&l->bytes);
             pthread_cond_wait(&l->unused, &l->lock);
             continue;
         }

@@ -25,7 +25,8 @@ struct opening {
 };
 
 struct all {
-    struct hr__source *s;
+    struct hr__source *s;   // the caller's thread alone adds to it
+    struct hr__http *http;  // NULL: no shard is of the web
     const char *const *paths;
     struct opening *openings;
     size_t num, next;
@@ -42,7 +43,7 @@ static bool open_made(struct all *a, struct opening *o, const char *path)
     if (!made)
         return false;
     o->made = hr__source_of(made);
-    o->made->http = a->s->http;
+    o->made->http = a->http;
     o->made->stop = &o->stop;
     return hr__source_input(o->made, path);
 }
@@ -229,7 +230,7 @@ static int look(struct all *a)
         web += is && hr__http_is_url(a->paths[i]);
     }
     most = web || most > THREADS ? THREADS : most;
-    if (web && !hr__source_web(a->s))
+    if (web && !(a->http = hr__source_web(a->s)))
         return -1;
     return shards < 2 ? 0 : shards < most ? shards : most;
 }

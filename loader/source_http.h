@@ -164,6 +164,10 @@ struct hr__http_try {
 // NULL with hr_last_error(): HR_EUNSUPPORTED without libcurl, HR_EINVAL.
 struct hr__http *hr__http_create(const struct hr_http_params *params);
 void hr__http_destroy(struct hr__http *http);  // NULL is fine
+// Whether this process is a child of the one that made it. Its threads are not
+// here: its locks may be held and blocks be read for ever, and connections are
+// the parent's. So nothing is asked, and only memory is freed.
+bool hr__http_forked(const struct hr__http *http);
 // Whether the answer came to its end. Threads: any; waits for a connection.
 bool hr__http_try(struct hr__http *http, struct hr__http_try *t);
 

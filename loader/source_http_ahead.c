@@ -306,6 +306,8 @@ enum hr_status hr__http_read_near(struct hr__http_object *o, void *to,
     size_t done = 0, n = 1;
     bool near;
 
+    if (hr__http_forked(o->http))
+        return hr__http_get_range(o, to, size, offset, r);  // says why not
     pthread_mutex_lock(&a->lock);
     near = goes_on(a, o, size, offset) && size <= BLOCK;
     if (near && !a->distance)
@@ -330,6 +332,8 @@ void hr__http_forget(struct hr__http_object *o)
 {
     struct hr__http_ahead *a = &o->http->ahead;
 
+    if (hr__http_forked(o->http))
+        return;
     atomic_store(&o->closed, true);
     pthread_mutex_lock(&a->lock);
     for (int i = 0; i < HR__HTTP_STREAMS; i++)
@@ -348,15 +352,21 @@ void hr__http_forget(struct hr__http_object *o)
     pthread_mutex_unlock(&a->lock);
 }
 
-// (Called by what it stands on, so that files have an order.)
-void hr__http_ahead_finish(struct hr__http_ahead *a, bool forked)
+static void end_threads(struct hr__http_ahead *a)
 {
     pthread_mutex_lock(&a->lock);
     a->stop = true;
     pthread_cond_broadcast(&a->wanted);
     pthread_mutex_unlock(&a->lock);
-    for (int i = 0; i < a->num_threads && !forked; i++)
+    for (int i = 0; i < a->num_threads; i++)
         pthread_join(a->threads[i], NULL);
+}
+
+// (Called by what it stands on, so that files have an order.)
+void hr__http_ahead_finish(struct hr__http_ahead *a, bool forked)
+{
+    if (!forked)
+        end_threads(a);
     for (int i = 0; i < HR__HTTP_BLOCKS; i++)
         hr__free(a->blocks[i].bytes);
 }

@@ -355,18 +355,33 @@ struct hr__http *hr__http_create(const struct hr_http_params *params)
     return NULL;
 }
 
-void hr__http_destroy(struct hr__http *http)
+bool hr__http_forked(const struct hr__http *http)
 {
-    if (!http)
-        return;
-    if (http->ahead.finish)
-        http->ahead.finish(&http->ahead, getpid() != http->pid);
+    return getpid() != http->pid;
+}
+
+// (A condition that threads of the parent wait for is never destroyed, and what
+// closes a connection may say good-bye to its server.)
+static void finish(struct hr__http *http)
+{
     pthread_cond_destroy(&http->ahead.wanted);
     pthread_cond_destroy(&http->ahead.came);
     pthread_mutex_destroy(&http->ahead.lock);
     close_all(http);
     pthread_cond_destroy(&http->ended);
     pthread_mutex_destroy(&http->lock);
+}
+
+void hr__http_destroy(struct hr__http *http)
+{
+    bool forked = http && hr__http_forked(http);
+
+    if (!http)
+        return;
+    if (http->ahead.finish)
+        http->ahead.finish(&http->ahead, forked);
+    if (!forked)
+        finish(http);
     hr__free((void *)(uintptr_t)http->params.user_agent);
     hr__free((void *)(uintptr_t)http->params.ca_file);
     hr__free(http);

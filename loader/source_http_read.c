@@ -5,7 +5,6 @@
 #include <string.h>
 #include <strings.h>
 #include <time.h>
-#include <unistd.h>
 
 #include <Random123/philox.h>
 #define XXH_INLINE_ALL
@@ -394,7 +393,7 @@ enum hr_status hr__http_get(struct hr__http *http, struct hr__http_read *r)
     if (why)
         return hr__fail(HR_EINVAL, "%s: %s", hr__http_short(r->url, url), why);
     // Parent and child would talk over the same connections.
-    if (getpid() != http->pid)
+    if (hr__http_forked(http))
         return hr__fail(HR_EFORK, "%s: opened before fork()",
                         hr__http_short(r->url, url));
     if (!(g = hr__alloc(NULL, sizeof(*g))))

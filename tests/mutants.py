@@ -13,6 +13,7 @@ A fault:  name      one word, unique
           tests     what must notice, cheapest first:
                     "PROGRAM [CASE...]"       a test program
                     "asan:PROGRAM [CASE...]"  the same with AddressSanitizer
+                    "tsan:PROGRAM [CASE...]"  with ThreadSanitizer
                     "STEP [ARGUMENT...]"      one of STEPS below
           fast      true: also in the plain `./dev test`
           expected  why nothing can notice it
@@ -86,6 +87,7 @@ BUILDS = {  # options of cmake beside those for all
     "build": ["-DCMAKE_C_FLAGS=-O1 -DNDEBUG"],
     "asan": ["-DCMAKE_C_FLAGS=-O1 -g1",
              "-DHEADRACE_SANITIZE=address,undefined"],
+    "tsan": ["-DCMAKE_C_FLAGS=-O1 -g1", "-DHEADRACE_SANITIZE=thread"],
 }
 
 
@@ -129,8 +131,9 @@ def changed(fault, text):
 
 def place(test):
     """The build folder of a test, its targets, its command."""
-    build, _, rest = test.rpartition(":") if test.startswith("asan:") \
-        else ("build", "", test)
+    build, _, rest = test.partition(":")
+    if build not in ("asan", "tsan"):
+        build, rest = "build", test
     word, *arguments = shlex.split(rest)
     if word in STEPS:
         targets, command = STEPS[word]

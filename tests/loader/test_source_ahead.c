@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Samples of the web that are read in about their order come some at a time.
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "hal/base/base.h"
+#include "loader/source.h"
 #include "loader_data.h"
 #include "shard_data.h"
 #include "web_data.h"
@@ -181,6 +185,103 @@ static void closed(void)
     http_server_stop(s);
 }
 
+// ---- fork() ----------------------------------------------------------------
+
+static int open_fds(void)
+{
+    int n = 0;
+
+    for (int fd = 0; fd < 1024; fd++)
+        n += fcntl(fd, F_GETFD) >= 0;
+    return n;
+}
+
+// Nothing is to be had, and the end touches no thread or connection of the
+// parent's. to: has room, for malloc() of a sanitizer may be locked here.
+static int in_child(hr_source *got, struct hr_encoded *to)
+{
+    int fds = open_fds();
+
+    alarm(20);
+    for (uint64_t i = 0; i < (*got)->num; i++)
+        if (hr_source_read(*got, i, 0, to) != HR_EFORK)
+            return 1;
+    if (TEST_SANITIZED)
+        return 0;
+    hr_source_close(got);
+    return *got ? 2 : open_fds() != fds ? 3 : 0;
+}
+
+static void fork_with(hr_source got, struct hr_encoded *to)
+{
+    int status = -1;
+    pid_t pid = fork();
+
+    if (!pid)
+        _exit(in_child(&got, to));
+    waitpid(pid, &status, 0);
+    CHECK(pid > 0 && !status, "child: %d", status);
+}
+
+static bool is_on_its_way(struct hr__http_ahead *a)
+{
+    bool found = false;
+
+    pthread_mutex_lock(&a->lock);
+    for (int i = 0; i < HR__HTTP_BLOCKS; i++)
+        found |= a->blocks[i].state == HR__BLOCK_WANTED ||
+                 a->blocks[i].state == HR__BLOCK_READING;
+    pthread_mutex_unlock(&a->lock);
+    return found;
+}
+
+// Until threads have read what is wanted, and wait; or the server is asked.
+static void settle(struct hr__http_ahead *a, atomic_int *requests)
+{
+    while (is_on_its_way(a) && !(requests && atomic_load(requests)))
+        test_sleep(TEST_MS / 4);
+}
+
+// While threads wait for something to do; while they read, and one of them has
+// the lock.
+static void forked(void)
+{
+    static const size_t sizes[] = {200000, 200000, 200000, 200000, 200000,
+                                   200000, 200000, 200000, 200000, 200000};
+    struct http_server *s = web_start();
+    hr_source folder = web_large_folder(sizes, 120), got = web_quick(NULL);
+    const char *tar = shard_tar(folder);
+    struct hr_encoded a = {0};
+    struct hr__http_ahead *ahead;
+
+    http_server_put_file(s, "/c.tar", tar);
+    CHECK(!hr_source_add(got, web_at(s, "/c.tar")), "%s", hr_last_error());
+    ahead = &hr__source_of(got)->http->ahead;
+    for (uint64_t i = 0; i < 40; i++) {
+        CHECK(!hr_source_read(got, i, 0, &a), "%s", hr_last_error());
+        settle(ahead, NULL);
+    }
+    CHECK(ahead->num_threads >= 2, "%d threads", ahead->num_threads);
+    fork_with(got, &a);
+    s->which = HTTP_STALL;
+    s->fault = web_always;
+    atomic_store(&s->requests, 0);
+    for (uint64_t i = 40; !atomic_load(&s->requests) && i < 90; i++) {
+        CHECK(!hr_source_read(got, i, 0, &a), "%s", hr_last_error());
+        settle(ahead, &s->requests);
+    }
+    CHECK(is_on_its_way(ahead), "nothing is read ahead");
+    pthread_mutex_lock(&ahead->lock);
+    fork_with(got, &a);
+    pthread_mutex_unlock(&ahead->lock);
+    hr_encoded_finish(&a);
+    hr_source_close(&got);
+    hr_source_close(&folder);
+    http_server_stop(s);
+}
+
+// ---- Many threads ----------------------------------------------------------
+
 // Many threads, almost in order, through a file that is larger than what comes
 // with one request.
 static struct crowd {
@@ -237,7 +338,7 @@ static void crowds(void)
 
 static const struct test_case cases[] = {
     TEST_CASE(neighbours), TEST_CASE(most_reads), TEST_CASE(ahead_of_one),
-    TEST_CASE(closed),     TEST_CASE(crowds),
+    TEST_CASE(closed),     TEST_CASE(forked),     TEST_CASE(crowds),
 };
 
 int main(int argc, char **argv)

@@ -73,6 +73,26 @@ static void as_one_by_one(void)
     http_server_stop(s);
 }
 
+// Files alone, but for a picture of the web in between: it is the caller's
+// thread that opens the web, while others read the files. (No request is made.)
+static void web_in_between(void)
+{
+    const char *paths[SHARDS];
+
+    web_make_set();
+    for (int i = 0; i < SHARDS; i++)
+        paths[i] = i % 2 ? web_set.rec : web_set.tar;
+    paths[1] = "http://127.0.0.1:9/d/picture.jpg";
+    for (int i = 0; i < test_loops(20); i++) {
+        hr_source all = hr_source_create();
+
+        CHECK(!hr_source_add_all(all, paths, SHARDS) &&
+                  all->num == (SHARDS - 1) * WEB_N + 1,
+              "%d samples: %s", (int)all->num, hr_last_error());
+        hr_source_close(&all);
+    }
+}
+
 // Faults of all come in their order, and all are counted.
 static void faults(void)
 {
@@ -210,8 +230,8 @@ static void no_memory(void)
 }
 
 static const struct test_case cases[] = {
-    TEST_CASE(as_one_by_one),    TEST_CASE(faults),    TEST_CASE(side_by_side),
-    TEST_CASE(first_that_fails), TEST_CASE(no_memory),
+    TEST_CASE(as_one_by_one), TEST_CASE(web_in_between),   TEST_CASE(faults),
+    TEST_CASE(side_by_side),  TEST_CASE(first_that_fails), TEST_CASE(no_memory),
 };
 
 int main(int argc, char **argv)

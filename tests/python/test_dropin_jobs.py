@@ -2,7 +2,9 @@
 """What the drop-in submits: jobs, their memory, their errors, many threads."""
 
 import concurrent.futures
+import ctypes
 import io
+import mmap
 import os
 import pickle
 import subprocess
@@ -165,6 +167,21 @@ class Memory(case.Case):
         again = self.new()
         self.assertEqual(again.data_ptr(), address)
         self.assertEqual(again[7, 2, 5, 5], 0)  # new ones
+
+    def test_a_fork_with_locked_memory_costs_copies(self):
+        """What mlockall() keeps cannot be given back, but used."""
+        libc = ctypes.CDLL(None, use_errno=True)
+        first = self.new()
+        address = first.data_ptr()
+        page = ctypes.c_void_p(address), mmap.PAGESIZE
+        if libc.mlock(*page):
+            self.skipTest(f"mlock: {os.strerror(ctypes.get_errno())}")
+        self.addCleanup(libc.munlock, *page)
+        del first
+        memory._forked()
+        self.assertEqual(self.new().data_ptr(), address)
+        # It is not tried again until the next fork.
+        self.assertEqual(memory._blocks[0].forks, memory._forks)
 
     def test_small_ones_are_torchs(self):
         memory.empty((3, 4), torch.uint8).resize_(1000, 1000)

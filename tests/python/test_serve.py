@@ -206,7 +206,7 @@ class Serving(unittest.IsolatedAsyncioTestCase):
     async def test_who_is_gone_when_it_is_made_is_no_fault(self):
         serve = runpy.run_path(PROGRAM)
         make = mock.Mock(shape=(3, 224, 224))
-        service = serve["Service"](make, mock.Mock(memory=1, timeout=1))
+        service = serve["Service"](make, mock.Mock(memory=1, timeout=1, limit=1))
         with mock.patch.object(aiohttp.web.StreamResponse, "prepare",
                                side_effect=ConnectionResetError):
             await service.send(None, b"")
@@ -229,6 +229,20 @@ class Serving(unittest.IsolatedAsyncioTestCase):
                 writer.close()
             while (await stats(client))["held_bytes"]:
                 await asyncio.sleep(0.01)
+
+    async def test_bodies_that_never_fit_are_413(self):
+        """Who asks again would be refused again."""
+        for options, fits, size in (
+                (("--memory", 1, "--limit", 9 << 20), 400_000, 500_000),
+                (("--memory", 2, "--limit", 1 << 20), 1 << 20, 2 << 20)):
+            async with service(*options) as (process, client):
+                status, _, _ = await post(client, bytes(fits))
+                self.assertEqual(status, 422)
+                reader, writer = await half_a_body(process.url, size)
+                head = await reader.readuntil(b"\r\n\r\n")
+                self.assertIn(b" 413 ", head)
+                self.assertNotIn(b"Retry-After", head)
+                writer.close()
 
     async def test_who_is_too_slow_holds_nothing_for_long(self):
         data = samples.read(samples.small())

@@ -45,7 +45,8 @@ class _Block:
     def renew(self) -> None:
         """What a forked child has, too, costs a copy of each page written."""
         if self.forks != _forks:
-            self.map.madvise(mmap.MADV_DONTNEED)
+            with contextlib.suppress(OSError):  # after mlockall()
+                self.map.madvise(mmap.MADV_DONTNEED)
             self.forks = _forks
 
     def references(self) -> int:
