@@ -197,11 +197,12 @@ static void reads_grow(void)
     p.epochs = HR_ENDLESS;
     atomic_store(&latency_us, 5000);
     loader = hr_loader_create(&p);
-    CHECK(loader && !data_drain(&seen, loader, 200), "%s", hr_last_error());
+    // (200 batches are enough; not if others have the cores all the time.)
+    for (int i = 0; i < 10 && (!i || atomic_load(&most_reading) < 4); i++)
+        CHECK(loader && !data_drain(&seen, loader, 200), "%s", hr_last_error());
     hr_loader_stats(loader, &stats);
-    CHECK(stats.settings.reads >= 4, "%d reads", stats.settings.reads);
-    CHECK(atomic_load(&most_reading) >= 4, "%d at a time",
-          atomic_load(&most_reading));
+    CHECK(atomic_load(&most_reading) >= 4, "%d at a time, now %d",
+          atomic_load(&most_reading), stats.settings.reads);
     hr_loader_destroy(&loader);
     data_seen_finish(&seen);
     end();
@@ -317,8 +318,9 @@ static void batches_kept(void)
     struct hr_loader_stats stats;
     hr_loaded kept[9];
     struct data_seen seen = {0};
-    size_t each;
     hr_loader loader;
+    int depth = 0;
+    size_t each;
 
     p.epochs = HR_ENDLESS;
     loader = hr_loader_create(&p);
@@ -333,15 +335,19 @@ static void batches_kept(void)
         data_seen_add(&seen, kept[i]);
         hr_loaded_release(&kept[i]);
     }
-    // (If the depth has just become less there is more for a while.)
-    for (int i = 0; i < 50; i++) {
-        CHECK(!data_drain(&seen, loader, i ? 2 : 50), "%s", hr_last_error());
-        hr_loader_stats(loader, &stats);
-        if (stats.batch_bytes <= (size_t)(stats.settings.depth + 1) * each)
-            break;
+    // Some batches with a depth for which there are too many. (If it has just
+    // become less there are more for a while.)
+    for (int i = 0; i < 40 && (!i || depth >= 9); i++) {
+        depth = 0;
+        for (int k = 0; k < 8; k++) {
+            CHECK(!data_drain(&seen, loader, k ? 1 : 43), "%s",
+                  hr_last_error());
+            hr_loader_stats(loader, &stats);
+            depth = depth > stats.settings.depth ? depth : stats.settings.depth;
+        }
     }
-    CHECK(stats.batch_bytes <= (size_t)(stats.settings.depth + 1) * each,
-          "%zu bytes, depth %d", stats.batch_bytes, stats.settings.depth);
+    CHECK(stats.batch_bytes <= (size_t)(depth + 1) * each,
+          "%zu bytes, depth %d at most", stats.batch_bytes, depth);
     hr_loader_destroy(&loader);
     data_seen_finish(&seen);
     end();
