@@ -83,12 +83,26 @@ STEPS = {
 # A fault in these files says nothing on a processor that cannot run them.
 PROCESSOR = {"_avx2.c": "avx2", "_avx512.c": "avx512vbmi"}
 
-BUILDS = {  # options of cmake beside those for all
-    "build": ["-DCMAKE_C_FLAGS=-O1 -DNDEBUG"],
-    "asan": ["-DCMAKE_C_FLAGS=-O1 -g1",
+# Options of cmake beside those for all. "build" has the flags that `./dev test`
+# builds with, and lies in its tree as that does: what ccache has of the one, it
+# has of the other.
+BUILDS = {
+    "build": ["-DCMAKE_BUILD_TYPE=Release", "-DHEADRACE_WERROR=ON"],
+    "asan": ["-DCMAKE_BUILD_TYPE=Mutant", "-DCMAKE_C_FLAGS=-O1 -g1",
              "-DHEADRACE_SANITIZE=address,undefined"],
     "tsan": ["-DCMAKE_C_FLAGS=-O1 -g1", "-DHEADRACE_SANITIZE=thread"],
 }
+
+# Before the compiler's name. What a fault makes it warn of is no error.
+LAUNCHER = '#!/bin/sh\nexec {} "$@" $MUTANT_FLAGS\n'
+
+
+def ccache_folder():
+    """Where ccache keeps what it has, wherever XDG_CACHE_HOME will point."""
+    if not shutil.which("ccache"):
+        return ""
+    return subprocess.run(["ccache", "--get-config", "cache_dir"], check=True,
+                          capture_output=True, text=True).stdout.strip()
 
 
 def linker():
@@ -146,11 +160,16 @@ class Tree:
 
     def __init__(self, where):
         self.where = where
-        self.source = where / "source"
+        self.source = where / "tree"
         self.log = where / "log"
+        self.launcher = where / "launcher"
         self.pocl = where.parent.parent / "opencl-cache" / "pocl"
+        self.ccache = ccache_folder()
         self.configured = set()
+        self.harmed = False
         self.copy()
+        self.launcher.write_text(LAUNCHER.format(shutil.which("ccache") or ""))
+        self.launcher.chmod(0o755)
 
     def copy(self):
         listed = subprocess.run(
@@ -158,8 +177,9 @@ class Tree:
             check=True, capture_output=True).stdout.decode().split("\0")
         names = {n for n in listed if n and (ROOT / n).is_file()}
         for path in list(self.source.rglob("*")):
-            if path.is_file() and \
-                    str(path.relative_to(self.source)) not in names:
+            name = path.relative_to(self.source)
+            if path.is_file() and str(name) not in names and \
+                    name.parts[0] not in BUILDS:
                 path.unlink()
         for name in names:
             data, to = (ROOT / name).read_bytes(), self.source / name
@@ -171,7 +191,7 @@ class Tree:
     def environment(self, build):
         private = self.where / "private"
         extra = {
-            "ROOT": self.source, "BUILD": self.where / build,
+            "ROOT": self.source, "BUILD": self.source / build,
             "HEADRACE_SEED": "1", "HEADRACE_TEST_ALARM": "100",
             "OCL_ICD_VENDORS": "/etc/OpenCL/vendors/pocl.icd",
             # PoCL's cache goes by the kernels' text: all share that of ./dev
@@ -187,8 +207,10 @@ class Tree:
             "HEADRACE_TEST_LEAKS": "1",
             "HEADRACE_CORPUS": os.environ.get("HEADRACE_CORPUS") or
                                ROOT.parent / "shared" / "corpus",
-            # So that all copies share what was compiled.
-            "CCACHE_BASEDIR": self.where, "CCACHE_NOHASHDIR": "1",
+            # So that all copies share what was compiled, with ./dev, too.
+            "CCACHE_BASEDIR": self.source, "CCACHE_NOHASHDIR": "1",
+            "CCACHE_DEPEND": "1", "CCACHE_DIR": self.ccache,
+            "MUTANT_FLAGS": "-Wno-error" if self.harmed else "",
         }
         return os.environ | {k: str(v) for k, v in extra.items()}
 
@@ -218,13 +240,11 @@ class Tree:
         if not targets:
             return
         if build not in self.configured:
-            launcher = ["-DCMAKE_C_COMPILER_LAUNCHER=ccache"] \
-                if shutil.which("ccache") else []
             if self.command(build, ["cmake", "-S", "$ROOT", "-B", "$BUILD",
-                                    "-GNinja", "-DCMAKE_BUILD_TYPE=Mutant",
-                                    "-DHEADRACE_TESTS=ON",
+                                    "-GNinja", "-DHEADRACE_TESTS=ON",
                                     "-DHEADRACE_FUZZ=OFF",
-                                    "-DHEADRACE_WERROR=OFF", *launcher,
+                                    "-DCMAKE_C_COMPILER_LAUNCHER="
+                                    f"{self.launcher}",
                                     f"-DCMAKE_EXE_LINKER_FLAGS={linker()}",
                                     f"-DCMAKE_SHARED_LINKER_FLAGS={linker()}",
                                     *BUILDS[build]], 300):
@@ -334,9 +354,11 @@ class Runner:
         # What a driver has to compile anew is no hang.
         least = 60 if "opencl" in test or "kernels" in test else 30
         path.write_text(changed(fault, whole))
+        tree.harmed = True
         try:
             return tree.run(test, max(least, 5 * self.plain[test][1]))[0]
         finally:
+            tree.harmed = False
             path.write_text(whole)
 
     def noticed(self, tree, fault):

@@ -54,6 +54,9 @@ static void test_filters(void)
 {
     for (int i = 0; i < 2 * HR_NUM_FILTERS; i++) {
         int f = i / 2;
+        // With a sanitizer each in one of the orders.
+        if (test_loops(2) < 2 && i % 2 != f % 2)
+            continue;
         const struct hr_op ops[] = {
             hr_op_decode(0),
             hr_op_resize(.w = 40, .h = 130, .filter = (enum hr_filter)f,
@@ -460,6 +463,11 @@ static void test_variants(void)
         // Each has a file of its own in the cache.
         CU_ASSERT_STRING_NOT_EQUAL(opencl_private(env.ocl)->key, key);
         snprintf(key, sizeof(key), "%s", opencl_private(env.ocl)->key);
+        // With a sanitizer not again what the cases before had.
+        if (test_loops(2) < 2 && strstr(usual->description, names[i])) {
+            hr_device_close(&env.ocl);
+            continue;
+        }
         test_types();
         test_geometries();
         test_batches();

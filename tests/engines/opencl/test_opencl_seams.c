@@ -279,7 +279,8 @@ static void *keep_running(void *arg)
     return NULL;
 }
 
-static void trouble(hr_device dev, uint64_t *seed, int64_t ns)
+// How many of so many faults came to pass; some calls are rare.
+static int trouble(hr_device dev, uint64_t *seed, int rounds)
 {
     static const struct {
         int entry;
@@ -295,17 +296,22 @@ static void trouble(hr_device dev, uint64_t *seed, int64_t ns)
         {FAULT_clSetEventCallback, FAULT_FAIL, CL_OUT_OF_HOST_MEMORY},
         {FAULT_clEnqueueMapBuffer, FAULT_FAIL, CL_MAP_FAILURE},
     };
-    int64_t end = hr__now() + ns;
     struct ocl *o = opencl_private(dev);
+    static int kind;
+    int hits = 0;
 
-    while (hr__now() < end) {
-        int k = random_below(seed, COUNT(faulty));
+    for (int i = 0; i < rounds; i++) {
+        int k = kind++ % COUNT(faulty);
         struct fault_rule r = faults_rule(faulty[k].entry,
                                           1 + random_below(seed, 4), false,
                                           faulty[k].action, faulty[k].code);
 
         faults.ctl.set(&r, 1);
-        test_sleep((20 + random_below(seed, 150)) * TEST_MS);
+        // Until it has come to pass, and what follows from it begins.
+        for (int ms = 0; ms < 100 && !faults_now().hits; ms++)
+            test_sleep(TEST_MS);
+        test_sleep(random_below(seed, 30) * TEST_MS);
+        hits += faults_now().hits > 0;
         faults_calm();
         if (faulty[k].action == FAULT_LATE)
             faults.ctl.release();
@@ -316,6 +322,7 @@ static void trouble(hr_device dev, uint64_t *seed, int64_t ns)
         o->guard.out = false;
         pthread_mutex_unlock(&o->guard.lock);
     }
+    return hits;
 }
 
 // A device that was lost is opened again, which takes a busy machine long;
@@ -335,7 +342,8 @@ static int afterwards(hr_device dev, enum hr_memory memory)
 static void troubled(void)
 {
     uint64_t seed = test_seed;
-    int64_t ns = test_loops(100) * 40 * TEST_MS;
+    // Each kind of fault thrice, ten times with --long.
+    int rounds = test_loops(getenv("HEADRACE_TEST_LONG") ? 80 : 24), hits;
 
     for (int v = 0; v < 4; v++) {
         int live = faults_settled();
@@ -350,15 +358,16 @@ static void troubled(void)
                                &runners[i]))
                 abort();
         }
-        trouble(dev, &seed, ns);
+        hits = trouble(dev, &seed, rounds);
         atomic_store(&stop, true);
         for (int i = 0; i < THREADS; i++) {
             pthread_join(runners[i].thread, NULL);
             CHECK(runners[i].good > 0, "%s: %d good in %d runs", faults.label,
                   runners[i].good, runners[i].runs);
-            printf("\n  %s: %d of %d", faults.label, runners[i].good,
-                   N * runners[i].runs);
+            printf("\n  %s: %d of %d, %d of %d faults", faults.label,
+                   runners[i].good, N * runners[i].runs, hits, rounds);
         }
+        CHECK(hits > 0, "%s: no fault", faults.label);
         // A call that saw the script just before it ended may be late still.
         faults.ctl.release();
         test_sleep(100 * TEST_MS);
