@@ -25,9 +25,11 @@ struct ocl_buffer {
 };
 
 // Makes a buffer; or makes sure that it is at least that large: its old
-// contents are lost. False: the fault says why, and there is none.
+// contents are lost. False: the fault says why, and there is none. It grows to
+// most() of its kind by itself; to more only if more is asked for.
 bool ocl_buffer_make(struct ocl *o, struct ocl_buffer *b, size_t size,
                      bool pinned, struct ocl_fault *fault);
+size_t ocl_buffer_most(const struct ocl *o, const struct ocl_buffer *b);
 bool ocl_buffer_grow(struct ocl *o, struct ocl_buffer *b, size_t size,
                      bool pinned, struct ocl_fault *fault);
 void ocl_buffer_drop(struct ocl *o, struct ocl_buffer *b);

@@ -45,11 +45,15 @@ bool ocl_buffer_make(struct ocl *o, struct ocl_buffer *b, size_t size,
     return false;
 }
 
+size_t ocl_buffer_most(const struct ocl *o, const struct ocl_buffer *b)
+{
+    return b == &o->planes ? o->work_bytes : o->buffer_bytes;
+}
+
 bool ocl_buffer_grow(struct ocl *o, struct ocl_buffer *b, size_t size,
                      bool pinned, struct ocl_fault *fault)
 {
-    size_t most = b == &o->planes ? o->work_bytes : o->buffer_bytes;
-    size_t n = SMALLEST;
+    size_t most = ocl_buffer_most(o, b), n = SMALLEST;
 
     if (b->mem && b->size >= size)
         return true;

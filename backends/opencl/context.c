@@ -36,6 +36,7 @@ static void reserve(struct ocl *o)
     struct ocl_fault fault = {0};
     bool ok = !o->facts.unified;
 
+    size = size < o->buffer_bytes ? size : o->buffer_bytes;
     for (int i = 0; i < OCL_BATCHES && ok; i++)
         ok = ocl_buffer_grow(o, &o->batch[i].up, size, true, &fault) &&
              ocl_buffer_grow(o, &o->batch[i].in, size, false, &fault);

@@ -213,8 +213,9 @@ static bool pack_batch(struct ocl *o, struct ocl_batch *batch)
 // but full: a buffer that must grow grows to that, so that no batch after it
 // waits for memory. Single pictures are no beginning of many.
 static size_t when_full(struct ocl *o, const struct ocl_batch *batch,
-                        size_t size)
+                        const struct ocl_buffer *b, size_t size)
 {
+    size_t most = ocl_buffer_most(o, b), full;
     int n;
 
     // (The driver is in a call: the batch may just be given up.)
@@ -223,7 +224,8 @@ static size_t when_full(struct ocl *o, const struct ocl_batch *batch,
     pthread_mutex_unlock(&o->guard.lock);
     if (o->facts.unified || n < OCL_BATCH_LEAST || n >= o->most)
         return size;
-    return size / (size_t)n * (size_t)o->most;
+    full = size / (size_t)n * (size_t)o->most;
+    return full < most ? full : size < most ? most : size;
 }
 
 static bool grow(struct ocl *o, const struct ocl_batch *batch,
@@ -231,7 +233,7 @@ static bool grow(struct ocl *o, const struct ocl_batch *batch,
                  struct ocl_fault *fault)
 {
     return (b->mem && b->size >= size) ||
-           ocl_buffer_grow(o, b, when_full(o, batch, size), pinned, fault);
+           ocl_buffer_grow(o, b, when_full(o, batch, b, size), pinned, fault);
 }
 
 bool ocl_grow(struct ocl *o, struct ocl_batch *batch, struct ocl_fault *fault)

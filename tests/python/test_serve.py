@@ -206,7 +206,8 @@ class Serving(unittest.IsolatedAsyncioTestCase):
     async def test_who_is_gone_when_it_is_made_is_no_fault(self):
         serve = runpy.run_path(PROGRAM)
         make = mock.Mock(shape=(3, 224, 224))
-        service = serve["Service"](make, mock.Mock(memory=1, timeout=1, limit=1))
+        options = mock.Mock(memory=1, timeout=1, limit=1)
+        service = serve["Service"](make, options)
         with mock.patch.object(aiohttp.web.StreamResponse, "prepare",
                                side_effect=ConnectionResetError):
             await service.send(None, b"")
