@@ -189,16 +189,14 @@ static void stay_on_nodes(struct cpu_engine *c)
 {
     struct hr__nodes nodes;
 
-    hr__nodes_find(&nodes);
-    for (int i = 0; i < c->num_workers; i++) {
-        const cpu_set_t *cpus = hr__nodes_cpus(&nodes, i, c->num_workers);
-
-        if (cpus)
-            pthread_setaffinity_np(c->workers[i].thread, sizeof(*cpus), cpus);
-    }
-    if (nodes.num)
-        hr__log(c->e->device, HR_LOG_DEBUG, "%s: threads on %d NUMA nodes",
-                c->e->name, nodes.num);
+    hr__nodes_find(&nodes, c->num_workers);
+    if (!nodes.num)
+        return;
+    for (int i = 0; i < c->num_workers; i++)
+        pthread_setaffinity_np(c->workers[i].thread, sizeof(cpu_set_t),
+                               hr__nodes_cpus(&nodes, i));
+    hr__log(c->e->device, HR_LOG_DEBUG, "%s: threads on %d NUMA nodes",
+            c->e->name, nodes.num);
 }
 
 enum hr_status cpu_workers_start(struct cpu_engine *c, int threads)

@@ -100,14 +100,16 @@ static bool may_be_several(void)
     return strchr(list, '-') || strchr(list, ',');
 }
 
-void hr__nodes_find(struct hr__nodes *out)
+void hr__nodes_find(struct hr__nodes *out, int threads)
 {
     struct calls hwloc = {0};
     cpu_set_t mine;
     void *library;
 
     out->num = 0;
-    if (!may_be_several() || sched_getaffinity(0, sizeof(mine), &mine))
+    // (hwloc looks at the whole machine, which takes a large one long.)
+    if (sched_getaffinity(0, sizeof(mine), &mine) ||
+        threads < CPU_COUNT(&mine) || !may_be_several())
         return;
     library = dlopen("libhwloc.so.15", RTLD_NOW | RTLD_LOCAL);
     if (load(&hwloc, library))
@@ -120,22 +122,21 @@ void hr__nodes_find(struct hr__nodes *out)
 
 #else
 
-void hr__nodes_find(struct hr__nodes *out)
+void hr__nodes_find(struct hr__nodes *out, int threads)
 {
+    (void)threads;
     out->num = 0;
 }
 
 #endif
 
 // Each thread goes where it finds the most cores for itself.
-const cpu_set_t *hr__nodes_cpus(const struct hr__nodes *nodes, int i, int n)
+const cpu_set_t *hr__nodes_cpus(const struct hr__nodes *nodes, int i)
 {
-    int cores[HR__MAX_NODES], threads[HR__MAX_NODES] = {0}, all = 0, to = 0;
+    int cores[HR__MAX_NODES], threads[HR__MAX_NODES] = {0}, to = 0;
 
     for (int k = 0; k < nodes->num; k++)
-        all += cores[k] = CPU_COUNT(&nodes->cpus[k]);
-    if (!all || n < all)
-        return NULL;
+        cores[k] = CPU_COUNT(&nodes->cpus[k]);
     for (; i >= 0; i--) {
         to = 0;
         for (int k = 1; k < nodes->num; k++)

@@ -99,19 +99,20 @@ bool hr__thread_start(pthread_t *thread, void *(*run)(void *arg), void *arg);
 // quota pays for. At least 1.
 int hr__usable_cores(void);
 
-// The NUMA nodes with cores that the caller may run on, and which these are.
-// num: 0 where there is one node, where hwloc is not there, and in a program
-// with more rights than its user.
+// The NUMA nodes with cores that the caller may run on, and which these are, for
+// so many threads to stay on. num: 0 if they may be anywhere: where there is one
+// node, where hwloc is not there, in a program with more rights than its user,
+// and if there are more cores than threads, for other processes may have the
+// others, and all would have the same.
 enum { HR__MAX_NODES = 64 };
 struct hr__nodes {
     int num;
     cpu_set_t cpus[HR__MAX_NODES];
 };
-void hr__nodes_find(struct hr__nodes *out);
-// Where thread i of n stays: each node gets threads by its number of cores, the
-// first few, too. NULL: anywhere. So it is for all if there are more cores than
-// threads: other processes may have the others, and all would have the same.
-const cpu_set_t *hr__nodes_cpus(const struct hr__nodes *nodes, int i, int n);
+void hr__nodes_find(struct hr__nodes *out, int threads);
+// Where thread i stays, of num > 0: each node gets threads by its number of
+// cores, the first few, too.
+const cpu_set_t *hr__nodes_cpus(const struct hr__nodes *nodes, int i);
 
 // *out = a * b; false if it does not fit.
 static inline bool hr__mul(size_t *out, size_t a, size_t b)

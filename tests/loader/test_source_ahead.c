@@ -147,6 +147,19 @@ static void ahead_of_one(void)
     http_server_stop(s);
 }
 
+// One shard of large samples.
+static hr_source large_shard(struct http_server *s)
+{
+    static const size_t sizes[] = {200000, 200000, 200000, 200000, 200000,
+                                   200000, 200000, 200000, 200000, 200000};
+    hr_source folder = web_large_folder(sizes, 120), got = web_quick(NULL);
+
+    http_server_put_file(s, "/c.tar", shard_tar(folder));
+    hr_source_close(&folder);
+    CHECK(!hr_source_add(got, web_at(s, "/c.tar")), "%s", hr_last_error());
+    return got;
+}
+
 // A source that is closed ends what is on its way.
 static enum http_fault later_ones_stall(struct http_server *s, int n,
                                         const char *path)
@@ -157,16 +170,11 @@ static enum http_fault later_ones_stall(struct http_server *s, int n,
 
 static void closed(void)
 {
-    static const size_t sizes[] = {200000, 200000, 200000, 200000, 200000,
-                                   200000, 200000, 200000, 200000, 200000};
     struct http_server *s = web_start();
-    hr_source folder = web_large_folder(sizes, 120), got = web_quick(NULL);
-    const char *tar = shard_tar(folder);
+    hr_source got = large_shard(s);
     struct hr_encoded a = {0};
     int64_t begun;
 
-    http_server_put_file(s, "/c.tar", tar);
-    CHECK(!hr_source_add(got, web_at(s, "/c.tar")), "%s", hr_last_error());
     atomic_store(&s->requests, 0);
     s->fault = later_ones_stall;
     // (Blocks that stall are on their way; nobody is to need one yet.)
@@ -181,7 +189,6 @@ static void closed(void)
     hr_source_close(&got);
     CHECK(hr__now() - begun < 1500 * TEST_MS, "%d ms",
           (int)((hr__now() - begun) / TEST_MS));
-    hr_source_close(&folder);
     http_server_stop(s);
 }
 
@@ -246,16 +253,11 @@ static void settle(struct hr__http_ahead *a, atomic_int *requests)
 // the lock.
 static void forked(void)
 {
-    static const size_t sizes[] = {200000, 200000, 200000, 200000, 200000,
-                                   200000, 200000, 200000, 200000, 200000};
     struct http_server *s = web_start();
-    hr_source folder = web_large_folder(sizes, 120), got = web_quick(NULL);
-    const char *tar = shard_tar(folder);
+    hr_source got = large_shard(s);
     struct hr_encoded a = {0};
     struct hr__http_ahead *ahead;
 
-    http_server_put_file(s, "/c.tar", tar);
-    CHECK(!hr_source_add(got, web_at(s, "/c.tar")), "%s", hr_last_error());
     ahead = &hr__source_of(got)->http->ahead;
     for (uint64_t i = 0; i < 40; i++) {
         CHECK(!hr_source_read(got, i, 0, &a), "%s", hr_last_error());
@@ -276,7 +278,6 @@ static void forked(void)
     pthread_mutex_unlock(&ahead->lock);
     hr_encoded_finish(&a);
     hr_source_close(&got);
-    hr_source_close(&folder);
     http_server_stop(s);
 }
 
