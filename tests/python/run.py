@@ -174,12 +174,15 @@ def says(name, word):
 def run_all(options, names):
     beside = [n for n in names if not says(n, "Alone")]
     beside.sort(key=lambda n: not says(n, "Long"))
-    results = []
+    results, failed = [], []
 
     def run(name):
         text, code, took = spawn(options, name)
-        print(f"==== {name}\n{text.rstrip()}\n"
-              f"{name}: {verdict(code)}, {took:.1f} s\n", flush=True)
+        text = (f"==== {name}\n{text.rstrip()}\n"
+                f"{name}: {verdict(code)}, {took:.1f} s\n")
+        print(text, flush=True)
+        if code not in (0, ABSENT):
+            failed.append(text)
         results.append((name, code, COUNTS.search(text)))
 
     with tempfile.TemporaryDirectory(prefix="headrace-samples-") as folder:
@@ -189,6 +192,8 @@ def run_all(options, names):
         for name in names:
             if name not in beside:
                 run(name)
+    # Once more, where who sees only the end of a long record finds it.
+    print("".join(text + "\n" for text in failed), end="")
     return results
 
 
