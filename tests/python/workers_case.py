@@ -303,6 +303,13 @@ def children():
         return file.read().split()
 
 
+def is_of_a_channel(link):
+    """Whether a socket listens for workers of ours, or is one's connection."""
+    inode = link[len("socket:["):-1]
+    with open("/proc/net/unix") as file:
+        return any(f" {inode} @headrace-" in line for line in file)
+
+
 class Traces:
     """Threads and descriptors that are there now and were not before.
 
@@ -323,7 +330,9 @@ class Traces:
                 link = os.readlink("/proc/self/fd/" + number)
             except OSError:
                 continue
-            found[link.split(":")[0]] += 1
+            kind = link.split(":")[0]
+            ours = kind == "socket" and is_of_a_channel(link)
+            found["channel" if ours else kind] += 1
         return found
 
     def more(self, but):
@@ -342,8 +351,9 @@ class Traces:
 
 
 # What stock leaves when a worker is killed: its own queues, shared memory
-# of tensors, and files with which it tries how many it may open.
-STOCK_LEAVES = ("pipe", "/dev/shm", "/tmp")
+# of tensors, files with which it tries how many it may open, and connections
+# in whose __del__ its handler of signals raised.
+STOCK_LEAVES = ("pipe", "/dev/shm", "/tmp", "socket")
 
 
 class Case(unittest.TestCase):
