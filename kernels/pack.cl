@@ -149,20 +149,23 @@ __kernel void hr_pack_measure(__global const uint *restrict plan, uint list,
     }
 }
 
-// Takes room for a picture of that size, and says so. Returns where.
+// Takes room for a picture of that size, and says so. Returns where. (Nobody
+// takes what does not fit: that would be lost to smaller ones, and of many large
+// pictures the sum is beyond 32 bits.)
 static inline uint hr__take_room(__global const struct hr__pack *pack,
                                  __global uchar *out, uint size)
 {
     __global uint *table = (__global uint *)(out + pack->table);
+    __global volatile uint *cursor =
+        (__global volatile uint *)(out + pack->cursor);
     uint bytes = (size + HR__PACK_ALIGN - 1) / HR__PACK_ALIGN * HR__PACK_ALIGN;
-    uint at = 0;
+    uint at = 0, next = *cursor;
 
-    if (bytes > pack->room)
-        size = 0;
-    if (size)
-        at = atomic_add((__global volatile uint *)(out + pack->cursor), bytes);
-    if (at > pack->room - bytes)
-        size = 0;
+    do {
+        at = next;
+        if (bytes > pack->room || at > pack->room - bytes)
+            size = 0;
+    } while (size && (next = atomic_cmpxchg(cursor, at, at + bytes)) != at);
     table[0] = at;
     table[1] = size;
     return at;

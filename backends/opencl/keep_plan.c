@@ -118,7 +118,7 @@ static bool add(struct ocl *o, struct ocl_keep *keep, int item,
                                      HR__PACK_ALIGN);
 
     if (all_blocks(s) > UINT32_MAX / 256 || room > o->buffer_bytes ||
-        room > UINT32_MAX / (OCL_BATCH + 1))
+        room > UINT32_MAX / 2)
         return false;
     *k = (struct ocl_kept){.item = item, .guess = s->size + s->size / 2};
     if (!ocl_plan_more(plan, &k->picture))

@@ -93,6 +93,22 @@ struct files {
     struct hr_op ops[OPENCL_FILES][4];
 };
 
+static const char *name_of(int i)
+{
+    return env.files[i % env.num_files];
+}
+
+// More than there are: those again, each time as another picture.
+static void read_again(struct bytes *b, int i)
+{
+    const int32_t end[2] = {0, i};  // after the end of the image
+
+    b->data = realloc(b->data, b->size + sizeof(end));
+    CU_ASSERT_PTR_NOT_NULL_FATAL(b->data);
+    memcpy(b->data + b->size, end, sizeof(end));
+    b->size += sizeof(end);
+}
+
 static void read_files(struct files *f, int n, hr_cache cache)
 {
     struct hr_sample by_path[OPENCL_FILES];
@@ -100,7 +116,9 @@ static void read_files(struct files *f, int n, hr_cache cache)
     opencl_fill(by_path, f->ops, OPENCL_FILES);
     f->n = n;
     for (int i = 0; i < n; i++) {
-        CU_ASSERT_FATAL(read_file(env.files[i], &f->bytes[i]));
+        CU_ASSERT_FATAL(read_file(name_of(i), &f->bytes[i]));
+        if (i >= env.num_files)
+            read_again(&f->bytes[i], i);
         f->samples[i] = (struct hr_sample){.data = f->bytes[i].data,
                                            .size = f->bytes[i].size,
                                            .ops = f->ops[i],
@@ -164,9 +182,9 @@ static int check_bytes(hr_cache cache, const struct files *f, bool must)
         entry = hr__cache_find((struct hr__cache *)cache, &key);
         CHECK(!entry || (ok && entry->size == size &&
                          !memcmp(entry->data, packed, size)),
-              "%s: %zu bytes, not the %zu of the CPU", env.files[i],
+              "%s: %zu bytes, not the %zu of the CPU", name_of(i),
               entry ? entry->size : 0, size);
-        CHECK(!must || !entry == !ok, "%s: %s", env.files[i],
+        CHECK(!must || !entry == !ok, "%s: %s", name_of(i),
               entry ? "is there" : "is not there");
         there += entry != NULL;
         hr__cache_drop(entry);
@@ -184,8 +202,8 @@ static bool is_jpeg(const char *path)
     return end && (!strcasecmp(end, ".jpg") || !strcasecmp(end, ".jpeg"));
 }
 
-// Files of any size that the windows fit, padded or not.
-static int check_files(double *keeper_us)
+// Files of any size that the windows fit, padded or not; n: of them.
+static int check_files(int n, double *keeper_us)
 {
     static struct files f;
     hr_device dev = open_device("100000");
@@ -195,7 +213,7 @@ static int check_files(double *keeper_us)
     int made;
 
     CU_ASSERT_FATAL(dev && cache);
-    read_files(&f, env.num_files, cache);
+    read_files(&f, n, cache);
     made = compare(dev, &f, "first");
     settle(dev);
     stats = stats_of(cache);
@@ -223,9 +241,25 @@ static int check_files(double *keeper_us)
 static void same_bytes(void)
 {
     double us = 0;
-    int by_device = check_files(&us);
+    int by_device = check_files(env.num_files, &us);
 
     CHECK(by_device > 40, "%d packed by the device", by_device);
+}
+
+// As many photos as go to the device at a time: of each one what it has packed.
+static void many(void)
+{
+    const int all = env.num_files;
+    double us = 0;
+    int n = 0, by_device;
+
+    while (n < all && strstr(env.files[n], "/photos/"))
+        n++;
+    env.num_files = n;
+    by_device = check_files(OCL_BATCH, &us);
+    CHECK(by_device == OCL_BATCH, "%d of %d packed by the device", by_device,
+          OCL_BATCH);
+    env.num_files = all;
 }
 
 // The same of the corpus, in parts.
@@ -249,7 +283,7 @@ static void corpus(void)
             if ((more = corpus_next(&e)) && is_jpeg(e.path))
                 env.files[env.num_files++] = strdup(e.path);
         all += env.num_files;
-        by_device += env.num_files ? check_files(&us) : 0;
+        by_device += env.num_files ? check_files(env.num_files, &us) : 0;
         for (int i = 0; i < env.num_files; i++)
             free(env.files[i]);
     }
@@ -458,9 +492,9 @@ static void closing(void)
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
-        TEST_CASE(same_bytes), TEST_CASE(epochs), TEST_CASE(rates),
-        TEST_CASE(evictions),  TEST_CASE(damage), TEST_CASE(closing),
-        TEST_CASE(corpus),
+        TEST_CASE(same_bytes), TEST_CASE(many),      TEST_CASE(epochs),
+        TEST_CASE(rates),      TEST_CASE(evictions), TEST_CASE(damage),
+        TEST_CASE(closing),    TEST_CASE(corpus),
     };
 
     return opencl_main("opencl_keep", cases, COUNT(cases), argc, argv);
