@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The CPU engine's queue, and who looks at it: it survives that its last task is
 // cancelled, the watchdog wakes again, an item has only so much time. And
-// workers without a task help, but never let one wait.
+// workers without a task help, but never let one wait. Those that are woken let
+// the thread that woke them go on.
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -184,6 +185,37 @@ static void some_work(void)
           "less than none");
     hr_batch_destroy(&batch);
     hr_device_close(&dev);
+}
+
+// Workers take no core from a thread that wakes them, unless the program has
+// chosen a policy.
+static void wait_for_their_turn(void)
+{
+    static const int policies[][2] = {{SCHED_OTHER, SCHED_BATCH},
+                                      {SCHED_BATCH, SCHED_BATCH},
+                                      {SCHED_IDLE, SCHED_IDLE}};
+    struct sched_param param = {0};
+
+    // (SCHED_IDLE last: not every system lets a thread come back from it.)
+    for (int k = 0; k < 3; k++) {
+        hr_device dev;
+        int got;
+
+        CU_ASSERT_EQUAL_FATAL(sched_setscheduler(0, policies[k][0], &param), 0);
+        dev = test_device("cpu", WORKERS, 0);
+        for (int i = 0; i < WORKERS; i++) {
+            struct cpu_engine *c = cpu_engine(
+                hr__host((struct hr__device *)dev));
+
+            CHECK(!pthread_getschedparam(c->workers[i].thread, &got, &param) &&
+                      got == policies[k][1],
+                  "worker %d of a program with policy %d has %d", i,
+                  policies[k][0], got);
+        }
+        CU_ASSERT_EQUAL(sched_getscheduler(0), policies[k][0]);
+        hr_device_close(&dev);
+    }
+    sched_setscheduler(0, SCHED_OTHER, &param);
 }
 
 static atomic_bool enough;
@@ -501,6 +533,7 @@ int main(int argc, char **argv)
         TEST_CASE(tasks_come_first),
         TEST_CASE(end_waits),
         TEST_CASE(nothing_to_do),
+        TEST_CASE(wait_for_their_turn),
     };
     uint64_t seed;
 
