@@ -29,10 +29,11 @@ static void look_at_spans(struct hr__job *job, int64_t now, struct due *due)
         }
 }
 
-// device->lock held.
-static void look(struct hr__device *dev, struct due *due)
+// device->lock held. Returns when to look again if nothing comes before: at the
+// first timeout, and soon for what has none.
+static int64_t look(struct hr__device *dev, struct due *due)
 {
-    int64_t now = hr__now();
+    int64_t now = hr__now(), next = now + TICK_NS;
 
     due->num_stopped = due->num_hung = 0;
     for (struct hr__job *job = dev->jobs; job; job = job->next) {
@@ -45,9 +46,12 @@ static void look(struct hr__device *dev, struct due *due)
             atomic_fetch_add(&job->refs, 1);
             due->stopped[due->num_stopped++] = job;
         }
+        if (!job->stopped && job->deadline < next)
+            next = job->deadline;
         if (dev->num_engines > 1)
             look_at_spans(job, now, due);
     }
+    return next;
 }
 
 // Works that wait for their turn at an image. Their turn never comes.
@@ -98,6 +102,7 @@ static void *watch(void *arg)
 {
     struct hr__device *dev = arg;
     struct due due;
+    int64_t next;
 
     hr__watch_thread(NULL, "watchdog");
     pthread_mutex_lock(&dev->lock);
@@ -106,14 +111,14 @@ static void *watch(void *arg)
             pthread_cond_wait(&dev->watchdog.wake, &dev->lock);
             continue;
         }
-        look(dev, &due);
+        next = look(dev, &due);
         if (due.num_stopped || due.num_hung) {
             pthread_mutex_unlock(&dev->lock);
             act(&due);
             pthread_mutex_lock(&dev->lock);
             continue;
         }
-        hr__cond_wait(&dev->watchdog.wake, &dev->lock, hr__deadline(TICK_NS));
+        hr__cond_wait(&dev->watchdog.wake, &dev->lock, next);
     }
     pthread_mutex_unlock(&dev->lock);
     return NULL;

@@ -65,26 +65,48 @@ static hr_job begin(hr_device dev, const struct kind *k, hr_image from,
     return job;
 }
 
-static void ends(hr_device dev, const struct kind *k, hr_image to,
-                 int64_t timeout_ns, enum hr_status how)
+// One try; how long it took.
+static enum hr_status end(hr_device dev, const struct kind *k, hr_image to,
+                          int64_t timeout_ns, bool cancel, int64_t *took)
 {
     hr_image from = gray(dev, 4);
     int64_t at = hr__now();
     hr_job job = begin(dev, k, from, to, timeout_ns);
     enum hr_status status;
 
-    if (how == HR_ECANCELED) {
+    if (cancel) {
         test_sleep(5 * TEST_MS);
         hr_job_cancel(job);
     }
     hr_job_wait(job, HR_FOREVER);
     status = job->results[0].status;
-    CHECK(status == how, "%s: %s, not %s", k->name, hr_status_name(status),
-          hr_status_name(how));
-    printf(" %s after %d ms", hr_status_name(status),
-           (int)((hr__now() - at) / TEST_MS));
+    *took = hr__now() - at;
+    printf(" %s after %d ms", hr_status_name(status), (int)(*took / TEST_MS));
     hr_job_release(&job);
     hr_image_release(&from);
+    return status;
+}
+
+// A fast machine makes one whole in 11 ms, and on a busy one neither we nor the
+// watchdog may run in that time: then once more. A timeout is to be seen soon
+// five times, for one may be seen by chance. (Rows are made in less than a
+// millisecond, unless they are turned.)
+static void ends(hr_device dev, const struct kind *k, hr_image to,
+                 int64_t timeout_ns, enum hr_status how)
+{
+    const bool soon = how == HR_ETIMEDOUT && k->whole;
+    const int most = how == HR_OK ? 1 : 100, must = soon ? 5 : 1;
+    enum hr_status status = HR_OK;
+    int seen = 0;
+
+    for (int i = 0; i < most && seen < must; i++) {
+        int64_t took;
+
+        status = end(dev, k, to, timeout_ns, how == HR_ECANCELED, &took);
+        seen += status == how && !(soon && took > 15 * TEST_MS);
+    }
+    CHECK(seen == must, "%s: %s, %s %d times, not %d", k->name,
+          hr_status_name(status), hr_status_name(how), seen, must);
 }
 
 static void between_rows(void)
