@@ -2,7 +2,6 @@
 // Reading: a stage of its own, so that the latency of disks and networks is
 // hidden by reads in flight, not by decoder threads.
 #include <limits.h>
-#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -240,24 +239,12 @@ bool hr__loader_start_reader(struct hr__loader *l)
     return !l->few;
 }
 
-// Who wakes a reader goes on first: a consumer that was put aside for it, on
-// cores that decode, would have its core again some milliseconds later.
-static void give_way(void)
-{
-    struct sched_param param;
-    int policy;
-
-    if (!pthread_getschedparam(pthread_self(), &policy, &param) &&
-        policy == SCHED_OTHER)
-        pthread_setschedparam(pthread_self(), SCHED_BATCH, &param);
-}
-
 void *hr__loader_reader(void *ctx)
 {
     struct hr__loader *l = ctx;
     int number;
 
-    give_way();
+    hr__thread_gives_way(pthread_self());
     pthread_mutex_lock(&l->lock);
     number = l->begun++;
     while (!l->stop) {

@@ -3,8 +3,6 @@
 // task when it is free, and if there is none helps with another's. Results
 // cannot depend on who takes what: a task shares nothing with its neighbours but
 // read-only tables.
-#include <sched.h>
-
 #include "backends/cpu/cpu.h"
 
 // n tasks have come. One by one: waking all threads for one task costs more than
@@ -201,20 +199,6 @@ static void stay_on_nodes(struct cpu_engine *c)
             c->e->name, nodes.num);
 }
 
-// A worker that is woken does not take the core of the thread that woke it, which
-// has submitted and is about to feed a network: it goes to another core, or waits
-// for its turn. (A consumer of 20 ms lost 1.1 ms per batch to a worker while the
-// other core was idle.) A policy that the program has chosen stays.
-static void let_others_go_on(struct cpu_engine *c)
-{
-    const struct sched_param none = {0};
-
-    if (sched_getscheduler(0) != SCHED_OTHER)
-        return;
-    for (int i = 0; i < c->num_workers; i++)
-        pthread_setschedparam(c->workers[i].thread, SCHED_BATCH, &none);
-}
-
 enum hr_status cpu_workers_start(struct cpu_engine *c, int threads)
 {
     size_t size;
@@ -246,9 +230,9 @@ enum hr_status cpu_workers_start(struct cpu_engine *c, int threads)
             return hr__fail(HR_ENOMEM, "cannot start worker thread %d of %d",
                             c->num_workers + 1, threads);
         }
+        hr__thread_gives_way(w->thread);
     }
     stay_on_nodes(c);
-    let_others_go_on(c);
     return HR_OK;
 }
 

@@ -2,6 +2,7 @@
 // Time and threads: the monotonic clock, waiting with a deadline, starting a
 // thread of the library.
 #include <errno.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -122,4 +123,14 @@ bool hr__thread_start(pthread_t *thread, void *(*run)(void *arg), void *arg)
     if (err)
         hr__free(start);
     return err == 0;
+}
+
+void hr__thread_gives_way(pthread_t thread)
+{
+    struct sched_param param;
+    int policy;
+
+    if (!pthread_getschedparam(thread, &policy, &param) &&
+        policy == SCHED_OTHER)
+        pthread_setschedparam(thread, SCHED_BATCH, &param);
 }

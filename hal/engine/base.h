@@ -95,6 +95,12 @@ void hr__free(void *mem);
 // them. False if the system says no.
 bool hr__thread_start(pthread_t *thread, void *(*run)(void *arg), void *arg);
 
+// For threads that take what time is left: who wakes one keeps the core, which
+// the kernel would otherwise give to the thread that has slept. (A consumer that
+// submits lost a millisecond of each batch to a worker while another core was
+// idle.) A policy other than the default was chosen by the program, and stays.
+void hr__thread_gives_way(pthread_t thread);
+
 // Cores that this process may use: the affinity mask, and what the cgroup's
 // quota pays for. At least 1.
 int hr__usable_cores(void);
