@@ -6,10 +6,10 @@
 
 #include "scene.h"
 
-// (Sanitizers take so much longer for each pixel that fewer will do.)
+// (ThreadSanitizer takes so much longer for each pixel that fewer will do.)
 enum {
-    W = TEST_SANITIZED ? 800 : 1600,
-    H = TEST_SANITIZED ? 600 : 1200,
+    W = TEST_RACES ? 800 : 1600,
+    H = TEST_RACES ? 600 : 1200,
     OUT = 32,
     N = 20
 };
