@@ -159,7 +159,7 @@ static inline uint hr__take_room(__global const struct hr__pack *pack,
     __global volatile uint *cursor =
         (__global volatile uint *)(out + pack->cursor);
     uint bytes = (size + HR__PACK_ALIGN - 1) / HR__PACK_ALIGN * HR__PACK_ALIGN;
-    uint at = 0, next = *cursor;
+    uint at, next = 0;  // a guess: only atomic functions may read it
 
     do {
         at = next;
