@@ -444,13 +444,14 @@ static void by_the_clock(void)
         hr__test_choice(NULL, ms * TEST_MS);
         dev = open_fake(2);
         r = &dev->entropy.records[at(MIDDLE, K444, 1)];
-        CHECK(ms > 20 || !dev->entropy.records[at(LARGE, K420, 2)].host_ns,
-              "no time");
         if (ms > 2000 || (dev->entropy.measured > 0 && r->host_ns))
             break;
         hr_device_close(&dev);
     }
     CHECK(dev->entropy.measured > 0 && r->samples == 8, "measured");
+    // All of them would take many times as long.
+    CHECK(!dev->entropy.records[at(LARGE, K420, 1)].host_ns,
+          "there was time for all");
     CHECK(r->host_ns > 3 * TEST_MS && r->device_ns > 3 * TEST_MS,
           "%d, %d us per picture", (int)(r->host_ns / 1000),
           (int)(r->device_ns / 1000));

@@ -187,11 +187,24 @@ static int run_jobs(void)
     return made;
 }
 
-// A window of the picture, or all of it. The file is copied.
+// A window of the picture. The file is copied.
+static int add_window(const char *name, const struct bytes *file, int w, int h,
+                      struct cpu_rect r)
+{
+    struct job *j = &jobs[num_jobs++];
+
+    snprintf(j->name, sizeof(j->name), "%s", name);
+    j->file = (struct bytes){malloc(file->size ? file->size : 1), file->size};
+    memcpy(j->file.data, file->data, file->size);
+    j->packs = random_below(&dt_seed, 3) == 0;
+    j->p = dt_params(&j->file, w, h, r, random_below(&dt_seed, 4) ? 3 : 1);
+    return num_jobs == MOST ? run_jobs() : 0;
+}
+
+// Any window of it, or all.
 static int add_job(const char *name, const struct bytes *file, int w, int h,
                    bool whole)
 {
-    struct job *j = &jobs[num_jobs++];
     struct cpu_rect r = {0, 0, w, h};
 
     if (!whole) {
@@ -200,12 +213,7 @@ static int add_job(const char *name, const struct bytes *file, int w, int h,
         r.w = 1 + random_below(&dt_seed, w - r.x);
         r.h = 1 + random_below(&dt_seed, h - r.y);
     }
-    snprintf(j->name, sizeof(j->name), "%s", name);
-    j->file = (struct bytes){malloc(file->size ? file->size : 1), file->size};
-    memcpy(j->file.data, file->data, file->size);
-    j->packs = random_below(&dt_seed, 3) == 0;
-    j->p = dt_params(&j->file, w, h, r, random_below(&dt_seed, 4) ? 3 : 1);
-    return num_jobs == MOST ? run_jobs() : 0;
+    return add_window(name, file, w, h, r);
 }
 
 static bool begin(void)
@@ -223,14 +231,19 @@ static bool begin(void)
     return true;
 }
 
-static void end(void)
+static void release(void)
 {
-    CU_ASSERT(num_packed > 0);
-    num_packed = 0;
     CU_ASSERT(cpu_lanes_empty(lanes) == CPU_LANES);
     cpu_pieces_finish(&pieces);
     cpu_lanes_destroy(&lanes);
     cpu_lanes_destroy(&others);
+}
+
+static void end(void)
+{
+    CU_ASSERT(num_packed > 0);
+    num_packed = 0;
+    release();
 }
 
 // ---- Cases ----
@@ -326,6 +339,104 @@ static void damaged(void)
     end();
 }
 
+// A table of that class (0: DC) with one symbol more, or its last one made that
+// (more: false). The file has room for it.
+static bool change_table(struct bytes *file, int class, bool more,
+                         uint8_t symbol)
+{
+    uint8_t *dht = memmem(file->data, file->size, "\xff\xc4", 2), *counts, *end;
+
+    for (; dht && dht[1] == 0xc4; dht = end) {
+        int length = 0, sum = 0;
+
+        end = dht + 2 + dht[2] * 256 + dht[3];
+        for (counts = dht + 5; counts[-1] >> 4 != class && counts < end;) {
+            for (int i = sum = 0; i < 16; i++)
+                sum += counts[i];
+            counts += 16 + sum + 1;
+        }
+        if (counts >= end)
+            continue;
+        for (int i = sum = 0; i < 16; i++) {
+            sum += counts[i];
+            length = counts[i] ? i : length;
+        }
+        if (!more) {
+            counts[16 + sum - 1] = symbol;
+            return true;
+        }
+        counts[length]++;
+        dht[3]++;
+        memmove(counts + 16 + sum + 1, counts + 16 + sum,
+                (size_t)(file->data + file->size - (counts + 16 + sum)));
+        counts[16 + sum] = symbol;
+        file->size++;
+        return dht[3] != 0;
+    }
+    return false;
+}
+
+// The first rows of a high picture: a lane makes them, nobody reads on alone.
+enum { TOP_W = 64, TOP_H = 600 };
+static const struct cpu_rect top = {0, 0, TOP_W, 16};
+
+// A code of nothing but ones, a difference of more than 15 bits: also where no
+// block has them.
+static void refused(void)
+{
+    static const struct {
+        int class;
+        bool more;
+        uint8_t symbol;
+    } changes[] = {{0, true, 0}, {1, true, 0}, {0, false, 16}};
+
+    if (!begin())
+        return;
+    for (int i = 0; i < (int)(sizeof(changes) / sizeof(*changes)); i++) {
+        struct bytes file;
+        int made;
+
+        CU_ASSERT_FATAL(dt_make_jpeg(0, 0, TOP_W, TOP_H, &file));
+        made = add_window("as it was", &file, TOP_W, TOP_H, top) + run_jobs();
+        CHECK(made == 1, "%d: not made before", i);
+        file.data = realloc(file.data, file.size + 1);
+        CU_ASSERT_FATAL(change_table(&file, changes[i].class, changes[i].more,
+                                     changes[i].symbol));
+        made = add_window("refused table", &file, TOP_W, TOP_H, top);
+        made += run_jobs();
+        CHECK(!made, "%d: made", i);
+        free(file.data);
+    }
+    release();
+}
+
+// What was in the lanes before is not taken for the rest of a file that ends.
+static void too_little(void)
+{
+    struct bytes file;
+    size_t size;
+    int made = 0;
+
+    if (!begin())
+        return;
+    CU_ASSERT_FATAL(dt_make_jpeg(0, 0, TOP_W, TOP_H, &file));
+    size = file.size;
+    for (int i = 0; i < CPU_LANES; i++)
+        made += add_window("all of it", &file, TOP_W, TOP_H, top);
+    made += run_jobs();
+    CHECK(made == CPU_LANES, "%d were made", made);
+    made = 0;
+    file.size = (size_t)((uint8_t *)memmem(file.data, size, "\xff\xda", 2) -
+                         file.data) +
+                14;
+    for (int i = 0; i < 2 * CPU_LANES; i++, file.size++)
+        made += add_window("its begin", &file, TOP_W, TOP_H, top);
+    made += run_jobs();
+    CHECK(!made, "%d were made", made);
+    free(file.data);
+    release();
+}
+
 static int folder(const char *name, int step, int times, int *made)
 {
     struct corpus_folder f;
@@ -377,9 +488,8 @@ static void corpus(void)
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
-        TEST_CASE(windows),
-        TEST_CASE(damaged),
-        TEST_CASE(corpus),
+        TEST_CASE(windows),    TEST_CASE(damaged), TEST_CASE(refused),
+        TEST_CASE(too_little), TEST_CASE(corpus),
     };
 
     return dt_main("lanes", cases, sizeof(cases) / sizeof(cases[0]), argc,

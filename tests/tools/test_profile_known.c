@@ -243,6 +243,7 @@ static void queue(json_t *q, double most_waited)
     json_array_foreach(points, i, point)
     {
         between(point, "seconds", before, at(q, "seconds"));
+        CHECK(at(point, "seconds") > before, "point %zu is there twice", i);
         between(point, "ready", 0, 64);
         between(point, "reading", 0, 256);
         before = at(point, "seconds");

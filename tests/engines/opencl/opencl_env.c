@@ -98,13 +98,15 @@ static int num_photos(void)
 
 void opencl_fill(struct hr_sample *s, struct hr_op (*ops)[4], int n)
 {
+    const int photos = num_photos();
+
     for (int i = 0; i < n; i++) {
         ops[i][0] = hr_op_decode(0);
         ops[i][1] = hr_op_crop(.x = i % 50, .y = i % 31, .w = 100 + i % 90,
                                .h = 90 + i % 70);
         ops[i][2] = hr_op_resize(.w = OPENCL_SIDE, .h = OPENCL_SIDE);
         ops[i][3] = OPENCL_NORMALIZE;
-        s[i] = (struct hr_sample){.path = env.files[i % num_photos()],
+        s[i] = (struct hr_sample){.path = photos ? env.files[i % photos] : NULL,
                                   .ops = ops[i],
                                   .num_ops = 4};
     }

