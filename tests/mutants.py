@@ -70,6 +70,9 @@ STEPS = {
                  "test_kernels"],
                 "env OCL_ICD_VENDORS=/etc/OpenCL/vendors/rusticl.icd bash "
                 "$ROOT/tests/engines/opencl/opencl_platforms.sh $BUILD rusticl"),
+    "races": (["test_kernels", "test_entropy_kernels", "fuzz_kernels_replay"],
+              "bash $ROOT/tests/engines/opencl/opencl_platforms.sh $BUILD "
+              "races"),
     # Both must say that the device made nothing, or nothing right.
     "validate": (["headrace"], "bash -c '$BUILD/headrace samples --photos-only "
                  "--count 4 photos && $BUILD/headrace validate photos "
