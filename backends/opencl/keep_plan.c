@@ -117,6 +117,7 @@ static bool add(struct ocl *o, struct ocl_keep *keep, int item,
     uint64_t room = hr__kernel_round(keep->room + ocl_keep_room(s),
                                      HR__PACK_ALIGN);
 
+    // (The cursor along the room has 32 bits.)
     if (all_blocks(s) > UINT32_MAX / 256 || room > o->buffer_bytes ||
         room > UINT32_MAX / 2)
         return false;

@@ -187,35 +187,54 @@ static void some_work(void)
     hr_device_close(&dev);
 }
 
-// Workers take no core from a thread that wakes them, unless the program has
-// chosen a policy.
+static int policy_of(pthread_t thread)
+{
+    struct sched_param param;
+    int policy;
+
+    return pthread_getschedparam(thread, &policy, &param) ? -1 : policy;
+}
+
+// Workers take no core from a thread that wakes them.
 static void wait_for_their_turn(void)
 {
+    hr_device dev = test_device("cpu", WORKERS, 0);
+    struct cpu_engine *c = cpu_engine(hr__host((struct hr__device *)dev));
+
+    for (int i = 0; i < WORKERS; i++)
+        CHECK(policy_of(c->workers[i].thread) == SCHED_BATCH,
+              "worker %d has policy %d", i, policy_of(c->workers[i].thread));
+    CU_ASSERT_EQUAL(sched_getscheduler(0), SCHED_OTHER);
+    hr_device_close(&dev);
+}
+
+static void *until_unlocked(void *lock)
+{
+    pthread_mutex_lock(lock);
+    pthread_mutex_unlock(lock);
+    return NULL;
+}
+
+// A policy that the program has chosen stays.
+static void policy_stays(void)
+{
     static const int policies[][2] = {{SCHED_OTHER, SCHED_BATCH},
-                                      {SCHED_BATCH, SCHED_BATCH},
                                       {SCHED_IDLE, SCHED_IDLE}};
-    struct sched_param param = {0};
+    pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    const struct sched_param none = {0};
 
-    // (SCHED_IDLE last: not every system lets a thread come back from it.)
-    for (int k = 0; k < 3; k++) {
-        hr_device dev;
-        int got;
+    for (int k = 0; k < 2; k++) {
+        pthread_t thread;
 
-        CU_ASSERT_EQUAL_FATAL(sched_setscheduler(0, policies[k][0], &param), 0);
-        dev = test_device("cpu", WORKERS, 0);
-        for (int i = 0; i < WORKERS; i++) {
-            struct cpu_engine *c = cpu_engine(
-                hr__host((struct hr__device *)dev));
-
-            CHECK(!pthread_getschedparam(c->workers[i].thread, &got, &param) &&
-                      got == policies[k][1],
-                  "worker %d of a program with policy %d has %d", i,
-                  policies[k][0], got);
-        }
-        CU_ASSERT_EQUAL(sched_getscheduler(0), policies[k][0]);
-        hr_device_close(&dev);
+        pthread_mutex_lock(&lock);
+        CU_ASSERT_FATAL(!pthread_create(&thread, NULL, until_unlocked, &lock));
+        CU_ASSERT(!pthread_setschedparam(thread, policies[k][0], &none));
+        hr__thread_gives_way(thread);
+        CHECK(policy_of(thread) == policies[k][1], "%d became %d",
+              policies[k][0], policy_of(thread));
+        pthread_mutex_unlock(&lock);
+        pthread_join(thread, NULL);
     }
-    sched_setscheduler(0, SCHED_OTHER, &param);
 }
 
 static atomic_bool enough;
@@ -534,6 +553,7 @@ int main(int argc, char **argv)
         TEST_CASE(end_waits),
         TEST_CASE(nothing_to_do),
         TEST_CASE(wait_for_their_turn),
+        TEST_CASE(policy_stays),
     };
     uint64_t seed;
 
