@@ -103,17 +103,13 @@ static void CL_CALLBACK on_done(cl_event event, cl_int result, void *arg)
 static bool ask_for_callback(struct ocl *o, struct ocl_batch *batch,
                              struct ocl_fault *fault)
 {
-    cl_int err;
-
     // Before the callback is set: it may come at once, on this thread.
     pthread_mutex_lock(&o->guard.lock);
     batch->state = OCL_SENT;
     batch->stuck = false;
     batch->since = hr__now();
     pthread_mutex_unlock(&o->guard.lock);
-    err = o->api.clSetEventCallback(batch->downloaded, CL_COMPLETE, on_done,
-                                    batch);
-    if (!ocl_failed(fault, err, "clSetEventCallback"))
+    if (ocl_await(o, &batch->downloaded, true, on_done, batch, fault))
         return true;
     pthread_mutex_lock(&o->guard.lock);
     batch->state = OCL_BUSY;

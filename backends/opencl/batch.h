@@ -37,8 +37,8 @@ void ocl_buffer_drop(struct ocl *o, struct ocl_buffer *b);
 // ---- batch.c ---------------------------------------------------------------
 
 // Batches at a time: two that the device has, and one that is planned; most
-// tasks of one; launches of one.
-enum { OCL_BATCHES = 3, OCL_BATCH = 256, OCL_LAUNCHES = 13 };
+// tasks of one; launches of one; slots of keep.h.
+enum { OCL_BATCHES = 3, OCL_KEEPS = 8, OCL_BATCH = 256, OCL_LAUNCHES = 13 };
 // So many tasks come together, if there are so many. More come into a batch
 // when the device has fallen behind. A device that has the host's memory never
 // takes more; and none takes more than the budget has MiB, or LEAST.

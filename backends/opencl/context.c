@@ -117,6 +117,7 @@ bool ocl_context_open(struct ocl *o, struct ocl_fault *fault)
 
 void ocl_context_close(struct ocl *o)
 {
+    ocl_await_close(o);
     for (int i = 0; i < OCL_BATCHES; i++) {
         struct ocl_batch *batch = &o->batch[i];
 

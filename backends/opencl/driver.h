@@ -42,6 +42,7 @@
     X(clEnqueueUnmapMemObject) \
     X(clReleaseEvent) \
     X(clSetEventCallback) \
+    X(clGetEventInfo) \
     X(clGetEventProfilingInfo) \
     X(clFlush) \
     X(clFinish)

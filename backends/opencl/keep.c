@@ -380,9 +380,7 @@ static bool read_back(struct ocl *o, struct ocl_keep *keep,
     // (Once it is sent others count on what is counted.)
     ocl_times_moved(o, 0, keep->bytes);
     ok = enqueue_reads(o, keep, &done, fault) &&
-         !ocl_failed(
-             fault, o->api.clSetEventCallback(done, CL_COMPLETE, on_read, keep),
-             "clSetEventCallback");
+         ocl_await(o, &done, false, on_read, keep, fault);
     if (ok)
         o->api.clFlush(o->keeps->queue);
     else

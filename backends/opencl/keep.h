@@ -21,7 +21,7 @@
 #include "hal/engine/engine.h"
 #include "kernels/pack.h"
 
-enum { OCL_KEEPS = 8, OCL_KEEP_LAUNCHES = HR__NUM_PACK_KERNELS + 2 };
+enum { OCL_KEEP_LAUNCHES = HR__NUM_PACK_KERNELS + 2 };
 
 enum ocl_keep_state {
     OCL_KEEP_FREE,

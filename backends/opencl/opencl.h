@@ -17,6 +17,7 @@
 //   complete.c what the device is done with: to the tensors, the tasks' end
 //   copy.c     batches of copies from and to device memory
 //   batch.c    what all batches share: claims, states, ends, failures
+//   await.c    when commands have ended
 //   import.c   memory of other engines, read where it lies
 //   surface.c  what an extension of the driver does for that
 //   pack.c     one picture: what the kernels must know of it
@@ -40,7 +41,8 @@
 // list of devices, a thread of hr__call_with_deadline(). The HAL's threads push
 // to the guard's queue and return. The guard's clock thread delivers what the
 // device is done with; it never calls OpenCL, so it never hangs. An event
-// callback only marks its batch and wakes that thread.
+// callback, or the driver thread in its place (await.c), only marks its batch
+// and wakes that thread.
 //
 // A driver may hang in any call; guard.h says what happens then.
 //
@@ -160,6 +162,17 @@ enum { OCL_UPLOAD, OCL_COMPUTE, OCL_DOWNLOAD, OCL_QUEUES };
 // The device's time (times.c); the driver thread's.
 struct ocl_keeps;  // keep.h
 
+// Commands that a GPU has; the driver thread's.
+typedef void(CL_CALLBACK *ocl_done_fn)(cl_event event, cl_int result,
+                                       void *arg);
+struct ocl_await {
+    cl_event event;
+    bool owned;  // it is released when it has ended
+    ocl_done_fn done;
+    void *arg;
+    int64_t since, asked;
+};
+
 struct ocl_clock {
     bool on;                       // the queues tell
     int64_t low, high;             // host's clock less the device's
@@ -203,6 +216,9 @@ struct ocl {
     size_t buffer_bytes;  // most that one buffer may take,
     size_t work_bytes;    // and the one between kernels
     struct ocl_clock times;
+    bool asks;  // for the end of commands; else the driver calls back
+    struct ocl_await awaits[OCL_BATCHES + OCL_KEEPS];
+    int num_awaits;
 
     // Locked. While guard.held the driver completes the program, and nothing
     // else is begun.
@@ -274,6 +290,22 @@ static inline bool ocl_leave(struct ocl *o)
 {
     return hr__guard_leave(&o->guard, 0);
 }
+
+// ---- await.c (on the driver thread) ----------------------------------------
+
+// Once it is known which kernels are used.
+void ocl_await_settle(struct ocl *o);
+// done() shall be called when the commands before the event have ended, on any
+// thread. keep: the event lives until then; else it is taken. False: the fault
+// says why, and nothing was done.
+bool ocl_await(struct ocl *o, cl_event *event, bool keep, ocl_done_fn done,
+               void *arg, struct ocl_fault *fault);
+// When to look next at what is asked for; INT64_MAX: there is nothing.
+int64_t ocl_await_due(const struct ocl *o);
+// Calls done() of what has ended. Not locked
+void ocl_await_look(struct ocl *o);
+// With the context: nothing is asked for any more.
+void ocl_await_close(struct ocl *o);
 
 // ---- times.c (on the driver thread) ----------------------------------------
 

@@ -10,6 +10,21 @@
 #define END_NS INT64_C(1500000000)  // less than closing may take
 #define IDLE_NS INT64_C(500000000)
 
+// Waits on the driver thread's condition, and looks at what is asked for. False:
+// the deadline has passed. Locked, but it unlocks for a while.
+static bool wait(struct ocl *o, int64_t deadline)
+{
+    int64_t due = ocl_await_due(o);
+
+    if (due >= deadline || hr__now() >= deadline)
+        return hr__cond_wait(&o->guard.lanes[0].wake, &o->guard.lock, deadline);
+    hr__cond_wait(&o->guard.lanes[0].wake, &o->guard.lock, due);
+    pthread_mutex_unlock(&o->guard.lock);
+    ocl_await_look(o);
+    pthread_mutex_lock(&o->guard.lock);
+    return true;
+}
+
 // Whether all batches but mine are free. *stuck: the guard has given one up.
 static bool others_free(const struct ocl *o, const struct ocl_batch *mine,
                         bool *stuck)
@@ -49,8 +64,7 @@ static bool wait_for_others(struct ocl *o, const struct ocl_batch *mine,
             pthread_mutex_unlock(&o->guard.lock);
             ocl_keep_read(o);
             pthread_mutex_lock(&o->guard.lock);
-        } else if (!hr__cond_wait(&o->guard.lanes[0].wake, &o->guard.lock,
-                                  deadline)) {
+        } else if (!wait(o, deadline)) {
             ok = all_free(o, mine, &stuck);
             break;
         }
@@ -69,6 +83,7 @@ static bool open_all(struct ocl *o, struct ocl_batch *batch,
     bool ok = ocl_context_open(o, fault) && ocl_warm_up(o, batch, fault) &&
               ocl_variant_choose(o, batch, fault);
 
+    ocl_await_settle(o);
     pthread_mutex_lock(&o->guard.lock);
     o->unkept = ok && (!o->program_cached || o->timed_now);
     pthread_mutex_unlock(&o->guard.lock);
@@ -176,9 +191,8 @@ static bool wait_for_work(struct ocl *o)
 
     if (o->unkept && !o->guard.head && others_free(o, NULL, &stuck))
         deadline = hr__now() + IDLE_NS;
-    return hr__cond_wait(&o->guard.lanes[0].wake, &o->guard.lock, deadline) ||
-           o->guard.head || o->guard.stop || o->requests || o->old_slabs ||
-           ocl_keep_waits(o);
+    return wait(o, deadline) || o->guard.head || o->guard.stop || o->requests ||
+           o->old_slabs || ocl_keep_waits(o);
 }
 
 static void serve_memory(struct ocl *o)
@@ -217,6 +231,8 @@ static struct ocl_batch *next_batch(struct ocl *o)
 {
     struct ocl_batch *batch = NULL;
 
+    if (hr__now() >= ocl_await_due(o))
+        ocl_await_look(o);
     pthread_mutex_lock(&o->guard.lock);
     while (!o->guard.stop && !o->guard.dead &&
            (o->requests || o->old_slabs || ocl_keep_waits(o) ||

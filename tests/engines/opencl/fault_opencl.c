@@ -192,6 +192,10 @@ PLAIN(clGetProgramInfo,
       (cl_program program, cl_program_info what, size_t size, void *value,
        size_t *used),
       (program, what, size, value, used), fault_use(program, false))
+PLAIN(clGetEventInfo,
+      (cl_event event, cl_event_info what, size_t size, void *value,
+       size_t *used),
+      (event, what, size, value, used), fault_use(event, false))
 PLAIN(clGetEventProfilingInfo,
       (cl_event event, cl_profiling_info what, size_t size, void *value,
        size_t *used),

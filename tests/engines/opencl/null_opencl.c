@@ -87,6 +87,20 @@ CALL cl_int clSetEventCallback(cl_event e, cl_int type,
     return CL_SUCCESS;
 }
 
+// The engine asks what it has not been called back for.
+CALL cl_int clGetEventInfo(cl_event e, cl_event_info what, size_t size,
+                           void *value, size_t *size_out)
+{
+    static const cl_int done = CL_COMPLETE;
+
+    (void)e, (void)what, (void)size, (void)size_out;
+    charge(&n.enqueue_ns);
+    atomic_fetch_add(&n.batches, 1);
+    memcpy(value, &done, sizeof(done));
+    t.phase = PLAN;
+    return CL_SUCCESS;
+}
+
 static const char *_Atomic refused;
 
 EXPORT void null_refuse(const char *name)

@@ -87,6 +87,7 @@ const cl_int faults_codes[FAULT_ENTRIES][FAULTS_CODES] = {
     [FAULT_clEnqueueUnmapMemObject] = {ENQUEUE},
     [FAULT_clReleaseEvent] = {ALWAYS, CL_INVALID_EVENT},
     [FAULT_clSetEventCallback] = {ALWAYS, CL_INVALID_EVENT, CL_INVALID_VALUE},
+    [FAULT_clGetEventInfo] = {ALWAYS, CL_INVALID_EVENT, CL_INVALID_VALUE},
     [FAULT_clGetEventProfilingInfo] = {ALWAYS, CL_PROFILING_INFO_NOT_AVAILABLE,
                                        CL_INVALID_VALUE, CL_INVALID_EVENT},
     [FAULT_clFlush] = {ALWAYS, CL_INVALID_COMMAND_QUEUE},

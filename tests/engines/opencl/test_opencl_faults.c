@@ -359,6 +359,32 @@ static void late_strikes(void)
     faults.cases++;
 }
 
+// In the form for GPUs nobody waits to be called back; and who asks may get no
+// answer.
+static void asked(void)
+{
+    struct fault_rule late = faults_rule(FAULT_clSetEventCallback, 1, true,
+                                         FAULT_LATE, 0);
+    int live = faults_now().live;
+    hr_device dev;
+
+    setenv("HEADRACE_OPENCL_VARIANT", "gpu", 1);
+    dev = faults_open_scene(0, SCENE_IMAGE);
+    unsetenv("HEADRACE_OPENCL_VARIANT");
+    faults.ctl.set(&late, 1);
+    CHECK(faults_run(SECOND) > 0, "nobody asked: why %#x", faults.why);
+    for (int i = 0; i < faults_num_codes(FAULT_clGetEventInfo) && i < 2; i++) {
+        faults_set(FAULT_clGetEventInfo, 1, false,
+                   faults_codes[FAULT_clGetEventInfo][i]);
+        CHECK(faults_run(SECOND) == 0 && faults.why & HR_WHY_FAILED,
+              "no answer: why %#x", faults.why);
+    }
+    faults_calm();
+    CHECK(faults_run(SECOND) > 0, "not used again: why %#x", faults.why);
+    faults_close(&dev, live);
+    faults.cases += 3;
+}
+
 // Every entry point the engine has must have been failed.
 static void complete(void)
 {
@@ -378,7 +404,8 @@ int main(int argc, char **argv)
         TEST_CASE(times_failures), TEST_CASE(reopen_failures),
         TEST_CASE(open_failures),  TEST_CASE(first_open_failures),
         TEST_CASE(map_failures),   TEST_CASE(breaker),
-        TEST_CASE(late_strikes),   TEST_CASE(complete),
+        TEST_CASE(late_strikes),   TEST_CASE(asked),
+        TEST_CASE(complete),
     };
 
     return faults_main("opencl faults", HR_FAULT_LIBRARY, table, COUNT(table),

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// How the engine learns that commands have ended. Drivers call back; but
+// NVIDIA's looks for ended transfers only every 20 ms (driver 580), and
+// clWaitForEvents() keeps a core busy. So a GPU's events are asked for by the
+// driver thread: the more seldom, the longer they take.
+#include "backends/opencl/keep.h"
+#include "backends/opencl/opencl.h"
+
+#define ASK_NS 50000
+
+void ocl_await_settle(struct ocl *o)
+{
+    o->asks = o->plan.gpu;
+}
+
+bool ocl_await(struct ocl *o, cl_event *event, bool keep, ocl_done_fn done,
+               void *arg, struct ocl_fault *fault)
+{
+    struct ocl_await *a = &o->awaits[o->num_awaits];
+
+    if (!o->asks)
+        return !ocl_failed(
+            fault, o->api.clSetEventCallback(*event, CL_COMPLETE, done, arg),
+            "clSetEventCallback");
+    o->num_awaits++;
+    *a = (struct ocl_await){*event, !keep, done, arg, hr__now(), hr__now()};
+    if (!keep)
+        *event = NULL;
+    return true;
+}
+
+int64_t ocl_await_due(const struct ocl *o)
+{
+    int64_t due = INT64_MAX;
+
+    for (int i = 0; i < o->num_awaits; i++) {
+        const struct ocl_await *a = &o->awaits[i];
+        int64_t rest = (a->asked - a->since) / 8;
+        int64_t at = a->asked + (rest < ASK_NS ? ASK_NS : rest);
+
+        due = at < due ? at : due;
+    }
+    return due;
+}
+
+// Whether the commands have ended: > 0: not yet, < 0: they failed. If nobody
+// knows, none may go on behind its tasks' end.
+static cl_int ask(struct ocl *o, const struct ocl_await *a)
+{
+    cl_int state = CL_QUEUED, err;
+
+    ocl_enter(o);
+    err = o->api.clGetEventInfo(a->event, CL_EVENT_COMMAND_EXECUTION_STATUS,
+                                sizeof(state), &state, NULL);
+    if (err) {
+        ocl_drain(o);
+        if (o->keeps && o->keeps->queue)
+            o->api.clFinish(o->keeps->queue);
+        state = err;
+    }
+    if (state <= CL_COMPLETE && a->owned)
+        o->api.clReleaseEvent(a->event);
+    ocl_leave(o);
+    return state;
+}
+
+void ocl_await_look(struct ocl *o)
+{
+    int n = 0;
+
+    for (int i = 0; i < o->num_awaits; i++) {
+        struct ocl_await a = o->awaits[i];
+        cl_int state = ask(o, &a);
+
+        a.asked = hr__now();
+        if (state <= CL_COMPLETE)
+            a.done(a.event, state, a.arg);
+        else
+            o->awaits[n++] = a;
+    }
+    o->num_awaits = n;
+}
+
+void ocl_await_close(struct ocl *o)
+{
+    for (int i = 0; i < o->num_awaits; i++)
+        if (o->awaits[i].owned)
+            o->api.clReleaseEvent(o->awaits[i].event);
+    o->num_awaits = 0;
+}
