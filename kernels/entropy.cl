@@ -147,8 +147,9 @@ static inline void hr__make_table(__global const struct hr__code *from,
 
             end = min(begin + (count << shift), 1u << HR__FAST_BITS);
             for (uint k = begin + lane; k < end; k += HR__GROUP)
-                to->fast[k] = length << 8 |
-                              from->symbols[(n + ((k - begin) >> shift)) & 255];
+                to->fast[k] =
+                    (ushort)(length << 8 |
+                             from->symbols[(n + ((k - begin) >> shift)) & 255]);
         }
         code += count;
         n += count;
@@ -235,7 +236,7 @@ __kernel void hr_entropy_guess(__global const uint *restrict plan, uint list,
     __global const struct hr__interval *i = hr__interval_of(pic, sub);
     uint before = (sub - i->sub) * HR__SUB_BITS, begin = i->begin + before;
     struct hr__reader r = hr__reader_of(
-        pic, work, i, begin - min(before, (uint)HR__SUB_EARLY), 0);
+        pic, work, i, begin - min(before, pic->early), 0);
 
     // What is odd here is only a wrong guess.
     while (r.at < begin)
@@ -245,6 +246,54 @@ __kernel void hr_entropy_guess(__global const uint *restrict plan, uint list,
         }
     ((__global struct hr__sub *)(work + pic->subs))[sub] =
         hr__follow(&r, hr__sub_end(i, sub - i->sub));
+}
+
+// What subsequence n is by what all were in the round before.
+static inline struct hr__sub hr__once_more(
+    __global const struct hr__entropy *pic, __global const uchar *work,
+    __global const struct hr__sub *subs, uint n)
+{
+    __global const struct hr__interval *i = hr__interval_of(pic, n);
+    struct hr__sub s = subs[n];
+
+    if (n > i->sub && !(subs[n - 1].state & HR__SUB_ODD) &&
+        (s.from != subs[n - 1].at || s.from_state != subs[n - 1].state)) {
+        struct hr__reader r = hr__reader_of(pic, work, i, subs[n - 1].at,
+                                            subs[n - 1].state);
+
+        s = hr__follow(&r, hr__sub_end(i, n - i->sub));
+    }
+    return s;
+}
+
+__kernel void hr_entropy_again(__global const uint *restrict plan, uint list,
+                               __global const uchar *restrict in,
+                               __global uchar *restrict work,
+                               __global uchar *restrict out)
+{
+    struct hr__job job = hr__job_of(plan, list);
+    __global const struct hr__entropy *pic = hr__entropy_of(job, in);
+
+    if (job.item < pic->num_subs)
+        ((__global struct hr__sub *)(work + pic->other))[job.item] =
+            hr__once_more(pic, work,
+                          (__global const struct hr__sub *)(work + pic->subs),
+                          job.item);
+}
+
+__kernel void hr_entropy_back(__global const uint *restrict plan, uint list,
+                              __global const uchar *restrict in,
+                              __global uchar *restrict work,
+                              __global uchar *restrict out)
+{
+    struct hr__job job = hr__job_of(plan, list);
+    __global const struct hr__entropy *pic = hr__entropy_of(job, in);
+
+    if (job.item < pic->num_subs)
+        ((__global struct hr__sub *)(work + pic->subs))[job.item] =
+            hr__once_more(pic, work,
+                          (__global const struct hr__sub *)(work + pic->other),
+                          job.item);
 }
 
 // Those of subs that do not begin where their predecessors end get that place,
@@ -268,14 +317,23 @@ static inline bool hr__mark(__global struct hr__sub *subs, uint count,
     return any;
 }
 
+// Where the first symbol of subsequence n begins, by the end of the one before.
+static inline bool hr__follows(__global const struct hr__interval *i,
+                               __global const struct hr__sub *subs, uint n)
+{
+    uint at = n ? subs[n - 1].at : i->begin, state = n ? subs[n - 1].state : 0;
+
+    return subs[n].from == at && subs[n].from_state == state;
+}
+
 // Goes along an interval from one end to the next and counts blocks; what is
-// wrong all the same is decoded again. False: something is odd.
-static inline bool hr__chain(__global const struct hr__entropy *pic,
+// wrong all the same is decoded again. Returns what is odd.
+static inline uint hr__chain(__global const struct hr__entropy *pic,
                              __global const uchar *work,
                              __global const struct hr__interval *i,
                              __global struct hr__sub *subs)
 {
-    uint at = i->begin, state = 0, blocks = 0;
+    uint at = i->begin, state = 0, blocks = 0, left = HR__SUB_LEFT;
 
     for (uint n = 0; n < i->subs && !(state & HR__SUB_ODD); n++) {
         struct hr__sub s = subs[n];
@@ -283,6 +341,8 @@ static inline bool hr__chain(__global const struct hr__entropy *pic,
         if (s.from != at || s.from_state != state) {
             struct hr__reader r = hr__reader_of(pic, work, i, at, state);
 
+            if (!left--)
+                return HR__ODD_STEP;
             s = hr__follow(&r, hr__sub_end(i, n));
         }
         at = s.at;
@@ -291,19 +351,22 @@ static inline bool hr__chain(__global const struct hr__entropy *pic,
         s.blocks = blocks - s.blocks;
         subs[n] = s;
     }
-    return !state && at == i->end && blocks == i->mcus * pic->mcu_blocks;
+    return !state && at == i->end && blocks == i->mcus * pic->mcu_blocks
+               ? 0
+               : HR__ODD_FILE;
 }
 
 // A group has an interval. Subsequences that began wrong are decoded again from
 // where their predecessors end, all at once, and so on: after a few rounds that
-// is the truth. Who never falls into step is left to the first item. (PoCL 3.1
-// makes wrong code of barriers behind a return or a break.)
+// is the truth, and the items count the blocks, each those of some neighbours.
+// Some that never fall into step are left to the first item, which is alone
+// then. (PoCL 3.1 makes wrong code of barriers behind a return or a break.)
 __kernel void hr_entropy_check(__global const uint *restrict plan, uint list,
                                __global const uchar *restrict in,
                                __global uchar *restrict work,
                                __global uchar *restrict out)
 {
-    __local uint wrong[HR__SUB_ROUNDS];
+    __local uint wrong[HR__SUB_ROUNDS + 1], sums[HR__GROUP];
     struct hr__job job = hr__job_of(plan, list);
     __global const struct hr__entropy *pic = hr__entropy_of(job, in);
     uint lane = (uint)get_local_id(0), x = job.item / HR__GROUP;
@@ -311,9 +374,11 @@ __kernel void hr_entropy_check(__global const uint *restrict plan, uint list,
     __global const struct hr__interval *i = hr__intervals(pic) + (here ? x : 0);
     __global struct hr__sub *subs =
         (__global struct hr__sub *)(work + pic->subs) + i->sub;
-    uint count = here ? i->subs : 0;
+    uint count = here ? i->subs : 0, each = (count + HR__GROUP - 1) / HR__GROUP;
+    uint from = min(lane * each, count), to = min(from + each, count);
+    uint blocks = 0, odd = 0;
 
-    if (lane < HR__SUB_ROUNDS)
+    if (lane <= HR__SUB_ROUNDS)
         wrong[lane] = 0;
     for (uint round = 0; round < HR__SUB_ROUNDS; round++) {
         barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
@@ -329,9 +394,35 @@ __kernel void hr_entropy_check(__global const uint *restrict plan, uint list,
                     subs[n] = hr__follow(&r, hr__sub_end(i, n));
                 }
     }
-    barrier(CLK_GLOBAL_MEM_FENCE);
-    if (here && !lane && !hr__chain(pic, work, i, subs))
-        HR__AT(uint, out + pic->flag) = 1;
+    barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
+    for (uint n = from; n < to; n++) {
+        if (!hr__follows(i, subs, n) || subs[n].state & HR__SUB_ODD)
+            odd = 1;
+        blocks += subs[n].blocks;
+    }
+    sums[lane] = blocks;
+    if (odd)
+        atomic_or(&wrong[HR__SUB_ROUNDS], 1u);
+    barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
+    if (!wrong[HR__SUB_ROUNDS]) {
+        blocks = 0;
+        for (uint n = 0; n < lane; n++)
+            blocks += sums[n];
+        for (uint n = from; n < to; n++) {
+            uint own = subs[n].blocks;
+
+            subs[n].blocks = blocks;
+            blocks += own;
+        }
+        if (count && lane == HR__GROUP - 1 &&
+            (subs[count - 1].state || subs[count - 1].at != i->end ||
+             blocks != i->mcus * pic->mcu_blocks))
+            odd = HR__ODD_FILE;
+    } else {
+        odd = count && !lane ? hr__chain(pic, work, i, subs) : 0;
+    }
+    if (odd)
+        atomic_or(&HR__AT(uint, out + pic->flag), odd);
 }
 
 // The coefficients of block `nth` of component c in an MCU; NULL: not here.

@@ -11,32 +11,37 @@
 //
 //   hr_entropy_begin   codes        -> tables; coefs: zeros; no flag
 //   hr_entropy_guess   scan         -> subs, as far as they can be guessed
+//   hr_entropy_again   scan, subs   -> other: what began wrong, once more; GPUs
+//   hr_entropy_back    scan, other  -> subs: the same
 //   hr_entropy_check   scan, subs   -> subs as they are; flag
 //   hr_entropy_write   scan, subs   -> coefs but DCs; differences of DCs
 //   hr_entropy_dc      differences  -> coefs: DCs
 //
-// Their launches are those of layout.h: an item of guess and write is a
-// subsequence; check and dc have a group for each interval, begin one for each
+// Their launches are those of layout.h: an item of guess, again, back and write
+// is a subsequence; check and dc have a group for each interval, begin one for each
 // code and for as many blocks of the window as it has items. A picture of which
-// anything is odd gets a flag; its coefficients mean nothing then.
+// anything is odd gets flags; its coefficients mean nothing then.
 #ifndef HR__KERNELS_ENTROPY_H
 #define HR__KERNELS_ENTROPY_H
 
 #ifdef __OPENCL_VERSION__
 typedef uint hr__word;
+typedef ushort hr__half;
 typedef uchar hr__byte;
 #else
 #include <stdint.h>
 typedef uint32_t hr__word;
+typedef uint16_t hr__half;
 typedef uint8_t hr__byte;
 #endif
 
 enum {
     HR__SUB_BITS = 1024,
-    HR__SUB_EARLY = 512,   // bits before it that a subsequence begins
+    HR__SUB_EARLY = 512,    // bits before it that a subsequence begins; more
+    HR__SUB_EARLY_GPU = 1536,  // where decoding again takes longer
     HR__MCU_BLOCKS = 10,    // at most
     HR__CODES = 6,          // of a scan, at most
-    HR__FAST_BITS = 9,      // of codes that one look-up decodes
+    HR__FAST_BITS = 12,     // of codes that one look-up decodes
     HR__SCAN_SLACK = 2,     // words behind the scan that are read
     HR__DC_SIZE = 11,       // most bits of a value
     HR__AC_SIZE = 10,
@@ -44,7 +49,12 @@ enum {
     // goes through a 64th of them, twice, of three components (layout.h says of
     // HR__MAX_TAPS what happens to longer loops).
     HR__INTERVAL_BLOCKS = 600000,
-    HR__SUB_ROUNDS = 16,  // in which subsequences are decoded again at once
+    HR__SUB_ROUNDS = 8,  // in which subsequences are decoded again at once
+    HR__SUB_LEFT = 32,   // of an interval that are decoded one by one then
+    // Flags: the file is odd; so much of it is out of step that one thread of the
+    // host is faster.
+    HR__ODD_FILE = 1,
+    HR__ODD_STEP = 2,
 };
 
 // Where the coefficients of a scan, in their zigzag, stand row by row.
@@ -64,7 +74,7 @@ struct hr__code {
 // else 0; the others by their length: the largest code, -1 without one, and
 // what is added to a code for the place of its symbol.
 struct hr__huffman {
-    hr__word fast[1 << HR__FAST_BITS];
+    hr__half fast[1 << HR__FAST_BITS];
     hr__word last[17], add[17];
     hr__word symbol[256];
 };
@@ -104,9 +114,10 @@ struct hr__entropy {
     hr__word codes;      // struct hr__code[num_codes]
     hr__word num_codes;
     hr__word num_intervals, num_subs;
-    hr__word subs;          // work: byte of struct hr__sub[num_subs],
+    hr__word subs, other;   // work: byte of struct hr__sub[num_subs], twice,
     hr__word tables;        // of struct hr__huffman[num_codes]
-    hr__word flag;          // out: byte of a word
+    hr__word flag;          // out: byte of a word, HR__ODD_..
+    hr__word early;         // bits before a subsequence that its decoder begins
     hr__word num_components, mcus_w;
     hr__word mcu_blocks;                 // blocks of an MCU
     hr__word of[HR__MCU_BLOCKS];         // of each, its component

@@ -73,6 +73,8 @@ enum {
 #define HR__KERNELS(X)               \
     X(BEGIN, "hr_entropy_begin")     \
     X(GUESS, "hr_entropy_guess")     \
+    X(AGAIN, "hr_entropy_again")     \
+    X(BACK, "hr_entropy_back")       \
     X(CHECK, "hr_entropy_check")     \
     X(WRITE, "hr_entropy_write")     \
     X(DC, "hr_entropy_dc")           \

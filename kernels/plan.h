@@ -448,6 +448,8 @@ static inline hr__u32 hr__kernel_groups(const struct hr__kernel_picture *p,
         items = p->num_coefs > items ? p->num_coefs : items;
         break;
     case HR__KERNEL_GUESS:
+    case HR__KERNEL_AGAIN:
+    case HR__KERNEL_BACK:
     case HR__KERNEL_WRITE:
         items = p->num_subs;
         break;

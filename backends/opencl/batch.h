@@ -38,7 +38,7 @@ void ocl_buffer_drop(struct ocl *o, struct ocl_buffer *b);
 
 // Batches at a time: two that the device has, and one that is planned; most
 // tasks of one; launches of one; slots of keep.h.
-enum { OCL_BATCHES = 3, OCL_KEEPS = 8, OCL_BATCH = 256, OCL_LAUNCHES = 13 };
+enum { OCL_BATCHES = 3, OCL_KEEPS = 8, OCL_BATCH = 256, OCL_LAUNCHES = 21 };
 // So many tasks come together, if there are so many. More come into a batch
 // when the device has fallen behind. A device that has the host's memory never
 // takes more; and none takes more than the budget has MiB, or LEAST.
@@ -120,6 +120,11 @@ struct ocl_batch_times {
     enum hr_part parts[OCL_LAUNCHES];
 };
 
+struct ocl_groups {  // of a launch
+    uint32_t at;     // word of the plan
+    uint32_t num;
+};
+
 struct ocl_batch {
     struct ocl *o;
     struct ocl_buffer up, in;     // pinned, and what the kernels read
@@ -142,8 +147,8 @@ struct ocl_batch {
     size_t axes_at;                    // in the upload: axes that are new
     unsigned chunks;  // pinned chunks that its upload reads, bit per chunk
     bool gpu;         // by the form for GPUs
-    uint32_t lists[OCL_LAUNCHES + 1];  // words of the plan: the groups of
-                                       // launch k are lists[k] .. lists[k + 1]
+    struct ocl_groups lists[OCL_LAUNCHES];
+    uint32_t lists_end;      // word of the plan
     struct ocl_keep *keep;   // what of its pictures is kept; NULL: nothing
     uint32_t keep_lists[7];  // and the lists of those kernels
 

@@ -46,7 +46,7 @@ static void to_tensors(struct ocl *o, struct ocl_batch *batch)
 {
     struct hr__outcome out = {.offset = -1,
                               .stage = HR_STORE,
-                              .text = "the device finds a fault in the file"};
+                              .text = "the device leaves its entropy coding"};
 
     for (int i = 0; i < batch->num_items; i++) {
         struct ocl_item *item = &batch->items[i];

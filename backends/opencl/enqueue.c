@@ -12,12 +12,21 @@
 // The kernels in order, in the form for host processors, and the stages at which
 // spans that run them begin.
 #define FIRST(stage) (1u << HR_##stage)
+#define PAIR                            \
+    {FIRST(ENTROPY), HR__KERNEL_AGAIN}, \
+    {                                   \
+        FIRST(ENTROPY), HR__KERNEL_BACK \
+    }
 static const struct {
     unsigned first;
     int kernel;
 } stages[OCL_LAUNCHES] = {
     {FIRST(ENTROPY), HR__KERNEL_BEGIN},
     {FIRST(ENTROPY), HR__KERNEL_GUESS},
+    PAIR,
+    PAIR,
+    PAIR,
+    PAIR,
     {FIRST(ENTROPY), HR__KERNEL_CHECK},
     {FIRST(ENTROPY), HR__KERNEL_WRITE},
     {FIRST(ENTROPY), HR__KERNEL_DC},
@@ -31,12 +40,21 @@ static const struct {
     {~0u, HR__KERNEL_STORE},
 };
 #undef FIRST
+#undef PAIR
+
+// Whether it has the items of hr_entropy_guess.
+static bool is_round(int kernel)
+{
+    return kernel == HR__KERNEL_AGAIN || kernel == HR__KERNEL_BACK;
+}
 
 static int kernel_of(const struct ocl_batch *batch, int stage)
 {
     int kernel = stages[stage].kernel;
 
-    return batch->gpu ? hr__kernel_gpu(kernel) : kernel;
+    if (batch->gpu)
+        return hr__kernel_gpu(kernel);
+    return is_round(kernel) ? HR__NUM_KERNELS : kernel;
 }
 
 static bool runs(int stage, enum hr_stage first)
@@ -57,17 +75,21 @@ static bool suits_gpu(struct ocl *o, const struct ocl_batch *batch)
 static void write_lists(struct ocl *o, struct ocl_batch *batch,
                         enum hr_stage first)
 {
-    uint32_t *lists = batch->lists;
     uint32_t *words = batch->up.host, *end = words + o->plan.size / 4;
 
     batch->gpu = suits_gpu(o, batch);
     for (int s = 0; s < OCL_LAUNCHES; s++) {
+        struct ocl_groups *groups = &batch->lists[s];
         uint32_t *list = end;
         int kernel = kernel_of(batch, s);
 
-        lists[s] = (uint32_t)(list - words);
+        *groups = (struct ocl_groups){(uint32_t)(list - words), 0};
         if (!runs(s, first) || kernel == HR__NUM_KERNELS)
             continue;
+        if (is_round(kernel)) {
+            *groups = groups[-1];
+            continue;
+        }
         for (int i = 0; i < batch->num_items; i++) {
             struct hr__kernel_picture *p = ocl_plan_picture(&o->plan, i);
 
@@ -76,8 +98,9 @@ static void write_lists(struct ocl *o, struct ocl_batch *batch,
                                       hr__kernel_groups(p, kernel));
         }
         end = hr__kernel_pad(list, end);
+        groups->num = (uint32_t)(end - list) / 2;
     }
-    lists[OCL_LAUNCHES] = (uint32_t)(end - words);
+    batch->lists_end = (uint32_t)(end - words);
 }
 
 static bool set_arg(struct ocl *o, cl_kernel k, cl_uint at, size_t size,
@@ -117,25 +140,25 @@ static bool set_args(struct ocl *o, struct ocl_batch *batch, int kernel,
 static bool launch(struct ocl *o, struct ocl_batch *batch,
                    struct ocl_fault *fault)
 {
-    const uint32_t *lists = batch->lists;
     static const size_t local[2] = {HR__GROUP, 1};
     const cl_event waits[] = {batch->uploaded, o->axes.sent_event};
     const cl_uint num = waits[1] ? 2 : 1;
     bool waited = false;
 
     for (int s = 0; s < OCL_LAUNCHES; s++) {
-        size_t global[2], groups = (lists[s + 1] - lists[s]) / 2;
+        const struct ocl_groups *groups = &batch->lists[s];
+        size_t global[2];
         bool last = s == OCL_LAUNCHES - 1;
         int kernel = kernel_of(batch, s);
         cl_event *event;
         cl_int err;
 
-        if (!groups)
+        if (!groups->num)
             continue;
         event = ocl_times_kernel(o, batch, s, kernel);
-        global[1] = hr__kernel_rows(groups, &global[0]);
+        global[1] = hr__kernel_rows(groups->num, &global[0]);
         global[0] *= HR__GROUP;
-        if (!set_args(o, batch, kernel, lists[s], fault))
+        if (!set_args(o, batch, kernel, groups->at, fault))
             return false;
         err = o->api.clEnqueueNDRangeKernel(o->queues[OCL_COMPUTE],
                                             o->kernels[kernel], 2, NULL, global,

@@ -65,12 +65,12 @@ static uint32_t blocks_of(const struct ocl_scan *s, uint32_t i)
 
 uint64_t ocl_entropy_work(const struct ocl_scan *s)
 {
-    uint64_t bytes = most_subs(s) * (uint64_t)sizeof(struct hr__sub) +
+    uint64_t bytes = 2 * most_subs(s) * (uint64_t)sizeof(struct hr__sub) +
                      s->num_codes * sizeof(struct hr__huffman);
 
     for (uint32_t i = 0; i < s->num_components; i++)
         bytes += blocks_of(s, i) * sizeof(int16_t) + OCL_ALIGN;
-    return bytes + 2 * OCL_ALIGN;
+    return bytes + 3 * OCL_ALIGN;
 }
 
 // ---- Planning --------------------------------------------------------------
@@ -171,8 +171,12 @@ bool ocl_plan_entropy(struct ocl_plan *plan, int i,
                               .codes = (hr__word)codes_at(),
                               .num_codes = s->num_codes,
                               .subs = (hr__word)plan->work,
+                              .early = plan->gpu ? HR__SUB_EARLY_GPU
+                                                 : HR__SUB_EARLY,
                               .num_components = s->num_components,
                               .mcus_w = s->mcus_w};
+    plan->work += ocl_aligned(most_subs(s) * sizeof(struct hr__sub));
+    e->other = (hr__word)plan->work;
     plan->work += ocl_aligned(most_subs(s) * sizeof(struct hr__sub));
     e->tables = (hr__word)plan->work;
     plan->work += ocl_aligned(s->num_codes * sizeof(struct hr__huffman));
@@ -260,5 +264,5 @@ unsigned ocl_entropy_failed(const struct ocl_item *item, const uint8_t *down)
     if (item->why)
         return item->why;
     memcpy(&flag, down + item->flag_at, sizeof(flag));
-    return flag ? HR_WHY_DAMAGED : 0;
+    return flag & HR__ODD_FILE ? HR_WHY_DAMAGED : flag ? HR_WHY_SERIAL : 0;
 }

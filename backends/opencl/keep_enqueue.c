@@ -71,7 +71,7 @@ static bool tell(struct ocl *o, struct ocl_batch *batch, struct ocl_kept *k,
 void ocl_keep_fill(struct ocl *o, struct ocl_batch *batch)
 {
     uint32_t *words = batch->up.host;
-    uint32_t *end = words + batch->lists[OCL_LAUNCHES];
+    uint32_t *end = words + batch->lists_end;
     struct ocl_keep *keep = batch->keep;
     bool told[OCL_BATCH], first = true;
 

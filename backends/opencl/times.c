@@ -46,6 +46,8 @@ cl_event *ocl_times_kernel(struct ocl *o, struct ocl_batch *batch, int launch,
     static const enum hr_part parts[HR__NUM_KERNELS] = {
         [HR__KERNEL_BEGIN] = HR_PART_ENTROPY,
         [HR__KERNEL_GUESS] = HR_PART_ENTROPY,
+        [HR__KERNEL_AGAIN] = HR_PART_ENTROPY,
+        [HR__KERNEL_BACK] = HR_PART_ENTROPY,
         [HR__KERNEL_CHECK] = HR_PART_ENTROPY,
         [HR__KERNEL_WRITE] = HR_PART_ENTROPY,
         [HR__KERNEL_DC] = HR_PART_ENTROPY,

@@ -77,6 +77,7 @@ struct hr__work {
     enum hr__place place;    // if device and host share its file's decoding;
     int64_t placed;          // since when
     unsigned excluded;       // engines that failed it, bit per index
+    bool serial;             // no engine but the host may decode its file
     unsigned why;            // collected reasons
     struct hr__outcome out;  // how it ends, as far as is known
     struct hr__engine_task tasks[HR__MAX_ENGINES];

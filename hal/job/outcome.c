@@ -198,12 +198,17 @@ void hr__fall_back(struct hr__work *work, int engine)
     struct hr_result *r = &work->job->results[work->index];
     const struct hr__outcome *out = &work->out;
 
-    work->excluded |= 1u << engine;
+    // An engine that cannot divide its entropy coding may still do the rest.
+    if (out->why == HR_WHY_SERIAL)
+        work->serial = true;
+    else
+        work->excluded |= 1u << engine;
     work->why |= out->why ? out->why : HR_WHY_FAILED;
     r->fallbacks++;
     r->num_spans = 0;
-    hr__log(dev, HR_LOG_WARN, "%s: sample %d falls back: %s",
-            dev->engines[engine]->name, work->index,
+    hr__log(dev, out->why == HR_WHY_SERIAL ? HR_LOG_INFO : HR_LOG_WARN,
+            "%s: sample %d falls back: %s", dev->engines[engine]->name,
+            work->index,
             out->text[0] ? out->text : hr_status_text(out->status));
     hr__payloads_free(work, &work->ahead, 1);
     hr__payloads_free(work, work->payloads, HR_NUM_STAGES);

@@ -474,6 +474,8 @@ static bool plan(struct hr__work *work)
         hr__device_offer(dev, i, &work->pic, &offers[i]);
         if (!e->host && work->job->params.spans)
             offers[i].spans &= work->job->params.spans;
+        for (int s = HR_ENTROPY; !e->host && work->serial && s <= HR_STORE; s++)
+            offers[i].spans &= ~HR__SPAN_BIT(HR_ENTROPY, s);
         if (!e->host || dev->num_engines == 1)
             work->why |= offers[i].why;
     }

@@ -168,7 +168,8 @@ static enum hr__work_state fall_back(struct hr__work *w)
     int engine = hr__engine_to_leave(w);
 
     hr__share_left(w, w->plan.spans[w->at].engine);
-    if (!hr__may_fall_back(w, engine))
+    // (Who cannot divide entropy coding leaves it to the host, and nothing else.)
+    if (!hr__may_fall_back(w, engine) && w->out.why != HR_WHY_SERIAL)
         return HR__END;
     // It would have been made elsewhere, had nobody stopped it.
     if (hr__job_stops(w->job))

@@ -269,7 +269,7 @@ static void count(hr_device dev, const struct hr_result *r, bool encoded,
     sum->samples++;
     sum->by_device += made_stages(r, dev->name) != 0;
     sum->refused += (r->why & HR_WHY_CERTIFICATE) != 0;
-    sum->fallbacks += r->fallbacks;
+    sum->fallbacks += r->why & HR_WHY_SERIAL ? 0 : r->fallbacks;
     if (encoded) {
         sum->encoded++;
         sum->decoded += made_by(r, dev->name, HR_RECONSTRUCT, HR_STORE);

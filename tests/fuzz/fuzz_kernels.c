@@ -71,8 +71,8 @@ static size_t diff_bytes(const struct scan *s, uint32_t i)
     return sizeof(int16_t) * ocl_scan_mcus(&s->file.scan) * c->h * c->v;
 }
 
-// Areas of work get a gap behind each, where the engine has none. The last one
-// are the subsequences, of which it is not known yet how many there are.
+// Areas of work get a gap behind each, where the engine has none. The last two
+// are the subsequences, of which there are at most so many.
 static void spread(struct scan *s)
 {
     struct hr__entropy *e = &s->file.entropy;
@@ -90,6 +90,8 @@ static void spread(struct scan *s)
     }
     work += e->num_codes * sizeof(struct hr__huffman);
     e->subs = (hr__word)(ocl_aligned((size_t)work) + GAP);
+    e->other = e->subs + GAP +
+               (hr__word)ocl_aligned(s->p->num_subs * sizeof(struct hr__sub));
 }
 
 // What kernels may write, in the order of the places.
@@ -105,6 +107,7 @@ static void allow(const struct scan *s)
         guard_may(e->comp[i].diffs, diff_bytes(s, i));
     guard_may(e->tables, e->num_codes * sizeof(struct hr__huffman));
     guard_may(e->subs, e->num_subs * sizeof(struct hr__sub));
+    guard_may(e->other, e->num_subs * sizeof(struct hr__sub));
 }
 
 // Planned and packed as the engine does it, in memory of exactly that size.
@@ -116,6 +119,7 @@ static uint8_t *pack(struct scan *s)
     // (Enough for a picture: nobody allocates.)
     s->plan.data = (uint8_t *)(s->p = calloc(1, 4096));
     s->plan.room = 4096;
+    s->plan.gpu = s->pic.size & 1;  // how early a decoder begins
     s->item.file = &s->file;
     promise(s->p && ocl_plan_begin(&s->plan, 1));
     if (!ocl_plan_entropy(&s->plan, 0, &s->pic, s->window, &s->item))
@@ -134,6 +138,7 @@ static uint8_t *pack(struct scan *s)
 static bool decode(struct scan *s, const uint8_t *in, bool ends)
 {
     static const int kernels[] = {HR__KERNEL_BEGIN, HR__KERNEL_GUESS,
+                                  HR__KERNEL_AGAIN, HR__KERNEL_BACK,
                                   HR__KERNEL_CHECK, HR__KERNEL_WRITE,
                                   HR__KERNEL_DC,    HR__KERNEL_RECONSTRUCT};
     const struct hr__entropy *e = &s->file.entropy;
@@ -143,15 +148,15 @@ static bool decode(struct scan *s, const uint8_t *in, bool ends)
     guard_begin(ends);
     to = guard_take(GUARD_IN, s->item.in_bytes);
     out = guard_take(GUARD_OUT, OUT);
-    if (!to ||
-        !guard_take(GUARD_WORK, e->subs + e->num_subs * sizeof(struct hr__sub)))
+    if (!to || !guard_take(GUARD_WORK,
+                           e->other + e->num_subs * sizeof(struct hr__sub)))
         return false;
     memcpy(to, in, s->item.in_bytes);
-    guard_run(s->p, kernels, 6);
+    guard_run(s->p, kernels, 8);
     allow(s);
     guard_check(FLAG);
     memcpy(&flag, out + FLAG, sizeof(flag));
-    promise(flag <= 1);
+    promise(flag <= (HR__ODD_FILE | HR__ODD_STEP));
     return !flag;
 }
 

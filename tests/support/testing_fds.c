@@ -32,8 +32,9 @@ static bool target_of(int fd, char out[TARGET])
 // compiler and caches. Anything else is ours: eventfds, pictures, render nodes.
 static bool of_driver(const char *target)
 {
-    const char *const theirs[] = {"pocl", "mesa_shader_cache", "/usr/",
-                                  "/etc/OpenCL", "oclgrind"};
+    const char *const theirs[] = {"pocl",     "mesa_shader_cache",
+                                  "/usr/",    "/etc/OpenCL",
+                                  "oclgrind", "/dev/nvidia"};
 
     for (size_t i = 0; i < sizeof(theirs) / sizeof(*theirs); i++)
         if (strstr(target, theirs[i]))

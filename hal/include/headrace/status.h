@@ -69,6 +69,7 @@ HR_API const char *hr_last_error(void);
     X(MEMORY,      9,  "memory")                                            \
     X(GEOMETRY,    10, "geometry")                                          \
     X(FILTER,      11, "resampling filter")                                 \
+    X(SERIAL,      12, "entropy coding that cannot be divided")             \
     X(SPAN,        14, "the engine has no such span")                       \
     X(DAMAGED,     15, "damaged data")                                      \
     X(FAILED,      17, "the device failed")                                 \

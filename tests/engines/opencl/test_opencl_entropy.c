@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "hal/trust/trust.h"
+#include "made.h"
 #include "opencl_env.h"
 
 #define COUNT(a) ((int)(sizeof(a) / sizeof(*(a))))
@@ -136,8 +137,8 @@ static int compare(hr_device dev, struct hr_sample *s, int n,
 
         CHECK(alike(x, y), "%s, %d: %s, %d warnings; %s, %d warnings", what, i,
               x->message, x->warnings, y->message, y->warnings);
-        CHECK(!y->fallbacks || y->why & HR_WHY_DAMAGED, "%s, %d: %x", what, i,
-              y->why);
+        CHECK(!y->fallbacks || y->why & (HR_WHY_DAMAGED | HR_WHY_SERIAL),
+              "%s, %d: %x", what, i, y->why);
         *fallbacks += y->fallbacks;
     }
     all = opencl_count_spans(&b, n, HR_ENTROPY);
@@ -226,6 +227,39 @@ static void same_fused(void)
 static void same_gpu(void)
 {
     same_as(OCL_GPU);
+}
+
+// What cannot be divided the host decodes, even of a strict device, and nothing
+// else of it.
+static void serial(void)
+{
+    const struct hr_op ops[] = {hr_op_decode(0),
+                                hr_op_resize(.w = SIDE, .h = SIDE)};
+    hr_device dev = hr_device_open(
+        "opencl:pocl",
+        hr_device_params(.deadline_ns = OPENCL_PATIENCE,
+                         .entropy = HR_WHERE_DEVICE, .strict = true));
+    int i = 0;
+
+    CU_ASSERT_PTR_NOT_NULL_FATAL(dev);
+    while (i < env.num_files && !strstr(env.files[i], "harsh-444.jpg"))
+        i++;
+    CU_ASSERT_FATAL(i < env.num_files);
+
+    struct hr_sample s = {.path = env.files[i], .ops = ops, .num_ops = 2};
+    struct hr_batch_params params = {.n = 1, .c = 3, .h = SIDE, .w = SIDE};
+    struct opencl_run a = opencl_start(env.cpu, &s, 1, &params);
+    struct opencl_run b = opencl_start(dev, &s, 1, &params);
+    const struct hr_result *r = &b.job->results[0];
+
+    CHECK(!opencl_differences(&a, &b, 1, "serial"), "%s", r->message);
+    CHECK(!r->status && r->why & HR_WHY_SERIAL && r->fallbacks == 1,
+          "why %#x, %d fallbacks: %s", r->why, r->fallbacks, r->message);
+    CU_ASSERT(made_by(r, "cpu", HR_ENTROPY, HR_ENTROPY));
+    CU_ASSERT(made_by(r, dev->name, HR_RECONSTRUCT, HR_STORE));
+    opencl_finish(&a);
+    opencl_finish(&b);
+    hr_device_close(&dev);
 }
 
 // Every sound photo, and nothing of it by the host.
@@ -666,13 +700,11 @@ static void kept(void)
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
-        TEST_CASE(knob),          TEST_CASE(same),
-        TEST_CASE(same_fused),    TEST_CASE(same_gpu),
-        TEST_CASE(photos),        TEST_CASE(measured),
-        TEST_CASE(shared),        TEST_CASE(damage),
-        TEST_CASE(headers),       TEST_CASE(out_of_scope),
-        TEST_CASE(device_memory), TEST_CASE(kept),
-        TEST_CASE(hostile),
+        TEST_CASE(knob),     TEST_CASE(same),         TEST_CASE(same_fused),
+        TEST_CASE(same_gpu), TEST_CASE(serial),       TEST_CASE(photos),
+        TEST_CASE(measured), TEST_CASE(shared),       TEST_CASE(damage),
+        TEST_CASE(headers),  TEST_CASE(out_of_scope), TEST_CASE(device_memory),
+        TEST_CASE(kept),     TEST_CASE(hostile),
     };
 
     return opencl_main("opencl_entropy", cases, COUNT(cases), argc, argv);
