@@ -190,7 +190,9 @@ __kernel void hr_reconstruct_gpu(__global const uint *restrict plan, uint list,
                            (turn ? bx : by) * 8) = s;
 }
 
-// Both stages, as hr_reconstruct_color.
+// Both stages in one go, for pictures whose components have a sample for every
+// pixel: then a block needs nothing of its neighbours, and the planes of
+// components are never written.
 __kernel void hr_reconstruct_color_gpu(__global const uint *restrict plan,
                                        uint list,
                                        __global const uchar *restrict in,

@@ -19,15 +19,13 @@
 //                    work: coefficients as they are, if HR__DENSE
 //   hr_planes        in: samples           -> work: planes of components
 //   hr_color         work: those planes    -> work: planes of the window
-//   hr_reconstruct_color: both in one, for pictures that hr__kernel_fusible()
-//                    says so of, in programs built with HR__FUSED
 //   hr_pixels        in: u8 pixels         -> work: planes of the window
 //   hr_resample      work: those           -> work: rows, after one pass
 //   hr_store         work: those rows      -> out: the tensor
-//   hr_.._gpu        the same from the same, but planes of the window become
-//                    the tensor at once in hr_resize_gpu, in programs built
-//                    with HR__GPU. A launch has kernels of one form; pictures
-//                    are described alike for both.
+//   hr_.._gpu        the same from the same, in programs built with HR__GPU.
+//                    hr_reconstruct_color_gpu does both in one, for pictures
+//                    that hr__kernel_fusible() says so of; in hr_resize_gpu
+//                    planes of the window become the tensor at once.
 //
 // Planes are stored column by column: then the weights of the horizontal pass
 // are the same for all elements of a vector. It turns them to rows. If the
@@ -81,7 +79,6 @@ enum {
     X(INDEX, "hr_index")             \
     X(RECONSTRUCT, "hr_reconstruct") \
     X(PLANES, "hr_planes")           \
-    X(FUSED, "hr_reconstruct_color") \
     X(COLOR, "hr_color")             \
     X(PIXELS, "hr_pixels")           \
     X(RESAMPLE, "hr_resample")       \
@@ -99,7 +96,7 @@ enum {
 
 // Arguments. LIST is the list's first word in plan. Not every kernel has all:
 //   hr_entropy_..   plan list in work out: of out the flag only
-//   hr_index, hr_reconstruct, hr_reconstruct_color, hr_planes
+//   hr_index, hr_reconstruct, hr_planes
 //                   plan list in work
 //   hr_color        plan list work
 //   hr_pixels       plan list in work
@@ -167,7 +164,7 @@ struct hr__kernel_picture {
                                       // (multiple of 16)
     // reconstruct, planes
     hr__u32 num_blocks;    // or items of hr_planes
-    hr__u32 fused_blocks;  // of one component: hr_reconstruct_color makes
+    hr__u32 fused_blocks;  // of one component: hr_reconstruct_color_gpu makes
                            // them, and num_blocks is 0
     hr__u32 packed;        // in: the coefficients
     hr__u32 num_lines;     // of blocks, of all components: items of hr_index

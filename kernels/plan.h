@@ -238,7 +238,7 @@ static inline uint64_t hr__kernel_decoded(struct hr__kernel_picture *p,
 }
 
 // A payload of packed coefficients that lies at byte in_at of `in` (a multiple
-// of 4). gray: one plane of luma. fuse: hr_reconstruct_color is there.
+// of 4). gray: one plane of luma. fuse: hr_reconstruct_color_gpu is there.
 static inline uint64_t hr__kernel_coefficients(struct hr__kernel_picture *p,
                                                const struct hr__coefficients *c,
                                                uint64_t in_at, bool gray,
@@ -464,9 +464,6 @@ static inline hr__u32 hr__kernel_groups(const struct hr__kernel_picture *p,
     case HR__KERNEL_PLANES:
         items = p->num_blocks;
         break;
-    case HR__KERNEL_FUSED:
-        items = p->fused_blocks;
-        break;
     case HR__KERNEL_COLOR:
         columns = hr__kernel_turned(p) ? HR__LANES : HR__COLOR_COLUMNS;
         items = strips * (((uint64_t)p->w + columns - 1) / columns);
@@ -508,8 +505,6 @@ static inline int hr__kernel_gpu(int kernel)
     switch (kernel) {
     case HR__KERNEL_RECONSTRUCT:
         return HR__KERNEL_RECONSTRUCT_GPU;
-    case HR__KERNEL_FUSED:
-        return HR__KERNEL_FUSED_GPU;
     case HR__KERNEL_COLOR:
         return HR__KERNEL_COLOR_GPU;
     case HR__KERNEL_RESAMPLE:

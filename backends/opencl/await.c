@@ -8,11 +8,6 @@
 
 #define ASK_NS 50000
 
-void ocl_await_settle(struct ocl *o)
-{
-    o->asks = o->plan.gpu;
-}
-
 bool ocl_await(struct ocl *o, cl_event *event, bool keep, ocl_done_fn done,
                void *arg, struct ocl_fault *fault)
 {
@@ -43,8 +38,22 @@ int64_t ocl_await_due(const struct ocl *o)
     return due;
 }
 
-// Whether the commands have ended: > 0: not yet, < 0: they failed. If nobody
-// knows, none may go on behind its tasks' end.
+// If nobody knows whether commands have ended, none may go on behind the end of
+// its tasks.
+static void finish_all(struct ocl *o)
+{
+    bool ok = true;
+
+    for (int i = 0; i < OCL_QUEUES; i++)
+        ok &= !o->api.clFinish(o->queues[i]);
+    if (o->keeps && o->keeps->queue)
+        ok &= !o->api.clFinish(o->keeps->queue);
+    pthread_mutex_lock(&o->guard.lock);
+    o->guard.lost |= !ok;
+    pthread_mutex_unlock(&o->guard.lock);
+}
+
+// Whether the commands have ended: > 0: not yet, < 0: they failed.
 static cl_int ask(struct ocl *o, const struct ocl_await *a)
 {
     cl_int state = CL_QUEUED, err;
@@ -53,9 +62,7 @@ static cl_int ask(struct ocl *o, const struct ocl_await *a)
     err = o->api.clGetEventInfo(a->event, CL_EVENT_COMMAND_EXECUTION_STATUS,
                                 sizeof(state), &state, NULL);
     if (err) {
-        ocl_drain(o);
-        if (o->keeps && o->keeps->queue)
-            o->api.clFinish(o->keeps->queue);
+        finish_all(o);
         state = err;
     }
     if (state <= CL_COMPLETE && a->owned)

@@ -146,7 +146,7 @@ struct ocl_batch {
     int num_downs;                     // -1: they go to `down`, all together
     size_t axes_at;                    // in the upload: axes that are new
     unsigned chunks;  // pinned chunks that its upload reads, bit per chunk
-    bool gpu;         // by the form for GPUs
+    bool gpu, tiles;  // by the form for GPUs, and its hr_resize_gpu, too
     struct ocl_groups lists[OCL_LAUNCHES];
     uint32_t lists_end;      // word of the plan
     struct ocl_keep *keep;   // what of its pictures is kept; NULL: nothing

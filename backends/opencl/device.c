@@ -100,7 +100,7 @@ static void fill_caps(struct hr__engine *e, const struct ocl *o)
     snprintf(e->name, sizeof(e->name), "opencl:%d", f->index);
     snprintf(e->description, sizeof(e->description),
              "%.80s, %.44s, driver %.40s, %s%s", f->name, f->platform_version,
-             f->driver, ocl_variant_name(ocl_variant_now(o)),
+             f->driver, ocl_variant_name(o->variant),
              o->entropy ? ", entropy" : "");
     e->caps.batch = o->most < OCL_LIST ? o->most : OCL_LIST;
     e->caps.max_side = MAX_SIDE;
@@ -122,13 +122,13 @@ static const char *wanted(const char *which)
 
 static enum hr_status ocl_open(struct hr__engine *e, const char *which)
 {
-    enum ocl_variant wish;
+    enum ocl_variant variant;
     enum hr_status status;
     enum ocl_who who;
     int64_t keep_rate;
     struct ocl *o;
 
-    if ((status = ocl_api_check()) || (status = ocl_variant_wanted(&wish)) ||
+    if ((status = ocl_api_check()) || (status = ocl_variant_wanted(&variant)) ||
         (status = ocl_entropy_wanted(e->params.entropy, &who)) ||
         (status = ocl_keep_wanted(&keep_rate)))
         return status;
@@ -139,7 +139,7 @@ static enum hr_status ocl_open(struct hr__engine *e, const char *which)
     hr__guard_init(&o->guard, &ocl_guard_ops, o, e);
     for (int i = 0; i < OCL_BATCHES; i++)
         o->batch[i].o = o;
-    o->wish = wish;
+    o->variant = variant;
     o->who = who;
     o->keep_rate = keep_rate;
     o->budget = e->params.budget;

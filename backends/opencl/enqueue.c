@@ -9,8 +9,8 @@
 
 // ---- Launching ------------------------------------------------------------
 
-// The kernels in order, in the form for host processors, and the stages at which
-// spans that run them begin.
+// The kernels in order, in the form for host processors if there is one, and the
+// stages at which spans that run them begin.
 #define FIRST(stage) (1u << HR_##stage)
 #define PAIR                            \
     {FIRST(ENTROPY), HR__KERNEL_AGAIN}, \
@@ -32,7 +32,7 @@ static const struct {
     {FIRST(ENTROPY), HR__KERNEL_DC},
     {FIRST(RECONSTRUCT), HR__KERNEL_INDEX},
     {FIRST(ENTROPY) | FIRST(RECONSTRUCT), HR__KERNEL_RECONSTRUCT},
-    {FIRST(ENTROPY) | FIRST(RECONSTRUCT), HR__KERNEL_FUSED},
+    {FIRST(ENTROPY) | FIRST(RECONSTRUCT), HR__KERNEL_FUSED_GPU},
     {FIRST(COLOR), HR__KERNEL_PLANES},
     {FIRST(ENTROPY) | FIRST(RECONSTRUCT) | FIRST(COLOR), HR__KERNEL_COLOR},
     {FIRST(RESAMPLE), HR__KERNEL_PIXELS},
@@ -51,10 +51,11 @@ static bool is_round(int kernel)
 static int kernel_of(const struct ocl_batch *batch, int stage)
 {
     int kernel = stages[stage].kernel;
+    bool resizes = kernel == HR__KERNEL_RESAMPLE || kernel == HR__KERNEL_STORE;
 
-    if (batch->gpu)
+    if (resizes ? batch->tiles : batch->gpu)
         return hr__kernel_gpu(kernel);
-    return is_round(kernel) ? HR__NUM_KERNELS : kernel;
+    return is_round(kernel) && !batch->gpu ? HR__NUM_KERNELS : kernel;
 }
 
 static bool runs(int stage, enum hr_stage first)
@@ -62,8 +63,8 @@ static bool runs(int stage, enum hr_stage first)
     return stages[stage].first >> first & 1;
 }
 
-// Those of one form make a whole batch, so that there are never more launches.
-static bool suits_gpu(struct ocl *o, const struct ocl_batch *batch)
+// One form resizes a whole batch, so that there are never more launches.
+static bool suits_tiles(struct ocl *o, const struct ocl_batch *batch)
 {
     for (int i = 0; i < batch->num_items; i++)
         if (!hr__kernel_suits_gpu(ocl_plan_picture(&o->plan, i)))
@@ -77,7 +78,8 @@ static void write_lists(struct ocl *o, struct ocl_batch *batch,
 {
     uint32_t *words = batch->up.host, *end = words + o->plan.size / 4;
 
-    batch->gpu = suits_gpu(o, batch);
+    batch->gpu = o->plan.gpu;
+    batch->tiles = suits_tiles(o, batch);
     for (int s = 0; s < OCL_LAUNCHES; s++) {
         struct ocl_groups *groups = &batch->lists[s];
         uint32_t *list = end;

@@ -7,7 +7,7 @@
 //   device.c   the engine table: list, open, close
 //   guard.c    what the guard (hal/guard/) asks of this engine
 //   thread.c   the driver thread: opens, does batches, closes
-//   variant.c  which kernels suit the device
+//   variant.c  which kernels suit the device, who decodes entropy coding
 //   warm.c     batches of made-up pictures when it is opened: all kernels once
 //   choose.c   which devices there are, and which of them a name means
 //   context.c  what is opened of a device: context, queues, and all in them
@@ -95,10 +95,10 @@ enum hr_status ocl_choose(const struct ocl_facts *facts, int n,
 
 // ---- variant.c -------------------------------------------------------------
 
-// Which kernels make a picture: one per stage, or one for both reconstruct and
-// color where the picture allows it; or those of the form for GPUs, which are
-// fused, too. The bytes are the same, the speed is not.
-enum ocl_variant { OCL_UNKNOWN, OCL_STAGED, OCL_FUSED, OCL_GPU, OCL_TIMED };
+// Which kernels make a picture: one per stage, or the form for GPUs, which does
+// reconstruct and color in one go where the picture allows it, and resample and
+// store. The bytes are the same, the speed is not.
+enum ocl_variant { OCL_UNKNOWN, OCL_STAGED, OCL_GPU };
 
 const char *ocl_variant_name(enum ocl_variant variant);
 // Reads HEADRACE_OPENCL_VARIANT: OCL_UNKNOWN if it is not set. HR_EINVAL: it
@@ -109,24 +109,17 @@ enum hr_status ocl_variant_wanted(enum ocl_variant *wanted);
 // divides them. HR_EINVAL as above.
 enum ocl_who { OCL_NOBODY, OCL_HOST, OCL_DEVICE, OCL_FASTER, OCL_SHARED };
 enum hr_status ocl_entropy_wanted(enum hr_where where, enum ocl_who *wanted);
-// Sets o->wish and o->who, if they are not set, once the device is known.
+// Sets o->variant and o->who, if they are not set, once the device is known.
 void ocl_variant_settle(struct ocl *o);
-// Of variants whose batches take that long.
-enum ocl_variant ocl_variant_fastest(cl_device_type type,
-                                     const int64_t ns[OCL_TIMED]);
-// On the driver thread, with a FREE batch: uses the one that is wished, that was
-// found out before, or that is found by timing all. False: the fault says why.
-bool ocl_variant_choose(struct ocl *o, struct ocl_batch *batch,
-                        struct ocl_fault *fault);
+// The one for such a device.
+enum ocl_variant ocl_variant_of(cl_device_type type);
 
 // ---- warm.c (on the driver thread, in a FREE batch) ------------------------
 
-// Runs every kernel on pictures made up here.
+// Runs every kernel of the variant on pictures made up here; then batches are
+// planned for it.
 bool ocl_warm_up(struct ocl *o, struct ocl_batch *batch,
                  struct ocl_fault *fault);
-// ns[variant]: how long the kernels of a batch take.
-bool ocl_time_variants(struct ocl *o, struct ocl_batch *batch,
-                       int64_t ns[OCL_TIMED], struct ocl_fault *fault);
 
 // ---- context.c (on the driver thread) --------------------------------------
 
@@ -202,9 +195,7 @@ struct ocl {
     int64_t keep_rate;        // bytes per second that are packed for caches
     struct ocl_keeps *keeps;  // what packs them; NULL: nothing does
     bool program_cached;
-    enum ocl_variant wish;   // OCL_TIMED: the fastest one
-    enum ocl_variant timed;  // which that is, kept with the program
-    bool timed_now;          // at this open, for tests
+    enum ocl_variant variant;
     char key[OCL_KEY_BYTES];
     struct ocl_batch batch[OCL_BATCHES];
     struct ocl_buffer planes;  // between kernels; of all batches, for the
@@ -233,18 +224,6 @@ struct ocl {
 
     _Atomic uint64_t batches, launches, transfers;  // for tests
 };
-
-// The variant that batches are planned for.
-static inline enum ocl_variant ocl_variant_now(const struct ocl *o)
-{
-    return o->plan.gpu ? OCL_GPU : o->plan.fuse ? OCL_FUSED : OCL_STAGED;
-}
-
-static inline void ocl_variant_use(struct ocl *o, enum ocl_variant variant)
-{
-    o->plan.fuse = variant != OCL_STAGED;
-    o->plan.gpu = variant == OCL_GPU;
-}
 
 static inline void ocl_event_release(struct ocl *o, cl_event *event)
 {
@@ -293,8 +272,6 @@ static inline bool ocl_leave(struct ocl *o)
 
 // ---- await.c (on the driver thread) ----------------------------------------
 
-// Once it is known which kernels are used.
-void ocl_await_settle(struct ocl *o);
 // done() shall be called when the commands before the event have ended, on any
 // thread. keep: the event lives until then; else it is taken. False: the fault
 // says why, and nothing was done.
@@ -324,14 +301,6 @@ cl_event *ocl_times_upload(struct ocl *o, struct ocl_batch *batch, int i);
 cl_event *ocl_times_import(struct ocl *o, struct ocl_batch *batch);
 cl_event *ocl_times_kernel(struct ocl *o, struct ocl_batch *batch, int launch,
                            int kernel);
-// For the batches between these two calls the compute queue tells times, even
-// if nobody watches. If that cannot be, nothing changes.
-cl_command_queue ocl_times_watch(struct ocl *o);
-void ocl_times_unwatch(struct ocl *o, cl_command_queue before);
-// Of a batch that is done: from the beginning of its first kernel to the end of
-// the last. False: the queue did not tell.
-bool ocl_times_kernels(struct ocl *o, const struct ocl_batch *batch,
-                       int64_t *ns);
 // Packing came behind the last launch, and has ended with that event: it becomes
 // batch->computed.
 void ocl_times_kept(struct ocl *o, struct ocl_batch *batch, cl_event last);

@@ -14,12 +14,11 @@
 
 #include "backends/opencl/opencl.h"
 
-enum { CACHE_MAGIC = 0x4c435248, CACHE_VERSION = 2, LOG_BYTES = 400 };
+enum { CACHE_MAGIC = 0x4c435248, CACHE_VERSION = 3, LOG_BYTES = 400 };
 #define MAX_BINARY ((size_t)64 << 20)
 
 struct cache_head {
     uint32_t magic, version;
-    uint64_t variant;  // the fastest one, OCL_UNKNOWN: not timed
     uint64_t key_size, binary_size;
     uint64_t hash;  // XXH3 of what follows
 };
@@ -56,13 +55,11 @@ static void name_of(const char *key, char name[NAME_BYTES])
 
 // ---- Files -----------------------------------------------------------------
 
-static uint64_t hash_of(const char *key, uint64_t variant, const void *binary,
-                        size_t size)
+static uint64_t hash_of(const char *key, const void *binary, size_t size)
 {
     XXH3_state_t state;
 
     XXH3_64bits_reset(&state);
-    XXH3_64bits_update(&state, &variant, sizeof(variant));
     XXH3_64bits_update(&state, key, strlen(key));
     XXH3_64bits_update(&state, binary, size);
     return XXH3_64bits_digest(&state);
@@ -70,7 +67,7 @@ static uint64_t hash_of(const char *key, uint64_t variant, const void *binary,
 
 // The binary behind the head; NULL if anything is not as it should be.
 static unsigned char *read_binary(int fd, size_t bytes, const char *key,
-                                  size_t *size, enum ocl_variant *timed)
+                                  size_t *size)
 {
     struct cache_head head;
     char other[OCL_KEY_BYTES];
@@ -79,7 +76,6 @@ static unsigned char *read_binary(int fd, size_t bytes, const char *key,
     if (!hr__read_all(fd, &head, sizeof(head)) || head.magic != CACHE_MAGIC ||
         head.version != CACHE_VERSION || head.key_size != strlen(key) ||
         !head.binary_size || head.binary_size > MAX_BINARY ||
-        head.variant > OCL_GPU ||
         bytes != sizeof(head) + head.key_size + head.binary_size ||
         !hr__read_all(fd, other, head.key_size) ||
         memcmp(other, key, head.key_size))
@@ -87,16 +83,14 @@ static unsigned char *read_binary(int fd, size_t bytes, const char *key,
     *size = (size_t)head.binary_size;
     if (!(binary = hr__alloc(NULL, *size)) ||
         !hr__read_all(fd, binary, *size) ||
-        hash_of(key, head.variant, binary, *size) != head.hash) {
+        hash_of(key, binary, *size) != head.hash) {
         hr__free(binary);
         return NULL;
     }
-    *timed = (enum ocl_variant)head.variant;
     return binary;
 }
 
-static unsigned char *load_binary(struct ocl *o, const char *key, size_t *size,
-                                  enum ocl_variant *timed)
+static unsigned char *load_binary(struct ocl *o, const char *key, size_t *size)
 {
     char name[NAME_BYTES], why[HR__CACHE_WHY];
     unsigned char *binary;
@@ -110,17 +104,15 @@ static unsigned char *load_binary(struct ocl *o, const char *key, size_t *size,
                           why);
         return NULL;
     }
-    binary = read_binary(fd, bytes, key, size, timed);
+    binary = read_binary(fd, bytes, key, size);
     close(fd);
     return binary;
 }
 
-static bool store_binary(const char *key, enum ocl_variant timed, void *binary,
-                         size_t size)
+static bool store_binary(const char *key, void *binary, size_t size)
 {
-    struct cache_head head = {CACHE_MAGIC, CACHE_VERSION,
-                              timed,       strlen(key),
-                              size,        hash_of(key, timed, binary, size)};
+    struct cache_head head = {CACHE_MAGIC, CACHE_VERSION, strlen(key), size,
+                              hash_of(key, binary, size)};
     struct iovec parts[] = {{&head, sizeof(head)},
                             {(void *)key, strlen(key)},
                             {binary, size}};
@@ -143,8 +135,7 @@ static bool make_kernels(struct ocl *o, struct ocl_fault *fault)
     cl_int err;
 
     for (int i = 0; i < HR__NUM_KERNELS; i++) {
-        if ((i == HR__KERNEL_FUSED && o->wish == OCL_STAGED) ||
-            (i > HR__KERNEL_STORE && o->wish < OCL_GPU) ||
+        if ((i > HR__KERNEL_STORE && o->variant != OCL_GPU) ||
             (i <= HR__KERNEL_DC && !o->entropy))
             continue;
         o->kernels[i] = o->api.clCreateKernel(o->program, names[i], &err);
@@ -168,14 +159,13 @@ void ocl_program_close(struct ocl *o)
 
 static bool from_binary(struct ocl *o, const char *key, const char *options)
 {
-    enum ocl_variant timed = OCL_UNKNOWN;
     struct ocl_fault fault = {0};
     cl_int err, status = 0;
     unsigned char *binary;
     size_t size;
     bool ok;
 
-    if (!(binary = load_binary(o, key, &size, &timed)))
+    if (!(binary = load_binary(o, key, &size)))
         return false;
     o->program = o->api.clCreateProgramWithBinary(
         o->context, 1, &o->facts.device, &size, (const unsigned char **)&binary,
@@ -189,8 +179,6 @@ static bool from_binary(struct ocl *o, const char *key, const char *options)
         hr__guard_log(&o->guard, HR_LOG_INFO,
                       "the driver refuses its cached binary");
         ocl_program_close(o);
-    } else if (timed) {
-        o->timed = timed;
     }
     return ok;
 }
@@ -237,9 +225,8 @@ bool ocl_program_open(struct ocl *o, struct ocl_fault *fault)
 {
     char options[64];
 
-    snprintf(options, sizeof(options), "-cl-std=CL1.2%s%s%s",
-             o->wish == OCL_STAGED ? "" : " -D HR__FUSED",
-             o->wish < OCL_GPU ? "" : " -D HR__GPU",
+    snprintf(options, sizeof(options), "-cl-std=CL1.2%s%s",
+             o->variant == OCL_GPU ? " -D HR__GPU" : "",
              o->entropy ? " -D HR__ENTROPY" : "");
     make_key(o, options, o->key);
     o->program_cached = from_binary(o, o->key, options);
@@ -257,7 +244,7 @@ void ocl_program_save(struct ocl *o)
         return;
     if (o->api.clGetProgramInfo(o->program, CL_PROGRAM_BINARIES, sizeof(binary),
                                 &binary, NULL) ||
-        !store_binary(o->key, o->timed, binary, size))
+        !store_binary(o->key, binary, size))
         hr__guard_log(&o->guard, HR_LOG_INFO,
                       "the kernels could not be cached on disk");
     hr__free(binary);

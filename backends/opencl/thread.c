@@ -80,12 +80,10 @@ static bool wait_for_others(struct ocl *o, const struct ocl_batch *mine,
 static bool open_all(struct ocl *o, struct ocl_batch *batch,
                      struct ocl_fault *fault)
 {
-    bool ok = ocl_context_open(o, fault) && ocl_warm_up(o, batch, fault) &&
-              ocl_variant_choose(o, batch, fault);
+    bool ok = ocl_context_open(o, fault) && ocl_warm_up(o, batch, fault);
 
-    ocl_await_settle(o);
     pthread_mutex_lock(&o->guard.lock);
-    o->unkept = ok && (!o->program_cached || o->timed_now);
+    o->unkept = ok && !o->program_cached;
     pthread_mutex_unlock(&o->guard.lock);
     ocl_memory_renew(o);
     return ok;

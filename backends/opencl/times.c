@@ -53,7 +53,6 @@ cl_event *ocl_times_kernel(struct ocl *o, struct ocl_batch *batch, int launch,
         [HR__KERNEL_DC] = HR_PART_ENTROPY,
         [HR__KERNEL_INDEX] = HR_PART_RECONSTRUCT,
         [HR__KERNEL_RECONSTRUCT] = HR_PART_RECONSTRUCT,
-        [HR__KERNEL_FUSED] = HR_PART_RECONSTRUCT,
         [HR__KERNEL_PLANES] = HR_PART_COLOR,
         [HR__KERNEL_COLOR] = HR_PART_COLOR,
         [HR__KERNEL_PIXELS] = HR_PART_COLOR,
@@ -98,31 +97,6 @@ void ocl_times_moved(struct ocl *o, size_t up, size_t down)
                          down);
 }
 
-cl_command_queue ocl_times_watch(struct ocl *o)
-{
-    cl_command_queue before = o->queues[OCL_COMPUTE], queue;
-    cl_int err;
-
-    if (o->times.on)
-        return before;
-    queue = o->api.clCreateCommandQueue(o->context, o->facts.device,
-                                        CL_QUEUE_PROFILING_ENABLE, &err);
-    if (!err) {
-        o->queues[OCL_COMPUTE] = queue;
-        o->times.on = true;
-    }
-    return before;
-}
-
-void ocl_times_unwatch(struct ocl *o, cl_command_queue before)
-{
-    if (o->queues[OCL_COMPUTE] == before)
-        return;
-    o->api.clReleaseCommandQueue(o->queues[OCL_COMPUTE]);
-    o->queues[OCL_COMPUTE] = before;
-    o->times.on = false;
-}
-
 // ---- Reading ---------------------------------------------------------------
 
 static bool ask(struct ocl *o, cl_event event, cl_profiling_info what,
@@ -154,22 +128,6 @@ static void compare_clocks(struct ocl *o, const struct ocl_batch *batch)
     }
     o->times.low = low > o->times.low ? low : o->times.low;
     o->times.high = high < o->times.high ? high : o->times.high;
-}
-
-bool ocl_times_kernels(struct ocl *o, const struct ocl_batch *batch,
-                       int64_t *ns)
-{
-    cl_event first = NULL;
-    int64_t begin, end;
-
-    for (int i = 0; i < OCL_LAUNCHES && !first; i++)
-        first = batch->times.kernels[i];
-    if (!ask(o, first, CL_PROFILING_COMMAND_START, &begin) ||
-        !ask(o, batch->computed, CL_PROFILING_COMMAND_END, &end) ||
-        end <= begin)
-        return false;
-    *ns = end - begin;
-    return true;
 }
 
 // From the beginning of the first to the end of the last.

@@ -1,21 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Batches of made-up pictures, when a device is opened. Every kernel runs once:
 // some drivers compile a kernel when it is first launched, and a device that
-// cannot run them must be known before a sample meets it. And where it is worth
-// it, the variants are timed.
+// cannot run them must be known before a sample meets it.
 #include <string.h>
 
 #include "backends/opencl/keep.h"
 #include "backends/opencl/opencl.h"
 
-// As most pictures of ImageNet: 500 x 375, a sample of each component for every
-// pixel, 18 coefficients per block besides the first, in the lowest places.
-enum { WIDTH = 500, HEIGHT = 375, OUT = 224 };
-enum { ROUNDS = 2, SIDE = 16 };
-// Timed at once: with fewer a large GPU is not busy, and what is measured is how
-// long a launch takes. Each takes less than that of a buffer.
-enum { PICTURES = 64, PICTURE_BYTES = 1 << 20 };
-_Static_assert(PICTURES <= (int)OCL_BATCH, "a batch has room for them");
+enum { SIDE = 16, OUT = SIDE / 2 };
 
 // What follows the DC of each block: the masks of four rows, 18 nibbles of which
 // three escape, and those as bytes.
@@ -64,59 +56,58 @@ static void make_line(uint8_t *to, uint32_t blocks)
     }
 }
 
-static void make_head(struct hr__coefficients *c, int w, int h)
+static void make_head(struct hr__coefficients *c)
 {
-    uint32_t cols = (uint32_t)(w + 7) / 8, rows = (uint32_t)(h + 7) / 8;
+    uint32_t blocks = SIDE / 8;
 
     *c = (struct hr__coefficients){.magic = HR__COEF_MAGIC,
                                    .num_components = 3,
                                    .color = HR_COLOR_YCC,
                                    .h_max = 1,
                                    .v_max = 1,
-                                   .w = (uint32_t)w,
-                                   .h = (uint32_t)h,
-                                   .segments = 3 * rows};
+                                   .w = SIDE,
+                                   .h = SIDE,
+                                   .segments = 3 * blocks};
     for (uint32_t i = 0; i < 3; i++) {
         c->comp[i] = (struct hr__coef_component){.h = 1,
                                                  .v = 1,
-                                                 .width = (uint32_t)w,
-                                                 .height = (uint32_t)h,
-                                                 .blocks_w = cols,
-                                                 .blocks_h = rows,
-                                                 .first = i * rows};
+                                                 .width = SIDE,
+                                                 .height = SIDE,
+                                                 .blocks_w = blocks,
+                                                 .blocks_h = blocks,
+                                                 .first = i * blocks};
         for (int k = 0; k < 64; k++)
             c->comp[i].quant[k] = 2;
     }
 }
 
-static void make_picture(struct hr__picture *pic, int w, int h, int out)
+static void make_picture(struct hr__picture *pic)
 {
-    *pic = (struct hr__picture){.width = w, .height = h, .channels = 3};
+    *pic = (struct hr__picture){.width = SIDE, .height = SIDE, .channels = 3};
     pic->dst = (struct hr__dst){
-        .w = out, .h = out, .c = 3, .dtype = HR_F32, .layout = HR_NCHW};
+        .w = OUT, .h = OUT, .c = 3, .dtype = HR_F32, .layout = HR_NCHW};
     pic->geo.num_steps = 1;
-    pic->geo.steps[0] = (struct hr__step){.in_w = w,
-                                          .in_h = h,
-                                          .src = {0, 0, w, h},
+    pic->geo.steps[0] = (struct hr__step){.in_w = SIDE,
+                                          .in_h = SIDE,
+                                          .src = {0, 0, SIDE, SIDE},
                                           .resized = true,
-                                          .box = {0, 0, w, h},
-                                          .rs_w = out,
-                                          .rs_h = out,
+                                          .box = {0, 0, SIDE, SIDE},
+                                          .rs_w = OUT,
+                                          .rs_h = OUT,
                                           .filter = HR_BILINEAR,
-                                          .win = {0, 0, out, out},
-                                          .out_w = out,
-                                          .out_h = out};
+                                          .win = {0, 0, OUT, OUT},
+                                          .out_w = OUT,
+                                          .out_h = OUT};
 }
 
 // A picture and its coefficients, which *in names.
-static struct made_up *make_up(int w, int h, int out, struct hr__payload *in,
-                               struct ocl_fault *fault)
+static struct made_up *make_up(struct hr__payload *in, struct ocl_fault *fault)
 {
     struct hr__coefficients head;
     struct made_up *m;
     size_t line, size;
 
-    make_head(&head, w, h);
+    make_head(&head);
     line = line_size(head.comp[0].blocks_w);
     size = head_size(head.segments) + line * head.segments;
     if (!(m = hr__alloc(NULL, offsetof(struct made_up, head) + size))) {
@@ -124,7 +115,7 @@ static struct made_up *make_up(int w, int h, int out, struct hr__payload *in,
         return NULL;
     }
     memset(&m->table, 0, sizeof(m->table));
-    make_picture(&m->pic, w, h, out);
+    make_picture(&m->pic);
     m->pic.table = &m->table;
     m->head = head;
     for (uint32_t i = 0; i <= head.segments; i++) {
@@ -139,21 +130,20 @@ static struct made_up *make_up(int w, int h, int out, struct hr__payload *in,
     return m;
 }
 
-// A batch of n times the same picture, and waits for it. *ns: how long its
-// kernels took; if the queue does not tell, all of it, from the upload on.
+// A batch of the picture, and waits for it.
 static bool run(struct ocl *o, struct ocl_batch *batch,
                 const struct hr__picture *pic, const struct hr__payload *in,
-                int n, int64_t *ns, struct ocl_fault *fault)
+                struct ocl_fault *fault)
 {
     enum hr_stage first = in ? (enum hr_stage)(in->after + 1) : HR_ENTROPY;
-    bool ok = ocl_plan_begin(&o->plan, n);
+    struct ocl_item *item = &batch->items[0];
+    uint8_t *to;
+    bool ok;
 
     batch->src = batch->dst = NULL;
-    for (int i = 0; ok && i < n; i++) {
-        batch->items[i] = (struct ocl_item){.file = ocl_file_of(batch, i)};
-        ok = ocl_plan_add(&o->plan, i, pic, in, &batch->items[i]);
-    }
-    if (!ok) {
+    *item = (struct ocl_item){.file = ocl_file_of(batch, 0)};
+    if (!ocl_plan_begin(&o->plan, 1) ||
+        !ocl_plan_add(&o->plan, 0, pic, in, item)) {
         *fault = (struct ocl_fault){HR_WHY_MEMORY, "out of memory"};
         return false;
     }
@@ -164,22 +154,16 @@ static bool run(struct ocl *o, struct ocl_batch *batch,
         return false;
     }
     ocl_keep_grow(o, batch);
-    batch->num_items = n;
+    batch->num_items = 1;
     batch->num_runs = 0;
     batch->num_downs = -1;
-    for (int i = 0; i < n; i++) {
-        struct ocl_item *item = &batch->items[i];
-        uint8_t *to = (uint8_t *)batch->up.host + ocl_plan_bytes(&o->plan) +
-                      item->in_at;
-
-        if (in)
-            ocl_pack(item, pic, in, to);
-        else
-            ocl_pack_entropy(item, ocl_plan_picture(&o->plan, i),
-                             ocl_plan_flags(&o->plan), to);
-    }
+    to = (uint8_t *)batch->up.host + ocl_plan_bytes(&o->plan) + item->in_at;
+    if (in)
+        ocl_pack(item, pic, in, to);
+    else
+        ocl_pack_entropy(item, ocl_plan_picture(&o->plan, 0),
+                         ocl_plan_flags(&o->plan), to);
     ocl_fill(o, batch, first);
-    *ns = -hr__now();
     ok = ocl_enqueue(o, batch, fault);
     batch->num_items = 0;
     ocl_keep_drop(o, batch);
@@ -187,9 +171,6 @@ static bool run(struct ocl *o, struct ocl_batch *batch,
         *fault = (struct ocl_fault){HR_WHY_FAILED, "clFinish failed"};
         ok = false;
     }
-    *ns += hr__now();
-    if (ok)
-        ocl_times_kernels(o, batch, ns);
     if (!ok)
         ocl_batch_mend(o, batch);
     ocl_batch_release_events(o, batch);
@@ -222,7 +203,6 @@ static bool run_file(struct ocl *o, struct ocl_batch *batch,
                      struct hr__picture pic, struct ocl_fault *fault)
 {
     uint8_t file[sizeof(file_begin) + QUANTIZERS + sizeof(file_end)], *p = file;
-    int64_t ns;
 
     memcpy(p, file_begin, sizeof(file_begin));
     p += sizeof(file_begin);
@@ -237,35 +217,7 @@ static bool run_file(struct ocl *o, struct ocl_batch *batch,
                                 .h = {1},
                                 .v = {1}};
     pic.channels = pic.dst.c = 1;
-    return run(o, batch, &pic, NULL, 1, &ns, fault);
-}
-
-// If the form for GPUs is wished, the other is for odd pictures only: drivers that
-// compile a kernel when it is launched shall not do so now.
-static bool run_variants(struct ocl *o, struct ocl_batch *batch,
-                         const struct hr__picture *pic,
-                         const struct hr__payload *in, struct ocl_fault *fault)
-{
-    int64_t ns;
-
-    if (o->wish != OCL_GPU) {
-        ocl_variant_use(o, OCL_STAGED);
-        if (!run(o, batch, pic, in, 1, &ns, fault))
-            return false;
-    }
-    if (o->wish == OCL_FUSED || o->wish == OCL_TIMED) {
-        ocl_variant_use(o, OCL_FUSED);
-        if (!run(o, batch, pic, in, 1, &ns, fault))
-            return false;
-    }
-    if (o->wish < OCL_GPU)
-        return true;
-    ocl_variant_use(o, OCL_GPU);
-    o->plan.fuse = false;
-    if (!run(o, batch, pic, in, 1, &ns, fault))
-        return false;
-    o->plan.fuse = true;
-    return run(o, batch, pic, in, 1, &ns, fault);
+    return run(o, batch, &pic, NULL, fault);
 }
 
 bool ocl_warm_up(struct ocl *o, struct ocl_batch *batch,
@@ -282,55 +234,23 @@ bool ocl_warm_up(struct ocl *o, struct ocl_batch *batch,
                                     .data = (void *)bytes,
                                     .size = sizeof(bytes),
                                     .extra = &planes};
-    struct made_up *m = make_up(SIDE, SIDE, SIDE / 2, &in, fault);
-    int64_t ns;
+    struct made_up *m = make_up(&in, fault);
     bool ok;
 
     if (!m)
         return false;
     make_planes(&planes);
-    ok = run_variants(o, batch, &m->pic, &in, fault) &&
-         run(o, batch, &m->pic, &pixels, 1, &ns, fault) &&
-         run(o, batch, &m->pic, &in_planes, 1, &ns, fault) &&
+    // The form for GPUs has kernels for what cannot be fused, and for what is too
+    // odd for its last one.
+    o->plan.gpu = o->plan.fuse = false;
+    ok = run(o, batch, &m->pic, &in, fault);
+    o->plan.gpu = o->variant == OCL_GPU;
+    ok = ok && (!o->plan.gpu || run(o, batch, &m->pic, &in, fault));
+    o->plan.fuse = o->plan.gpu;
+    ok = ok && (!o->plan.gpu || run(o, batch, &m->pic, &in, fault)) &&
+         run(o, batch, &m->pic, &pixels, fault) &&
+         run(o, batch, &m->pic, &in_planes, fault) &&
          (!o->entropy || run_file(o, batch, m->pic, fault));
     hr__free(m);
-    return ok;
-}
-
-// ---- Timing ----------------------------------------------------------------
-
-static bool time_one(struct ocl *o, struct ocl_batch *batch,
-                     const struct made_up *m, const struct hr__payload *in,
-                     int64_t *best, struct ocl_fault *fault)
-{
-    size_t n = o->buffer_bytes / PICTURE_BYTES;
-    bool ok = true;
-    int64_t ns;
-
-    n = n > PICTURES ? PICTURES : n ? n : 1;
-    *best = INT64_MAX;
-    // The first round does not count.
-    for (int i = 0; i <= ROUNDS && ok; i++) {
-        ok = run(o, batch, &m->pic, in, (int)n, &ns, fault);
-        if (i && ns < *best)
-            *best = ns;
-    }
-    return ok;
-}
-
-bool ocl_time_variants(struct ocl *o, struct ocl_batch *batch,
-                       int64_t ns[OCL_TIMED], struct ocl_fault *fault)
-{
-    cl_command_queue before = ocl_times_watch(o);
-    struct hr__payload in;
-    struct made_up *m = make_up(WIDTH, HEIGHT, OUT, &in, fault);
-    bool ok = m;
-
-    for (enum ocl_variant v = OCL_STAGED; v < OCL_TIMED && ok; v++) {
-        ocl_variant_use(o, v);
-        ok = time_one(o, batch, m, &in, &ns[v], fault);
-    }
-    hr__free(m);
-    ocl_times_unwatch(o, before);
     return ok;
 }

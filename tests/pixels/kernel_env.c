@@ -75,10 +75,8 @@ static bool build(struct kernel_env *env, cl_device_id device)
     if (failed(err, "clCreateProgramWithSource"))
         return false;
     err = env->cl.clBuildProgram(env->program, 1, &device,
-                                 env->gpu
-                                     ? "-cl-std=CL1.2 -D HR__FUSED -D HR__GPU"
-                                 : env->fuse ? "-cl-std=CL1.2 -D HR__FUSED"
-                                             : "-cl-std=CL1.2",
+                                 env->gpu ? "-cl-std=CL1.2 -D HR__GPU"
+                                          : "-cl-std=CL1.2",
                                  NULL, NULL);
     if (failed(err, "clBuildProgram")) {
         env->cl.clGetProgramBuildInfo(env->program, device,
@@ -89,8 +87,7 @@ static bool build(struct kernel_env *env, cl_device_id device)
     }
     for (int i = 0; i < HR__NUM_KERNELS; i++) {
         // Those of stage entropy have a test of their own.
-        if ((i == HR__KERNEL_FUSED && !env->fuse) || i <= HR__KERNEL_DC ||
-            (i > HR__KERNEL_STORE && !env->gpu))
+        if (i <= HR__KERNEL_DC || (i > HR__KERNEL_STORE && !env->gpu))
             continue;
         env->kernels[i] = env->cl.clCreateKernel(env->program, names[i], &err);
         if (failed(err, names[i]))
@@ -110,7 +107,6 @@ bool kernel_env_open(struct kernel_env *env, const struct ocl_api *cl,
 
     memset(env, 0, sizeof(*env));
     env->cl = *cl;
-    env->fuse = variant != OCL_STAGED;
     env->gpu = variant == OCL_GPU;
     env->context = cl->clCreateContext(props, 1, &device->device, NULL, NULL,
                                        &err);
@@ -166,7 +162,7 @@ static size_t take(struct bytes *b, size_t size)
 struct batch {
     struct bytes plan, in, out;
     uint64_t work;
-    bool fuse, gpu;
+    bool gpu, tiles;  // the forms for GPUs; hr_resize_gpu, too
     size_t lists[HR__NUM_KERNELS], groups[HR__NUM_KERNELS];
 };
 
@@ -238,7 +234,7 @@ static void source(struct batch *b, struct hr__kernel_picture *p,
         at = take(&b->in, item->coef_size);
         memcpy(b->in.data + at, item->coefs, item->coef_size);
         b->work = hr__kernel_coefficients(p, item->coefs, at, item->gray,
-                                          b->fuse, b->work);
+                                          b->gpu, b->work);
         return;
     }
     if (item->planes_of) {
@@ -289,7 +285,7 @@ static bool uses(const struct kernel_item *item, int kernel)
     switch (kernel) {
     case HR__KERNEL_INDEX:
     case HR__KERNEL_RECONSTRUCT:
-    case HR__KERNEL_FUSED:
+    case HR__KERNEL_FUSED_GPU:
         return item->coefs;
     case HR__KERNEL_PLANES:
         return item->planes_of;
@@ -302,16 +298,31 @@ static bool uses(const struct kernel_item *item, int kernel)
     }
 }
 
+// Those that do the stages, in their order.
+static const int stages[] = {HR__KERNEL_INDEX,     HR__KERNEL_RECONSTRUCT,
+                             HR__KERNEL_FUSED_GPU, HR__KERNEL_PLANES,
+                             HR__KERNEL_COLOR,     HR__KERNEL_PIXELS,
+                             HR__KERNEL_RESAMPLE,  HR__KERNEL_STORE};
+enum { STAGES = sizeof(stages) / sizeof(*stages) };
+
+static int kernel_of(const struct batch *b, int host)
+{
+    bool resizes = host == HR__KERNEL_RESAMPLE || host == HR__KERNEL_STORE;
+
+    return (resizes ? b->tiles : b->gpu) ? hr__kernel_gpu(host) : host;
+}
+
 static void lists(struct batch *b, const struct kernel_item *items, int n)
 {
+    b->tiles = b->gpu;
     for (int i = 0; i < n; i++)
-        b->gpu = b->gpu &&
-                 hr__kernel_suits_gpu(
-                     (const struct hr__kernel_picture *)(void *)b->plan.data +
-                     i);
-    for (int host = 0; host <= HR__KERNEL_STORE; host++) {
+        b->tiles = b->tiles &&
+                   hr__kernel_suits_gpu(
+                       (const struct hr__kernel_picture *)(void *)b->plan.data +
+                       i);
+    for (int s = 0; s < STAGES; s++) {
         const struct hr__kernel_picture *p = (const void *)b->plan.data;
-        int k = b->gpu ? hr__kernel_gpu(host) : host;
+        int host = stages[s], k = kernel_of(b, host);
         uint32_t *first, *list;
         size_t at, width;
 
@@ -352,7 +363,6 @@ static bool launch(struct kernel_env *env, int k, cl_mem mem[BUF_N],
         [HR__KERNEL_INDEX] = {BUF_IN, BUF_WORK, -1},
         [HR__KERNEL_RECONSTRUCT] = {BUF_IN, BUF_WORK, -1},
         [HR__KERNEL_PLANES] = {BUF_IN, BUF_WORK, -1},
-        [HR__KERNEL_FUSED] = {BUF_IN, BUF_WORK, -1},
         [HR__KERNEL_COLOR] = {BUF_WORK, -1},
         [HR__KERNEL_PIXELS] = {BUF_IN, BUF_WORK, -1},
         [HR__KERNEL_RESAMPLE] = {BUF_PLAN, BUF_WORK, -1},
@@ -404,8 +414,8 @@ static bool run_all(struct kernel_env *env, cl_mem mem[BUF_N], struct batch *b)
     memset(env->us, 0, sizeof(env->us));
     for (int r = 0; r < (env->rounds ? env->rounds : 1); r++) {
         env->launches = 0;
-        for (int host = 0; host <= HR__KERNEL_STORE; host++) {
-            int k = b->gpu ? hr__kernel_gpu(host) : host;
+        for (int s = 0; s < STAGES; s++) {
+            int k = kernel_of(b, stages[s]);
 
             if (k < HR__NUM_KERNELS && b->groups[k] && !launch(env, k, mem, b))
                 return false;
@@ -438,7 +448,7 @@ static bool give(const struct kernel_item *item, const uint8_t *out)
 
 bool kernel_run(struct kernel_env *env, struct kernel_item *items, int n)
 {
-    struct batch b = {.work = HR__SLACK, .fuse = env->fuse, .gpu = env->gpu};
+    struct batch b = {.work = HR__SLACK, .gpu = env->gpu};
     cl_mem mem[BUF_N];
     bool ok;
 
@@ -447,7 +457,7 @@ bool kernel_run(struct kernel_env *env, struct kernel_item *items, int n)
         describe(&b, i, &items[i]);
     lists(&b, items, n);
     env->runs++;
-    env->by_gpu += b.gpu;
+    env->by_gpu += b.tiles;
     b.work += HR__SLACK;
     free(env->pics);
     env->pics = malloc((size_t)n * sizeof(*env->pics));

@@ -31,7 +31,6 @@ struct kernel_env {
     double us[HR__NUM_KERNELS];  // on the device, best of the rounds
     int launches;                // per round
     size_t most_rows;            // of a launch of any run
-    bool fuse;                   // hr_reconstruct_color where it can be
     bool gpu;                    // the forms for GPUs where they can be
     int runs, by_gpu;            // batches, and those that were made so
     int rounds;                  // how often a run is repeated; 0 = 1

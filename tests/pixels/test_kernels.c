@@ -274,7 +274,7 @@ static void test_long(void)
 }
 
 // More rows for a tile than it has at a time; and at last so many weights that
-// the form for GPUs leaves it to the other, and nothing else.
+// the form for GPUs leaves resizing to the other, and nothing else.
 static void test_rounds(void)
 {
     static const int sizes[][4] = {{3, 120, 2, 6},
@@ -411,7 +411,7 @@ static int run_tests(void)
 }
 
 static const char *const variants[] = {
-    [OCL_STAGED] = "staged", [OCL_FUSED] = "fused", [OCL_GPU] = "gpu"};
+    [OCL_STAGED] = "staged", [OCL_GPU] = "gpu"};
 
 static bool run_device(const struct ocl_api *cl, const struct kernel_device *d,
                        enum ocl_variant variant, const char *folder, int most)

@@ -97,6 +97,7 @@ CALL cl_int clGetEventInfo(cl_event e, cl_event_info what, size_t size,
     charge(&n.enqueue_ns);
     atomic_fetch_add(&n.batches, 1);
     memcpy(value, &done, sizeof(done));
+    charge(&n.callback_ns);
     t.phase = PLAN;
     return CL_SUCCESS;
 }

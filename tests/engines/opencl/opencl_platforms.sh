@@ -227,7 +227,7 @@ engine_races()
 staged host f32 nchw decode,resize=12x10,hflip,normalize=imagenet
 gpu device f16 nhwc decode,random_resized_crop=9:lanczos,normalize=imagenet
 staged device u8 nhwc decode,center_crop=21x17 long
-fused host u8 nchw decode,transpose,resize=7x11:bicubic
+gpu host u8 nchw decode,transpose,resize=7x11:bicubic
 gpu host u8 nchw decode,resize=40x35:bicubic,vflip long
 END
     [[ ${HEADRACE_TEST_LONG-} ]] ||
@@ -245,7 +245,6 @@ END
 case ${2-} in
 pocl)
     conformance opencl:pocl "${HEADRACE_TEST_SCALE:-1}"
-    HEADRACE_OPENCL_VARIANT=fused conformance opencl:pocl 0.3
     HEADRACE_OPENCL_VARIANT=gpu conformance opencl:pocl 0.3
     ;;
 rusticl)

@@ -30,6 +30,8 @@ LIBRARY = "/usr/lib/clc/nvptx64--nvidiacl.bc"
 LIMITS = {
     "hr_entropy_begin": (64, 0, 3),  # (where it makes the code tables)
     "hr_entropy_guess": (64, 0, 0),
+    "hr_entropy_again": (64, 0, 0),
+    "hr_entropy_back": (64, 0, 0),
     "hr_entropy_check": (64, 0, 0),
     "hr_entropy_write": (64, 0, 0),
     "hr_entropy_dc": (64, 0, 0),
@@ -42,9 +44,8 @@ LIMITS = {
     "hr_pack_place": (64, 0, 0),
     "hr_pack_write": (64, 0, 13),  # (the bytes of segments lie anywhere)
     "hr_index": (64, 0, 0),
-    "hr__block": (0, 256, 19),  # a function of the next two
+    "hr__block": (0, 256, 19),  # a function of the next
     "hr_reconstruct": (96, 64, 0),
-    "hr_reconstruct_color": (96, 192, 0),
     "hr_planes": (64, 0, 16),
     "hr_pixels": (64, 0, 16),
     "hr_color": (128, 960, 100),
@@ -73,7 +74,7 @@ def compiled(text, folder):
         ["clang-15", "-x", "cl", "-cl-std=CL1.2", "-target",
          "nvptx64--nvidiacl", "-Xclang", "-finclude-default-header", "-Xclang",
          "-mlink-builtin-bitcode", "-Xclang", LIBRARY, "-Xclang",
-         "-target-cpu", "-Xclang", "sm_70", "-O3", "-S", "-DHR__FUSED",
+         "-target-cpu", "-Xclang", "sm_70", "-O3", "-S",
          "-DHR__ENTROPY", "-DHR__GPU", "-D__OPENCL_VERSION__=120", "-o", ptx, "-"],
         input=text, text=True, check=True)
     return ptx

@@ -93,20 +93,14 @@ static void names_mean(void)
     CHECK(strstr(hr_last_error(), "not available"), "%s", hr_last_error());
 }
 
-// The fastest variant; of those that are equal the one made for such a device.
-static void fastest(void)
+// The form for GPUs is for them alone.
+static void variants(void)
 {
-    for (enum ocl_variant v = OCL_STAGED; v < OCL_TIMED; v++) {
-        int64_t ns[OCL_TIMED] = {0, 9000, 9000, 9000};
-
-        CHECK(ocl_variant_fastest(CL_DEVICE_TYPE_GPU, ns) == OCL_GPU, "equal");
-        CHECK(ocl_variant_fastest(CL_DEVICE_TYPE_CPU, ns) == OCL_STAGED,
-              "equal");
-        ns[v]--;
-        CHECK(ocl_variant_fastest(CL_DEVICE_TYPE_GPU, ns) == v &&
-                  ocl_variant_fastest(CL_DEVICE_TYPE_CPU, ns) == v,
-              "%s", ocl_variant_name(v));
-    }
+    CU_ASSERT(ocl_variant_of(CL_DEVICE_TYPE_GPU) == OCL_GPU);
+    CU_ASSERT(ocl_variant_of(CL_DEVICE_TYPE_GPU | CL_DEVICE_TYPE_DEFAULT) ==
+              OCL_GPU);
+    CU_ASSERT(ocl_variant_of(CL_DEVICE_TYPE_CPU) == OCL_STAGED);
+    CU_ASSERT(ocl_variant_of(CL_DEVICE_TYPE_ACCELERATOR) == OCL_STAGED);
 }
 
 int main(int argc, char **argv)
@@ -115,7 +109,7 @@ int main(int argc, char **argv)
         TEST_CASE(whole_names),
         TEST_CASE(long_names),
         TEST_CASE(names_mean),
-        TEST_CASE(fastest),
+        TEST_CASE(variants),
     };
 
     return test_main("opencl_choose", cases, sizeof(cases) / sizeof(*cases),

@@ -404,7 +404,7 @@ int main(int argc, char **argv)
     memcpy(&env.hold, &hold, sizeof(hold));
     setenv("HEADRACE_OPENCL_LIBRARY", HR_NULL_LIBRARY, 1);
     setenv("HEADRACE_CERTIFICATE", "off", 1);
-    setenv("HEADRACE_OPENCL_VARIANT", "fused", 1);
+    setenv("HEADRACE_OPENCL_VARIANT", "gpu", 1);
     setenv("XDG_CACHE_HOME", test_folder(), 1);
     env.picture = test_jpeg_of(&spec, &seed);
     code = test_main("opencl null", cases, 4, argc, argv);

@@ -167,13 +167,13 @@ static int run(hr_device dev, enum hr_memory memory, bool calm)
     return good;
 }
 
-static hr_device open_variant(bool discrete, bool fused, int64_t deadline)
+static hr_device open_variant(bool discrete, bool gpu, int64_t deadline)
 {
     hr_device dev;
 
     faults_calm();
     faults.ctl.discrete(discrete);
-    setenv("HEADRACE_OPENCL_VARIANT", fused ? "fused" : "staged", 1);
+    setenv("HEADRACE_OPENCL_VARIANT", gpu ? "gpu" : "staged", 1);
     dev = faults_open(deadline);
     unsetenv("HEADRACE_OPENCL_VARIANT");
     if (!dev) {
@@ -181,7 +181,7 @@ static hr_device open_variant(bool discrete, bool fused, int64_t deadline)
         abort();
     }
     snprintf(faults.label, sizeof(faults.label), "%s, %s memory",
-             fused ? "fused" : "staged", discrete ? "own" : "shared");
+             gpu ? "gpu" : "staged", discrete ? "own" : "shared");
     return dev;
 }
 
