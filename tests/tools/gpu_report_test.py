@@ -8,9 +8,11 @@ device whose kernels do nothing (tests/engines/opencl/null_opencl.h).
 
 77: there is no PoCL.
 """
+import glob
 import json
 import math
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -18,6 +20,8 @@ import tempfile
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(
     __file__))))
 FORMS = ["host", "device", "cache"]
+sys.path.insert(0, os.path.join(ROOT, "tools", "gpu_report"))
+import model
 faults = []
 
 
@@ -123,6 +127,28 @@ def whole(build, folder):
     check_page(folder)
 
 
+def model_knows_kernels():
+    """Each has a stage and, if it makes pixels, a floor; the form for GPUs moves
+    no fewer bytes than the tensor has, and no more than the other form."""
+    text = "".join(open(f, encoding="utf-8").read()
+                   for f in glob.glob(ROOT + "/kernels/*.cl")
+                   if not f.endswith("pack.cl"))
+    names = re.findall(r"__kernel void (\w+)\(", text)
+    stages = model.stages({n: {"us": 1, "launches": 1, "floor_bytes": 1}
+                           for n in names})
+    check(len(names) > 12 and "other" not in stages, f"model: {list(stages)}")
+    # 64 x 64 pixels, 4:4:4, to 32 x 32 of f32.
+    staged = model.floors({"hr_reconstruct": 3 * 64, "hr_color": 4 * 16,
+                           "hr_resample": 3 * 4 * 2, "hr_store": 3 * 4}, 9000)
+    gpu = model.floors({"hr_reconstruct_color_gpu": 64 * 8,
+                        "hr_resize_gpu": 3 * 64}, 9000)
+    tensor = 3 * 32 * 32 * 4
+    check(sorted(gpu) == ["hr_reconstruct_color_gpu", "hr_resize_gpu"] and
+          gpu["hr_reconstruct_color_gpu"] == 9000 + 3 * 64 * 64 and
+          gpu["hr_resize_gpu"] == 3 * 64 * 64 + tensor and
+          sum(gpu.values()) < sum(staged.values()), f"model: {gpu}, {staged}")
+
+
 def wrong_kernels(build, folder):
     """The pictures come back as they were allocated."""
     null = os.path.join(build, "tests", "libnull_opencl.so")
@@ -146,6 +172,7 @@ def wrong_kernels(build, folder):
 
 def main():
     build = os.path.abspath(sys.argv[1])
+    model_knows_kernels()
     if no_pocl(build):
         print("not run: there is no PoCL")
         return 77

@@ -4,19 +4,21 @@ they were launched for, and how long that takes at a bandwidth. Standard library
 only."""
 
 # What an item of a kernel writes, in bytes (kernels/layout.h): a block of
-# samples or of pixels, 4 columns of 16 pixels, a tile of 16 x 16, the same of
-# floats. Items that complete a group count, too; they are few.
-WRITES = {"hr_reconstruct": 64, "hr_reconstruct_color": 192, "hr_color": 192,
-          "hr_pixels": 192, "hr_resample": 256, "hr_store": 1024}
+# samples, 4 columns of 16 pixels, a tile of 16 x 16, the same of floats; in the
+# form for GPUs a row of 8 samples or pixels, 4 pixels, 16 floats. Items that
+# complete a group count, too; they are few.
+WRITES = {"hr_reconstruct": 64, "hr_color": 192, "hr_pixels": 192,
+          "hr_resample": 256, "hr_store": 1024, "hr_reconstruct_gpu": 8,
+          "hr_reconstruct_color_gpu": 24, "hr_color_gpu": 12,
+          "hr_resize_gpu": 64}
 # struct hr__sub, and the coefficients of a block (kernels/entropy.h).
 SUB, BLOCK = 20, 128
-STAGES = {"hr_entropy_begin": "entropy", "hr_entropy_guess": "entropy",
-          "hr_entropy_check": "entropy", "hr_entropy_write": "entropy",
-          "hr_entropy_dc": "entropy", "hr_index": "reconstruct",
-          "hr_reconstruct": "reconstruct",
-          "hr_reconstruct_color": "reconstruct", "hr_planes": "color",
-          "hr_color": "color", "hr_pixels": "color",
-          "hr_resample": "resample", "hr_store": "store"}
+STAGES = {"hr_index": "reconstruct", "hr_reconstruct": "reconstruct",
+          "hr_reconstruct_gpu": "reconstruct",
+          "hr_reconstruct_color_gpu": "reconstruct", "hr_planes": "color",
+          "hr_color": "color", "hr_color_gpu": "color", "hr_pixels": "color",
+          "hr_resample": "resample", "hr_store": "store",
+          "hr_resize_gpu": "store"}
 ORDER = ("entropy", "reconstruct", "color", "resample", "store", "other")
 
 # Whose times the model predicts: 10^9 bytes per second of memory, and of the
@@ -32,6 +34,8 @@ def entropy_floors(items, up):
     subs = items.get("hr_entropy_guess", 0)
     moved = {"hr_entropy_begin": blocks * BLOCK,
              "hr_entropy_guess": up + subs * SUB,
+             "hr_entropy_again": 2 * items.get("hr_entropy_again", 0) * SUB,
+             "hr_entropy_back": 2 * items.get("hr_entropy_back", 0) * SUB,
              "hr_entropy_check": 2 * subs * SUB,
              "hr_entropy_write": up + subs * SUB,
              "hr_entropy_dc": blocks * 4}
@@ -43,19 +47,22 @@ def floors(items, up):
     reads what the one before has made, once. up: bytes of the pictures that
     come in."""
     made = {k: items.get(k, 0) * WRITES[k] for k in WRITES}
-    planes = made["hr_reconstruct"]
+    planes = made["hr_reconstruct"] + made["hr_reconstruct_gpu"]
     first = entropy_floors(items, up)
     if first:  # reconstruct reads what that has left
         up = items["hr_entropy_begin"] * BLOCK
-    sources = ["hr_reconstruct", "hr_reconstruct_color", "hr_pixels"]
+    sources = ["hr_reconstruct", "hr_reconstruct_gpu",
+               "hr_reconstruct_color_gpu", "hr_pixels"]
     blocks = sum(made[k] for k in sources)
     moved = dict(made)
     for k in sources:  # what came in, shared out among those who read it
         moved[k] += up * made[k] / blocks if blocks else 0
-    moved["hr_color"] += planes if made["hr_color"] else 0
-    window = (made["hr_color"] + made["hr_reconstruct_color"] +
-              made["hr_pixels"])
+    moved["hr_color"] += planes
+    moved["hr_color_gpu"] += made["hr_reconstruct_gpu"]
+    window = (made["hr_color"] + made["hr_color_gpu"] + made["hr_pixels"] +
+              made["hr_reconstruct_color_gpu"])
     moved["hr_resample"] += window or planes
+    moved["hr_resize_gpu"] += window or planes
     moved["hr_store"] += made["hr_resample"]
     return first | {k: v for k, v in moved.items() if made[k]}
 
@@ -69,7 +76,8 @@ def stages(kernels):
     nobody has timed, us is None. (hr_index has no floor: it is small.)"""
     sums = {}
     for name, k in kernels.items():
-        s = sums.setdefault(STAGES.get(name, "other"),
+        stage = "entropy" if name.startswith("hr_entropy") else "other"
+        s = sums.setdefault(STAGES.get(name, stage),
                             {"us": 0, "launches": 0, "floor_bytes": 0})
         s["us"] = None if None in (s["us"], k["us"]) else s["us"] + k["us"]
         s["launches"] += k["launches"]
