@@ -333,7 +333,7 @@ static inline uint hr__chain(__global const struct hr__entropy *pic,
                              __global const struct hr__interval *i,
                              __global struct hr__sub *subs)
 {
-    uint at = i->begin, state = 0, blocks = 0, left = HR__SUB_LEFT;
+    uint at = i->begin, state = 0, blocks = 0, left = pic->left;
 
     for (uint n = 0; n < i->subs && !(state & HR__SUB_ODD); n++) {
         struct hr__sub s = subs[n];

@@ -50,7 +50,8 @@ enum {
     // HR__MAX_TAPS what happens to longer loops).
     HR__INTERVAL_BLOCKS = 600000,
     HR__SUB_ROUNDS = 8,  // in which subsequences are decoded again at once
-    HR__SUB_LEFT = 32,   // of an interval that are decoded one by one then
+    HR__SUB_LEFT = 32,    // of an interval that are decoded one by one then
+    HR__SUB_LEFT_GPU = 8,  // .. where all of a batch wait for that
     // Flags: the file is odd; so much of it is out of step that one thread of the
     // host is faster.
     HR__ODD_FILE = 1,
@@ -117,7 +118,7 @@ struct hr__entropy {
     hr__word subs, other;   // work: byte of struct hr__sub[num_subs], twice,
     hr__word tables;        // of struct hr__huffman[num_codes]
     hr__word flag;          // out: byte of a word, HR__ODD_..
-    hr__word early;         // bits before a subsequence that its decoder begins
+    hr__word early, left;   // HR__SUB_EARLY.., HR__SUB_LEFT..
     hr__word num_components, mcus_w;
     hr__word mcu_blocks;                 // blocks of an MCU
     hr__word of[HR__MCU_BLOCKS];         // of each, its component

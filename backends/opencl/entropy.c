@@ -166,15 +166,16 @@ bool ocl_plan_entropy(struct ocl_plan *plan, int i,
     p->num_subs = most_subs(s);
     p->num_codes = s->num_codes;
     plan->work = hr__kernel_round(plan->work, OCL_ALIGN);
-    *e = (struct hr__entropy){.scan = (hr__word)scan_at(s),
-                              .intervals = (hr__word)intervals_at(s),
-                              .codes = (hr__word)codes_at(),
-                              .num_codes = s->num_codes,
-                              .subs = (hr__word)plan->work,
-                              .early = plan->gpu ? HR__SUB_EARLY_GPU
-                                                 : HR__SUB_EARLY,
-                              .num_components = s->num_components,
-                              .mcus_w = s->mcus_w};
+    *e = (struct hr__entropy){
+        .scan = (hr__word)scan_at(s),
+        .intervals = (hr__word)intervals_at(s),
+        .codes = (hr__word)codes_at(),
+        .num_codes = s->num_codes,
+        .subs = (hr__word)plan->work,
+        .early = plan->gpu ? HR__SUB_EARLY_GPU : HR__SUB_EARLY,
+        .left = plan->gpu ? HR__SUB_LEFT_GPU : HR__SUB_LEFT,
+        .num_components = s->num_components,
+        .mcus_w = s->mcus_w};
     plan->work += ocl_aligned(most_subs(s) * sizeof(struct hr__sub));
     e->other = (hr__word)plan->work;
     plan->work += ocl_aligned(most_subs(s) * sizeof(struct hr__sub));

@@ -199,7 +199,9 @@ static enum hr_status look(struct hr__trial *t, int record, hr_job cpu,
     for (int i = 0; i < t->n; i++) {
         const struct hr_result *r = &job->results[i];
 
-        if (cpu->results[i].status || r->status == HR_EUNSUPPORTED)
+        // (What the device says that it cannot divide is no fault of its own.)
+        if (cpu->results[i].status || r->status == HR_EUNSUPPORTED ||
+            r->why & HR_WHY_SERIAL)
             continue;
         if (!r->status) {
             compare(t, record, i);

@@ -28,6 +28,25 @@ static void failing(void)
     CHECK(certificate_probes() > 0, "tested anew");
 }
 
+// What a device says that it cannot divide is not held against it.
+static void serial(void)
+{
+    hr_device dev;
+
+    certificate_forget();
+    fake_reset(&(struct fake_script){.spans = FAKE_ALL(FAKE_DRS),
+                                     .tested = true,
+                                     .fail_from = 3,
+                                     .fail_to = 3,
+                                     .fail_status = HR_EDEVICE,
+                                     .fail_why = HR_WHY_SERIAL});
+    CHECK(certificate_open(&dev, NULL) > 0, "not tested");
+    CHECK(dev && !certificate_of(dev, FAKE_DRS)->failed, "failed");
+    CHECK(dev->caps.exact && dev->caps.spans[HR_EXACT] & FAKE_DRS,
+          "not offered");
+    hr_device_close(&dev);
+}
+
 static void hanging(void)
 {
     for (int claimed = 0; claimed < 2; claimed++) {
@@ -163,8 +182,9 @@ static void no_memory(void)
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
-        TEST_CASE(failing), TEST_CASE(hanging),  TEST_CASE(short_deadline),
-        TEST_CASE(slow),    TEST_CASE(too_slow), TEST_CASE(no_memory),
+        TEST_CASE(failing),        TEST_CASE(serial), TEST_CASE(hanging),
+        TEST_CASE(short_deadline), TEST_CASE(slow),   TEST_CASE(too_slow),
+        TEST_CASE(no_memory),
     };
 
     return certificate_main("certificate_trouble", cases,
