@@ -15,7 +15,7 @@
 // that nobody knows yet, makes one list of tasks on trial.
 #include <stdlib.h>
 
-#include "hal/device/device.h"
+#include "hal/device/balance.h"
 
 enum {
     ROOM = 2,       // depths of tasks

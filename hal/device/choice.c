@@ -10,7 +10,7 @@
 // idle, for what the host has decoded comes to it, too.
 #include <stdlib.h>
 
-#include "hal/device/device.h"
+#include "hal/device/balance.h"
 
 enum {
     ROOM = 2,  // times what a thread of the host takes

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The room device: a chain of engines, and what its samples share: memory, bytes
-// of the budget, turns at images.
+// of the budget, turns at images (track.h). balance.h decides which engine takes a
+// sample.
 //
 // Locks, in the order in which they may be taken together:
 //   registry (entry/default.c)
@@ -13,6 +14,8 @@
 #ifndef HR__DEVICE_H
 #define HR__DEVICE_H
 
+#include "hal/device/balance.h"
+#include "hal/device/track.h"
 #include "hal/facts/facts.h"
 #include "hal/shape/shape.h"
 #include "hal/trace/trace.h"
@@ -30,28 +33,6 @@ struct hr__waiter {
     size_t needs;            // working bytes in all
     size_t granted;          // .. so many were taken from the budget
     size_t spare;            // .. of them for payloads, not yet made
-};
-
-// ---- Ordering (track.c) ------------------------------------------------------
-
-// What is read and written in turns: an image, a slot of a batch. Accesses
-// queue in the order of submission; readers in a row go together.
-struct hr__access {
-    struct hr__access *prev, *next;
-    struct hr__track *track;
-    struct hr__waiter *waiter;
-    bool write;
-    bool open;             // its turn has come
-    enum hr_status input;  // a reader's: not HR_OK if the writer before
-                           // it ended without having had its turn
-};
-
-struct hr__track {
-    struct hr__access *head, *tail;
-    int writers;             // of them
-    enum hr_status status;   // how the last writer ended
-    enum hr_status dropped;  // not HR_OK if the last one that was queued
-                             // ended without having had its turn
 };
 
 // ---- Images and batches (image.c) ----------------------------------------------
@@ -110,70 +91,7 @@ static inline bool hr__on_device(const struct hr__memory *memory)
     return memory && !memory->host;
 }
 
-// ---- Balance (balance.c) -----------------------------------------------------
-//
-// Pure functions: who calls them keeps the lock, and brings the time.
-
-// What the host's threads may use of the CPU: fills with time, empties with
-// what they use, and may be overdrawn by what is under way.
-struct hr__allowance {
-    int64_t milli;   // thousandths of a core; 0 = all there is
-    int64_t level;   // ns of CPU time
-    int64_t filled;  // when that was last reckoned
-};
-void hr__allowance_fill(struct hr__allowance *a, int64_t now);
-// ns that the host's threads rest for, as there is a debt.
-int64_t hr__allowance_wait(const struct hr__allowance *a);
-
-// An engine as the balance sees it.
-struct hr__lane {
-    int depth;         // tasks that it works at together
-    int unit;          // tasks that it likes to get together
-    int given;         // samples it has now
-    bool trial;        // no more than a unit, until one of them has ended
-    int64_t takes;     // ns of a task; 0 = not known
-    int64_t strays;    // mean distance of tasks from that
-    int64_t moved;     // when it last ended a task, or got its first
-    int64_t asked;     // when it last got one
-    int64_t since;     // tasks that began before tell nothing
-    uint64_t samples;  // that it got, ever
-};
-
-struct hr__balance {
-    int num;  // lanes; the last is the host
-    struct hr__lane lanes[HR__MAX_ENGINES];
-    struct hr__allowance allowance;
-};
-
-struct hr__balance_ask {
-    unsigned may;    // engines that can make the sample, bit per index
-    int waiting;     // samples behind it that nobody has been given
-    int64_t latest;  // when it should be made; INT64_MAX
-};
-
-void hr__balance_init(struct hr__balance *b, int num);
-// Which takes the sample; the host if no other should, whatever may says.
-int hr__balance_pick(const struct hr__balance *b,
-                     const struct hr__balance_ask *ask, int64_t now);
-void hr__balance_give(struct hr__balance *b, int lane, int64_t now);
-// It has made one that it began at `begun`, when it had `load` of them.
-void hr__balance_end(struct hr__balance *b, int lane, int64_t begun, int load,
-                     int64_t now);
-// It has not made it, and perhaps failed it.
-void hr__balance_drop(struct hr__balance *b, int lane, bool failed,
-                      int64_t now);
-
-// Files whose entropy coding the first engine and the host share (choice.c):
-// those that the engine has from their first bit on, that a thread of the host
-// decodes, and that the engine has from there on.
-enum hr__place { HR__NOWHERE, HR__WHOLE, HR__AT_HOST, HR__REST, HR__PLACES };
-struct hr__divide {
-    int batch;      // that the engine likes to get together; 0 = nothing is
-                    // shared
-    int threads;    // of the host
-    int64_t takes;  // ns of a host's thread for a picture; 0 = not known
-    int counts[HR__PLACES];  // pictures
-};
+// ---- The device -----------------------------------------------------------
 
 // cap.c: what is known of the engines of a chain when all are open.
 void hr__balance_device(struct hr__device *dev);
@@ -281,20 +199,6 @@ void hr__budget_charge(struct hr__waiter *w, size_t bytes);
 struct hr__waiter *hr__budget_unwait(struct hr__device *dev,
                                      const atomic_int *stop);
 
-// track.c. The graph lock, one for all devices of the process. init: before the
-// first of them. wait: hr__cond_wait().
-void hr__graph_init(void);
-void hr__graph_lock(void);
-void hr__graph_unlock(void);
-bool hr__graph_wait(pthread_cond_t *cond, int64_t deadline);
-// All under that lock. add: true if its turn is now. remove: those that became
-// ready, of any device, are linked by next; it looks at no others.
-bool hr__track_add(struct hr__track *track, struct hr__access *a,
-                   struct hr__waiter *w, bool write);
-struct hr__waiter *hr__track_remove(struct hr__access *a);
-// A writer ends before its turn: those who wanted its pixels shall know.
-void hr__track_drop(struct hr__access *a, enum hr_status status);
-
 // registry.c
 const struct hr__backend *const *hr__backends(int *n);
 // Of that name; NULL with HR_ENODEVICE, which says what there is.
@@ -302,20 +206,6 @@ const struct hr__backend *hr__backend_find(const char *name, size_t len);
 // Of those that this build could have had and has not, the i-th; NULL: no more.
 const char *hr__backend_absent(int i);
 void hr__registry_add(const struct hr__backend *backend);  // tests
-
-// choice.c
-// The number of the record that is nearest to such a picture. kind: enum
-// hr_jpeg_kind; samples: in flight.
-int hr__choice_of(const struct hr_entropy_choice *choice, int width, int height,
-                  int kind, int samples);
-// Decides all records: those that were not timed as the nearest that was. False:
-// none was, or there are not all.
-bool hr__choice_decide(struct hr_entropy_choice *choice);
-// Whether the device decodes the next such picture (record `at`), if the host
-// could as well.
-bool hr__choice_divide(const struct hr_entropy_choice *choice, int at,
-                       const struct hr__divide *d,
-                       const struct hr__allowance *cap);
 
 // offer.c
 // The offer of engine i without what it may not do.

@@ -2,6 +2,7 @@
 // How a work comes to an engine: to the host's queue, or to the list that
 // another engine gets at once. Everything here may be called on any thread and
 // holds no lock while it calls an engine.
+#include "hal/job/report.h"
 #include "hal/job/work.h"
 
 static struct hr__task *arm(struct hr__work *work, int engine)

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <unistd.h>
 
+#include "hal/job/report.h"
 #include "hal/job/work.h"
 
 // ---- Done -----------------------------------------------------------------------

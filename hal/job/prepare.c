@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "hal/job/keep.h"
+#include "hal/job/report.h"
 #include "hal/job/work.h"
 
 enum { HEAD_BYTES = 64 << 10 };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What jobs and their works tell the trace.
+#include "hal/job/report.h"
 #include "hal/job/work.h"
 
 static void of_work(struct hr__event *event, const struct hr__work *work)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "hal/job/keep.h"
+#include "hal/job/report.h"
 #include "hal/job/work.h"
 
 // ---- Checking -------------------------------------------------------------------------

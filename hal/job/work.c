@@ -20,6 +20,7 @@
 
 #include "hal/job/crosscheck.h"
 #include "hal/job/keep.h"
+#include "hal/job/report.h"
 
 // ---- Before the picture ----------------------------------------------------
 

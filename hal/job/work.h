@@ -124,13 +124,4 @@ bool hr__callback_of(const struct hr__job *job);
 
 bool hr__watchdog_start(struct hr__device *dev);
 
-// report.c: what jobs tell the trace, see engine/trace.h.
-void hr__watch_work(const struct hr__work *work, enum hr_part part,
-                    int64_t begin);
-void hr__watch_submit(struct hr__job *job, int64_t begin);
-void hr__watch_callback(const struct hr__job *job, int64_t begin);
-void hr__watch_done(const struct hr__job *job, int64_t begin);
-// A span of an engine that is not the host ends.
-void hr__watch_span(const struct hr__engine_task *et, struct hr__engine *e);
-
 #endif

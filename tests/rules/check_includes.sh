@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Who may include whom. An include is resolved as the compiler would (own
-# folder, hal/include, root); what is not found is a system header.
+# folder, hal/include, root); what is not found is a system header. And no header
+# of the core has more prototypes than a reader keeps in mind.
 #   check_includes.sh [ROOT]      check_includes.sh --self-test
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -122,6 +123,19 @@ check_include()  # file line name quote
     set +f
 }
 
+most_prototypes=40
+
+prototypes()  # -> header, how many
+{
+    find hal -mindepth 2 -name '*.h' ! -path 'hal/include/*' |
+        xargs awk 'FNR == 1 && file { print file, n; n = 0 }
+                   { file = FILENAME }
+                   /^[a-z].*\(/ { is = 1 }
+                   /^{/ { is = 0 }
+                   is && /;/ { n++; is = 0 }
+                   END { if (file) print file, n }'
+}
+
 check_tree()
 {
     cd "$1"
@@ -140,6 +154,10 @@ check_tree()
     done < <(grep -rnE '\bextern\b.*\bstruct hr_*backend\b' ./hal ./loader \
                   ./tools ./cpu_fallback --include='*.[ch]' 2>/dev/null |
              grep -v '^./hal/device/registry\.c:')
+    while read -r file text; do
+        ((text <= most_prototypes)) ||
+            complain "$file: $text prototypes, at most $most_prototypes"
+    done < <(prototypes)
     echo "$seen include lines checked"
     return $bad
 }
@@ -212,8 +230,16 @@ tools/report/file.c #include "parts.h"
 tools/report/file.c #include "tools/common/tools.h"
 tests/test_plan.c #include "hal/shape/shape.h"
 END
+    for n in {1..40}; do
+        echo "void f$n(void);"
+    done >hal/job/job.h
+    n=0
     "$here/check_includes.sh" "$tmp" >log ||
         { echo "self-test: the clean tree does not pass"; cat log; exit 1; }
+    echo "int one_more(int a);" >>hal/job/job.h
+    ! "$here/check_includes.sh" "$tmp" >log ||
+        { echo "self-test: 41 prototypes pass"; exit 1; }
+    : >hal/job/job.h
     while read -r file text; do
         n=$((n + 1))
         echo "$text" >"$file"

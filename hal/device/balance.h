@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which engine takes the next sample, and who decodes entropy coding. Pure
+// functions: who calls them keeps the lock, and brings the time.
+#ifndef HR__BALANCE_H
+#define HR__BALANCE_H
+
+#include "hal/engine/engine.h"
+
+// ---- balance.c -------------------------------------------------------------
+
+// What the host's threads may use of the CPU: fills with time, empties with
+// what they use, and may be overdrawn by what is under way.
+struct hr__allowance {
+    int64_t milli;   // thousandths of a core; 0 = all there is
+    int64_t level;   // ns of CPU time
+    int64_t filled;  // when that was last reckoned
+};
+void hr__allowance_fill(struct hr__allowance *a, int64_t now);
+// ns that the host's threads rest for, as there is a debt.
+int64_t hr__allowance_wait(const struct hr__allowance *a);
+
+// An engine as the balance sees it.
+struct hr__lane {
+    int depth;         // tasks that it works at together
+    int unit;          // tasks that it likes to get together
+    int given;         // samples it has now
+    bool trial;        // no more than a unit, until one of them has ended
+    int64_t takes;     // ns of a task; 0 = not known
+    int64_t strays;    // mean distance of tasks from that
+    int64_t moved;     // when it last ended a task, or got its first
+    int64_t asked;     // when it last got one
+    int64_t since;     // tasks that began before tell nothing
+    uint64_t samples;  // that it got, ever
+};
+
+struct hr__balance {
+    int num;  // lanes; the last is the host
+    struct hr__lane lanes[HR__MAX_ENGINES];
+    struct hr__allowance allowance;
+};
+
+struct hr__balance_ask {
+    unsigned may;    // engines that can make the sample, bit per index
+    int waiting;     // samples behind it that nobody has been given
+    int64_t latest;  // when it should be made; INT64_MAX
+};
+
+void hr__balance_init(struct hr__balance *b, int num);
+// Which takes the sample; the host if no other should, whatever may says.
+int hr__balance_pick(const struct hr__balance *b,
+                     const struct hr__balance_ask *ask, int64_t now);
+void hr__balance_give(struct hr__balance *b, int lane, int64_t now);
+// It has made one that it began at `begun`, when it had `load` of them.
+void hr__balance_end(struct hr__balance *b, int lane, int64_t begun, int load,
+                     int64_t now);
+// It has not made it, and perhaps failed it.
+void hr__balance_drop(struct hr__balance *b, int lane, bool failed,
+                      int64_t now);
+
+// ---- choice.c --------------------------------------------------------------
+
+// Files whose entropy coding the first engine and the host share:
+// those that the engine has from their first bit on, that a thread of the host
+// decodes, and that the engine has from there on.
+enum hr__place { HR__NOWHERE, HR__WHOLE, HR__AT_HOST, HR__REST, HR__PLACES };
+struct hr__divide {
+    int batch;      // that the engine likes to get together; 0 = nothing is
+                    // shared
+    int threads;    // of the host
+    int64_t takes;  // ns of a host's thread for a picture; 0 = not known
+    int counts[HR__PLACES];  // pictures
+};
+
+// The number of the record that is nearest to such a picture. kind: enum
+// hr_jpeg_kind; samples: in flight.
+int hr__choice_of(const struct hr_entropy_choice *choice, int width, int height,
+                  int kind, int samples);
+// Decides all records: those that were not timed as the nearest that was. False:
+// none was, or there are not all.
+bool hr__choice_decide(struct hr_entropy_choice *choice);
+// Whether the device decodes the next such picture (record `at`), if the host
+// could as well.
+bool hr__choice_divide(const struct hr_entropy_choice *choice, int at,
+                       const struct hr__divide *d,
+                       const struct hr__allowance *cap);
+
+#endif
