@@ -16,11 +16,13 @@ import re
 import subprocess
 import sys
 import tempfile
+import types
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(
     __file__))))
 FORMS = ["host", "device", "cache"]
 sys.path.insert(0, os.path.join(ROOT, "tools", "gpu_report"))
+import main as gpu_report
 import model
 faults = []
 
@@ -149,6 +151,14 @@ def model_knows_kernels():
           sum(gpu.values()) < sum(staged.values()), f"model: {gpu}, {staged}")
 
 
+def pictures_come_again(build, folder):
+    os.mkdir(folder)
+    b = gpu_report.Bench(types.SimpleNamespace(build=build, quick=True,
+                                               pictures=[]), folder)
+    run = b.run("cpu", "host", 1, again=3)
+    check(len(b.paths) == 8 and run["images"] == 24, f"again: {run['images']}")
+
+
 def wrong_kernels(build, folder):
     """The pictures come back as they were allocated."""
     null = os.path.join(build, "tests", "libnull_opencl.so")
@@ -184,6 +194,7 @@ def main():
             faults.clear()
             whole(build, os.path.join(tmp, "pocl"))
         wrong_kernels(build, os.path.join(tmp, "null"))
+        pictures_come_again(build, os.path.join(tmp, "again"))
     print(f"{len(faults)} failed")
     return 1 if faults else 0
 

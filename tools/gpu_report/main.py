@@ -50,12 +50,13 @@ class Bench:
                             "8" if o.quick else "200", *o.pictures],
                            check=True, stdout=subprocess.DEVNULL)
         self.paths = workload.files_of(o.pictures)
+        self.list = os.path.join(tmp, "list.txt")
         self.reference = {}  # arrays of the CPU, by epochs
 
     def run(self, device, form, epochs, batch=64, memory="host", out="none",
             again=1, **variables):
-        """What `headrace run` says of itself. again: how often it is given the
-        pictures."""
+        """What `headrace run` says of itself. again: how often each epoch has
+        the pictures. (A folder that is named twice counts once.)"""
         where = "device" if form == "device" else "host"
         words = [self.command, "run", "--backend", device, "--out", out,
                  "--ops", OPS, "--on-error", "zero", "--json", "--seed", "3",
@@ -63,8 +64,10 @@ class Bench:
                  memory, "--budget", "4G"]
         words += ["--cache", "4G"] if form == "cache" else []
         words += [] if out == "none" else ["--limit", str(COMPARED)]
+        with open(self.list, "w", encoding="utf-8") as f:
+            f.writelines(os.path.abspath(p) + "\n" for p in again * self.paths)
         done = subprocess.run(
-            words + again * self.o.pictures, capture_output=True, text=True,
+            words + ["--list", self.list], capture_output=True, text=True,
             env=os.environ | {"HEADRACE_OPENCL_ENTROPY": where} | variables)
         if done.returncode > 1 or not done.stdout:
             errors = done.stderr.strip().splitlines() or ["no output"]
@@ -177,7 +180,7 @@ def traced(b, name, form, dry):
     for epochs in (2, 8):
         path = os.path.join(b.tmp, "trace.json")
         runs.append(b.run(name, form, epochs, b.batches[-1], "device",
-                          HEADRACE_TRACE=path,
+                          again=1 if dry else 4, HEADRACE_TRACE=path,
                           HEADRACE_OPENCL_LIBRARY=b.trace, **discrete))
         with open(path, encoding="utf-8") as f:
             traces.append(json.load(f))

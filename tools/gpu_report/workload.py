@@ -24,7 +24,13 @@ def scan_bytes(data):
     return 0
 
 
+def is_picture(path):
+    with open(path, "rb") as f:
+        return f.read(4)[:2] in (b"\xff\xd8", b"\x89P")
+
+
 def files_of(places):
+    """Pictures, sorted."""
     found = []
     for place in places:
         if os.path.isdir(place):
@@ -32,7 +38,7 @@ def files_of(places):
                       for f in fs)
         else:
             found.append(place)
-    return sorted(found)
+    return sorted(p for p in found if is_picture(p))
 
 
 def count(build, paths):
