@@ -44,8 +44,7 @@ LIMITS = {
     "hr_pack_place": (64, 0, 0),
     "hr_pack_write": (64, 0, 13),  # (the bytes of segments lie anywhere)
     "hr_index": (64, 0, 0),
-    "hr__block": (0, 256, 19),  # a function of the next
-    "hr_reconstruct": (96, 64, 0),
+    "hr_reconstruct": (96, 320, 19),
     "hr_planes": (64, 0, 16),
     "hr_pixels": (64, 0, 16),
     "hr_color": (128, 960, 100),
