@@ -279,6 +279,23 @@ void faults_new_cache(void)
     faults_cache(name);
 }
 
+void faults_hang_program(hr_device dev)
+{
+    struct fault_rule r = faults_rule(FAULT_clGetProgramInfo, 1, false,
+                                      FAULT_HANG, 0);
+    struct ocl *o = opencl_private(dev);
+
+    faults.ctl.set(&r, 1);
+    // It may have been kept by now, if the machine is busy.
+    pthread_mutex_lock(&o->guard.lock);
+    o->unkept = true;
+    pthread_cond_signal(&o->guard.lanes[0].wake);
+    pthread_mutex_unlock(&o->guard.lock);
+    for (int i = 0; i < 6000 && !faults_now().hung; i++)
+        test_sleep(10 * TEST_MS);
+    CHECK(faults_now().hung, "it does not keep its program");
+}
+
 // ---- The program ----------------------------------------------------------
 
 static bool set_up(const char *path)

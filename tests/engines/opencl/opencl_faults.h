@@ -44,6 +44,9 @@ bool faults_hit(int entry);
 // Another folder for programs, in which there may be some; an empty one.
 void faults_cache(const char *name);
 void faults_new_cache(void);
+// The driver hangs while it hands out the program of an opened device, to be
+// kept, as after its first opening.
+void faults_hang_program(hr_device dev);
 
 // deadline: ns, 0 = default. open_scene: with no script; ends the program if
 // it does not open.

@@ -88,8 +88,6 @@ static void on_closed(void *ctx, bool left_behind)
 // While it hands out its program, to be kept.
 static void close_hangs(void)
 {
-    struct fault_rule r = faults_rule(FAULT_clGetProgramInfo, 1, false,
-                                      FAULT_HANG, 0);
     pthread_t burner;
     int64_t begin, took;
     hr_device dev;
@@ -98,18 +96,13 @@ static void close_hangs(void)
     faults_calm();
     // Drivers that were let go on compile after all, which is work.
     faults_settled();
-    faults_new_cache();
     dev = hr_device_open("opencl",
                          hr_device_params(.threads = 2, .deadline_ns = SECOND,
                                           .on_closed = on_closed));
-    faults_cache("cache");
     CHECK(dev != NULL, "%s", hr_last_error());
     if (!dev)
         return;
-    faults.ctl.set(&r, 1);
-    for (int i = 0; i < 6000 && !faults_now().hung; i++)
-        test_sleep(10 * TEST_MS);
-    CHECK(faults_now().hung, "it does not keep its program");
+    faults_hang_program(dev);
     burner = start_burning();
     begin = hr__now();
     hr_device_close(&dev);

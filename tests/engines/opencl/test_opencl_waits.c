@@ -345,21 +345,13 @@ static void given_up_meanwhile(void)
 // before it is let go. NULL: the case is over.
 static hr_device open_completing(int64_t deadline)
 {
-    struct fault_rule r = faults_rule(FAULT_clGetProgramInfo, 1, false,
-                                      FAULT_HANG, 0);
     hr_device dev;
 
     faults_calm();
-    faults_new_cache();
     dev = faults_open(deadline);
-    faults_cache("cache");
     CHECK(dev != NULL, "%s", hr_last_error());
-    if (!dev)
-        return NULL;
-    faults.ctl.set(&r, 1);
-    for (int i = 0; i < 6000 && !faults_now().hung; i++)
-        test_sleep(10 * TEST_MS);
-    CHECK(faults_now().hung, "it does not keep its program");
+    if (dev)
+        faults_hang_program(dev);
     return dev;
 }
 
