@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// On the guard's clock thread: the pictures of batches that the device is done
-// with are copied from pinned memory to the tensors, and their tasks end.
+// On the guard's clock thread: the end of batches that the device is done with.
 // Nothing here calls OpenCL.
-#include <string.h>
-
 #include "backends/opencl/keep.h"
 #include "backends/opencl/opencl.h"
 
@@ -23,54 +20,6 @@ static void start_clocks(struct ocl *o, const struct ocl_batch *done)
             hr__task_begun(batch->items[k].task);
     }
 }
-
-// ---- To the tensors --------------------------------------------------------
-
-static void copy_tensor(struct ocl *o, const struct ocl_batch *batch,
-                        const struct hr__dst *d, const uint8_t *from)
-{
-    int64_t begin = hr__watch_begin();
-    size_t size;
-    struct hr__dst packed = ocl_packed(d, &size);
-    bool planar = d->layout == HR_NCHW;
-
-    for (int c = 0; c < (planar ? d->c : 1); c++)
-        ocl_copy_rows(d->data + (planar ? d->stride_c * (size_t)c : 0),
-                      d->stride_h, from + packed.stride_c * (size_t)c,
-                      packed.stride_h, packed.stride_h, d->h);
-    hr__engine_ref_part(&o->guard.ref, HR_PART_DELIVER, batch->times.number,
-                        begin);
-}
-
-static void to_tensors(struct ocl *o, struct ocl_batch *batch)
-{
-    struct hr__outcome out = {.offset = -1,
-                              .stage = HR_STORE,
-                              .text = "the device leaves its entropy coding"};
-
-    for (int i = 0; i < batch->num_items; i++) {
-        struct ocl_item *item = &batch->items[i];
-        struct hr__task *task = item->task;
-
-        out.status = HR_OK;
-        out.why = 0;
-        // It was given up, and only its end is missing.
-        if (item->dropped || !hr__task_claim(task))
-            out.status = HR_ETIMEDOUT;
-        else if ((out.why = ocl_entropy_failed(item, batch->down.host)))
-            out.status = HR_EDEVICE;
-        else if (task->copy.to)
-            memcpy(task->copy.to,
-                   (const uint8_t *)batch->down.host + item->out_at,
-                   task->copy.size);
-        else if (!task->copy.memory && !item->dst && batch->num_downs <= 0)
-            copy_tensor(o, batch, &task->pic->dst,
-                        (const uint8_t *)batch->down.host + item->out_at);
-        hr__task_done(task, &out);
-    }
-}
-
-// ---- The end of a batch ----------------------------------------------------
 
 // The lock is held; it is not while the pictures are copied.
 static void complete(struct ocl *o, struct ocl_batch *batch)
@@ -96,7 +45,7 @@ static void complete(struct ocl *o, struct ocl_batch *batch)
     // Its commands have run: surfaces need not be held during the delivery.
     ocl_import_release(batch);
     ocl_tasks_failed(o, failed, &fault);
-    to_tensors(o, batch);
+    ocl_deliver(o, batch);
     ocl_pinned_release(&o->pinned, batch);
     ocl_keep_done(o, batch, batch->result == CL_COMPLETE);
     pthread_mutex_lock(&o->guard.lock);

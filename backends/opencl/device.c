@@ -148,11 +148,14 @@ static enum hr_status ocl_open(struct hr__engine *e, const char *which)
     o->display = e->display;
     ocl_pool_init(&o->pool);
     ocl_pinned_init(&o->pinned);
+    ocl_deliver_init(o);
     snprintf(o->which, sizeof(o->which), "%s", wanted(which));
     if (o->display.kind)
         o->display.retain(o->display.ctx);
-    if (!(status = hr__guard_start(&o->guard, e, OPEN_NS)))
+    if (!(status = hr__guard_start(&o->guard, e, OPEN_NS))) {
+        ocl_deliver_start(o, e->params.threads);
         fill_caps(e, o);
+    }
     return status;
 }
 
@@ -178,6 +181,7 @@ static void ocl_close(struct hr__engine *e)
     if (!o)
         return;
     stopped = stop(o, e);
+    ocl_deliver_stop(o);
     ocl_keep_finish(o, stopped);
     ocl_pool_finish(&o->pool);
     if (!stopped)

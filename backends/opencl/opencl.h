@@ -14,7 +14,8 @@
 //   program.c  kernels: built, or from the cache on disk
 //   submit.c   a batch of pictures: planned, packed, sent
 //   enqueue.c  its commands: one upload, the kernels, one download
-//   complete.c what the device is done with: to the tensors, the tasks' end
+//   complete.c what the device is done with
+//   deliver.c  its pictures: to the tensors, the tasks' end
 //   copy.c     batches of copies from and to device memory
 //   batch.c    what all batches share: claims, states, ends, failures
 //   await.c    when commands have ended
@@ -39,10 +40,10 @@
 //
 // Who calls OpenCL. Only the driver thread (lane 0 of the guard) and, for the
 // list of devices, a thread of hr__call_with_deadline(). The HAL's threads push
-// to the guard's queue and return. The guard's clock thread delivers what the
-// device is done with; it never calls OpenCL, so it never hangs. An event
-// callback, or the driver thread in its place (await.c), only marks its batch
-// and wakes that thread.
+// to the guard's queue and return. The guard's clock thread and its helpers
+// deliver what the device is done with; they never call OpenCL, so they never
+// hang. An event callback, or the driver thread in its place (await.c), only
+// marks its batch and wakes the clock thread.
 //
 // A driver may hang in any call; guard.h says what happens then.
 //
@@ -166,6 +167,19 @@ struct ocl_await {
     int64_t since, asked;
 };
 
+// Who copies the tensors of a batch (deliver.c).
+enum { OCL_HELPERS = 7 };
+struct ocl_delivery {
+    pthread_t threads[OCL_HELPERS];
+    pthread_cond_t more, ended;  // helpers wait; and the clock thread
+    pthread_mutex_t lock;        // taken alone; guards all that follows
+    int helpers;
+    const struct ocl_batch *batch;
+    int next, left;  // its items from here on are nobody's yet; not ended yet
+    bool stop;
+    uint64_t helped;  // items that helpers have ended, for tests
+};
+
 struct ocl_clock {
     bool on;                       // the queues tell
     int64_t low, high;             // host's clock less the device's
@@ -207,6 +221,7 @@ struct ocl {
     size_t buffer_bytes;  // most that one buffer may take,
     size_t work_bytes;    // and the one between kernels
     struct ocl_clock times;
+    struct ocl_delivery delivery;
     bool asks;  // for the end of commands; else the driver calls back
     struct ocl_await awaits[OCL_BATCHES + OCL_KEEPS];
     int num_awaits;
@@ -269,6 +284,16 @@ static inline bool ocl_leave(struct ocl *o)
 {
     return hr__guard_leave(&o->guard, 0);
 }
+
+// ---- deliver.c -------------------------------------------------------------
+
+void ocl_deliver_init(struct ocl *o);
+// Starts helpers where tensors are copied: half as many as the host has threads
+// (0: usable cores), at most OCL_HELPERS; fewer if the system says no.
+void ocl_deliver_start(struct ocl *o, int threads);
+void ocl_deliver_stop(struct ocl *o);
+// On the clock thread: ends all items of a batch that is DELIVERING.
+void ocl_deliver(struct ocl *o, const struct ocl_batch *batch);
 
 // ---- await.c (on the driver thread) ----------------------------------------
 

@@ -258,6 +258,37 @@ static void counted(void)
     hr_profile_times(false);
 }
 
+static uint64_t helpers_ended(hr_device dev)
+{
+    struct ocl_delivery *d = &opencl_private(dev)->delivery;
+    uint64_t n;
+
+    pthread_mutex_lock(&d->lock);
+    n = d->helped;
+    pthread_mutex_unlock(&d->lock);
+    return n;
+}
+
+// Who copies tensors to host memory where the device's memory is its own: not one
+// thread alone.
+static void helped(void)
+{
+    int64_t end = hr__now() + FAULTS_PATIENCE;
+    int live = faults_settled(), runs = 0;
+    hr_device dev = open_variant(false, true, FAULTS_PATIENCE);
+
+    CHECK(opencl_private(dev)->delivery.helpers == 0, "%s", faults.label);
+    close_device(&dev, live);
+    dev = open_variant(true, true, FAULTS_PATIENCE);
+    CHECK(opencl_private(dev)->delivery.helpers == THREADS / 2, "%s: %d",
+          faults.label, opencl_private(dev)->delivery.helpers);
+    // A helper that sleeps comes too late for many a batch this small.
+    for (; runs < 20 || (!helpers_ended(dev) && hr__now() < end); runs++)
+        CHECK(run(dev, HR_MEMORY_HOST, true) == N, "%s", faults.label);
+    CHECK(helpers_ended(dev) > 0, "%s: none in %d runs", faults.label, runs);
+    close_device(&dev, live);
+}
+
 // ---- While it is not ------------------------------------------------------
 
 struct runner {
@@ -435,10 +466,8 @@ const char *__asan_default_options(void)
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
-        TEST_CASE(mixed),
-        TEST_CASE(counted),
-        TEST_CASE(troubled),
-        TEST_CASE(memory_meanwhile),
+        TEST_CASE(mixed),    TEST_CASE(counted),          TEST_CASE(helped),
+        TEST_CASE(troubled), TEST_CASE(memory_meanwhile),
     };
     int failed;
 

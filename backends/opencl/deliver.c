@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// The pictures of a batch that the device is done with: they are copied from
+// pinned memory to the tensors, and their tasks end. One thread copies some
+// 5 GB/s, and a GPU fills ten times as much; so the clock thread has helpers,
+// where the device's memory is its own. Nothing here calls OpenCL.
+#include <string.h>
+
+#include "backends/opencl/opencl.h"
+
+static void copy_tensor(struct ocl *o, const struct ocl_batch *batch,
+                        const struct hr__dst *d, const uint8_t *from)
+{
+    int64_t begin = hr__watch_begin();
+    size_t size;
+    struct hr__dst packed = ocl_packed(d, &size);
+    bool planar = d->layout == HR_NCHW;
+
+    for (int c = 0; c < (planar ? d->c : 1); c++)
+        ocl_copy_rows(d->data + (planar ? d->stride_c * (size_t)c : 0),
+                      d->stride_h, from + packed.stride_c * (size_t)c,
+                      packed.stride_h, packed.stride_h, d->h);
+    hr__engine_ref_part(&o->guard.ref, HR_PART_DELIVER, batch->times.number,
+                        begin);
+}
+
+static void end_item(struct ocl *o, const struct ocl_batch *batch,
+                     const struct ocl_item *item)
+{
+    struct hr__task *task = item->task;
+    const uint8_t *from = (const uint8_t *)batch->down.host + item->out_at;
+    struct hr__outcome out = {.offset = -1,
+                              .stage = HR_STORE,
+                              .text = "the device leaves its entropy coding"};
+
+    // It was given up, and only its end is missing.
+    if (item->dropped || !hr__task_claim(task))
+        out.status = HR_ETIMEDOUT;
+    else if ((out.why = ocl_entropy_failed(item, batch->down.host)))
+        out.status = HR_EDEVICE;
+    else if (task->copy.to)
+        memcpy(task->copy.to, from, task->copy.size);
+    else if (!task->copy.memory && !item->dst && batch->num_downs <= 0)
+        copy_tensor(o, batch, &task->pic->dst, from);
+    hr__task_done(task, &out);
+}
+
+// Items of the batch, as long as there are some that nobody has: how many.
+// Locked, but it unlocks meanwhile.
+static uint64_t end_some(struct ocl *o)
+{
+    struct ocl_delivery *d = &o->delivery;
+    const struct ocl_batch *batch = d->batch;
+    uint64_t n = 0;
+
+    for (; d->next < batch->num_items; n++) {
+        const struct ocl_item *item = &batch->items[d->next++];
+
+        pthread_mutex_unlock(&d->lock);
+        end_item(o, batch, item);
+        pthread_mutex_lock(&d->lock);
+        if (--d->left == 0)
+            pthread_cond_signal(&d->ended);
+    }
+    return n;
+}
+
+static void *run_helper(void *arg)
+{
+    struct ocl *o = arg;
+    struct ocl_delivery *d = &o->delivery;
+
+    hr__engine_ref_thread(&o->guard.ref, "opencl results");
+    pthread_mutex_lock(&d->lock);
+    while (!d->stop)
+        if (d->batch && d->next < d->batch->num_items)
+            d->helped += end_some(o);
+        else
+            pthread_cond_wait(&d->more, &d->lock);
+    pthread_mutex_unlock(&d->lock);
+    return NULL;
+}
+
+void ocl_deliver(struct ocl *o, const struct ocl_batch *batch)
+{
+    struct ocl_delivery *d = &o->delivery;
+
+    pthread_mutex_lock(&d->lock);
+    d->batch = batch;
+    d->next = 0;
+    d->left = batch->num_items;
+    for (int i = 0; i < d->helpers && i < batch->num_items - 1; i++)
+        pthread_cond_signal(&d->more);
+    end_some(o);
+    while (d->left)
+        pthread_cond_wait(&d->ended, &d->lock);
+    d->batch = NULL;
+    pthread_mutex_unlock(&d->lock);
+}
+
+void ocl_deliver_init(struct ocl *o)
+{
+    pthread_mutex_init(&o->delivery.lock, NULL);
+    hr__cond_init(&o->delivery.more);
+    hr__cond_init(&o->delivery.ended);
+}
+
+void ocl_deliver_start(struct ocl *o, int threads)
+{
+    struct ocl_delivery *d = &o->delivery;
+    int most = (threads ? threads : hr__usable_cores()) / 2, n = 0;
+
+    most = most < OCL_HELPERS ? most : OCL_HELPERS;
+    while (!o->facts.unified && n < most &&
+           hr__thread_start(&d->threads[n], run_helper, o))
+        n++;
+    pthread_mutex_lock(&d->lock);
+    d->helpers = n;
+    pthread_mutex_unlock(&d->lock);
+}
+
+void ocl_deliver_stop(struct ocl *o)
+{
+    struct ocl_delivery *d = &o->delivery;
+
+    pthread_mutex_lock(&d->lock);
+    d->stop = true;
+    pthread_cond_broadcast(&d->more);
+    pthread_mutex_unlock(&d->lock);
+    for (int i = 0; i < d->helpers; i++)
+        pthread_join(d->threads[i], NULL);
+}
