@@ -31,7 +31,7 @@
 //   offer.c    what it takes of a picture
 //   scan.c     a file's header, and whether the device may decode what follows
 //   device_memory.c   memory of images and batches on the device
-//   memory.c   memory of payloads
+//   memory.c   memory of payloads, and of what kernels are told
 //   pinned.c   the same where the device can fetch it
 //   buffer.c   one buffer of the device
 //   loader.c   libOpenCL at run time
