@@ -134,10 +134,7 @@ static bool add(struct ocl *o, struct ocl_keep *keep, int item,
     plan->flags += 2 * sizeof(hr__word);
     plan->groups += groups_of(p, &k->pack);
     if (!ocl_fits(o, plan)) {
-        plan->size = before.size;
-        plan->work = before.work;
-        plan->flags = before.flags;
-        plan->groups = before.groups;
+        ocl_plan_return(plan, &before);
         return false;
     }
     k->facts = *facts;

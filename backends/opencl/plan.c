@@ -47,6 +47,15 @@ bool ocl_plan_more(struct ocl_plan *plan, int *i)
     return true;
 }
 
+void ocl_plan_return(struct ocl_plan *plan, const struct ocl_plan *before)
+{
+    struct ocl_plan after = *plan;
+
+    *plan = *before;
+    plan->data = after.data;  // it may have moved
+    plan->room = after.room;
+}
+
 size_t ocl_plan_bytes(const struct ocl_plan *plan)
 {
     size_t rows = plan->groups / HR__ROW_GROUPS + HR__NUM_KERNELS;
