@@ -152,7 +152,6 @@ void ocl_memory_let_go(struct ocl *o, struct hr__memory *memory);
 
 enum { OCL_UPLOAD, OCL_COMPUTE, OCL_DOWNLOAD, OCL_QUEUES };
 
-// The device's time (times.c); the driver thread's.
 struct ocl_keeps;  // keep.h
 
 // Commands that a GPU has; the driver thread's.
@@ -166,6 +165,7 @@ struct ocl_await {
     int64_t since, asked;
 };
 
+// The device's time (times.c); the driver thread's.
 struct ocl_clock {
     bool on;                       // the queues tell
     int64_t low, high;             // host's clock less the device's
