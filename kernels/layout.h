@@ -66,29 +66,29 @@ enum {
     HR__MAX_ROUNDS = 65000,
 };
 
-// Kernels, in the order of the stages; their names are hr_reconstruct, ...
-// Those from RECONSTRUCT_GPU on are others' forms for GPUs.
-#define HR__KERNELS(X)               \
-    X(BEGIN, "hr_entropy_begin")     \
-    X(GUESS, "hr_entropy_guess")     \
-    X(AGAIN, "hr_entropy_again")     \
-    X(BACK, "hr_entropy_back")       \
-    X(CHECK, "hr_entropy_check")     \
-    X(WRITE, "hr_entropy_write")     \
-    X(DC, "hr_entropy_dc")           \
-    X(INDEX, "hr_index")             \
-    X(RECONSTRUCT, "hr_reconstruct") \
-    X(PLANES, "hr_planes")           \
-    X(COLOR, "hr_color")             \
-    X(PIXELS, "hr_pixels")           \
-    X(RESAMPLE, "hr_resample")       \
-    X(STORE, "hr_store")             \
-    X(RECONSTRUCT_GPU, "hr_reconstruct_gpu") \
-    X(FUSED_GPU, "hr_reconstruct_color_gpu") \
-    X(COLOR_GPU, "hr_color_gpu")     \
-    X(RESIZE_GPU, "hr_resize_gpu")
+// Kernels, in the order of the stages: the name, and the stage that their time
+// counts for. Those from RECONSTRUCT_GPU on are others' forms for GPUs.
+#define HR__KERNELS(X)                                    \
+    X(BEGIN, "hr_entropy_begin", ENTROPY)                 \
+    X(GUESS, "hr_entropy_guess", ENTROPY)                 \
+    X(AGAIN, "hr_entropy_again", ENTROPY)                 \
+    X(BACK, "hr_entropy_back", ENTROPY)                   \
+    X(CHECK, "hr_entropy_check", ENTROPY)                 \
+    X(WRITE, "hr_entropy_write", ENTROPY)                 \
+    X(DC, "hr_entropy_dc", ENTROPY)                       \
+    X(INDEX, "hr_index", RECONSTRUCT)                     \
+    X(RECONSTRUCT, "hr_reconstruct", RECONSTRUCT)         \
+    X(PLANES, "hr_planes", COLOR)                         \
+    X(COLOR, "hr_color", COLOR)                           \
+    X(PIXELS, "hr_pixels", COLOR)                         \
+    X(RESAMPLE, "hr_resample", RESAMPLE)                  \
+    X(STORE, "hr_store", STORE)                           \
+    X(RECONSTRUCT_GPU, "hr_reconstruct_gpu", RECONSTRUCT) \
+    X(FUSED_GPU, "hr_reconstruct_color_gpu", RECONSTRUCT) \
+    X(COLOR_GPU, "hr_color_gpu", COLOR)                   \
+    X(RESIZE_GPU, "hr_resize_gpu", STORE)
 enum {
-#define X(name, text) HR__KERNEL_##name,
+#define X(name, text, stage) HR__KERNEL_##name,
     HR__KERNELS(X)
 #undef X
         HR__NUM_KERNELS

@@ -36,28 +36,10 @@ void ocl_axes_begin(struct ocl_axes *a, size_t most)
     a->full = true;
 }
 
-static bool grow(struct ocl_axes *a, size_t size)
-{
-    size_t room = a->room ? a->room : ROOM;
-    uint8_t *data;
-
-    if (size <= a->room)
-        return true;
-    while (room < size)
-        room *= 2;
-    if (!(data = hr__engine_ref_alloc(a->ref, room)))
-        return false;
-    if (a->used)
-        memcpy(data, a->data, a->used);
-    hr__free(a->data);
-    a->data = data;
-    a->room = room;
-    return true;
-}
-
 static bool build(struct ocl_axes *a, struct ocl_axis *e)
 {
-    if (!grow(a, a->used + hr__axis_size(&e->step, 0)))
+    if (!ocl_host_grow(a->ref, &a->data, &a->room, a->used,
+                       a->used + hr__axis_size(&e->step, 0), ROOM))
         return false;
     hr__axis_build(&e->axis, &e->step, 0, a->data + a->used);
     e->at = a->used;

@@ -294,6 +294,8 @@ size_t ocl_plan_bytes(const struct ocl_plan *plan);
 struct hr__kernel_picture *ocl_plan_picture(struct ocl_plan *plan, int i);
 // One more, behind all that is there: *i. False: no memory.
 bool ocl_plan_more(struct ocl_plan *plan, int *i);
+// Without the picture that was planned last.
+void ocl_plan_return(struct ocl_plan *plan, const struct ocl_plan *before);
 // Where flags begin in the download, and where it ends.
 static inline size_t ocl_plan_flags(const struct ocl_plan *plan)
 {

@@ -96,22 +96,20 @@ static bool enqueue_run(struct ocl *o, struct ocl_batch *batch,
                         const struct run *r, cl_event *done,
                         struct ocl_fault *fault)
 {
+    struct ocl_buffer *buffer = r->down ? &batch->down : &batch->up;
+    uint8_t *host = (uint8_t *)buffer->host + r->buffer_at;
     cl_command_queue q = o->queues[OCL_COMPUTE];
+    cl_int err;
 
     atomic_fetch_add(&o->transfers, 1);
     if (r->down)
-        return !ocl_failed(fault,
-                           o->api.clEnqueueReadBuffer(
-                               q, r->mem, CL_FALSE, r->at, r->size,
-                               (uint8_t *)batch->down.host + r->buffer_at, 0,
-                               NULL, done),
-                           "clEnqueueReadBuffer");
+        err = o->api.clEnqueueReadBuffer(q, r->mem, CL_FALSE, r->at, r->size,
+                                         host, 0, NULL, done);
+    else
+        err = o->api.clEnqueueWriteBuffer(q, r->mem, CL_FALSE, r->at, r->size,
+                                          host, 0, NULL, done);
     return !ocl_failed(
-        fault,
-        o->api.clEnqueueWriteBuffer(q, r->mem, CL_FALSE, r->at, r->size,
-                                    (uint8_t *)batch->up.host + r->buffer_at, 0,
-                                    NULL, done),
-        "clEnqueueWriteBuffer");
+        fault, err, r->down ? "clEnqueueReadBuffer" : "clEnqueueWriteBuffer");
 }
 
 static bool joins(const struct run *a, const struct run *b)

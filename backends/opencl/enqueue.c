@@ -12,21 +12,20 @@
 // The kernels in order, in the form for host processors if there is one, and the
 // stages at which spans that run them begin.
 #define FIRST(stage) (1u << HR_##stage)
-#define PAIR                            \
-    {FIRST(ENTROPY), HR__KERNEL_AGAIN}, \
-    {                                   \
-        FIRST(ENTROPY), HR__KERNEL_BACK \
-    }
 static const struct {
     unsigned first;
     int kernel;
 } stages[OCL_LAUNCHES] = {
     {FIRST(ENTROPY), HR__KERNEL_BEGIN},
     {FIRST(ENTROPY), HR__KERNEL_GUESS},
-    PAIR,
-    PAIR,
-    PAIR,
-    PAIR,
+    {FIRST(ENTROPY), HR__KERNEL_AGAIN},
+    {FIRST(ENTROPY), HR__KERNEL_BACK},
+    {FIRST(ENTROPY), HR__KERNEL_AGAIN},
+    {FIRST(ENTROPY), HR__KERNEL_BACK},
+    {FIRST(ENTROPY), HR__KERNEL_AGAIN},
+    {FIRST(ENTROPY), HR__KERNEL_BACK},
+    {FIRST(ENTROPY), HR__KERNEL_AGAIN},
+    {FIRST(ENTROPY), HR__KERNEL_BACK},
     {FIRST(ENTROPY), HR__KERNEL_CHECK},
     {FIRST(ENTROPY), HR__KERNEL_WRITE},
     {FIRST(ENTROPY), HR__KERNEL_DC},
@@ -40,7 +39,6 @@ static const struct {
     {~0u, HR__KERNEL_STORE},
 };
 #undef FIRST
-#undef PAIR
 
 // Whether it has the items of hr_entropy_guess.
 static bool is_round(int kernel)

@@ -30,8 +30,8 @@ static uint32_t plan_blocks(struct ocl_plan *plan, struct ocl_kept *k,
         c->blocks_h = s->mcus_h * s->comp[i].v;
         c->coefs = at + blocks * 64 * (uint32_t)sizeof(int16_t);
         blocks += c->blocks_w * c->blocks_h;
-        pack->row_lines += s->comp[i].v;
     }
+    pack->row_lines = s->mcu_lines;
     pack->segments = pack->row_lines * s->mcus_h;
     pack->head = HR__PACK_HEAD + (pack->segments + 1) * 4;
     plan->work += blocks * (uint64_t)(64 * sizeof(int16_t));
@@ -69,20 +69,12 @@ static uint32_t groups_of(const struct hr__kernel_picture *p,
 // Blocks of a picture, in 64 bits: it may be larger than any buffer.
 static uint64_t all_blocks(const struct ocl_scan *s)
 {
-    uint64_t n = 0;
-
-    for (uint32_t i = 0; i < s->num_components; i++)
-        n += (uint64_t)ocl_scan_mcus(s) * s->comp[i].h * s->comp[i].v;
-    return n;
+    return (uint64_t)ocl_scan_mcus(s) * s->mcu_blocks;
 }
 
 static uint64_t all_lines(const struct ocl_scan *s)
 {
-    uint64_t n = 0;
-
-    for (uint32_t i = 0; i < s->num_components; i++)
-        n += (uint64_t)s->mcus_h * s->comp[i].v;
-    return n;
+    return (uint64_t)s->mcus_h * s->mcu_lines;
 }
 
 uint64_t ocl_keep_work(const struct ocl_scan *s)
@@ -134,10 +126,7 @@ static bool add(struct ocl *o, struct ocl_keep *keep, int item,
     plan->flags += 2 * sizeof(hr__word);
     plan->groups += groups_of(p, &k->pack);
     if (!ocl_fits(o, plan)) {
-        plan->size = before.size;
-        plan->work = before.work;
-        plan->flags = before.flags;
-        plan->groups = before.groups;
+        ocl_plan_return(plan, &before);
         return false;
     }
     k->facts = *facts;

@@ -2,6 +2,8 @@
 // Memory of payloads, that is of what the CPU leaves for this engine. It is
 // kept by size, so that a steady state allocates nothing; and no more than
 // KEEP, so that a burst of large pictures does not take memory for ever.
+#include <string.h>
+
 #include "backends/opencl/opencl.h"
 
 // Lies in front of what is handed out; a cache line, for alignment.
@@ -72,6 +74,26 @@ void ocl_buffer_free(struct hr__engine *e, void *data, size_t size)
     }
     pthread_mutex_unlock(&pool->lock);
     hr__free(b);
+}
+
+bool ocl_host_grow(struct hr__engine_ref *ref, uint8_t **data, size_t *room,
+                   size_t used, size_t size, size_t least)
+{
+    size_t n = *room ? *room : least;
+    uint8_t *to;
+
+    if (size <= *room)
+        return true;
+    while (n < size)
+        n *= 2;
+    if (!(to = hr__engine_ref_alloc(ref, n)))
+        return false;
+    if (used)
+        memcpy(to, *data, used);
+    hr__free(*data);
+    *data = to;
+    *room = n;
+    return true;
 }
 
 void ocl_pool_init(struct ocl_pool *pool)

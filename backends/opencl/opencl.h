@@ -32,7 +32,7 @@
 //   offer.c    what it takes of a picture
 //   scan.c     a file's header, and whether the device may decode what follows
 //   device_memory.c   memory of images and batches on the device
-//   memory.c   memory of payloads
+//   memory.c   memory of payloads, and of what kernels are told
 //   pinned.c   the same where the device can fetch it
 //   buffer.c   one buffer of the device
 //   loader.c   libOpenCL at run time
@@ -153,7 +153,6 @@ void ocl_memory_let_go(struct ocl *o, struct hr__memory *memory);
 
 enum { OCL_UPLOAD, OCL_COMPUTE, OCL_DOWNLOAD, OCL_QUEUES };
 
-// The device's time (times.c); the driver thread's.
 struct ocl_keeps;  // keep.h
 
 // Commands that a GPU has; the driver thread's.
@@ -180,6 +179,7 @@ struct ocl_delivery {
     uint64_t helped;  // items that helpers have ended, for tests
 };
 
+// The device's time (times.c); the driver thread's.
 struct ocl_clock {
     bool on;                       // the queues tell
     int64_t low, high;             // host's clock less the device's

@@ -282,8 +282,9 @@ bool ocl_plan_add(struct ocl_plan *plan, int i, const struct hr__picture *pic,
                   const struct hr__payload *in, struct ocl_item *item)
 {
     const struct hr__step *step = &pic->geo.steps[0];
+    struct hr__dst dst = pic->dst;
     struct hr__kernel_picture *p;
-    struct hr__dst packed;
+    size_t out_at;
 
     if (!ocl_plan_table(plan, pic) ||
         !ocl_axes_find(plan->axes, step, &plan->x, &plan->y))
@@ -298,16 +299,14 @@ bool ocl_plan_add(struct ocl_plan *plan, int i, const struct hr__picture *pic,
     *(item->pinned || item->import ? &plan->pinned
                                    : &plan->in) += ocl_aligned(item->in_bytes);
     if (item->dst) {  // written where it shall lie
-        hr__kernel_store(p, step, &pic->dst,
-                         pic->dst.memory->native.offset + pic->dst.at,
-                         plan->table_at, pic->table->u8_identity);
+        out_at = pic->dst.memory->native.offset + pic->dst.at;
     } else {
-        packed = ocl_packed(&pic->dst, &item->out_bytes);
-        item->out_at = (size_t)plan->out;
-        hr__kernel_store(p, step, &packed, plan->out, plan->table_at,
-                         pic->table->u8_identity);
+        dst = ocl_packed(&pic->dst, &item->out_bytes);
+        out_at = item->out_at = (size_t)plan->out;
         plan->out += ocl_aligned(item->out_bytes);
     }
+    hr__kernel_store(p, step, &dst, out_at, plan->table_at,
+                     pic->table->u8_identity);
     plan->groups += groups_of(plan, p);
     return true;
 }

@@ -8,30 +8,12 @@
 
 enum { PLAN_MIN = 256 << 10 };
 
-static bool grow(struct ocl_plan *plan, size_t size)
-{
-    size_t room = plan->room ? plan->room : PLAN_MIN;
-    uint8_t *data;
-
-    if (size <= plan->room)
-        return true;
-    while (room < size)
-        room *= 2;
-    if (!(data = hr__engine_ref_alloc(plan->ref, room)))
-        return false;
-    if (plan->size)
-        memcpy(data, plan->data, plan->size);
-    hr__free(plan->data);
-    plan->data = data;
-    plan->room = room;
-    return true;
-}
-
 // Room for size bytes at *at.
 static bool take(struct ocl_plan *plan, size_t size, size_t *at)
 {
     *at = plan->size;
-    if (!grow(plan, plan->size + ocl_aligned(size)))
+    if (!ocl_host_grow(plan->ref, &plan->data, &plan->room, plan->size,
+                       plan->size + ocl_aligned(size), PLAN_MIN))
         return false;
     plan->size += ocl_aligned(size);
     return true;
@@ -63,6 +45,15 @@ bool ocl_plan_more(struct ocl_plan *plan, int *i)
         return false;
     *i = (int)((at + size - 1) / size);
     return true;
+}
+
+void ocl_plan_return(struct ocl_plan *plan, const struct ocl_plan *before)
+{
+    struct ocl_plan after = *plan;
+
+    *plan = *before;
+    plan->data = after.data;  // it may have moved
+    plan->room = after.room;
 }
 
 size_t ocl_plan_bytes(const struct ocl_plan *plan)

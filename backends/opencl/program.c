@@ -125,7 +125,7 @@ static bool store_binary(const char *key, void *binary, size_t size)
 // ---- Building --------------------------------------------------------------
 
 static const char *const names[HR__NUM_KERNELS] = {
-#define X(name, text) [HR__KERNEL_##name] = text,
+#define X(name, text, stage) [HR__KERNEL_##name] = text,
     HR__KERNELS(X)
 #undef X
 };

@@ -205,7 +205,6 @@ static unsigned read_component(struct header *h, size_t i, const uint8_t *p)
 static unsigned lay_out(struct header *h)
 {
     struct ocl_scan *s = h->scan;
-    uint32_t blocks = 0, restart;
 
     s->h_max = s->v_max = 1;
     for (uint32_t i = 0; i < s->num_components; i++) {
@@ -215,17 +214,17 @@ static unsigned lay_out(struct header *h)
         c->v = s->num_components == 1 ? 1 : h->info->v[i];
         s->h_max = c->h > s->h_max ? c->h : s->h_max;
         s->v_max = c->v > s->v_max ? c->v : s->v_max;
-        blocks += c->h * c->v;
+        s->mcu_blocks += c->h * c->v;
+        s->mcu_lines += c->v;
     }
-    if (blocks > HR__MCU_BLOCKS)
+    if (s->mcu_blocks > HR__MCU_BLOCKS)
         return HR_WHY_CHROMA;
     s->mcus_w = divided((uint32_t)h->info->width, 8 * s->h_max);
     s->mcus_h = divided((uint32_t)h->info->height, 8 * s->v_max);
-    restart = s->restart && s->restart < ocl_scan_mcus(s) ? s->restart
-                                                          : ocl_scan_mcus(s);
-    s->restart = restart;
+    if (!s->restart || s->restart > ocl_scan_mcus(s))
+        s->restart = ocl_scan_mcus(s);
     for (uint32_t i = 0; i < s->num_components; i++)
-        if ((uint64_t)restart * s->comp[i].h * s->comp[i].v >
+        if ((uint64_t)s->restart * s->comp[i].h * s->comp[i].v >
             HR__INTERVAL_BLOCKS)
             return HR_WHY_SIZE;
     return s->size > MOST_BYTES ? HR_WHY_SIZE : 0;

@@ -17,6 +17,7 @@ struct ocl_scan_component {
 struct ocl_scan {
     uint32_t num_components, mcus_w, mcus_h;
     uint32_t h_max, v_max;
+    uint32_t mcu_blocks, mcu_lines;  // of an MCU, of all components
     uint32_t restart;  // MCUs of an interval, the last one excepted
     struct ocl_scan_component comp[3];
     const uint8_t *data;  // the scan, and what follows it

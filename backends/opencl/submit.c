@@ -111,18 +111,7 @@ static void plan_batch(struct ocl *o, struct ocl_batch *batch,
         if (planned != PLANNED)
             continue;
         if (!ocl_fits(o, plan)) {
-            // (plan->data may have moved.)
-            plan->size = before.size;
-            plan->table = before.table;
-            plan->table_at = before.table_at;
-            plan->in = before.in;
-            plan->pinned = before.pinned;
-            plan->out = before.out;
-            plan->flags = before.flags;
-            plan->keep_work = before.keep_work;
-            plan->keep_room = before.keep_room;
-            plan->work = before.work;
-            plan->groups = before.groups;
+            ocl_plan_return(plan, &before);
             if (!kept) {
                 ocl_end_one(item.task, HR_EDEVICE, HR_WHY_SIZE,
                             "larger than the device's buffers");

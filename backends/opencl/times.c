@@ -44,24 +44,9 @@ cl_event *ocl_times_kernel(struct ocl *o, struct ocl_batch *batch, int launch,
                            int kernel)
 {
     static const enum hr_part parts[HR__NUM_KERNELS] = {
-        [HR__KERNEL_BEGIN] = HR_PART_ENTROPY,
-        [HR__KERNEL_GUESS] = HR_PART_ENTROPY,
-        [HR__KERNEL_AGAIN] = HR_PART_ENTROPY,
-        [HR__KERNEL_BACK] = HR_PART_ENTROPY,
-        [HR__KERNEL_CHECK] = HR_PART_ENTROPY,
-        [HR__KERNEL_WRITE] = HR_PART_ENTROPY,
-        [HR__KERNEL_DC] = HR_PART_ENTROPY,
-        [HR__KERNEL_INDEX] = HR_PART_RECONSTRUCT,
-        [HR__KERNEL_RECONSTRUCT] = HR_PART_RECONSTRUCT,
-        [HR__KERNEL_PLANES] = HR_PART_COLOR,
-        [HR__KERNEL_COLOR] = HR_PART_COLOR,
-        [HR__KERNEL_PIXELS] = HR_PART_COLOR,
-        [HR__KERNEL_RESAMPLE] = HR_PART_RESAMPLE,
-        [HR__KERNEL_STORE] = HR_PART_STORE,
-        [HR__KERNEL_RECONSTRUCT_GPU] = HR_PART_RECONSTRUCT,
-        [HR__KERNEL_FUSED_GPU] = HR_PART_RECONSTRUCT,
-        [HR__KERNEL_COLOR_GPU] = HR_PART_COLOR,
-        [HR__KERNEL_RESIZE_GPU] = HR_PART_STORE,
+#define X(name, text, stage) [HR__KERNEL_##name] = HR_PART_##stage,
+        HR__KERNELS(X)
+#undef X
     };
 
     batch->times.parts[launch] = parts[kernel];

@@ -7,7 +7,7 @@
 #include "backends/opencl/keep.h"
 #include "backends/opencl/opencl.h"
 
-enum { SIDE = 16, OUT = SIDE / 2 };
+enum { SIDE = 16, OUT = SIDE / 2, BLOCKS = SIDE / 8, SEGMENTS = 3 * BLOCKS };
 
 // What follows the DC of each block: the masks of four rows, 18 nibbles of which
 // three escape, and those as bytes.
@@ -27,38 +27,33 @@ static const uint8_t file_end[] = {
     0,    0xff, 0xda, 0,    8, 1, 1,    0x00, 0,    63, 0,  0x00, 0xff, 0xd9};
 enum { QUANTIZERS = 64 };
 
-struct made_up {
-    struct hr__table table;
-    struct hr__picture pic;
-    struct hr__coefficients head;  // with it the payload ends
+// Of packed coefficients: the head with its offsets, and a segment.
+enum {
+    HEAD = sizeof(struct hr__coefficients) + (SEGMENTS + 1) * sizeof(uint32_t),
+    LINE = 2 + (3 + sizeof(payload)) * BLOCKS,
+};
+union packed {
+    struct hr__coefficients head;
+    uint8_t bytes[HEAD + SEGMENTS * LINE];
 };
 
-static size_t line_size(uint32_t blocks)
-{
-    return 2 + (3 + sizeof(payload)) * blocks;
-}
-
-static size_t head_size(uint32_t segments)
-{
-    return sizeof(struct hr__coefficients) + (segments + 1) * sizeof(uint32_t);
-}
-
 // A segment.
-static void make_line(uint8_t *to, uint32_t blocks)
+static void make_line(uint8_t *to)
 {
     *to++ = 0;
     *to++ = 0;
-    for (uint32_t i = 0; i < blocks; i++) {
+    for (int i = 0; i < BLOCKS; i++) {
         to[i] = (uint8_t)(i * 37 % 251 - 125);
-        to[blocks + i] = ROWS;
-        to[2 * blocks + i] = sizeof(payload);
-        memcpy(to + 3 * blocks + i * sizeof(payload), payload, sizeof(payload));
+        to[BLOCKS + i] = ROWS;
+        to[2 * BLOCKS + i] = sizeof(payload);
+        memcpy(to + 3 * BLOCKS + i * (int)sizeof(payload), payload,
+               sizeof(payload));
     }
 }
 
-static void make_head(struct hr__coefficients *c)
+static void make_coefficients(union packed *to)
 {
-    uint32_t blocks = SIDE / 8;
+    struct hr__coefficients *c = &to->head;
 
     *c = (struct hr__coefficients){.magic = HR__COEF_MAGIC,
                                    .num_components = 3,
@@ -67,18 +62,22 @@ static void make_head(struct hr__coefficients *c)
                                    .v_max = 1,
                                    .w = SIDE,
                                    .h = SIDE,
-                                   .segments = 3 * blocks};
+                                   .segments = SEGMENTS};
     for (uint32_t i = 0; i < 3; i++) {
         c->comp[i] = (struct hr__coef_component){.h = 1,
                                                  .v = 1,
                                                  .width = SIDE,
                                                  .height = SIDE,
-                                                 .blocks_w = blocks,
-                                                 .blocks_h = blocks,
-                                                 .first = i * blocks};
+                                                 .blocks_w = BLOCKS,
+                                                 .blocks_h = BLOCKS,
+                                                 .first = i * BLOCKS};
         for (int k = 0; k < 64; k++)
             c->comp[i].quant[k] = 2;
     }
+    for (uint32_t i = 0; i <= SEGMENTS; i++)
+        c->offset[i] = HEAD + LINE * i;
+    for (int i = 0; i < SEGMENTS; i++)
+        make_line(to->bytes + c->offset[i]);
 }
 
 static void make_picture(struct hr__picture *pic)
@@ -98,36 +97,6 @@ static void make_picture(struct hr__picture *pic)
                                           .win = {0, 0, OUT, OUT},
                                           .out_w = OUT,
                                           .out_h = OUT};
-}
-
-// A picture and its coefficients, which *in names.
-static struct made_up *make_up(struct hr__payload *in, struct ocl_fault *fault)
-{
-    struct hr__coefficients head;
-    struct made_up *m;
-    size_t line, size;
-
-    make_head(&head);
-    line = line_size(head.comp[0].blocks_w);
-    size = head_size(head.segments) + line * head.segments;
-    if (!(m = hr__alloc(NULL, offsetof(struct made_up, head) + size))) {
-        *fault = (struct ocl_fault){HR_WHY_MEMORY, "out of memory"};
-        return NULL;
-    }
-    memset(&m->table, 0, sizeof(m->table));
-    make_picture(&m->pic);
-    m->pic.table = &m->table;
-    m->head = head;
-    for (uint32_t i = 0; i <= head.segments; i++) {
-        m->head.offset[i] = (uint32_t)(head_size(head.segments) + line * i);
-        if (i < head.segments)
-            make_line((uint8_t *)&m->head + m->head.offset[i],
-                      head.comp[0].blocks_w);
-    }
-    *in = (struct hr__payload){.after = HR_ENTROPY,
-                               .data = &m->head,
-                               .size = size};
-    return m;
 }
 
 // A batch of the picture, and waits for it.
@@ -224,33 +193,37 @@ bool ocl_warm_up(struct ocl *o, struct ocl_batch *batch,
                  struct ocl_fault *fault)
 {
     static const uint8_t bytes[3 * SIDE * SIDE];
+    struct hr__table table = {0};
+    union packed packed;
     struct hr__planes planes;
-    struct hr__payload in, pixels = {.after = HR_COLOR,
-                                     .data = (void *)bytes,
-                                     .size = sizeof(bytes),
-                                     .rect = {0, 0, SIDE, SIDE},
-                                     .stride = SIDE * 3};
+    struct hr__picture pic;
+    struct hr__payload in = {.after = HR_ENTROPY,
+                             .data = &packed,
+                             .size = sizeof(packed.bytes)};
+    struct hr__payload pixels = {.after = HR_COLOR,
+                                 .data = (void *)bytes,
+                                 .size = sizeof(bytes),
+                                 .rect = {0, 0, SIDE, SIDE},
+                                 .stride = SIDE * 3};
     struct hr__payload in_planes = {.after = HR_RECONSTRUCT,
                                     .data = (void *)bytes,
                                     .size = sizeof(bytes),
                                     .extra = &planes};
-    struct made_up *m = make_up(&in, fault);
     bool ok;
 
-    if (!m)
-        return false;
+    make_coefficients(&packed);
     make_planes(&planes);
+    make_picture(&pic);
+    pic.table = &table;
     // The form for GPUs has kernels for what cannot be fused, and for what is too
     // odd for its last one.
     o->plan.gpu = o->plan.fuse = false;
-    ok = run(o, batch, &m->pic, &in, fault);
+    ok = run(o, batch, &pic, &in, fault);
     o->plan.gpu = o->variant == OCL_GPU;
-    ok = ok && (!o->plan.gpu || run(o, batch, &m->pic, &in, fault));
+    ok = ok && (!o->plan.gpu || run(o, batch, &pic, &in, fault));
     o->plan.fuse = o->plan.gpu;
-    ok = ok && (!o->plan.gpu || run(o, batch, &m->pic, &in, fault)) &&
-         run(o, batch, &m->pic, &pixels, fault) &&
-         run(o, batch, &m->pic, &in_planes, fault) &&
-         (!o->entropy || run_file(o, batch, m->pic, fault));
-    hr__free(m);
-    return ok;
+    return ok && (!o->plan.gpu || run(o, batch, &pic, &in, fault)) &&
+           run(o, batch, &pic, &pixels, fault) &&
+           run(o, batch, &pic, &in_planes, fault) &&
+           (!o->entropy || run_file(o, batch, pic, fault));
 }

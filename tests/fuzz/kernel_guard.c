@@ -17,7 +17,7 @@ enum { BESIDE = 4096, AREAS = 16, WALL = 65536 };
 #define ROOM ((size_t)32 << 20)
 
 static const char *const names[] = {
-#define X(name, text) text,
+#define X(name, text, stage) text,
     HR__KERNELS(X)
 #undef X
 };

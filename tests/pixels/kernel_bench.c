@@ -132,7 +132,7 @@ static void bench(struct kernel_env *env, hr_device cpu, const char *folder,
     int n, num = 0, done = 0;
     char **files = list_folder(folder, &n);
     static const char *const text[] = {
-#define X(name, string) string,
+#define X(name, string, stage) string,
         HR__KERNELS(X)
 #undef X
     };

@@ -8,7 +8,7 @@
 extern const char ocl_kernels_source[];
 
 static const char *const names[] = {
-#define X(name, text) text,
+#define X(name, text, stage) text,
     HR__KERNELS(X)
 #undef X
 };

@@ -90,7 +90,7 @@ static bool build(cl_device_id device)
 static bool open_device(const struct kernel_device *d)
 {
     static const char *const names[] = {
-#define X(name, text) text,
+#define X(name, text, stage) text,
         HR__KERNELS(X)
 #undef X
     };
