@@ -14,7 +14,7 @@ void *cpu_pool_alloc(struct cpu_pool *pool, size_t size)
         return cpu_arena_alloc(pool->arena, size ? size : 1);
     if (size > pool->reserve_left)
         return NULL;
-    need = (size + CPU_SLACK + CPU_ALIGN - 1) & ~(size_t)(CPU_ALIGN - 1);
+    need = cpu_aligned(size + CPU_SLACK);
     if (need > pool->reserve_left)
         return NULL;
     p = pool->reserve;
@@ -94,8 +94,7 @@ int cpu_rows_to_read(const struct cpu_rect *window, int v_max, int rows)
 
 void cpu_decode_alloc_lines(struct cpu_decode *d, size_t bytes)
 {
-    d->pitch = (MISALIGN + bytes + CPU_SLACK + CPU_ALIGN - 1) &
-               ~(size_t)(CPU_ALIGN - 1);
+    d->pitch = cpu_aligned(MISALIGN + bytes + CPU_SLACK);
     d->lines = cpu_arena_array(d->pool.arena, CPU_DECODE_ROWS, d->pitch);
     if (!d->lines)
         cpu_decode_throw(d, CPU_NOMEM, "out of memory");
