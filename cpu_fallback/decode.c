@@ -68,6 +68,15 @@ void cpu_decode_check_stop(struct cpu_decode *d)
         cpu_decode_throw(d, CPU_STOPPED, "stopped");
 }
 
+void *cpu_decode_alloc(struct cpu_decode *d, size_t n, size_t size)
+{
+    void *p = cpu_arena_array(d->pool.arena, n, size);
+
+    if (!p)
+        cpu_decode_throw(d, CPU_NOMEM, "out of memory");
+    return p;
+}
+
 void cpu_cover(unsigned from, unsigned len, unsigned ratio, unsigned samples,
                unsigned *lo, unsigned *hi)
 {
@@ -95,9 +104,7 @@ int cpu_rows_to_read(const struct cpu_rect *window, int v_max, int rows)
 void cpu_decode_alloc_lines(struct cpu_decode *d, size_t bytes)
 {
     d->pitch = cpu_aligned(MISALIGN + bytes + CPU_SLACK);
-    d->lines = cpu_arena_array(d->pool.arena, CPU_DECODE_ROWS, d->pitch);
-    if (!d->lines)
-        cpu_decode_throw(d, CPU_NOMEM, "out of memory");
+    d->lines = cpu_decode_alloc(d, CPU_DECODE_ROWS, d->pitch);
     d->lines += MISALIGN;
 }
 

@@ -60,15 +60,6 @@ static _Noreturn void redo(struct cpu_decode *d)
     cpu_decode_throw(d, CPU_REDO, "");
 }
 
-static void *take(struct sequential *d, size_t n, size_t size)
-{
-    void *p = cpu_arena_array(d->base.pool.arena, n, size);
-
-    if (!p)
-        cpu_decode_throw(&d->base, CPU_NOMEM, "out of memory");
-    return p;
-}
-
 // ---- Opening ----------------------------------------------------------------
 
 // Its samples will lie at byte `at`. Returns their end.
@@ -139,7 +130,7 @@ static void plan(struct sequential *d)
         row = (int)top / d->comp[i].height;
         d->first = row < d->first ? row : d->first;
     }
-    samples = take(d, 1, p.size);
+    samples = cpu_decode_alloc(&d->base, 1, p.size);
     p.data = samples;
     for (int i = 0; i < d->scan.num_components; i++)
         d->comp[i].samples = samples + planes.comp[i].at;
@@ -212,11 +203,11 @@ static void find_bands(struct sequential *d, int rows)
 
     if (n == 1)
         return;
-    starts = take(d, (size_t)n, sizeof(*starts));
+    starts = cpu_decode_alloc(&d->base, (size_t)n, sizeof(*starts));
     if (!cpu_entropy_find(&d->scan, starts, n))
         return;
     d->period = period;
-    d->entropy = take(d, (size_t)n, sizeof(*d->entropy));
+    d->entropy = cpu_decode_alloc(&d->base, (size_t)n, sizeof(*d->entropy));
     for (int b = 0; b < n; b++)
         cpu_entropy_begin_band(&d->entropy[b], &d->scan, d->whole.tables, b,
                                starts[b]);
@@ -249,8 +240,8 @@ static void ask_for_help(struct sequential *d)
         find_bands(d, p.rows);
     p.period = d->period;
     n = cpu_split_bands(p.rows, p.period);
-    bands = take(d, (size_t)n, sizeof(*bands));
-    split = take(d, 1, sizeof(*split));
+    bands = cpu_decode_alloc(&d->base, (size_t)n, sizeof(*bands));
+    split = cpu_decode_alloc(&d->base, 1, sizeof(*split));
     cpu_split_begin(split, &p, bands, n);
     d->split = split;
 }
