@@ -155,9 +155,9 @@ enum cpu_result cpu_planes_decode(const struct cpu_decode_params *p,
 {
     struct cpu_decode *d = cpu_jpeg_whole(&planes_kind, p, ops, arena, err);
 
-    if (!d)
-        return err->result;
-    *out = planes_decode(d)->planes;
-    *size = planes_decode(d)->size;
-    return CPU_OK;
+    if (d) {
+        *out = planes_decode(d)->planes;
+        *size = planes_decode(d)->size;
+    }
+    return err->result;
 }
