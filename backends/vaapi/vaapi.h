@@ -68,7 +68,6 @@ struct va_facts {
     const struct va_driver *driver;
     uint32_t fourccs[VA_MAX_FORMATS];  // that surfaces may have
     int num_fourccs;
-    unsigned rt_formats;
     int min_w, min_h, max_w, max_h;
     VAImageFormat images[VA_MAX_IMAGE_FORMATS];
     int num_images;
