@@ -23,8 +23,7 @@ _Static_assert(sizeof(struct cpu_arena_block) <= HEADER_SIZE, "header size");
 static void *plain_alloc(void *ctx, size_t size)
 {
     (void)ctx;
-    return aligned_alloc(CPU_ALIGN,
-                         (size + CPU_ALIGN - 1) & ~(size_t)(CPU_ALIGN - 1));
+    return aligned_alloc(CPU_ALIGN, cpu_aligned(size));
 }
 
 static void plain_free(void *ctx, void *block, size_t size)
@@ -52,7 +51,7 @@ static size_t padded(size_t size)
 {
     if (size > SIZE_MAX - HEADER_SIZE - CPU_SLACK - CPU_ALIGN)
         return 0;
-    return (size + CPU_SLACK + CPU_ALIGN - 1) & ~(size_t)(CPU_ALIGN - 1);
+    return cpu_aligned(size + CPU_SLACK);
 }
 
 void cpu_arena_init(struct cpu_arena *a, const struct cpu_heap *heap)
@@ -62,14 +61,7 @@ void cpu_arena_init(struct cpu_arena *a, const struct cpu_heap *heap)
 
 void cpu_arena_finish(struct cpu_arena *a)
 {
-    while (a->first) {
-        struct cpu_arena_block *b = a->first;
-        a->first = b->next;
-        block_free(a, b);
-    }
-    a->at = NULL;
-    a->used = 0;
-    a->limited = false;
+    cpu_arena_clear(a, 0);
 }
 
 // The new block goes right behind `at`: kept blocks that were too small for

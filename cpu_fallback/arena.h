@@ -12,6 +12,20 @@
 #define CPU_ALIGN 64  // of every allocation: one cache line, one zmm register
 #define CPU_SLACK 64  // bytes that kernels may touch behind a row's end
 
+static inline size_t cpu_aligned(size_t n)
+{
+    return (n + CPU_ALIGN - 1) & ~(size_t)(CPU_ALIGN - 1);
+}
+
+// From one of many rows of so many bytes to the next, with their slack. Rows
+// 4 KiB apart share cache sets, and stores stall loads behind them.
+static inline size_t cpu_row_pitch(size_t bytes)
+{
+    size_t pitch = cpu_aligned(bytes + CPU_SLACK);
+
+    return pitch % 4096 ? pitch : pitch + CPU_ALIGN;
+}
+
 // Where blocks come from. Returns CPU_ALIGN-aligned memory or NULL.
 struct cpu_heap {
     void *(*alloc)(void *ctx, size_t size);
@@ -32,7 +46,7 @@ struct cpu_arena {
     size_t used;                    // in all blocks up to `at`
     size_t limit;                   // used may not pass this; 0 = no limit
     bool limited;                   // it said no since the last clear
-    size_t block;                   // bytes of a new block; 0 = 256 KiB
+    size_t block;                   // bytes of a new block; 0 = 128 KiB
 };
 
 struct cpu_mark {

@@ -55,23 +55,20 @@ static struct own_decode *own_decode(struct cpu_decode *d)
     return (struct own_decode *)d;
 }
 
-static void *take(struct packing *k, size_t size)
-{
-    void *block = cpu_arena_alloc(k->d->pool.arena, size);
-
-    if (!block)
-        cpu_decode_throw(k->d, CPU_NOMEM, "out of memory");
-    return block;
-}
-
 static void begin(struct packing *k, struct cpu_decode *d)
 {
     k->d = d;
-    k->plan = take(k, sizeof(*k->plan));
+    k->plan = cpu_decode_alloc(d, 1, sizeof(*k->plan));
     memset(k->plan, 0, sizeof(*k->plan));
 }
 
 // ---- planning ----
+
+// With its offsets.
+static size_t head_size(const struct cpu_coefficients *head)
+{
+    return sizeof(*head) + (head->segments + 1) * sizeof(uint32_t);
+}
 
 // Blocks under those samples.
 static void cover_blocks(unsigned from, unsigned len, unsigned ratio,
@@ -113,10 +110,10 @@ static void plan(struct packing *k)
     head->h = (uint32_t)w->h;
     for (uint32_t i = 0; i < head->num_components; i++)
         plan_component(k, (int)i);
-    k->out.head = take(k,
-                       sizeof(*head) + (head->segments + 1) * sizeof(uint32_t));
+    k->out.head = cpu_decode_alloc(k->d, 1, head_size(head));
     *k->out.head = *head;
-    k->out.lines = take(k, head->segments * sizeof(*k->out.lines));
+    k->out.lines = cpu_decode_alloc(k->d, head->segments,
+                                    sizeof(*k->out.lines));
 }
 
 // ---- packing ----
@@ -147,7 +144,7 @@ static void pack_line(struct packing *k, uint32_t i, uint32_t line,
         return;
     if (k->room < bound) {
         k->room = bound > PIECE ? bound : PIECE;
-        k->to = take(k, k->room);
+        k->to = cpu_decode_alloc(k->d, 1, k->room);
     }
     size = k->d->ops->pack_line(k->to, blocks, (int)n);
     *cut =
@@ -159,7 +156,7 @@ static void pack_line(struct packing *k, uint32_t i, uint32_t line,
 static void end_packing(struct packing *k)
 {
     struct cpu_coefficients *head = k->out.head;
-    uint64_t at = sizeof(*head) + (head->segments + 1) * sizeof(uint32_t);
+    uint64_t at = head_size(head);
 
     for (uint32_t i = 0; i < head->segments; i++) {
         head->offset[i] = (uint32_t)at;
@@ -387,17 +384,12 @@ enum cpu_result cpu_coef_decode(const struct cpu_decode_params *p,
 {
     struct cpu_decode *d = cpu_jpeg_whole(&own_kind, p, ops, arena, err);
 
-    if (d) {
+    if (d)
         *out = own_decode(d)->k.out;
-        return CPU_OK;
-    }
-    if (err->result != CPU_REDO)
-        return err->result;
-    d = cpu_jpeg_whole(&coef_kind, p, ops, arena, err);
-    if (!d)
-        return err->result;
-    *out = coef_decode(d)->k.out;
-    return CPU_OK;
+    else if (err->result == CPU_REDO &&
+             (d = cpu_jpeg_whole(&coef_kind, p, ops, arena, err)))
+        *out = coef_decode(d)->k.out;
+    return err->result;
 }
 
 enum cpu_result cpu_coef_cut(const struct cpu_decode_params *p,
@@ -416,7 +408,7 @@ void cpu_coef_write(const struct cpu_coef_lines *lines, void *to)
 {
     const struct cpu_coefficients *head = lines->head;
 
-    memcpy(to, head, sizeof(*head) + (head->segments + 1) * sizeof(uint32_t));
+    memcpy(to, head, head_size(head));
     for (uint32_t i = 0; i < head->segments; i++)
         cpu_packed_cut_write(&lines->lines[i], (uint8_t *)to + head->offset[i]);
 }

@@ -14,7 +14,7 @@ void *cpu_pool_alloc(struct cpu_pool *pool, size_t size)
         return cpu_arena_alloc(pool->arena, size ? size : 1);
     if (size > pool->reserve_left)
         return NULL;
-    need = (size + CPU_SLACK + CPU_ALIGN - 1) & ~(size_t)(CPU_ALIGN - 1);
+    need = cpu_aligned(size + CPU_SLACK);
     if (need > pool->reserve_left)
         return NULL;
     p = pool->reserve;
@@ -68,6 +68,15 @@ void cpu_decode_check_stop(struct cpu_decode *d)
         cpu_decode_throw(d, CPU_STOPPED, "stopped");
 }
 
+void *cpu_decode_alloc(struct cpu_decode *d, size_t n, size_t size)
+{
+    void *p = cpu_arena_array(d->pool.arena, n, size);
+
+    if (!p)
+        cpu_decode_throw(d, CPU_NOMEM, "out of memory");
+    return p;
+}
+
 void cpu_cover(unsigned from, unsigned len, unsigned ratio, unsigned samples,
                unsigned *lo, unsigned *hi)
 {
@@ -94,11 +103,8 @@ int cpu_rows_to_read(const struct cpu_rect *window, int v_max, int rows)
 
 void cpu_decode_alloc_lines(struct cpu_decode *d, size_t bytes)
 {
-    d->pitch = (MISALIGN + bytes + CPU_SLACK + CPU_ALIGN - 1) &
-               ~(size_t)(CPU_ALIGN - 1);
-    d->lines = cpu_arena_array(d->pool.arena, CPU_DECODE_ROWS, d->pitch);
-    if (!d->lines)
-        cpu_decode_throw(d, CPU_NOMEM, "out of memory");
+    d->pitch = cpu_aligned(MISALIGN + bytes + CPU_SLACK);
+    d->lines = cpu_decode_alloc(d, CPU_DECODE_ROWS, d->pitch);
     d->lines += MISALIGN;
 }
 

@@ -66,6 +66,9 @@ void cpu_decode_warn(struct cpu_decode *d, const char *text);
 // Throws CPU_STOPPED when the user wants to stop.
 void cpu_decode_check_stop(struct cpu_decode *d);
 
+// Memory of the arena for n things of that size. Throws CPU_NOMEM.
+void *cpu_decode_alloc(struct cpu_decode *d, size_t n, size_t size);
+
 // d->lines: rows of `bytes` bytes, with slack. Throws CPU_NOMEM.
 void cpu_decode_alloc_lines(struct cpu_decode *d, size_t bytes);
 

@@ -7,7 +7,7 @@
 
 #include "lanes.h"
 #include "pack.h"
-#include "planes.h"
+#include "ring.h"
 
 struct cpu_lane_calls {
     // There are more rows: all that are there are read before it returns (with
@@ -29,18 +29,15 @@ struct cpu_lane_picture {
     struct cpu_decode_params p;
     struct cpu_lane_calls calls;
     struct cpu_lane_params lane;
-    int first, rows;  // rows of MCUs that the window needs, first .. rows - 1,
-    int left[3], count[3];  // and columns of blocks
-    uint8_t *samples[3];
-    size_t stride[3];
-    _Alignas(CPU_ALIGN) uint16_t quant[3][64];
+    struct cpu_ring ring;
+    int rows;  // behind the last row of MCUs that the window needs
 };
 
 // Makes room in the arena and puts the picture into an empty lane; p->lap is
 // called as of cpu_sequential_open(); p->stop only where no rows of the window
 // come. pack: all of the picture is decoded, and packed on the way, in pieces
-// from there; NULL: it is not. False: it is not for lanes, or there is no memory; one stream decodes it, as it does what a lane
-// gives up. The picture stays where it is until it is done.
+// from there; NULL: it is not. False: it is not for lanes, or there is no
+// memory; one stream decodes it, as it does what a lane gives up. The picture stays where it is until it is done.
 bool cpu_lane_open(struct cpu_lane_picture *pic, struct cpu_lanes *lanes,
                    const struct cpu_decode_params *p, const struct cpu_ops *ops,
                    struct cpu_arena *arena, const struct cpu_lane_calls *calls,

@@ -22,11 +22,6 @@ static struct planes_decode *planes_decode(struct cpu_decode *d)
     return (struct planes_decode *)d;
 }
 
-static size_t aligned(size_t n)
-{
-    return (n + CPU_ALIGN - 1) & ~(size_t)(CPU_ALIGN - 1);
-}
-
 // Adds component i; its samples begin at byte `at`. Returns their end.
 static size_t plan_component(struct planes_decode *d, struct cpu_planes *planes,
                              int i, size_t at)
@@ -48,7 +43,7 @@ static size_t plan_component(struct planes_decode *d, struct cpu_planes *planes,
               &last);
     c->rows = last - c->y + 1;
     c->step = 1;
-    c->stride = (uint32_t)aligned(c->cols);
+    c->stride = (uint32_t)cpu_aligned(c->cols);
     c->at = at;
     return at + (size_t)c->stride * c->rows;
 }
@@ -89,7 +84,7 @@ static void open_step(struct cpu_decode *base)
         .w = (uint32_t)base->p.window.w,
         .h = (uint32_t)base->p.window.h,
     };
-    d->size = aligned(sizeof(head));
+    d->size = cpu_aligned(sizeof(head));
     for (int i = 0; i < cinfo->num_components; i++)
         d->size = plan_component(d, &head, i, d->size);
     d->size += CPU_SLACK;
@@ -98,7 +93,7 @@ static void open_step(struct cpu_decode *base)
     d->planes = cpu_arena_alloc(base->pool.arena, d->size);
     if (!d->planes)
         cpu_jpeg_refuse(&d->j, CPU_NOMEM, "out of memory");
-    memset(d->planes, 0, aligned(sizeof(head)));
+    memset(d->planes, 0, cpu_aligned(sizeof(head)));
     *d->planes = head;
     for (int i = 0; i < cinfo->num_components; i++)
         make_lines(d, i);
@@ -160,9 +155,9 @@ enum cpu_result cpu_planes_decode(const struct cpu_decode_params *p,
 {
     struct cpu_decode *d = cpu_jpeg_whole(&planes_kind, p, ops, arena, err);
 
-    if (!d)
-        return err->result;
-    *out = planes_decode(d)->planes;
-    *size = planes_decode(d)->size;
-    return CPU_OK;
+    if (d) {
+        *out = planes_decode(d)->planes;
+        *size = planes_decode(d)->size;
+    }
+    return err->result;
 }

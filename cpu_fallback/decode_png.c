@@ -235,26 +235,17 @@ static void open_step(struct cpu_decode *base)
 
 // ---- rows ----
 
-static void replicate(uint8_t *dst, const uint8_t *src, int step, int w)
-{
-    for (int i = 0; i < w; i++)
-        memset(dst + 3 * i, src[i * step], 3);
-}
-
 static void to_gray(struct png_decode *d, uint8_t *dst, const uint8_t *src,
                     int w)
 {
     switch (d->layout) {
     case GRAY:
-        memcpy(dst, src, (size_t)w);
+    case GRAY_ALPHA:
+        d->base.ops->gather(dst, src, w, d->pixel);
         break;
     case GRAY16:
         for (int i = 0; i < w; i++)
             dst[i] = src[2 * i] ? 255 : src[2 * i + 1];
-        break;
-    case GRAY_ALPHA:
-        for (int i = 0; i < w; i++)
-            dst[i] = src[2 * i];
         break;
     case PALETTE:
         for (int i = 0; i < w; i++)
@@ -275,7 +266,8 @@ static void to_rgb(struct png_decode *d, uint8_t *dst, const uint8_t *src,
     switch (d->layout) {
     case GRAY:
     case GRAY_ALPHA:
-        replicate(dst, src, d->pixel, w);
+        for (int i = 0; i < w; i++)
+            memset(dst + 3 * i, src[d->pixel * i], 3);
         break;
     case GRAY16:
         for (int i = 0; i < w; i++)

@@ -11,27 +11,14 @@
 
 #include "entropy.h"
 #include "packed.h"
-#include "planes.h"
+#include "ring.h"
 #include "split.h"
 
 enum {
-    // Rows of MCUs whose samples are kept. The last rows of one are upsampled
-    // when the next is there, and need nothing above it.
-    RING = 2,
-    // Blocks behind the last of a line whose samples reconstruct may write.
-    SPARE = 3,
     // Of helped pictures: rows of the rings at least, and bytes at most. Who
     // changes them looks at helped_bytes() of hal/job/prepare.c.
     HELPED_ROWS = 4,
     HELPED_MOST = 8 << 20,
-};
-
-struct component {
-    struct cpu_entropy_lines lines;  // of the first row in the ring
-    uint8_t *samples;
-    size_t stride;
-    int height;  // rows of a row of MCUs
-    _Alignas(CPU_ALIGN) uint16_t quant[64];
 };
 
 struct sequential {
@@ -42,12 +29,11 @@ struct sequential {
     struct cpu_entropy *entropy;           // the one of each
     struct cpu_split *split;               // NULL: nobody helps
     int period;                            // rows of a band
-    int ring;                              // rows whose blocks are kept,
-    int samples;                           // and whose samples are
-    struct component comp[3];
+    int kept;                              // rows whose blocks are
+    struct cpu_entropy_lines lines[3];     // of the first of these
+    struct cpu_ring ring;
     struct cpu_planes_rows *from;
-    int first;  // row of MCUs whose samples are needed,
-    int row;    // and the next one
+    int row;  // the next one
 };
 
 static struct sequential *sequential(struct cpu_decode *d)
@@ -60,120 +46,12 @@ static _Noreturn void redo(struct cpu_decode *d)
     cpu_decode_throw(d, CPU_REDO, "");
 }
 
-static void *take(struct sequential *d, size_t n, size_t size)
-{
-    void *p = cpu_arena_array(d->base.pool.arena, n, size);
-
-    if (!p)
-        cpu_decode_throw(&d->base, CPU_NOMEM, "out of memory");
-    return p;
-}
-
-// ---- Opening ----------------------------------------------------------------
-
-// Its samples will lie at byte `at`. Returns their end.
-static size_t plan_component(struct sequential *d, struct cpu_planes *planes,
-                             int i, size_t at)
-{
-    const struct cpu_scan_component *s = &d->scan.comp[i];
-    const struct cpu_rect *w = &d->base.p.window;
-    struct component *c = &d->comp[i];
-    struct cpu_plane *plane = &planes->comp[i];
-    unsigned left, right;
-    int lo, blocks;
-
-    cpu_cover((unsigned)w->x, (unsigned)w->w, (unsigned)(d->scan.h_max / s->h),
-              (unsigned)s->width, &left, &right);
-    lo = (int)left / 8;
-    blocks = (int)right / 8 + 1 - lo;
-    if (!cpu_entropy_lines_alloc(&c->lines, d->base.pool.arena, s->v * d->ring,
-                                 lo, blocks))
-        cpu_decode_throw(&d->base, CPU_NOMEM, "out of memory");
-    c->height = 8 * s->v;
-    // A row may be handed out as it lies here, with its slack.
-    c->stride = ((size_t)(blocks + SPARE) * 8 + CPU_SLACK + CPU_ALIGN - 1) &
-                ~(size_t)(CPU_ALIGN - 1);
-    if (c->stride % 4096 == 0)
-        c->stride += CPU_ALIGN;  // rows would share cache sets
-    *plane = (struct cpu_plane){
-        .h = (uint32_t)s->h,
-        .v = (uint32_t)s->v,
-        .width = (uint32_t)s->width,
-        .height = (uint32_t)s->height,
-        .x = (uint32_t)lo * 8,
-        .rows = (uint32_t)s->height,
-        .stride = (uint32_t)c->stride,
-        .step = 1,
-        .at = at,
-    };
-    plane->cols = (uint32_t)(blocks * 8);
-    if (plane->cols > plane->width - plane->x)
-        plane->cols = plane->width - plane->x;
-    return at + c->stride * (size_t)(c->height * d->samples);
-}
-
-// Room for all that has to do with planes.
-static void plan(struct sequential *d)
-{
-    const struct cpu_rect *w = &d->base.p.window;
-    struct cpu_planes planes = cpu_scan_planes(&d->scan, w);
-    struct cpu_planes_params p = {
-        .planes = &planes,
-        .width = d->base.p.width,
-        .height = d->base.p.height,
-        .window = *w,
-        .channels = d->base.p.channels,
-    };
-    uint8_t *samples;
-
-    d->first = d->scan.rows;
-    for (int i = 0; i < d->scan.num_components; i++) {
-        unsigned ratio = (unsigned)(d->scan.v_max / d->scan.comp[i].v);
-        unsigned top, bottom;
-        int row;
-
-        p.size = plan_component(d, &planes, i, p.size);
-        p.ring[i] = (uint32_t)(d->comp[i].height * d->samples);
-        cpu_cover((unsigned)w->y, (unsigned)w->h, ratio,
-                  (unsigned)d->scan.comp[i].height, &top, &bottom);
-        row = (int)top / d->comp[i].height;
-        d->first = row < d->first ? row : d->first;
-    }
-    samples = take(d, 1, p.size);
-    p.data = samples;
-    for (int i = 0; i < d->scan.num_components; i++)
-        d->comp[i].samples = samples + planes.comp[i].at;
-    switch (cpu_planes_open(&p, d->base.ops, d->base.pool.arena, &d->from)) {
-    case CPU_OK:
-        break;
-    case CPU_NOMEM:
-        cpu_decode_throw(&d->base, CPU_NOMEM, "out of memory");
-    default:
-        redo(&d->base);
-    }
-}
-
 // ---- Help -------------------------------------------------------------------
-
-// Rows of the picture whose samples are there, and those beside them, when so
-// many rows of MCUs are: the last ones of a row wait for the next.
-// libjpeg-turbo reads as far for them.
-static int ready(const struct sequential *d, int rows)
-{
-    if (rows == d->scan.rows)
-        return d->base.p.height;
-    return rows * d->scan.mcu_v - (d->scan.v_max > 1 ? d->scan.v_max : 0);
-}
 
 // Rows of MCUs that the window will read.
 static int rows_to_read(const struct sequential *d)
 {
-    const struct cpu_rect *w = &d->base.p.window;
-    int rows = (w->y + w->h) / d->scan.mcu_v;
-
-    while (ready(d, rows) < w->y + w->h)
-        rows++;
-    return rows;
+    return cpu_ring_to_read(&d->scan, &d->base.p.window);
 }
 
 // Whether somebody will help, and with how many rows in memory.
@@ -183,8 +61,7 @@ static bool find_help(struct sequential *d)
     int64_t pixels = (int64_t)rows_to_read(d) * d->scan.mcu_v * d->scan.width;
     size_t blocks = 0, row;
 
-    d->ring = 1;
-    d->samples = RING;
+    d->kept = 1;
     d->period = d->scan.rows;
     if (!helpers || pixels < helpers->pixels || !helpers->idle(helpers))
         return false;
@@ -194,12 +71,11 @@ static bool find_help(struct sequential *d)
     row = (size_t)d->scan.mcus * blocks * (64 * sizeof(int16_t) + 64);
     if (row > HELPED_MOST / HELPED_ROWS)
         return false;
-    d->ring = CPU_SPLIT_RING;
+    d->kept = CPU_SPLIT_RING;
     if (row > helpers->bytes / CPU_SPLIT_RING)
-        d->ring = (int)(helpers->bytes / row);
-    if (d->ring < HELPED_ROWS)
-        d->ring = HELPED_ROWS;
-    d->samples = d->ring;
+        d->kept = (int)(helpers->bytes / row);
+    if (d->kept < HELPED_ROWS)
+        d->kept = HELPED_ROWS;
     return true;
 }
 
@@ -212,11 +88,11 @@ static void find_bands(struct sequential *d, int rows)
 
     if (n == 1)
         return;
-    starts = take(d, (size_t)n, sizeof(*starts));
+    starts = cpu_decode_alloc(&d->base, (size_t)n, sizeof(*starts));
     if (!cpu_entropy_find(&d->scan, starts, n))
         return;
     d->period = period;
-    d->entropy = take(d, (size_t)n, sizeof(*d->entropy));
+    d->entropy = cpu_decode_alloc(&d->base, (size_t)n, sizeof(*d->entropy));
     for (int b = 0; b < n; b++)
         cpu_entropy_begin_band(&d->entropy[b], &d->scan, d->whole.tables, b,
                                starts[b]);
@@ -231,8 +107,8 @@ static void ask_for_help(struct sequential *d)
     struct cpu_split_params p = {
         .begin = d->row,
         .rows = rows_to_read(d),
-        .first = d->first,
-        .ring = d->ring,
+        .first = d->ring.first,
+        .ring = d->kept,
         .entropy = split_entropy,
         .reconstruct = reconstruct,
         .lap = lap,
@@ -249,8 +125,8 @@ static void ask_for_help(struct sequential *d)
         find_bands(d, p.rows);
     p.period = d->period;
     n = cpu_split_bands(p.rows, p.period);
-    bands = take(d, (size_t)n, sizeof(*bands));
-    split = take(d, 1, sizeof(*split));
+    bands = cpu_decode_alloc(&d->base, (size_t)n, sizeof(*bands));
+    split = cpu_decode_alloc(&d->base, 1, sizeof(*split));
     cpu_split_begin(split, &p, bands, n);
     d->split = split;
 }
@@ -267,19 +143,48 @@ static void close_step(struct cpu_decode *base)
 
 // ---- Opening ----------------------------------------------------------------
 
+// Room for blocks, and for the samples of so many rows of MCUs.
+static void plan(struct sequential *d, int samples)
+{
+    switch (cpu_ring_open(&d->ring, &d->scan, samples, &d->base.p, d->base.ops,
+                          d->base.pool.arena, &d->from)) {
+    case CPU_OK:
+        break;
+    case CPU_NOMEM:
+        cpu_decode_throw(&d->base, CPU_NOMEM, "out of memory");
+    default:
+        redo(&d->base);
+    }
+    for (int i = 0; i < d->scan.num_components; i++)
+        if (!cpu_entropy_lines_alloc(&d->lines[i], d->base.pool.arena,
+                                     d->scan.comp[i].v * d->kept,
+                                     d->ring.comp[i].left,
+                                     d->ring.comp[i].count))
+            cpu_decode_throw(&d->base, CPU_NOMEM, "out of memory");
+}
+
+// The scan and the quantizers are known.
+static void begin(struct sequential *d)
+{
+    bool helped = find_help(d);
+
+    plan(d, helped ? d->kept : CPU_RING_ROWS);
+    // Above the window a packed picture has nothing to be read.
+    if (d->packed)
+        d->row = d->ring.first;
+    if (helped)
+        ask_for_help(d);
+}
+
 static void open_step(struct cpu_decode *base)
 {
     struct sequential *d = sequential(base);
-    bool helped;
 
     cpu_entropy_open(base, &d->scan, &d->whole);
     d->entropy = &d->whole;
     for (int i = 0; i < d->scan.num_components; i++)
-        cpu_scan_quant(&d->scan, i, d->comp[i].quant);
-    helped = find_help(d);
-    plan(d);
-    if (helped)
-        ask_for_help(d);
+        cpu_scan_quant(&d->scan, i, d->ring.comp[i].quant);
+    begin(d);
 }
 
 // A packed picture says the same as a file's header, and was checked.
@@ -287,55 +192,37 @@ static void open_packed(struct cpu_decode *base)
 {
     struct sequential *d = sequential(base);
     const struct cpu_packed_head *head = (const void *)base->p.data;
-    bool helped;
 
     d->packed = head;
     cpu_packed_scan(head, &d->scan);
     if (d->scan.width != base->p.width || d->scan.height != base->p.height)
         cpu_decode_throw(base, CPU_CORRUPT, "another picture's size");
     for (int i = 0; i < d->scan.num_components; i++)
-        memcpy(d->comp[i].quant, head->comp[i].quant, sizeof(d->comp[i].quant));
-    helped = find_help(d);
-    plan(d);
-    d->row = d->first;
-    if (helped)
-        ask_for_help(d);
+        memcpy(d->ring.comp[i].quant, head->comp[i].quant,
+               sizeof(head->comp[i].quant));
+    begin(d);
 }
 
 // ---- Rows -------------------------------------------------------------------
 
 // Where the blocks of a row lie.
-static struct cpu_entropy_lines lines_of(const struct sequential *d, int i,
-                                         int row)
+static void lines_of(const struct sequential *d, int row,
+                     struct cpu_entropy_lines lines[3])
 {
-    struct cpu_entropy_lines lines = d->comp[i].lines;
-
-    lines.blocks += (size_t)(row % d->ring * d->scan.comp[i].v) *
-                    (size_t)lines.pitch;
-    return lines;
+    for (int i = 0; i < d->scan.num_components; i++) {
+        lines[i] = d->lines[i];
+        lines[i].blocks += (size_t)(row % d->kept * d->scan.comp[i].v) *
+                           (size_t)lines[i].pitch;
+    }
 }
 
 static void reconstruct(void *ctx, int row)
 {
     struct sequential *d = ctx;
+    struct cpu_entropy_lines lines[3];
 
-    for (int i = 0; i < d->scan.num_components; i++) {
-        struct component *c = &d->comp[i];
-        struct cpu_entropy_lines lines = lines_of(d, i, row);
-
-        // (Lines below a picture of one component are in no MCU.)
-        for (int k = 0; k < c->height; k += 8) {
-            int y = row * c->height + k;
-
-            if (y < d->scan.comp[i].height)
-                d->base.ops->reconstruct(
-                    c->samples +
-                        c->stride * (size_t)(y % (c->height * d->samples)),
-                    c->stride,
-                    (const int16_t(*)[64])lines.blocks + k / 8 * lines.pitch,
-                    lines.count, c->quant);
-        }
-    }
+    lines_of(d, row, lines);
+    cpu_ring_reconstruct(&d->ring, row, lines);
 }
 
 static void lap(void *ctx, enum cpu_stage stage)
@@ -350,23 +237,24 @@ static bool decode_row(struct sequential *d, int row)
 {
     struct cpu_entropy_lines lines[3];
 
-    for (int i = 0; i < d->scan.num_components; i++)
-        lines[i] = lines_of(d, i, row);
+    lines_of(d, row, lines);
     return cpu_entropy_row(&d->entropy[row / d->period],
-                           row < d->first ? NULL : lines);
+                           row < d->ring.first ? NULL : lines);
 }
 
 static void unpack_row(struct sequential *d, int row)
 {
+    struct cpu_entropy_lines lines[3];
+
+    lines_of(d, row, lines);
     for (int i = 0; i < d->scan.num_components; i++) {
-        struct cpu_entropy_lines lines = lines_of(d, i, row);
         int v = d->scan.comp[i].v;
 
         for (int k = 0; k < v; k++)
-            d->base.ops->unpack_line(lines.blocks + k * lines.pitch,
+            d->base.ops->unpack_line(lines[i].blocks + k * lines[i].pitch,
                                      cpu_packed_line(d->packed, i, row * v + k),
                                      (int)d->packed->comp[i].columns,
-                                     lines.first, lines.count);
+                                     lines[i].first, lines[i].count);
     }
 }
 
@@ -398,7 +286,7 @@ static void read_row(struct sequential *d)
         redo(&d->base);
     if (!d->split) {
         lap(d, CPU_STAGE_ENTROPY);
-        if (d->row >= d->first)
+        if (d->row >= d->ring.first)
             reconstruct(d, d->row);
         lap(d, CPU_STAGE_RECONSTRUCT);
     }
@@ -411,7 +299,7 @@ static void rows_step(struct cpu_decode *base)
     struct sequential *d = sequential(base);
     int y = base->p.window.y + base->done, there, n;
 
-    while ((there = ready(d, d->row)) <= y)
+    while ((there = cpu_ring_ready(&d->scan, d->row)) <= y)
         read_row(d);
     n = there - y < base->max ? there - y : base->max;
     base->got = cpu_planes_read(d->from, base->rows, n);

@@ -415,9 +415,7 @@ void cpu_entropy_open(struct cpu_decode *d, struct cpu_scan *scan,
     if (!cpu_scan_parse(scan, p->data, p->size) || scan->width != p->width ||
         scan->height != p->height)
         cpu_decode_throw(d, CPU_REDO, "");
-    tables = cpu_arena_alloc(d->pool.arena, sizeof(*tables));
-    if (!tables)
-        cpu_decode_throw(d, CPU_NOMEM, "out of memory");
+    tables = cpu_decode_alloc(d, 1, sizeof(*tables));
     if (!cpu_entropy_tables(tables, scan))
         cpu_decode_throw(d, CPU_REDO, "");
     cpu_entropy_begin(e, scan, tables);

@@ -17,10 +17,6 @@
 
 static char found[64];
 
-struct search {
-    uintptr_t at;  // in the library
-};
-
 // Text from p on, in n bytes: the version between the words and a blank. What
 // is behind these words in this file is no number.
 static bool take_version(const char *p, size_t n)
@@ -55,12 +51,11 @@ static bool holds(const struct dl_phdr_info *object, uintptr_t at)
     return false;
 }
 
-static int look(struct dl_phdr_info *object, size_t size, void *arg)
+// at: what lies in the library that is meant.
+static int look(struct dl_phdr_info *object, size_t size, void *at)
 {
-    const struct search *s = arg;
-
     (void)size;
-    if (!holds(object, s->at))
+    if (!holds(object, (uintptr_t)at))
         return 0;
     for (int i = 0; i < object->dlpi_phnum; i++) {
         const ElfW(Phdr) *p = &object->dlpi_phdr[i];
@@ -78,15 +73,13 @@ static int look(struct dl_phdr_info *object, size_t size, void *arg)
 static void find(void)
 {
     struct jpeg_error_mgr err;
-    struct search s;
 
-    // Its message, not one of its functions: an address of a function may be
-    // that of a stub elsewhere.
     jpeg_std_error(&err);
-    s.at = (uintptr_t)err.jpeg_message_table[0];
     snprintf(found, sizeof(found), "libjpeg-turbo (built with %s)",
              AS_TEXT(LIBJPEG_TURBO_VERSION));
-    dl_iterate_phdr(look, &s);
+    // Its message, not one of its functions: an address of a function may be
+    // that of a stub elsewhere.
+    dl_iterate_phdr(look, (void *)err.jpeg_message_table[0]);
 }
 
 const char *cpu_jpeg_library(void)

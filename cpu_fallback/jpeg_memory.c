@@ -61,8 +61,7 @@ static void *alloc_any(j_common_ptr cinfo, int pool, size_t size)
 static void *alloc_rows(j_common_ptr cinfo, int pool, size_t row_bytes,
                         size_t num_rows, void **data)
 {
-    size_t head = (num_rows * sizeof(void *) + CPU_ALIGN - 1) &
-                  ~(size_t)(CPU_ALIGN - 1);
+    size_t head = cpu_aligned(num_rows * sizeof(void *));
     unsigned char *p;
 
     if (num_rows && row_bytes > MAX_REQUEST / num_rows)

@@ -30,7 +30,6 @@ struct own_pack {
 struct jpeg_pack {
     struct cpu_jpeg j;  // first
     struct cpu_packing k;
-    jvirt_barray_ptr *arrays;
 };
 
 static bool fail(struct cpu_packing *k, enum cpu_result result,
@@ -313,7 +312,7 @@ static void jpeg_open(struct cpu_decode *base)
     struct cpu_packed_head head = {.orientation = 1};
 
     cpu_jpeg_begin(&d->j);
-    d->arrays = jpeg_read_coefficients(cinfo);
+    jpeg_read_coefficients(cinfo);
     cpu_jpeg_refuse_damage(&d->j);
     head.width = cinfo->image_width;
     head.height = cinfo->image_height;
@@ -419,16 +418,15 @@ enum cpu_result cpu_pack(const struct cpu_decode_params *p, int orientation,
     all.window = (struct cpu_rect){0, 0, p->width, p->height};
     all.channels = 3;
     d = cpu_jpeg_whole(&own_kind, &all, ops, arena, err);
-    k = d ? &((struct own_pack *)d)->k : NULL;
-    if (!d && err->result == CPU_REDO) {
-        d = cpu_jpeg_whole(&jpeg_kind, &all, ops, arena, err);
-        k = d ? &((struct jpeg_pack *)d)->k : NULL;
-    }
-    if (!d)
+    if (d)
+        k = &((struct own_pack *)d)->k;
+    else if (err->result == CPU_REDO &&
+             (d = cpu_jpeg_whole(&jpeg_kind, &all, ops, arena, err)))
+        k = &((struct jpeg_pack *)d)->k;
+    else
         return err->result;
-    if (whole(k, orientation, out, err))
-        return CPU_OK;
-    cpu_arena_reset(arena, mark);
+    if (!whole(k, orientation, out, err))
+        cpu_arena_reset(arena, mark);
     return err->result;
 }
 

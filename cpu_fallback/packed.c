@@ -123,14 +123,6 @@ void cpu_unpack_line_c(int16_t (*blocks)[64], const uint8_t *segment, int n,
 // Eight bytes or sixteen nibbles at a time, in a plain register. What is loaded
 // may lie behind the segment, as far as CPU_PACKED_PAD reaches.
 
-static uint64_t load64(const uint8_t *p)
-{
-    uint64_t x;
-
-    memcpy(&x, p, sizeof(x));
-    return x;
-}
-
 // The lowest n bits, 0 .. 64.
 static uint64_t low(uint64_t x, int n)
 {

@@ -29,14 +29,6 @@ static const uint64_t spread[256] = {
 #undef SIXTEEN
 #undef MANY
 
-CPU_INLINE uint64_t load64(const void *p)
-{
-    uint64_t bits;
-
-    memcpy(&bits, p, sizeof(bits));
-    return bits;
-}
-
 CPU_INLINE void store64(void *p, uint64_t bits)
 {
     memcpy(p, &bits, sizeof(bits));

@@ -15,14 +15,6 @@ CPU_INLINE uint64_t bytes_of(unsigned rows)
     return _pdep_u64(rows, UINT64_C(0x0101010101010101)) * 255;
 }
 
-CPU_INLINE uint64_t load64(const void *p)
-{
-    uint64_t bits;
-
-    memcpy(&bits, p, sizeof(bits));
-    return bits;
-}
-
 // At places, low first: words from p on.
 static void set_words(int16_t *block, uint64_t places, const uint8_t *p)
 {

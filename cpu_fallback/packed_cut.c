@@ -12,11 +12,11 @@ static uint32_t sum(const void *from, int n, uint64_t flip)
 
     while (n >= 8) {
         int words = n / 8 < 128 ? n / 8 : 128;
-        uint64_t sums = 0, x;
+        uint64_t sums = 0;
 
         for (int i = 0; i < words; i++) {
-            memcpy(&x, p + 8 * i, sizeof(x));
-            x ^= flip;
+            uint64_t x = load64(p + 8 * i) ^ flip;
+
             sums += (x & even) + (x >> 8 & even);
         }
         for (int i = 0; i < 4; i++)

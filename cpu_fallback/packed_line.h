@@ -21,6 +21,14 @@ CPU_INLINE int16_t packed_word(const uint8_t *p)
     return word;
 }
 
+CPU_INLINE uint64_t load64(const void *p)
+{
+    uint64_t bits;
+
+    memcpy(&bits, p, sizeof(bits));
+    return bits;
+}
+
 CPU_INLINE struct line packed_line(const uint8_t *segment, int n)
 {
     uint16_t escapes;

@@ -147,8 +147,7 @@ static bool open_component(struct cpu_planes_rows *r,
     c->lo = p->window.x / c->ratio_x;
     c->n = (p->window.x + p->window.w - 1) / c->ratio_x - c->lo + 1;
     c->skip = p->window.x - c->lo * c->ratio_x;
-    line = (CPU_ALIGN + (size_t)c->n + 1 + CPU_SLACK + CPU_ALIGN - 1) &
-           ~(size_t)(CPU_ALIGN - 1);
+    line = cpu_aligned(CPU_ALIGN + (size_t)c->n + 1 + CPU_SLACK);
     c->lines[0] = cpu_arena_array(arena, LINES, line);
     c->out = cpu_arena_array(arena, (size_t)c->n, (size_t)c->ratio_x);
     if (!c->lines[0] || !c->out)
@@ -203,10 +202,7 @@ enum cpu_result cpu_planes_open(const struct cpu_planes_params *p,
             return CPU_NOMEM;
     }
     // As RGB, whatever comes out: grey is made of it in place.
-    r->pitch = ((size_t)w->w * 3 + CPU_SLACK + CPU_ALIGN - 1) &
-               ~(size_t)(CPU_ALIGN - 1);
-    if (r->pitch % 4096 == 0)
-        r->pitch += CPU_ALIGN;  // rows would share cache sets
+    r->pitch = cpu_row_pitch((size_t)w->w * 3);
     r->rows = cpu_arena_array(arena, CPU_DECODE_ROWS, r->pitch);
     *out = r;
     return r->rows ? CPU_OK : CPU_NOMEM;

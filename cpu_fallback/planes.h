@@ -7,7 +7,6 @@
 #define CPU_PLANES_H
 
 #include "decode.h"
-#include "jpeg_scan.h"
 
 // ---- The form ----
 
@@ -60,23 +59,6 @@ struct cpu_planes_params {
     // row r lies at byte at + r % ring * stride of the data.
     uint32_t ring[3];
 };
-
-// The header of planes for a window of a scan's picture; the components, whose
-// places it leaves open, are the caller's.
-static inline struct cpu_planes cpu_scan_planes(const struct cpu_scan *scan,
-                                                const struct cpu_rect *window)
-{
-    return (struct cpu_planes){
-        .num_components = (uint32_t)scan->num_components,
-        .color = scan->color,
-        .h_max = (uint32_t)scan->h_max,
-        .v_max = (uint32_t)scan->v_max,
-        .x = (uint32_t)window->x,
-        .y = (uint32_t)window->y,
-        .w = (uint32_t)window->w,
-        .h = (uint32_t)window->h,
-    };
-}
 
 // What a window needs of component i, by the planes' sampling: its samples
 // and one more on each side where the component goes on. False: the header

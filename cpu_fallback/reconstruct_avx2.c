@@ -101,12 +101,6 @@ CPU_INLINE void rows_of(struct pairs in[2], const int16_t (*blocks)[64],
     in[1].p35 = _mm256_unpackhi_epi16(v[3], v[5]);
 }
 
-CPU_INLINE __m256i two_rows(const __m256i *v)
-{
-    return _mm256_packs_epi32(_mm256_srai_epi32(v[0], SHIFT1),
-                              _mm256_srai_epi32(v[1], SHIFT1));
-}
-
 // The rows that pass 1 made of four columns, as two pairs of columns: of even
 // rows and of odd ones.
 CPU_INLINE void columns_of(__m256i first[2], __m256i second[2],

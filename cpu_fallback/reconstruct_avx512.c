@@ -149,12 +149,6 @@ CPU_INLINE struct pairs rows_of(const int16_t (*blocks)[64], __m512i quant_a,
     };
 }
 
-CPU_INLINE __m512i two_rows(const __m512i *v)
-{
-    return _mm512_packs_epi32(_mm512_srai_epi32(v[0], SHIFT1),
-                              _mm512_srai_epi32(v[1], SHIFT1));
-}
-
 // The rows that pass 1 made, as pairs of columns.
 CPU_INLINE struct pairs columns_of(const __m512i v[8])
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What reconstruct_avx2.c and reconstruct_avx512.c do alike: one pass of the
+// What reconstruct_avx2.c and reconstruct_avx512.c do alike: the passes of the
 // inverse DCT, in registers of either width. Each of them defines VEC, the
 // register; OP(name), the intrinsic _mm256_name or _mm512_name; and dot() and
 // dots(). reconstruct.c tells where the algorithm comes from.
@@ -51,6 +51,13 @@ CPU_INLINE void pass(VEC out[8], struct pairs in, int shift)
         out[i] = OP(add_epi32)(even[i], odd[i]);
         out[7 - i] = OP(sub_epi32)(even[i], odd[i]);
     }
+}
+
+// Of what pass 1 made: two rows, with 16 bits again.
+CPU_INLINE VEC two_rows(const VEC *v)
+{
+    return OP(packs_epi32)(OP(srai_epi32)(v[0], SHIFT1),
+                           OP(srai_epi32)(v[1], SHIFT1));
 }
 
 #endif

@@ -22,37 +22,13 @@ struct plane {
 
 // Which pixel must stand at which byte, so that interleaving the planes
 // inside 128-bit lanes gives registers of consecutive pixels.
+#define OF_QUARTERS(b) \
+    I4(b, 1), I4((b) + 16, 1), I4((b) + 32, 1), I4((b) + 48, 1)
+#define OF_HALVES(b) I8(b, 1), I8((b) + 32, 1)
 static const uint8_t pixel_order[3][64] = {
-    [CPU_TYPE_F32] =
-        {
-            I4(0, 1),
-            I4(16, 1),
-            I4(32, 1),
-            I4(48, 1),
-            I4(4, 1),
-            I4(20, 1),
-            I4(36, 1),
-            I4(52, 1),
-            I4(8, 1),
-            I4(24, 1),
-            I4(40, 1),
-            I4(56, 1),
-            I4(12, 1),
-            I4(28, 1),
-            I4(44, 1),
-            I4(60, 1),
-        },
-    [CPU_TYPE_F16] =
-        {
-            I8(0, 1),
-            I8(32, 1),
-            I8(8, 1),
-            I8(40, 1),
-            I8(16, 1),
-            I8(48, 1),
-            I8(24, 1),
-            I8(56, 1),
-        },
+    [CPU_TYPE_F32] = {OF_QUARTERS(0), OF_QUARTERS(4), OF_QUARTERS(8),
+                      OF_QUARTERS(12)},
+    [CPU_TYPE_F16] = {OF_HALVES(0), OF_HALVES(8), OF_HALVES(16), OF_HALVES(24)},
     [CPU_TYPE_U8] = {I64(0, 1)},
 };
 
@@ -81,6 +57,8 @@ static const uint8_t interleave_order[3][192] = {
 #undef PIXEL_4
 #undef PIXEL_2
 #undef PIXEL_1
+#undef OF_HALVES
+#undef OF_QUARTERS
 #undef I64
 #undef I16
 #undef I8

@@ -214,13 +214,6 @@ static inline void cpu_lap(struct cpu_run *run, enum hr_part part)
     run->lap = now;
 }
 
-// What has passed since then counts for nothing.
-static inline void cpu_lap_none(struct cpu_run *run)
-{
-    if (run->lap)
-        run->lap = hr__now();
-}
-
 // A run in pieces: begin(), what there is to do, end(), which ends the task.
 struct cpu_run cpu_run_begin(struct cpu_worker *w, struct hr__task *task);
 void cpu_run_end(struct cpu_run *run);

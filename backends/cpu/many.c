@@ -80,15 +80,14 @@ static bool create(struct cpu_worker *w)
 
 // ---- A picture in a lane ----------------------------------------------------
 
-// Whether the task is all stages of a JPEG.
+// Whether the task is all stages of a JPEG of one scan, Huffman coded.
 static bool fits(const struct hr__task *task)
 {
     const struct hr__picture *pic = task->pic;
 
     return !task->in && task->span.first == HR_ENTROPY &&
-           task->span.last == HR_STORE && cpu_planes_takes(pic) &&
-           pic->info.process != HR_PROCESS_PROGRESSIVE &&
-           !pic->info.arithmetic && pic->info.interleaved;
+           task->span.last == HR_STORE && pic->info.format == HR_FORMAT_JPEG &&
+           cpu_entropy_takes(pic);
 }
 
 // What passes between two laps of this thread is the stage entropy, whoever's:

@@ -84,8 +84,7 @@ enum hr_status cpu_pack_alone(const void *data, size_t size,
     cpu_arena_init(&arena, &cpu_plain_heap);
     arena.limit = limits->item_bytes;
     if (!cpu_pack(&p, info->orientation, &ops, &arena, &pack, &err)) {
-        to = aligned_alloc(CPU_ALIGN, (pack.size + CPU_ALIGN - 1) &
-                                          ~(size_t)(CPU_ALIGN - 1));
+        to = aligned_alloc(CPU_ALIGN, cpu_aligned(pack.size));
         if (to)
             cpu_pack_write(&pack, to);
         else

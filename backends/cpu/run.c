@@ -7,23 +7,17 @@
 
 enum hr_status cpu_status_of(enum cpu_result result)
 {
-    switch (result) {
-    case CPU_OK:
-        return HR_OK;
-    case CPU_CORRUPT:
-        return HR_ECORRUPT;
-    case CPU_TRUNCATED:
-        return HR_ETRUNCATED;
-    case CPU_UNSUPPORTED:
-        return HR_EUNSUPPORTED;
-    case CPU_NOMEM:
-        return HR_ENOMEM;
-    case CPU_STOPPED:
-        return HR_ECANCELED;
-    case CPU_REDO:
-        break;
-    }
-    return HR_ECORRUPT;
+    static const enum hr_status statuses[] = {
+        [CPU_OK] = HR_OK,
+        [CPU_CORRUPT] = HR_ECORRUPT,
+        [CPU_TRUNCATED] = HR_ETRUNCATED,
+        [CPU_UNSUPPORTED] = HR_EUNSUPPORTED,
+        [CPU_NOMEM] = HR_ENOMEM,
+        [CPU_STOPPED] = HR_ECANCELED,
+        [CPU_REDO] = HR_ECORRUPT,
+    };
+
+    return statuses[result];
 }
 
 bool cpu_run_fail(struct cpu_run *run, enum hr_status status, const char *text)
@@ -96,10 +90,13 @@ static void lap(void *ctx, enum cpu_stage stage)
         [CPU_STAGE_COLOR] = HR_PART_COLOR,
     };
 
+    struct cpu_run *run = ctx;
+
+    // What has passed then counts for nothing.
     if (stage == CPU_STAGE_NONE)
-        cpu_lap_none(ctx);
+        run->lap = hr__now();
     else
-        cpu_lap(ctx, parts[stage]);
+        cpu_lap(run, parts[stage]);
 }
 
 struct cpu_decode_params cpu_run_decode(struct cpu_run *run)

@@ -72,10 +72,7 @@ static bool make_rows(struct cpu_run *run, struct resample *r)
     // brings at most CPU_DECODE_ROWS.
     r->ring_rows = r->y.taps + CPU_DECODE_ROWS;
     r->width = (size_t)(r->v_first ? r->h.in : r->x.out) * c;
-    r->ring_stride = (r->width + CPU_SLACK + 63) & ~(size_t)63;
-    // Rows 4 KiB apart share cache sets, and stores stall loads behind them.
-    if (r->ring_stride % 4096 == 0)
-        r->ring_stride += 64;
+    r->ring_stride = cpu_row_pitch(r->width);
     r->row_stride = (size_t)r->step->win.w * c + CPU_SLACK;
     r->ring = cpu_arena_array(a, (size_t)r->ring_rows, r->ring_stride);
     r->taps = cpu_arena_array(a, (size_t)r->y.taps, sizeof(*r->taps));

@@ -29,16 +29,14 @@ void cpu_submit(struct hr__engine *e, struct hr__task *list)
         if (!c->head)
             c->tail = &list->next;
         c->head = list;
-        signal_idle(c, 1);
-        pthread_mutex_unlock(&c->lock);
-        return;
+    } else {
+        *c->tail = list;
+        while (list->next) {
+            list = list->next;
+            n++;
+        }
+        c->tail = &list->next;
     }
-    *c->tail = list;
-    while (list->next) {
-        list = list->next;
-        n++;
-    }
-    c->tail = &list->next;
     signal_idle(c, n);
     pthread_mutex_unlock(&c->lock);
 }

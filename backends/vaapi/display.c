@@ -105,13 +105,14 @@ static bool query(struct va *va, struct va_fault *fault)
         {.type = VAConfigAttribMaxPictureHeight},
     };
     const uint32_t none = VA_ATTRIB_NOT_SUPPORTED;
+    unsigned rt_formats;
 
     if (!VA_OK(va, fault, vaGetConfigAttributes, VAProfileJPEGBaseline,
                VAEntrypointVLD, attributes, 3) ||
         !query_surfaces(va, fault))
         return false;
     query_images(va);
-    f->rt_formats = attributes[0].value == none ? 0 : attributes[0].value;
+    rt_formats = attributes[0].value == none ? 0 : attributes[0].value;
     for (int i = 1; i < 3; i++)
         attributes[i].value = attributes[i].value == none
                                   ? 0
@@ -121,7 +122,7 @@ static bool query(struct va *va, struct va_fault *fault)
     f->min_w = f->min_w > f->driver->min_side ? f->min_w : f->driver->min_side;
     f->min_h = f->min_h > f->driver->min_side ? f->min_h : f->driver->min_side;
     for (int k = 0; k < HR_NUM_KINDS; k++)
-        va_kind_surface((enum hr_jpeg_kind)k, f->rt_formats, f->fourccs,
+        va_kind_surface((enum hr_jpeg_kind)k, rt_formats, f->fourccs,
                         f->num_fourccs, &f->kinds[k]);
     f->vpp = has_entrypoint(va, VAProfileNone, VAEntrypointVideoProc);
     return true;

@@ -10,7 +10,6 @@
 enum {
     DHT = 0xC4,
     RST0 = 0xD0,
-    RST7 = 0xD7,
     EOI = 0xD9,
     SOS = 0xDA,
     DQT = 0xDB,

@@ -154,6 +154,23 @@ static bool wait_for_turn(struct va *va, const struct va_key *key,
     return go;
 }
 
+// Buffers in the order in which FFmpeg submits them: NVDEC's driver keeps a
+// pointer to the slice parameters until the slice data comes.
+static bool decode(struct va *va, struct va_frame *frame,
+                   struct va_fault *fault)
+{
+    struct va_jpeg *j = &frame->jpeg;
+    const struct va_buffer buffers[] = {
+        {VAPictureParameterBufferType, sizeof(j->picture), &j->picture},
+        {VAIQMatrixBufferType, sizeof(j->quant), &j->quant},
+        {VAHuffmanTableBufferType, sizeof(j->huffman), &j->huffman},
+        {VASliceParameterBufferType, sizeof(j->slice), &j->slice},
+        {VASliceDataBufferType, j->scan_size, frame->bytes},
+    };
+
+    return va_render(va, va->context, frame->surface, buffers, 5, 3, fault);
+}
+
 // The surface, the context, the picture.
 static bool submit_picture(struct va *va, struct va_frame *frame,
                            struct va_fault *fault)
@@ -165,7 +182,7 @@ static bool submit_picture(struct va *va, struct va_frame *frame,
          va_context_open(va, frame->want.w, frame->want.h, fault) &&
          (!frame->pixels ||
           va_vpp_fit(va, &frame->out, frame->out_w, frame->out_h, fault)) &&
-         va_decode(va, frame, fault) &&
+         decode(va, frame, fault) &&
          (!frame->pixels || va_vpp_run(va, frame->surface, &frame->crop,
                                        frame->mirror, &frame->out, fault));
     if (!va_leave(va, VA_DRIVER))

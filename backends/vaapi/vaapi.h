@@ -20,7 +20,6 @@
 //   offer.c     which spans of a picture the engine takes
 //   display.c   a display, its capabilities, its context
 //   frame.c     frames: pictures on their way, each with its surface
-//   decode.c    one picture to the driver
 //   submit.c    a task into a frame and on its way
 //   waiter.c    waits for pictures, hands their samples on
 //   thread.c    the driver thread, from open to close
@@ -69,7 +68,6 @@ struct va_facts {
     const struct va_driver *driver;
     uint32_t fourccs[VA_MAX_FORMATS];  // that surfaces may have
     int num_fourccs;
-    unsigned rt_formats;
     int min_w, min_h, max_w, max_h;
     VAImageFormat images[VA_MAX_IMAGE_FORMATS];
     int num_images;
@@ -408,12 +406,6 @@ void va_picture_failed(struct va *va, struct va_frame *frame,
 bool va_fit_surface(struct va *va, struct va_frame *frame,
                     struct va_fault *fault);
 void va_empty_frame(struct va *va, struct va_frame *frame);
-
-// ---- decode.c --------------------------------------------------------------
-
-// On the driver thread: the picture of frame->task, whose tables and bytes the
-// frame holds, to its surface.
-bool va_decode(struct va *va, struct va_frame *frame, struct va_fault *fault);
 
 // ---- submit.c, waiter.c, thread.c, guard.c ---------------------------------
 
