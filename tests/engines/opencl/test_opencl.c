@@ -449,6 +449,16 @@ static hr_device open_variant(const char *name)
     return dev;
 }
 
+// Whether one of its batches was resized by the form for GPUs.
+static bool resizes_in_tiles(const struct ocl *o)
+{
+    bool any = false;
+
+    for (int i = 0; i < OCL_BATCHES; i++)
+        any |= o->batch[i].tiles;
+    return any;
+}
+
 // Whatever the kernels are, the bytes are the same.
 static void test_variants(void)
 {
@@ -472,6 +482,7 @@ static void test_variants(void)
         test_geometries();
         test_batches();
         CU_ASSERT_EQUAL(opencl_private(env.ocl)->batch[0].gpu, i == 1);
+        CU_ASSERT_EQUAL(resizes_in_tiles(opencl_private(env.ocl)), i == 1);
         hr_device_close(&env.ocl);
     }
     env.ocl = usual;

@@ -143,12 +143,13 @@ static long left_now(void)
 }
 
 // No more objects than before but one for each call that failed or hung. A
-// closing thread may be on its way: until nothing changes any more.
+// closing thread may be on its way, for long on a busy machine: until nothing
+// changes any more.
 static void settle(void)
 {
     long most = vaapi_counters().faults, a, b = left_now();
 
-    for (int i = 0; i < 200; i++) {
+    for (int i = 0; i < 2000; i++) {
         a = b;
         test_sleep(15 * TEST_MS);
         b = left_now();
