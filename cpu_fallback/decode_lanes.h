@@ -37,7 +37,8 @@ struct cpu_lane_picture {
 // called as of cpu_sequential_open(); p->stop only where no rows of the window
 // come. pack: all of the picture is decoded, and packed on the way, in pieces
 // from there; NULL: it is not. False: it is not for lanes, or there is no
-// memory; one stream decodes it, as it does what a lane gives up. The picture stays where it is until it is done.
+// memory; one stream decodes it, as it does what a lane gives up. The picture
+// stays where it is until it is done.
 bool cpu_lane_open(struct cpu_lane_picture *pic, struct cpu_lanes *lanes,
                    const struct cpu_decode_params *p, const struct cpu_ops *ops,
                    struct cpu_arena *arena, const struct cpu_lane_calls *calls,
