@@ -87,7 +87,7 @@ int profile_config_rows(const struct profile *p, bool only,
         // Short: a telephone shows 22 letters.
         if (c->mode == PROFILE_PLANNED)
             snprintf(rows[n].label, sizeof(rows[n].label), "%s, %d thread%s",
-                     c->device, c->threads, c->threads == 1 ? "" : "s");
+                     c->device, c->threads, profile_plural(c->threads));
         else
             snprintf(rows[n].label, sizeof(rows[n].label), "%s, %s", c->device,
                      profile_modes[c->mode]);
@@ -124,7 +124,7 @@ static void reasons(const struct profile_config *c, FILE *to)
     if (c->fallbacks <= 0 || c->mode != PROFILE_PLANNED)
         return;
     fprintf(to, "%s, %d thread%s: handed to the next engine: ", c->device,
-            c->threads, c->threads == 1 ? "" : "s");
+            c->threads, profile_plural(c->threads));
     for (int bit = 0; bit < RUN_NUM_WHY; bit++)
         if (c->why_counts[bit]) {
             fprintf(to, "%s%s %.3g %%", before, hr_why_text(1u << bit),
@@ -139,7 +139,7 @@ static void hits(const struct profile_config *c, FILE *to)
 {
     if (c->mode == PROFILE_PLANNED && c->images > 0)
         fprintf(to, "%s, %d thread%s: the cache had %.3g %% of the pictures\n",
-                c->device, c->threads, c->threads == 1 ? "" : "s",
+                c->device, c->threads, profile_plural(c->threads),
                 100 * c->cached / c->images);
 }
 
@@ -171,7 +171,7 @@ static void shares(const struct profile_config *c, FILE *to)
     if (all <= 0)
         return;
     fprintf(to, "%s, %d thread%s: shares: ", c->device, c->threads,
-            c->threads == 1 ? "" : "s");
+            profile_plural(c->threads));
     for (int i = 0; i < HR_PROFILE_ENGINES && c->shares[i].name[0]; i++)
         fprintf(to, "%s%s %.3g %%", i ? ", " : "", c->shares[i].name,
                 100 * c->shares[i].samples / all);
@@ -277,7 +277,7 @@ static void watched(const struct profile *p, int b)
     printf("\nWhere the time goes on %s, %d thread%s (ms per 1000 pictures,\n"
            "share of the engine's)\n\n",
            p->opt.backends[b], profile_most_threads(p),
-           profile_most_threads(p) == 1 ? "" : "s");
+           profile_plural(profile_most_threads(p)));
     for (int i = 0; i < w->num_parts; i++) {
         const struct profile_part *part = &w->parts[i];
 

@@ -89,7 +89,7 @@ int profile_end(struct profile_config *c, double seconds)
 void profile_loss_text(const struct profile_loss *loss, char *out, size_t size)
 {
     snprintf(out, size, "%s, %d thread%s, %s: %s", loss->name, loss->threads,
-             loss->threads == 1 ? "" : "s", profile_modes[loss->mode],
+             profile_plural(loss->threads), profile_modes[loss->mode],
              loss->why);
 }
 

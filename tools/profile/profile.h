@@ -422,6 +422,8 @@ const struct profile_config *profile_best_of(const struct profile *p,
 
 // ---- What is shown ---------------------------------------------------------
 
+const char *profile_plural(int n);  // "s", unless it is one
+
 // A column of numbers: title is its head on the terminal and on the page, key
 // its name in JSON. One that is NULL is not shown there; both end the list.
 struct profile_column {
