@@ -443,11 +443,12 @@ struct profile_row {
     const void *values;
 };
 // Into room for PROFILE_CONFIGS; returns how many: of each configuration but
-// those with clocks (only: of planned ones), of each backend's watch.
+// those with clocks (only: of planned ones); of each backend, whose values are
+// its element, of that size, in an array.
 int profile_config_rows(const struct profile *p, bool only,
                         struct profile_row *rows);
-int profile_watch_rows(const struct profile *p, struct profile_row *rows);
-int profile_queue_rows(const struct profile *p, struct profile_row *rows);
+int profile_backend_rows(const struct profile *p, const void *values,
+                         size_t size, struct profile_row *rows);
 double profile_value(const struct profile_column *column, const void *values);
 
 // A loader's table, the settings that it came to, all of it, its charts.

@@ -232,12 +232,12 @@ bool profile_report(struct profile *p)
     report_section(r, "Where the time goes", NULL);
     chart_parts(p, r);
     table(p, r, "Queue and waiting", profile_waits, rows,
-          profile_watch_rows(p, rows));
+          profile_backend_rows(p, p->watch, sizeof(p->watch[0]), rows));
     report_text(r, "%s", profile_waits_legend);
     report_section(r, "The queue of a loader", NULL);
     profile_queue_page(p, r);
     table(p, r, "Queue and settings", profile_queues, rows,
-          profile_queue_rows(p, rows));
+          profile_backend_rows(p, p->queues, sizeof(p->queues[0]), rows));
     report_text(r, "%s", profile_queues_legend);
     notes(p, r, profile_queue_notes);
     ok = report_write(r, p->opt.report);
