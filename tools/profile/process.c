@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -186,8 +185,7 @@ bool profile_start(struct profile *p, struct profile_config *c)
 {
     if (spawn(p, c))
         return answer(p, c, OPEN_SECONDS);
-    tools_warn("profile: no process to measure in: %s", strerror(errno));
-    return false;
+    return tools_warn("profile: no process to measure in: %s", strerror(errno));
 }
 
 // To one that is gone this cannot be sent; then it does not answer, either.
