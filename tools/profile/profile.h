@@ -255,19 +255,24 @@ struct profile_picture {
     int w, h;      // of its tensor; 0 = not known before the job
 };
 
+// A picture that is held in memory: its encoded bytes, or decoded.
+struct profile_source {
+    void *data;
+    size_t size;  // of either
+    hr_image image;
+};
+
 struct profile_child {
     struct run run;
     enum profile_mode mode;
-    bool given;  // samples get their sources from who submits them
     struct profile_slot slots[RUN_RING_MAX];
     size_t submitted, collected;  // jobs of this measurement
     size_t next;                  // picture to submit
     // For one submission, reused: hr_submit() copies all of it.
     struct hr_sample *samples;     // [batch]
     struct profile_picture *pics;  // [batch]
-    void **data;                   // MEMORY: encoded bytes of each picture
-    size_t *sizes;
-    hr_image *images;  // DECODED
+    // In memory, what samples get from who submits them; 0: they have files.
+    struct profile_source *sources;
     size_t num_sources;
     size_t pictures;  // of the list; some come twice, see profile_fill_up()
     double begun[RUN_RING_MAX];  // of the jobs, tools_seconds()
