@@ -3,7 +3,6 @@
 // it is asked to, and closes it.
 #include <pthread.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "profile.h"

@@ -2,7 +2,6 @@
 // What a loader does with the pictures of a process: its queue over time, and
 // the settings that it comes to from one of everything.
 #include <limits.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -10,7 +10,6 @@
 #include "parts.h"
 #include "tools/common/manifest.h"
 #include "tools/common/out_file.h"
-#include "tools/common/tools.h"
 
 // What page and charts (200 kB), tables may need is kept free.
 enum { MAX_IMAGE_BYTES = REPORT_MAX_BYTES - 600000 };

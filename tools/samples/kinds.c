@@ -2,7 +2,6 @@
 #include "kinds.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "jpeg.h"
 #include "noise.h"
