@@ -12,7 +12,7 @@
 
 #include <CUnit/Basic.h>
 
-#include "tools/report/report.h"
+#include "tools/report/parts.h"
 #include "testing.h"
 
 static char *command[] = {"headrace validate", "it's; <b>", "--report=x.html"};
@@ -122,7 +122,7 @@ static void add_pictures(struct report *r)
     report_pictures(r, hostile, "One level off here and there.");
     report_picture(r, "cpu", a, W, H, 3);
     report_picture(r, "device", b, W, H, 3);
-    report_difference(r, a, b, W, H, 3, 0);
+    report_difference(r, a, b, W, H, 3);
 }
 
 static struct report *sample(void)
@@ -192,7 +192,7 @@ static void hostile_text(void)
     CU_ASSERT_EQUAL(count(text, "src=\"http"), 0);
     CU_ASSERT_EQUAL(count(text, "<link"), 1);
     CU_ASSERT(size < REPORT_MAX_BYTES);
-    if (report_has_charts()) {
+    if (report_page_charts) {
         CU_ASSERT(strstr(text, "Permission is hereby granted") != NULL);
     } else {
         test_not_run("charts: built without Chart.js");
@@ -270,8 +270,8 @@ static void difference_of_channels(void)
     report_pictures(r, "Channels", NULL);
     for (int i = 0; i < 4; i++)
         report_difference(r, i % 2 ? none : shown[i], i % 2 ? shown[i] : none,
-                          1, 1, 3, 1);
-    report_difference(r, none, none, 1, 1, 3, 1);
+                          1, 1, 3);
+    report_difference(r, none, none, 1, 1, 3);
     at = text = written(r, &size);
     for (int i = 0; i < 5; i++) {
         pictures[i] = at = strstr(at, uri);

@@ -157,12 +157,14 @@ static void planted_part(void)
     char far[300], temp[300];
     struct samples_out out;
     struct samples_entry entry = {.path = "a.jpg", .kind = "k", .w = 1, .h = 1};
+    struct samples_bytes bytes = {0};
 
+    samples_bytes_add(&bytes, "sample", 6);
     snprintf(far, sizeof(far), "%s/far", dir);
     snprintf(temp, sizeof(temp), "%s/a.jpg.%ld.part", dir, (long)getpid());
     CHECK(put(far, false) && !symlink("far", temp), "a link");
     CHECK(samples_out_init(&out, dir, NULL), "init");
-    CHECK(samples_out_add(&out, &entry, "sample", 6), "add");
+    CHECK(samples_out_add(&out, &entry, &bytes), "add");
     CHECK(holds(far, "new"), "it was written to where a link leads");
     samples_out_finish(&out);
 }

@@ -60,11 +60,8 @@ def chart(kind, title, labels, series, y, text=None):
             "series": [{"name": n, "values": v} for n, v in series]}
 
 
-WORD = column("", number=False)
-
-
 def word(title):
-    return WORD | {"title": title}
+    return column(title, number=False)
 
 
 # ---- A device ---------------------------------------------------------------
@@ -88,9 +85,7 @@ def speed_items(device, cpu):
         series = [(m, [next(r[what] for r in f["speed"] if r["memory"] == m and
                             r["batch"] == batch) for f in forms.values()])
                   for m in places]
-        beside = [next((r[what] for r in cpu["forms"][
-            "cache" if n == "cache" else "host"]["speed"]
-            if r["batch"] == batch), None) for n in forms]
+        beside = [table.beside(cpu, n, batch)[what] for n in forms]
         charts.append(chart("bars", f"{title}, jobs of {batch}",
                             [table.TITLES[n] for n in forms],
                             [(f"results in {m} memory", v)

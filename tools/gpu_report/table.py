@@ -6,15 +6,18 @@ def number(value, digits=2):
     return "unknown" if value is None else f"{value:.{digits}f}"
 
 
-def speed_rows(form, cpu):
+def beside(cpu, name, batch):
+    """The CPU engine's run of a form, in jobs of that size."""
+    form = cpu["forms"]["cache" if name == "cache" else "host"]
+    return next(r for r in form["speed"] if r["batch"] == batch)
+
+
+def speed_rows(name, form, cpu):
     rows = []
     for r in form["speed"]:
-        beside = next((c for c in cpu["speed"] if c["batch"] == r["batch"]),
-                      None) if cpu else None
-        what = f"  jobs of {r['batch']}, {r['memory']}: img/s"
-        rows.append((what, f"{r['img_per_s']:.0f}" +
-                     (f" (the CPU engine: {beside['img_per_s']:.0f})"
-                      if beside else "")))
+        by_cpu = beside(cpu, name, r["batch"])["img_per_s"]
+        rows.append((f"  jobs of {r['batch']}, {r['memory']}: img/s",
+                     f"{r['img_per_s']:.0f} (the CPU engine: {by_cpu:.0f})"))
         rows.append(("    CPU-seconds per 1000, GB/s of Huffman codes",
                      f"{r['cpu_s_per_1000']:.3f}, {r['huffman_gbps']:.3f}"))
     left = ", ".join(f"{n} {why}" for why, n in
@@ -56,9 +59,7 @@ def trace_rows(t, rate):
                      f"{1000 * k['launches']:.1f}"))
     for name, s in t["stages"].items():
         rows.append((f"  stage {name}, us per picture; KB it must move",
-                     f"{number(s['us'])}; " +
-                     ("unknown" if s["floor_bytes"] is None else
-                      f"{s['floor_bytes'] / 1e3:.1f}")))
+                     f"{number(s['us'])}; {s['floor_bytes'] / 1e3:.1f}"))
     if "entropy_gbps" in t:
         rows.append(("  GB/s of Huffman codes, while its kernels run",
                      f"{t['entropy_gbps']:.3f}"))
@@ -96,8 +97,7 @@ def device_rows(device, cpu, paper):
                      if "not_run" in form else ""))
         if "not_run" in form:
             continue
-        beside = cpu["forms"]["cache" if name == "cache" else "host"]
-        rows += speed_rows(form, beside) + exact_rows(form)
+        rows += speed_rows(name, form, cpu) + exact_rows(form)
         rows += trace_rows(form["trace"], form["speed"][-1]["img_per_s"])
         if "predicted" in form["trace"]:
             rows += paper_rows(form["trace"], paper)

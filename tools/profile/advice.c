@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // From numbers to sentences. Nothing here measures: tests give it numbers.
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -100,6 +101,11 @@ enum profile_bound profile_bound(double consumer_ms, double busy)
     return busy >= FED ? PROFILE_CONSUMER : PROFILE_DATA;
 }
 
+const char *profile_plural(int n)
+{
+    return n == 1 ? "" : "s";
+}
+
 // ---- The advice ------------------------------------------------------------
 
 // What would take a part off the host.
@@ -117,166 +123,125 @@ static const char *offload(const char *part)
     return NULL;
 }
 
-struct value {
-    const char *name;
-    char text[112];
-};
-
 static const char *part_words(const char *part)
 {
     return part && !strcmp(part, "entropy") ? "entropy decoding" : part;
 }
 
-static void values_of(const struct profile_case *c, struct value *v)
+// Adds a sentence, if it is the case.
+HR_PRINTF(4, 5)
+static void say(char *out, size_t size, bool is, const char *format, ...)
 {
-#define VALUE(n, ...) \
-    (v->name = (n), (void)snprintf(v->text, sizeof(v->text), __VA_ARGS__), v++)
-#define WORD(n, word) VALUE(n, "%s", (word) ? (word) : "")
-#define THREADS(name, n) VALUE(name, "%d thread%s", n, (n) == 1 ? "" : "s")
-    VALUE("others", "%.0f", 100 * c->others);
-    WORD("backend", c->backend);
-    WORD("other", c->other);
-    WORD("mismatch", c->mismatch);
-    WORD("part", part_words(c->part));
-    WORD("offload", offload(c->part));
-    THREADS("threads", c->threads);
-    THREADS("enough", c->enough);
-    THREADS("fewer", c->other_enough);
-    VALUE("rate", "%.0f", c->rate);
-    VALUE("need", "%.0f", c->need);
-    VALUE("fed", "%.0f", c->need > 0 ? 100 * c->rate / c->need : 0);
-    VALUE("gain", "%.2f",
-          c->best_cpu_rate > 0 ? c->rate / c->best_cpu_rate : 0);
-    VALUE("cores", "%.1f", c->need * c->cost);
-    VALUE("busy", "%.0f", 100 * c->busy);
-    VALUE("share", "%.0f", 100 * c->part_share);
-    VALUE("noise", "%.0f", 100 * c->noise);
+    size_t used = strlen(out);
+    va_list args;
+
+    if (!is)
+        return;
+    if (used && used < size - 1)
+        out[used++] = ' ';
+    va_start(args, format);
+    vsnprintf(out + used, size - used, format, args);
+    va_end(args);
 }
-
-// A line of advice, and whether it is said. A name in braces stands for a value.
-struct line {
-    bool is;
-    const char *text;
-};
-
-// Adds a line, with its values.
-static void say(FILE *to, const char *text, const struct value *v)
-{
-    for (; *text; text++) {
-        size_t n = strcspn(text + 1, "}"), i = 0;
-
-        if (*text != '{') {
-            fputc(*text, to);
-            continue;
-        }
-        while (v[i].name && (strncmp(text + 1, v[i].name, n) || v[i].name[n]))
-            i++;
-        fputs(v[i].name ? v[i].text : "?", to);
-        text += n + 1;
-    }
-}
-
-// Those that are the case, in their order.
-static void say_all(char *out, size_t size, const struct line *lines, size_t n,
-                    const struct value *values)
-{
-    FILE *to = fmemopen(out, size - 1, "w");
-    const char *before = "";
-
-    out[0] = out[size - 1] = '\0';
-    for (size_t i = 0; to && i < n; i++)
-        if (lines[i].is) {
-            fputs(before, to);
-            say(to, lines[i].text, values);
-            before = " ";
-        }
-    if (to)
-        fclose(to);
-}
-#define SAY(out, lines, values) \
-    say_all(out, sizeof(out), lines, sizeof(lines) / sizeof(*lines), values)
+#define SAY(out, is, ...) say(out, sizeof(out), is, __VA_ARGS__)
 
 static void say_headline(const struct profile_case *c, enum profile_bound bound,
-                         const struct value *values, struct profile_advice *out)
+                         struct profile_advice *out)
 {
     bool cpu = !strcmp(c->backend, "cpu"), alone = bound == PROFILE_NO_CONSUMER;
-    const struct line lines[] = {
-        {bound == PROFILE_DATA, "The data side is the limit: {backend} feeds "
-                                "{fed} % of what the consumer takes"},
-        {bound == PROFILE_CONSUMER,
-         "The consumer is the limit: {backend} kept it {busy} % busy"},
-        {alone && cpu, "The CPU with {threads} is the fastest here: {rate} "
-                       "pictures per second"},
-        {alone && !cpu, "{backend} makes {gain} times the pictures of the "
-                        "CPU's best: {rate} per second"},
-    };
 
-    SAY(out->headline, lines, values);
+    SAY(out->headline, bound == PROFILE_DATA,
+        "The data side is the limit: %s feeds %.0f %% of what the consumer "
+        "takes",
+        c->backend, c->need > 0 ? 100 * c->rate / c->need : 0);
+    SAY(out->headline, bound == PROFILE_CONSUMER,
+        "The consumer is the limit: %s kept it %.0f %% busy", c->backend,
+        100 * c->busy);
+    SAY(out->headline, alone && cpu,
+        "The CPU with %d thread%s is the fastest here: %.0f pictures per "
+        "second",
+        c->threads, profile_plural(c->threads), c->rate);
+    SAY(out->headline, alone && !cpu,
+        "%s makes %.2f times the pictures of the CPU's best: %.0f per second",
+        c->backend, c->best_cpu_rate > 0 ? c->rate / c->best_cpu_rate : 0,
+        c->rate);
+}
+
+// The data side is the limit: what would feed the consumer.
+static void say_lack(const struct profile_case *c, struct profile_advice *out)
+{
+    const char *span = offload(c->part);
+    bool other = c->other && c->other_enough > 0;
+    bool engine = !other && span;
+    // If the largest part cost the host nothing.
+    bool feeds = c->rate >= c->need * (1 - c->part_share);
+
+    SAY(out->text, c->enough > 0,
+        "To feed it takes about %.1f cores, so %d thread%s%s.",
+        c->need * c->cost, c->enough, profile_plural(c->enough),
+        c->enough > c->cores ? ": more than this machine has cores" : "");
+    SAY(out->text, c->enough == 0, "More threads do not help.");
+    SAY(out->text, c->enough == PROFILE_UNKNOWN,
+        "How many threads would feed it cannot be told while other processes "
+        "take %.0f %% of the machine.",
+        100 * c->others);
+    SAY(out->text, other, "%s with %d thread%s would feed it.", c->other,
+        c->other_enough, profile_plural(c->other_enough));
+    SAY(out->text, engine && feeds, "An engine with %s would feed it.", span);
+    SAY(out->text, engine && !feeds && c->enough <= 0,
+        "An engine with %s would help, but not feed it.", span);
 }
 
 static void say_text(const struct profile_case *c, enum profile_bound bound,
-                     const struct value *values, struct profile_advice *out)
+                     struct profile_advice *out)
 {
-    bool data = bound == PROFILE_DATA, fed = bound == PROFILE_CONSUMER;
-    bool alone = bound == PROFILE_NO_CONSUMER;
-    bool other = c->other && c->other_enough > 0;
-    bool engine = data && !other && offload(c->part);
-    // If the largest part cost the host nothing.
-    bool feeds = c->rate >= c->need * (1 - c->part_share);
-    const struct line lines[] = {
-        {data, "With {threads} it made {rate} of {need} pictures per second."},
-        {alone && c->software,
-         "It runs on the host's own processor, so it cannot free it."},
-        {c->part && !fed,
-         "Of the host threads' time {share} % goes into {part}."},
-        {data && c->enough > 0 && c->enough <= c->cores,
-         "To feed it takes about {cores} cores, so {enough}."},
-        {data && c->enough > c->cores,
-         "To feed it takes about {cores} cores, so {enough}: more than this "
-         "machine has cores."},
-        {data && c->enough == 0, "More threads do not help."},
-        {data && c->enough == PROFILE_UNKNOWN,
-         "How many threads would feed it cannot be told while other processes "
-         "take {others} % of the machine."},
-        {data && other, "{other} with {fewer} would feed it."},
-        {engine && feeds, "An engine with {offload} would feed it."},
-        {engine && !feeds && c->enough <= 0,
-         "An engine with {offload} would help, but not feed it."},
-        {fed, "It is fed with {enough}."},
-        {fed && other && c->other_enough < c->enough,
-         "{other} would do it with {fewer}."},
-        {alone, "Name a network's time with --consumer MS to see what would "
-                "feed it."},
-    };
+    bool fed = bound == PROFILE_CONSUMER, alone = bound == PROFILE_NO_CONSUMER;
 
-    SAY(out->text, lines, values);
+    SAY(out->text, bound == PROFILE_DATA,
+        "With %d thread%s it made %.0f of %.0f pictures per second.",
+        c->threads, profile_plural(c->threads), c->rate, c->need);
+    SAY(out->text, alone && c->software,
+        "It runs on the host's own processor, so it cannot free it.");
+    SAY(out->text, c->part && !fed,
+        "Of the host threads' time %.0f %% goes into %s.", 100 * c->part_share,
+        part_words(c->part));
+    if (bound == PROFILE_DATA)
+        say_lack(c, out);
+    SAY(out->text, fed, "It is fed with %d thread%s.", c->enough,
+        profile_plural(c->enough));
+    SAY(out->text,
+        fed && c->other && c->other_enough > 0 && c->other_enough < c->enough,
+        "%s would do it with %d thread%s.", c->other, c->other_enough,
+        profile_plural(c->other_enough));
+    SAY(out->text, alone,
+        "Name a network's time with --consumer MS to see what would feed it.");
 }
 
 static void say_caution(const struct profile_case *c,
-                        const struct value *values, struct profile_advice *out)
+                        struct profile_advice *out)
 {
     bool crowded = c->others > PROFILE_QUIET;
-    const struct line lines[] = {
-        {c->mismatch, "{mismatch} made wrong pictures and was left: see "
-                      "headrace validate."},
-        {crowded,
-         "Measure again: other processes took {others} % of the machine."},
-        {!crowded && c->noise > PROFILE_QUIET,
-         "Measure again, for longer: rounds differ by +-{noise} %."},
-    };
 
-    SAY(out->caution, lines, values);
+    SAY(out->caution, c->mismatch,
+        "%s made wrong pictures and was left: see headrace validate.",
+        c->mismatch);
+    SAY(out->caution, crowded,
+        "Measure again: other processes took %.0f %% of the machine.",
+        100 * c->others);
+    SAY(out->caution, !crowded && c->noise > PROFILE_QUIET,
+        "Measure again, for longer: rounds differ by +-%.0f %%.",
+        100 * c->noise);
 }
+#undef SAY
 
 void profile_advise(const struct profile_case *c, struct profile_advice *out)
 {
     enum profile_bound bound = profile_bound(c->consumer_ms, c->busy);
-    struct value values[24] = {{.name = NULL}};
 
-    values_of(c, values);
-    say_headline(c, bound, values, out);
-    say_text(c, bound, values, out);
-    say_caution(c, values, out);
+    *out = (struct profile_advice){.text = ""};
+    say_headline(c, bound, out);
+    say_text(c, bound, out);
+    say_caution(c, out);
 }
 
 // ---- Overlap ---------------------------------------------------------------

@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The process of one configuration: it opens the device, measures as often as
 // it is asked to, and closes it.
-#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
-#include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "profile.h"
@@ -18,10 +15,8 @@ const char *const profile_modes[] = {"planned", "memory", "decoded", "watched"};
 // The clocks count until here; the last batches of a device come in late.
 static void settle(struct profile_child *c)
 {
-    struct timespec ms = {0, 10000000};
-
     hr_wait_all(c->run.dev, HR_FOREVER);
-    nanosleep(&ms, NULL);
+    usleep(10000);
 }
 
 static void read_parts(struct profile_watch *w,
@@ -96,20 +91,16 @@ static bool watch(struct profile_child *c, struct profile_measure *m,
 
     settle(c);
     *m = (struct profile_measure){0};
-    if (ok && hr_trace_start(NULL)) {
-        tools_warn("%s", hr_last_error());
-        return false;
-    }
+    if (ok && hr_trace_start(NULL))
+        return tools_warn("%s", hr_last_error());
     if (!ok || !profile_measure(c, m, seconds))
         return false;
     settle(c);
     read_watch(c, m, &p->watch[backend]);
     hr_trace_stop();
     snprintf(path, sizeof(path), "/proc/self/fd/%d", p->trace_fd);
-    if (!hr_trace_write(path))
-        return true;
-    tools_warn("the trace, in TMPDIR or /tmp: %s", hr_last_error());
-    return false;
+    return !hr_trace_write(path) ||
+           tools_warn("the trace, in TMPDIR or /tmp: %s", hr_last_error());
 }
 
 // ---- The process -----------------------------------------------------------

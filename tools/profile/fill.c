@@ -41,7 +41,7 @@ static bool take_pixels(struct run *run, const struct hr_encoded *read,
 
 void profile_drop_sources(struct profile_child *c)
 {
-    for (int i = 0; !c->given && i < c->run.batch; i++)
+    for (int i = 0; !c->num_sources && i < c->run.batch; i++)
         hr_image_release(&c->samples[i].image);
 }
 
@@ -66,7 +66,7 @@ static bool fill_sample(struct profile_child *c, struct profile_slot *slot,
         .num_ops = run->opt.ops.num,
         .random = {.seed = run->opt.seed, .index = i, .epoch = run->epoch},
     };
-    if (!c->given)
+    if (!c->num_sources)
         status = inputs_source(&run->in, i, picture->path, &slot->read[at],
                                sample);
     if (!status && slot->read[at].w &&

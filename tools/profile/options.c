@@ -103,9 +103,9 @@ static bool read_number(const char *option, const char *text, double most,
     *value = strtod(text, &end);
     if (end != text && !*end && *value > 0 && *value <= most)
         return true;
-    options_fail("profile", "%s: '%s' is not a number above 0, at most %.0f",
-                 option, text, most);
-    return false;
+    return !options_fail("profile",
+                         "%s: '%s' is not a number above 0, at most %.0f",
+                         option, text, most);
 }
 
 static int read_times(struct profile_options *opt)
@@ -185,9 +185,8 @@ static int read_inputs(struct profile *p)
 static bool read_cache(struct run_options *run)
 {
     return !run->cache_text || tools_parse_size(run->cache_text, &run->cache) ||
-           (options_fail("profile", "--cache: '%s' is not a size such as 64M",
-                         run->cache_text),
-            false);
+           !options_fail("profile", "--cache: '%s' is not a size such as 64M",
+                         run->cache_text);
 }
 
 // What the table leaves as text.

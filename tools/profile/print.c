@@ -87,7 +87,7 @@ int profile_config_rows(const struct profile *p, bool only,
         // Short: a telephone shows 22 letters.
         if (c->mode == PROFILE_PLANNED)
             snprintf(rows[n].label, sizeof(rows[n].label), "%s, %d thread%s",
-                     c->device, c->threads, c->threads == 1 ? "" : "s");
+                     c->device, c->threads, profile_plural(c->threads));
         else
             snprintf(rows[n].label, sizeof(rows[n].label), "%s, %s", c->device,
                      profile_modes[c->mode]);
@@ -96,12 +96,13 @@ int profile_config_rows(const struct profile *p, bool only,
     return n;
 }
 
-int profile_watch_rows(const struct profile *p, struct profile_row *rows)
+int profile_backend_rows(const struct profile *p, const void *values,
+                         size_t size, struct profile_row *rows)
 {
     for (int b = 0; b < p->opt.num_backends; b++) {
         snprintf(rows[b].label, sizeof(rows[b].label), "%s",
                  p->opt.backends[b]);
-        rows[b].values = &p->watch[b];
+        rows[b].values = (const char *)values + (size_t)b * size;
     }
     return p->opt.num_backends;
 }
@@ -124,7 +125,7 @@ static void reasons(const struct profile_config *c, FILE *to)
     if (c->fallbacks <= 0 || c->mode != PROFILE_PLANNED)
         return;
     fprintf(to, "%s, %d thread%s: handed to the next engine: ", c->device,
-            c->threads, c->threads == 1 ? "" : "s");
+            c->threads, profile_plural(c->threads));
     for (int bit = 0; bit < RUN_NUM_WHY; bit++)
         if (c->why_counts[bit]) {
             fprintf(to, "%s%s %.3g %%", before, hr_why_text(1u << bit),
@@ -139,7 +140,7 @@ static void hits(const struct profile_config *c, FILE *to)
 {
     if (c->mode == PROFILE_PLANNED && c->images > 0)
         fprintf(to, "%s, %d thread%s: the cache had %.3g %% of the pictures\n",
-                c->device, c->threads, c->threads == 1 ? "" : "s",
+                c->device, c->threads, profile_plural(c->threads),
                 100 * c->cached / c->images);
 }
 
@@ -171,7 +172,7 @@ static void shares(const struct profile_config *c, FILE *to)
     if (all <= 0)
         return;
     fprintf(to, "%s, %d thread%s: shares: ", c->device, c->threads,
-            c->threads == 1 ? "" : "s");
+            profile_plural(c->threads));
     for (int i = 0; i < HR_PROFILE_ENGINES && c->shares[i].name[0]; i++)
         fprintf(to, "%s%s %.3g %%", i ? ", " : "", c->shares[i].name,
                 100 * c->shares[i].samples / all);
@@ -277,7 +278,7 @@ static void watched(const struct profile *p, int b)
     printf("\nWhere the time goes on %s, %d thread%s (ms per 1000 pictures,\n"
            "share of the engine's)\n\n",
            p->opt.backends[b], profile_most_threads(p),
-           profile_most_threads(p) == 1 ? "" : "s");
+           profile_plural(profile_most_threads(p)));
     for (int i = 0; i < w->num_parts; i++) {
         const struct profile_part *part = &w->parts[i];
 
@@ -309,9 +310,11 @@ static int print_text(const struct profile *p)
     for (int b = 0; b < p->opt.num_backends; b++)
         watched(p, b);
     putchar('\n');
-    table(profile_waits, rows, profile_watch_rows(p, rows));
+    table(profile_waits, rows,
+          profile_backend_rows(p, p->watch, sizeof(p->watch[0]), rows));
     printf("%s\n\n", profile_waits_legend);
-    table(profile_queues, rows, profile_queue_rows(p, rows));
+    table(profile_queues, rows,
+          profile_backend_rows(p, p->queues, sizeof(p->queues[0]), rows));
     printf("%s\n\n", profile_queues_legend);
     profile_queue_notes(p, stdout);
     printf("\n%s.\n%s\n", p->advice.headline, p->advice.text);
@@ -345,27 +348,27 @@ static const char *bound_name(const struct profile *p,
                : "data";
 }
 
+static json_t *rungs_json(const struct profile_rung *rungs, int most)
+{
+    json_t *json = json_object();
+
+    for (int i = 0; i < most && rungs[i].name[0]; i++)
+        json_object_set_new(json, rungs[i].name, json_real(rungs[i].samples));
+    return json;
+}
+
 static json_t *config_json(const struct profile *p,
                            const struct profile_config *c)
 {
-    json_t *rungs = json_object(), *reasons = json_object();
-    json_t *shared = json_object(), *json;
+    json_t *json = json_pack("{s:o s:s s:i s:i s:i s:o s:o s:o}", "device",
+                             manifest_text(c->device), "mode",
+                             profile_modes[c->mode], "threads", c->threads,
+                             "batch", c->batch, "in_flight", c->ring, "rungs",
+                             rungs_json(c->rungs, HR_PROFILE_RUNGS),
+                             "fallback_reasons",
+                             manifest_reasons_json(c->why_counts), "shares",
+                             rungs_json(c->shares, HR_PROFILE_ENGINES));
 
-    for (int i = 0; i < HR_PROFILE_RUNGS && c->rungs[i].name[0]; i++)
-        json_object_set_new(rungs, c->rungs[i].name,
-                            json_real(c->rungs[i].samples));
-    for (int bit = 0; bit < RUN_NUM_WHY; bit++)
-        if (c->why_counts[bit])
-            json_object_set_new(reasons, hr_why_text(1u << bit),
-                                json_integer((json_int_t)c->why_counts[bit]));
-    for (int i = 0; i < HR_PROFILE_ENGINES && c->shares[i].name[0]; i++)
-        json_object_set_new(shared, c->shares[i].name,
-                            json_real(c->shares[i].samples));
-    json = json_pack("{s:o s:s s:i s:i s:i s:o s:o s:o}", "device",
-                     manifest_text(c->device), "mode", profile_modes[c->mode],
-                     "threads", c->threads, "batch", c->batch, "in_flight",
-                     c->ring, "rungs", rungs, "fallback_reasons", reasons,
-                     "shares", shared);
     add_columns(json, profile_rates, c);
     if (c->num_fed) {
         add_columns(json, profile_beside, c);
@@ -450,9 +453,7 @@ int profile_print(struct profile *p)
     if (!p->opt.json)
         return print_text(p);
     json = whole_json(p);
-    rc = json
-             ? json_dumpf(json, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9))
-             : -1;
+    rc = json_dumpf(json, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
     json_decref(json);
     if (rc < 0) {
         tools_warn("standard output: the summary could not be written");

@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -89,7 +88,7 @@ int profile_end(struct profile_config *c, double seconds)
 void profile_loss_text(const struct profile_loss *loss, char *out, size_t size)
 {
     snprintf(out, size, "%s, %d thread%s, %s: %s", loss->name, loss->threads,
-             loss->threads == 1 ? "" : "s", profile_modes[loss->mode],
+             profile_plural(loss->threads), profile_modes[loss->mode],
              loss->why);
 }
 
@@ -186,8 +185,7 @@ bool profile_start(struct profile *p, struct profile_config *c)
 {
     if (spawn(p, c))
         return answer(p, c, OPEN_SECONDS);
-    tools_warn("profile: no process to measure in: %s", strerror(errno));
-    return false;
+    return tools_warn("profile: no process to measure in: %s", strerror(errno));
 }
 
 // To one that is gone this cannot be sent; then it does not answer, either.

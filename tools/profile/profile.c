@@ -162,19 +162,13 @@ static bool open_place(struct profile *p)
 
     snprintf(path, PATH_MAX, "%s/headrace-profile-XXXXXX",
              dir && *dir ? dir : "/tmp");
-    if ((p->trace_fd = mkstemp(path)) >= 0)
-        unlink(path);
-    else
-        tools_warn("profile: %s: %s", path, strerror(errno));
-    return p->trace_fd >= 0;
+    if ((p->trace_fd = mkstemp(path)) < 0)
+        return tools_warn("profile: %s: %s", path, strerror(errno));
+    unlink(path);
+    return true;
 }
 
 // ---- The command -----------------------------------------------------------
-
-static int put(const char *text, size_t size, void *file)
-{
-    return out_file_write(file, text, size) ? 0 : -1;
-}
 
 static bool write_trace(struct profile *p)
 {
@@ -184,8 +178,8 @@ static bool write_trace(struct profile *p)
     if (!p->opt.trace)
         return true;
     ok = out_file_open(&file, p->opt.trace) &&
-         json_dump_callback(p->events, put, &file,
-                            JSON_COMPACT | JSON_REAL_PRECISION(17)) == 0 &&
+         json_dumpf(p->events, file.stream,
+                    JSON_COMPACT | JSON_REAL_PRECISION(17)) == 0 &&
          out_file_close(&file) && out_file_rename(&file);
     if (!ok)
         tools_warn("%s: cannot be written: %s", p->opt.trace, strerror(errno));
@@ -215,10 +209,8 @@ static int run(struct profile *p)
     profile_drop_lost(p);
     profile_summarize(p);
     // They may have gone meanwhile.
-    if (profile_best_cpu(p)->rate <= 0) {
-        tools_warn("profile: none of the pictures could be made");
-        return TOOLS_CANNOT;
-    }
+    if (profile_best_cpu(p)->rate <= 0)
+        return options_fail("profile", "none of the pictures could be made");
     if (!write_trace(p) || !profile_report(p))
         return TOOLS_CANNOT;
     code = profile_print(p);
@@ -233,10 +225,8 @@ int cmd_profile(int argc, char **argv)
                              MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     int code;
 
-    if (p == MAP_FAILED) {
-        tools_warn("profile: %s", strerror(errno));
-        return TOOLS_CANNOT;
-    }
+    if (p == MAP_FAILED)
+        return options_fail("profile", "%s", strerror(errno));
     p->argc = argc;
     p->argv = argv;
     p->trace_fd = -1;

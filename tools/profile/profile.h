@@ -255,19 +255,24 @@ struct profile_picture {
     int w, h;      // of its tensor; 0 = not known before the job
 };
 
+// A picture that is held in memory: its encoded bytes, or decoded.
+struct profile_source {
+    void *data;
+    size_t size;  // of either
+    hr_image image;
+};
+
 struct profile_child {
     struct run run;
     enum profile_mode mode;
-    bool given;  // samples get their sources from who submits them
     struct profile_slot slots[RUN_RING_MAX];
     size_t submitted, collected;  // jobs of this measurement
     size_t next;                  // picture to submit
     // For one submission, reused: hr_submit() copies all of it.
     struct hr_sample *samples;     // [batch]
     struct profile_picture *pics;  // [batch]
-    void **data;                   // MEMORY: encoded bytes of each picture
-    size_t *sizes;
-    hr_image *images;  // DECODED
+    // In memory, what samples get from who submits them; 0: they have files.
+    struct profile_source *sources;
     size_t num_sources;
     size_t pictures;  // of the list; some come twice, see profile_fill_up()
     double begun[RUN_RING_MAX];  // of the jobs, tools_seconds()
@@ -422,6 +427,8 @@ const struct profile_config *profile_best_of(const struct profile *p,
 
 // ---- What is shown ---------------------------------------------------------
 
+const char *profile_plural(int n);  // "s", unless it is one
+
 // A column of numbers: title is its head on the terminal and on the page, key
 // its name in JSON. One that is NULL is not shown there; both end the list.
 struct profile_column {
@@ -441,11 +448,12 @@ struct profile_row {
     const void *values;
 };
 // Into room for PROFILE_CONFIGS; returns how many: of each configuration but
-// those with clocks (only: of planned ones), of each backend's watch.
+// those with clocks (only: of planned ones); of each backend, whose values are
+// its element, of that size, in an array.
 int profile_config_rows(const struct profile *p, bool only,
                         struct profile_row *rows);
-int profile_watch_rows(const struct profile *p, struct profile_row *rows);
-int profile_queue_rows(const struct profile *p, struct profile_row *rows);
+int profile_backend_rows(const struct profile *p, const void *values,
+                         size_t size, struct profile_row *rows);
 double profile_value(const struct profile_column *column, const void *values);
 
 // A loader's table, the settings that it came to, all of it, its charts.

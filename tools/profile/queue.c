@@ -2,7 +2,6 @@
 // What a loader does with the pictures of a process: its queue over time, and
 // the settings that it comes to from one of everything.
 #include <limits.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,13 +15,12 @@ static enum hr_status lend(void *ctx, uint64_t i, struct hr_encoded *to,
                            char message[256])
 {
     const struct profile_child *c = ctx;
-    size_t at = c->num_sources ? (size_t)i % c->num_sources : 0;
     char path[PATH_MAX];
     enum hr_status status;
 
-    if (c->given) {
-        to->data = c->data[at];
-        to->size = c->sizes[at];
+    if (c->num_sources) {
+        to->data = c->sources[(size_t)i % c->num_sources].data;
+        to->size = c->sources[(size_t)i % c->num_sources].size;
         return HR_OK;
     }
     if (inputs_is_file(&c->run.in, (size_t)i)) {
@@ -159,7 +157,7 @@ bool profile_queue(struct profile_child *c, struct profile_queue *q,
         &(struct hr_source_calls){.num = c->run.total,
                                   .ctx = c,
                                   .read = lend,
-                                  .done = c->given ? NULL : take_back});
+                                  .done = c->num_sources ? NULL : take_back});
     hr_loader loader = source ? open_loader(c, source) : NULL;
     bool ok;
 

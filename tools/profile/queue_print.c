@@ -33,16 +33,6 @@ const char profile_queues_legend[] =
     "on average. peak: of encoded\npictures in memory. steps: changes of the "
     "settings that were tried; back: of\nthem taken back.";
 
-int profile_queue_rows(const struct profile *p, struct profile_row *rows)
-{
-    for (int b = 0; b < p->opt.num_backends; b++) {
-        snprintf(rows[b].label, sizeof(rows[b].label), "%s",
-                 p->opt.backends[b]);
-        rows[b].values = &p->queues[b];
-    }
-    return p->opt.num_backends;
-}
-
 void profile_queue_notes(const struct profile *p, FILE *to)
 {
     for (int b = 0; b < p->opt.num_backends; b++) {

@@ -20,14 +20,14 @@ static void figures(const struct profile *p, struct report *r, int b)
     report_fact(r, c->device, "%s", c->description);
     snprintf(value, sizeof(value), "%.0f img/s", c->rate);
     snprintf(note, sizeof(note), "%d thread%s, %.2f times one CPU thread",
-             c->threads, c->threads == 1 ? "" : "s", c->times_one);
+             c->threads, profile_plural(c->threads), c->times_one);
     report_figure(r, c->device, value, note);
     if (p->opt.consumer_ms <= 0)
         return;
     c = profile_best_of(p, b);
     snprintf(value, sizeof(value), "%.0f %%", 100 * c->busy);
     snprintf(note, sizeof(note), "by %s, %d thread%s", c->device, c->threads,
-             c->threads == 1 ? "" : "s");
+             profile_plural(c->threads));
     report_figure(r, "consumer fed", value, note);
 }
 
@@ -232,12 +232,12 @@ bool profile_report(struct profile *p)
     report_section(r, "Where the time goes", NULL);
     chart_parts(p, r);
     table(p, r, "Queue and waiting", profile_waits, rows,
-          profile_watch_rows(p, rows));
+          profile_backend_rows(p, p->watch, sizeof(p->watch[0]), rows));
     report_text(r, "%s", profile_waits_legend);
     report_section(r, "The queue of a loader", NULL);
     profile_queue_page(p, r);
     table(p, r, "Queue and settings", profile_queues, rows,
-          profile_queue_rows(p, rows));
+          profile_backend_rows(p, p->queues, sizeof(p->queues[0]), rows));
     report_text(r, "%s", profile_queues_legend);
     notes(p, r, profile_queue_notes);
     ok = report_write(r, p->opt.report);

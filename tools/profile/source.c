@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,21 +40,20 @@ static hr_image decode(struct profile_child *c, const void *data, size_t size)
 // Takes picture i as the next one; returns its bytes. 0: it is left out.
 static size_t load(struct profile_child *c, size_t i)
 {
-    size_t at = c->num_sources, *size = &c->sizes[at];
-    void *data = read_picture(&c->run.in, i, size);
+    struct profile_source *s = &c->sources[c->num_sources];
+    void *data = read_picture(&c->run.in, i, &s->size);
 
     if (data && c->mode == PROFILE_DECODED) {
-        c->images[at] = decode(c, data, *size);
-        *size = c->images[at] ? c->images[at]->size : 0;
+        s->image = decode(c, data, s->size);
+        s->size = s->image ? s->image->size : 0;
         free(data);
     } else {
-        c->data[at] = data;
+        s->data = data;
     }
-    if (!c->images[at] && !c->data[at])
+    if (!s->image && !s->data)
         return 0;
-    c->run.in.items[at] = c->run.in.items[i];
-    c->num_sources++;
-    return *size;
+    c->run.in.items[c->num_sources++] = c->run.in.items[i];
+    return s->size;
 }
 
 bool profile_source_open(struct profile_child *c)
@@ -63,21 +61,13 @@ bool profile_source_open(struct profile_child *c)
     size_t n = c->run.total, held = 0;
     size_t most = c->mode == PROFILE_DECODED ? DECODED_BYTES : MEMORY_BYTES;
 
-    c->data = calloc(n, sizeof(*c->data));
-    c->images = calloc(n, sizeof(*c->images));
-    c->sizes = calloc(n, sizeof(*c->sizes));
-    if (!c->data || !c->images || !c->sizes) {
-        tools_warn("out of memory");
-        return false;
-    }
+    if (!(c->sources = calloc(n, sizeof(*c->sources))))
+        return tools_warn("out of memory");
     for (size_t i = 0; i < n && held < most; i++)
         held += load(c, i);
-    if (!c->num_sources) {
-        tools_warn("none of the pictures could be read");
-        return false;
-    }
+    if (!c->num_sources)
+        return tools_warn("none of the pictures could be read");
     c->run.total = c->run.in.num = c->num_sources;
-    c->given = true;
     return true;
 }
 
@@ -88,10 +78,8 @@ bool profile_fill_up(struct profile_child *c)
     size_t full = (n + batch - 1) / batch * batch;
     struct inputs_item *items = realloc(run->in.items, full * sizeof(*items));
 
-    if (!items) {
-        tools_warn("out of memory");
-        return false;
-    }
+    if (!items)
+        return tools_warn("out of memory");
     for (size_t i = n; i < full; i++)
         items[i] = items[i - n];
     run->in.items = items;
@@ -103,12 +91,10 @@ bool profile_fill_up(struct profile_child *c)
 void profile_source_close(struct profile_child *c)
 {
     for (size_t i = 0; i < c->num_sources; i++) {
-        hr_image_release(&c->images[i]);
-        free(c->data[i]);
+        hr_image_release(&c->sources[i].image);
+        free(c->sources[i].data);
     }
-    free(c->images);
-    free(c->data);
-    free(c->sizes);
+    free(c->sources);
 }
 
 void profile_source_fill(struct profile_child *c,
@@ -116,12 +102,13 @@ void profile_source_fill(struct profile_child *c,
 {
     for (int i = 0; c->num_sources && i < slot->num; i++) {
         struct hr_sample *s = &c->samples[i];
-        size_t at = (slot->first + (size_t)i) % c->num_sources;
+        const struct profile_source *from =
+            &c->sources[(slot->first + (size_t)i) % c->num_sources];
 
         s->path = NULL;
-        s->data = c->data[at];
-        s->size = s->data ? c->sizes[at] : 0;
-        s->image = c->images[at];
+        s->data = from->data;
+        s->size = from->data ? from->size : 0;
+        s->image = from->image;
         if (s->image && s->num_ops && s->ops[0].type == HR_OP_DECODE) {
             s->ops++;
             s->num_ops--;

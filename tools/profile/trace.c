@@ -130,10 +130,8 @@ bool profile_read_trace(struct profile *p, const struct profile_config *c,
     json_t *trace = json_load_file(path, 0, &error);
     bool ok;
 
-    if (!trace) {
-        tools_warn("profile: a trace could not be read: %s", error.text);
-        return false;
-    }
+    if (!trace)
+        return tools_warn("profile: a trace could not be read: %s", error.text);
     ok = read_events(&r, json_object_get(trace, "traceEvents"));
     w->overlap = profile_overlap(r.intervals, r.num);
     w->occupancy = r.to > r.from ? r.area / (r.to - r.from) : 0;

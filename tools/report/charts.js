@@ -6,8 +6,9 @@
 
 // The numbers of a chart, for those who do not see it.
 function chartTable(item) {
+    const cells = [];
+
     if (item.kind === "lines") {
-        const cells = [];
         item.series.forEach((s) => s.points.forEach((p) =>
             cells.push(s.name, p[0], p[1])));
         return table([{ title: "series" },
@@ -15,7 +16,6 @@ function chartTable(item) {
                       { title: item.y || "y", number: true, digits: null }],
                      cells, null, item.title);
     }
-    const cells = [];
     item.labels.forEach((label, i) => {
         cells.push(label);
         item.series.forEach((s) => cells.push(s.values[i] ?? null));
@@ -66,9 +66,8 @@ const isPower = (v) => Number.isInteger(Math.log10(v));
 
 function axis(item, title, isValue) {
     const lines = item.kind === "lines";
-    const stacked = item.kind === "stacked" || item.kind === "rows";
     const a = {
-        stacked,
+        stacked: item.kind === "stacked" || isLying(item),
         title: { display: !!title, text: title, color: color("soft") },
         ticks: { color: color("soft"), maxRotation: 60 },
         grid: { color: (c) => isValue && item.log && !isPower(c.tick.value)
@@ -76,40 +75,35 @@ function axis(item, title, isValue) {
                 display: isValue || lines, borderColor: color("line") },
     };
 
-    if (isValue) {
-        a.type = item.log ? "logarithmic" : "linear";
-        if (item.log) {
-            const values = item.series.flatMap((s) => s.values || []);
-            a.min = .5;     // so that the bar of a 1 has a height
-            a.max = Math.pow(10, Math.ceil(Math.log10(
-                Math.max(10, ...values))));
-            a.ticks.callback = (v) => isPower(v) ? v.toLocaleString("en")
-                                                 : "";
-        } else {
-            a.beginAtZero = true;
-            // Room for what is written behind the longest bar.
-            if (hasFigures(item))
-                a.grace = "6%";
-            const high = item.series.flatMap((s) => s.high || []);
-            if (high.length)
-                a.suggestedMax = Math.max(...high);
-            if (item.series.every((s) => (s.values || [.5])
-                .every((v) => v === null || Number.isInteger(v))))
-                a.ticks.precision = 0;
-        }
+    if (isValue && item.log) {
+        const values = item.series.flatMap((s) => s.values || []);
+        a.type = "logarithmic";
+        a.min = .5;     // so that the bar of a 1 has a height
+        a.max = Math.pow(10, Math.ceil(Math.log10(Math.max(10, ...values))));
+        a.ticks.callback = (v) => isPower(v) ? v.toLocaleString("en") : "";
+    } else if (isValue) {
+        a.type = "linear";
+        a.beginAtZero = true;
+        // Room for what is written behind the longest bar.
+        if (hasFigures(item))
+            a.grace = "6%";
+        const high = item.series.flatMap((s) => s.high || []);
+        if (high.length)
+            a.suggestedMax = Math.max(...high);
+        if (item.series.every((s) => (s.values || [.5])
+            .every((v) => v === null || Number.isInteger(v))))
+            a.ticks.precision = 0;
+    } else if (lines) {
+        const xs = item.series.flatMap((s) => s.points.map((p) => p[0]));
+        a.type = "linear";
+        a.beginAtZero = true;
+        if (xs.every(Number.isInteger))
+            a.ticks.precision = 0;
     } else {
-        a.type = lines ? "linear" : "category";
-        if (lines) {
-            const xs = item.series.flatMap((s) => s.points.map(
-                (p) => p[0]));
-            a.beginAtZero = true;
-            if (xs.every(Number.isInteger))
-                a.ticks.precision = 0;
-        } else {
-            a.ticks.autoSkip = item.kind === "histogram";
-            a.ticks.callback = (v) => lines2(item.labels[v],
-                                             innerWidth < 600 ? 20 : 34);
-        }
+        a.type = "category";
+        a.ticks.autoSkip = item.kind === "histogram";
+        a.ticks.callback = (v) => lines2(item.labels[v],
+                                         innerWidth < 600 ? 20 : 34);
     }
     return a;
 }
@@ -172,7 +166,7 @@ function drawFigures(chart, item) {
 }
 
 function options(item) {
-    const lie = item.kind === "rows";
+    const lies = isLying(item);
     const names = axis(item, item.x, false);
     const values = axis(item, item.y, true);
 
@@ -180,28 +174,26 @@ function options(item) {
         animation: false,
         maintainAspectRatio: false,
         layout: { padding: hasFigures(item)
-            ? isLying(item) ? { right: 34 } : { top: 18 } : 0 },
-        indexAxis: lie ? "y" : "x",
-        scales: lie ? { x: values, y: names } : { x: names, y: values },
+            ? lies ? { right: 34 } : { top: 18 } : 0 },
+        indexAxis: lies ? "y" : "x",
+        scales: lies ? { x: values, y: names } : { x: names, y: values },
         plugins: {
             legend: { display: item.series.length > 1, align: "start",
                       labels: { color: color("ink"), boxWidth: 12,
                                 boxHeight: 12 } },
             tooltip: { callbacks: { label: (c) =>
                 c.dataset.label + ": " +
-                number(lie ? c.parsed.x : c.parsed.y, null) } },
+                number(lies ? c.parsed.x : c.parsed.y, null) } },
         },
     };
 }
 
 function draw(entry) {
-    const type = entry.item.kind === "lines" ? "line" : "bar";
-
     if (entry.chart)
         entry.chart.destroy();
     Chart.defaults.font.family = getComputedStyle(document.body).fontFamily;
     entry.chart = new Chart(entry.canvas, {
-        type,
+        type: entry.item.kind === "lines" ? "line" : "bar",
         data: { labels: entry.item.labels, datasets: datasets(entry.item) },
         options: options(entry.item),
         plugins: hasFigures(entry.item)

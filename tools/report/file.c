@@ -10,7 +10,6 @@
 #include "parts.h"
 #include "tools/common/manifest.h"
 #include "tools/common/out_file.h"
-#include "tools/common/tools.h"
 
 // What page and charts (200 kB), tables may need is kept free.
 enum { MAX_IMAGE_BYTES = REPORT_MAX_BYTES - 600000 };
@@ -84,7 +83,7 @@ static void add_picture(struct report *r, const char *caption,
         report_set(r, picture, "src", json_string(uri));
     }
     free(uri);
-    report_append(r, json_object_get(r->last, "list"), picture);
+    report_append(r, report_last(r, "list"), picture);
 }
 
 static uint8_t *new_rgb(struct report *r, int w, int h)
@@ -118,19 +117,18 @@ static void heat(int v, uint8_t rgb[3])
 }
 
 void report_difference(struct report *r, const uint8_t *a, const uint8_t *b,
-                       int w, int h, int c, int gain)
+                       int w, int h, int c)
 {
     size_t num = (size_t)w * (size_t)h;
     uint8_t *rgb = r ? new_rgb(r, w, h) : NULL;
-    int largest = 0;
+    int largest = 0, gain;
     char caption[64];
 
     if (!rgb)
         return;
     for (size_t i = 0; i < num * (size_t)c; i++)
         largest = abs(a[i] - b[i]) > largest ? abs(a[i] - b[i]) : largest;
-    if (!gain)
-        gain = largest ? 255 / largest : 1;
+    gain = largest ? 255 / largest : 1;
     for (size_t i = 0; i < num; i++) {
         int v = 0;
 
@@ -213,9 +211,4 @@ bool report_writable(const char *path)
     out_file_discard(&file);
     errno = error;
     return ok;
-}
-
-bool report_has_charts(void)
-{
-    return report_page_charts;
 }

@@ -20,14 +20,15 @@ struct report {
     bool failed;         // memory ran short
 };
 
-// Both take value over; NULL means that memory ran short.
+// Both take value over. A NULL of it, or of what it goes to, means that memory
+// ran short.
 void report_set(struct report *r, json_t *object, const char *key,
                 json_t *value);
 void report_append(struct report *r, json_t *array, json_t *value);
 // An item at the end, also r->last; it is taken over. NULL as above.
 void report_add(struct report *r, json_t *item);
-// A new one, with "is": kind.
-json_t *report_item(struct report *r, const char *kind);
+// A member of the last item: its list of cells, of series, of pictures.
+json_t *report_last(const struct report *r, const char *key);
 const char *report_tone_name(enum report_tone tone);
 json_t *report_number(double value);       // null if it is none
 json_t *report_or_null(const char *text);  // null if it is NULL

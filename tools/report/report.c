@@ -27,17 +27,16 @@ const char *report_tone_name(enum report_tone tone)
     return names[tone];
 }
 
-// Takes value over.
 void report_set(struct report *r, json_t *object, const char *key,
                 json_t *value)
 {
-    if (json_object_set_new(object, key, value))
+    if (json_object_set_new(object, key, value) && r)
         r->failed = true;
 }
 
 void report_append(struct report *r, json_t *array, json_t *value)
 {
-    if (json_array_append_new(array, value))
+    if (json_array_append_new(array, value) && r)
         r->failed = true;
 }
 
@@ -56,10 +55,9 @@ void report_add(struct report *r, json_t *item)
     r->last = r->failed ? NULL : item;  // the tree keeps it
 }
 
-json_t *report_item(struct report *r, const char *kind)
+json_t *report_last(const struct report *r, const char *key)
 {
-    report_add(r, json_pack("{s:s}", "is", kind));
-    return r->last;
+    return r ? json_object_get(r->last, key) : NULL;
 }
 
 // ---- Head ------------------------------------------------------------------
@@ -192,7 +190,7 @@ static void certificate_owner(struct report *r, hr_device dev, const char *when)
                     engines.engines[i].name);
 }
 
-void report_device(struct report *r, const char *name, hr_device dev)
+void report_device(struct report *r, hr_device dev)
 {
     static const struct report_column columns[] = {
         {.title = "span"},
@@ -209,8 +207,6 @@ void report_device(struct report *r, const char *name, hr_device dev)
     char text[64] = "";
     struct tm tm;
 
-    if (name)
-        report_fact(r, name, "%s: %s", dev->name, dev->description);
     if (!cert->tested)
         return;
     if (gmtime_r(&when, &tm))
@@ -286,26 +282,21 @@ void report_table(struct report *r, const char *caption,
 {
     json_t *list = json_array();
 
-    if (!r) {
-        json_decref(list);
-        return;
-    }
     for (int i = 0; i < num; i++)
         report_append(r, list, column_json(&columns[i]));
     report_add(r, json_pack("{s:s, s:o, s:o, s:[], s:{}}", "is", "table",
                             "caption", manifest_text(caption), "columns", list,
                             "cells", "tones"));
-    r->num_columns = num;
+    if (r)
+        r->num_columns = num;
 }
 
 void report_text_cell(struct report *r, const char *format, ...)
 {
     va_list args;
 
-    if (!r)
-        return;
     va_start(args, format);
-    report_append(r, json_object_get(r->last, "cells"), vtext(format, args));
+    report_append(r, report_last(r, "cells"), vtext(format, args));
     va_end(args);
 }
 
@@ -320,22 +311,17 @@ json_t *report_number(double value)
 
 void report_number_cell(struct report *r, double value)
 {
-    if (r)
-        report_append(r, json_object_get(r->last, "cells"),
-                      report_number(value));
+    report_append(r, report_last(r, "cells"), report_number(value));
 }
 
 void report_tone_row(struct report *r, enum report_tone tone)
 {
+    size_t cells = json_array_size(report_last(r, "cells"));
     char row[32];
-    size_t cells;
 
-    if (!r || !r->num_columns)
-        return;
-    cells = json_array_size(json_object_get(r->last, "cells"));
     if (!cells || tone == REPORT_PLAIN)
         return;
     snprintf(row, sizeof(row), "%zu", (cells - 1) / (size_t)r->num_columns);
-    report_set(r, json_object_get(r->last, "tones"), row,
+    report_set(r, report_last(r, "tones"), row,
                json_string(report_tone_name(tone)));
 }

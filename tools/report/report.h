@@ -59,9 +59,8 @@ void report_verdict_text(struct report *r, const char *text);
 // A line of the head: device, driver, library. In order of the calls.
 void report_fact(struct report *r, const char *name, const char *format, ...)
     HR_PRINTF(3, 4);
-// A device and its driver as a fact under that name (NULL: no fact), and its
-// certificate, if it has one, as a section with a table.
-void report_device(struct report *r, const char *name, hr_device dev);
+// The certificate of a device, if it has one, as a section with a table.
+void report_device(struct report *r, hr_device dev);
 
 // A large number with a word and, if note is not NULL, a remark. Figures in a
 // row stand side by side.
@@ -139,10 +138,10 @@ void report_pictures(struct report *r, const char *title, const char *text);
 // would grow over its limit, a line says that the picture was left out.
 void report_picture(struct report *r, const char *caption,
                     const uint8_t *pixels, int w, int h, int c);
-// What differs between two pictures of one size, amplified by gain (0 = so
-// that the largest difference is white), from black over red to white.
+// What differs between two pictures of one size, amplified so that the largest
+// difference is white, from black over red to white.
 void report_difference(struct report *r, const uint8_t *a, const uint8_t *b,
-                       int w, int h, int c, int gain);
+                       int w, int h, int c);
 
 // ---- The file --------------------------------------------------------------
 
@@ -151,7 +150,5 @@ bool report_write(struct report *r, const char *path);
 // Whether path can be written, before hours of work; leaves nothing behind. A
 // picture is not written over. False with errno.
 bool report_writable(const char *path);
-// Whether this build draws charts.
-bool report_has_charts(void);
 
 #endif

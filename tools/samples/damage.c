@@ -56,6 +56,7 @@ struct damage {
     enum samples_expect expect;  // what a decoder is to make of it
     int orientation;             // what EXIF still says; 0 = nothing
     bool limit;
+    bool png;  // by its name
 };
 
 // ---- Ways to damage a file --------------------------------------------------
@@ -67,6 +68,7 @@ struct edit {
     uint64_t seed;
     const struct samples_bytes *in;
     struct samples_bytes *out;
+    size_t begin, len;  // of the segment; 0 without a marker
 };
 
 static void copy(const struct edit *e, size_t from, size_t to)
@@ -77,11 +79,6 @@ static void copy(const struct edit *e, size_t from, size_t to)
 static void copy_all(const struct edit *e)
 {
     copy(e, 0, e->in->size);
-}
-
-static size_t find(const struct edit *e, size_t *len)
-{
-    return samples_jpeg_segment(e->in->data, e->in->size, e->d->marker, 0, len);
 }
 
 static void set(const struct edit *e, size_t at, int value)
@@ -138,9 +135,7 @@ static void cut_eoi(struct edit *e)
 // Ends the file `at` bytes into the segment.
 static void cut_segment(struct edit *e)
 {
-    size_t len;
-
-    copy(e, 0, find(e, &len) + (size_t)e->d->at);
+    copy(e, 0, e->begin + (size_t)e->d->at);
 }
 
 // Leaves out every segment with the marker.
@@ -149,48 +144,41 @@ static void drop_segments(struct edit *e)
     samples_jpeg_drop(e->out, e->in, e->d->marker);
 }
 
-// Sets the byte `at` bytes into the segment, its FF being byte 0.
+// Sets the byte `at` bytes into the segment, its FF being byte 0; without a
+// marker, into the file.
 static void poke(struct edit *e)
 {
-    size_t len, at = find(e, &len);
-
     copy_all(e);
-    set(e, at + (size_t)e->d->at, e->d->value);
+    set(e, e->begin + (size_t)e->d->at, e->d->value);
 }
 
 // Claims value x value pixels.
 static void claim(struct edit *e)
 {
-    size_t len, at = find(e, &len);
-
     copy_all(e);
     for (size_t i = 5; i <= 8; i++)
-        set(e, at + i, i % 2 ? e->d->value >> 8 : e->d->value & 0xff);
+        set(e, e->begin + i, i % 2 ? e->d->value >> 8 : e->d->value & 0xff);
 }
 
 // Writes the segment twice.
 static void repeat_segment(struct edit *e)
 {
-    size_t len, at = find(e, &len);
-
-    copy(e, 0, at + len);
-    copy(e, at, e->in->size);
+    copy(e, 0, e->begin + e->len);
+    copy(e, e->begin, e->in->size);
 }
 
 // Inserts `value` bytes of text before the segment.
 static void insert(struct edit *e)
 {
-    size_t len, at = find(e, &len);
-
-    copy(e, 0, at);
+    copy(e, 0, e->begin);
     samples_bytes_add(e->out, e->d->text, (size_t)e->d->value);
-    copy(e, at, e->in->size);
+    copy(e, e->begin, e->in->size);
 }
 
 // Ends the picture with an EOI in place of its first scan, or in its middle.
 static void end_early(struct edit *e)
 {
-    size_t len, at = find(e, &len);
+    size_t at = e->begin;
 
     if (e->d->value) {
         at += (e->in->size - at) * (size_t)e->d->value / 1000;
@@ -205,7 +193,7 @@ static void end_early(struct edit *e)
 static void restart(struct edit *e)
 {
     const unsigned char *data = e->in->data;
-    size_t len, at = find(e, &len);
+    size_t at = e->begin;
 
     for (int n = e->d->at; at + 1 < e->in->size; at++) {
         int m = data[at + 1];
@@ -228,11 +216,11 @@ static void flip(struct edit *e)
     struct samples_rng rng = {
         .key = samples_mix(e->seed, (uint64_t)e->d->value)};
     struct samples_bytes *out = e->out;
-    size_t len, first = find(e, &len);
+    int first = (int)(e->begin + e->len) + 1;
 
     copy_all(e);
     for (int i = 0; i < 2000 && !out->failed; i++) {
-        int at = samples_pick(&rng, (int)(first + len) + 1, (int)out->size - 4);
+        int at = samples_pick(&rng, first, (int)out->size - 4);
         int bit = 1 << samples_pick(&rng, 0, 7);
         unsigned char *p = out->data + at, was = *p;
 
@@ -265,13 +253,6 @@ static void mask(struct edit *e)
 {
     text(e);
     copy(e, strlen(e->d->text), e->in->size);
-}
-
-// Sets a byte counted from the start of the file.
-static void poke_file(struct edit *e)
-{
-    copy_all(e);
-    set(e, (size_t)e->d->at, e->d->value);
 }
 
 // Spoils the compressed data in the middle, with the chunk's CRC untouched.
@@ -390,6 +371,7 @@ static const char png_bomb[] =
     SEGMENT(n, 444, e, poke, mk, .at = a, .value = v)
 #define EXIF(n, a, v, o) \
     SEGMENT(n, EXIF, OK, poke, APP1, .at = a, .value = v, .orientation = o)
+#define PNG(n, m, ...) ITEM(n, PNG, FAIL, m, .png = true, __VA_ARGS__)
 #define CLAIM(n, b, mk, v) \
     SEGMENT(n, b, FAIL, claim, mk, .value = v, .limit = true)
 #define BOMB(n, m, ...) ITEM(n, NONE, FAIL, m, .limit = true, __VA_ARGS__)
@@ -470,17 +452,18 @@ static const struct damage damages[] = {
     ITEM("zeros", NONE, FAIL, zeros, .value = 4096),
     ITEM("gif-magic", 444, FAIL, mask, .text = "GIF89a"),
     ITEM("png-named-jpg", PNG, OK, cut, .value = 1000),
-    ITEM("png-ihdr-crc", PNG, FAIL, poke_file, .at = 29),
-    ITEM("png-spoiled", PNG, FAIL, spoil_png, .at = 0),
-    ITEM("png-truncated", PNG, FAIL, cut, .value = 500),
-    ITEM("png-truncated-header", PNG, FAIL, cut, .value = 1),
+    PNG("png-ihdr-crc", poke, .at = 29),
+    PNG("png-spoiled", spoil_png, .at = 0),
+    PNG("png-truncated", cut, .value = 500),
+    PNG("png-truncated-header", cut, .value = 1),
     CLAIM("bomb-65500", 444, SOF0, 65500),
     CLAIM("bomb-progressive", PROGRESSIVE, SOF2, 32000),
     BOMB("bomb-flat", flat, .value = 12000),
     BOMB("bomb-visits", flat, .at = 63, .value = 8000),  // few enough scans
     BOMB("bomb-190-scans", scans, .value = SAMPLES_EVERY_COEF),
     BOMB("bomb-568-scans", scans, .value = SAMPLES_EVERY_BIT),
-    BOMB("bomb-png", text, .text = png_bomb, .value = sizeof(png_bomb) - 1),
+    BOMB("bomb-png", text, .png = true, .text = png_bomb,
+         .value = sizeof(png_bomb) - 1),
 };
 // clang-format on
 
@@ -488,6 +471,7 @@ static const struct damage damages[] = {
 #undef SEGMENT
 #undef POKE
 #undef EXIF
+#undef PNG
 #undef CLAIM
 #undef BOMB
 
@@ -520,32 +504,27 @@ static void read_size(const struct samples_bytes *b, int *w, int *h)
 }
 
 static bool write_damage(struct samples_out *out, const struct damage *d,
-                         const struct samples_bytes *bases, uint64_t seed)
+                         const char *kind, const struct samples_bytes *bases,
+                         uint64_t seed)
 {
+    const struct samples_bytes *in = &bases[d->base];
     struct samples_bytes b = {0};
-    struct edit edit = {d, seed, &bases[d->base], &b};
-    bool png = !strncmp(d->name, "png-", 4) || !strcmp(d->name, "bomb-png");
-    char path[80], kind[80];
+    struct edit edit = {.d = d, .seed = seed, .in = in, .out = &b};
+    char path[80];
     struct samples_entry e = {.part = SAMPLES_BAD,
                               .path = path,
                               .kind = kind,
                               .expect = d->expect,
                               .limit = d->limit,
                               .orientation = d->orientation};
-    bool ok = false;
-    if (!strcmp(d->name, "png-named-jpg"))
-        png = false;
-    snprintf(path, sizeof(path), "bad/%s.%s", d->name, png ? "png" : "jpg");
-    snprintf(kind, sizeof(kind), "bad-%s", d->name);
+
+    snprintf(path, sizeof(path), "bad/%s.%s", d->name, d->png ? "png" : "jpg");
+    if (d->marker)
+        edit.begin = samples_jpeg_segment(in->data, in->size, d->marker, 0,
+                                          &edit.len);
     d->make(&edit);
-    if (b.failed) {
-        tools_warn("samples: cannot make the sample bad-%s", d->name);
-    } else {
-        read_size(&b, &e.w, &e.h);
-        ok = samples_out_add(out, &e, b.data, b.size);
-    }
-    samples_bytes_finish(&b);
-    return ok;
+    read_size(&b, &e.w, &e.h);
+    return samples_out_add(out, &e, &b);
 }
 
 bool samples_make_damage(struct samples_out *out, uint64_t seed)
@@ -560,7 +539,7 @@ bool samples_make_damage(struct samples_out *out, uint64_t seed)
         char kind[80];
         snprintf(kind, sizeof(kind), "bad-%s", damages[i].name);
         if (samples_wanted(out, kind))
-            ok = write_damage(out, &damages[i], bases, seed);
+            ok = write_damage(out, &damages[i], kind, bases, seed);
     }
     for (int i = 0; i < BASES; i++)
         samples_bytes_finish(&bases[i]);

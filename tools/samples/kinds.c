@@ -2,7 +2,6 @@
 #include "kinds.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "jpeg.h"
 #include "noise.h"
@@ -151,11 +150,6 @@ static const struct png_kind {
 
 #define COUNT(table) (sizeof(table) / sizeof((table)[0]))
 
-static bool cannot(const char *name)
-{
-    return tools_warn("samples: cannot make the sample %s", name);
-}
-
 static void add_filled(struct samples_bytes *out,
                        const struct samples_bytes *in)
 {
@@ -214,22 +208,19 @@ static bool write_kind(struct samples_out *out, const struct kind *k,
                               .w = p->w,
                               .h = p->h,
                               .orientation = k->jpeg.orientation};
-    bool ok;
+    bool ok = samples_jpeg_encode(&k->jpeg, p, &plain);
+
     snprintf(path, sizeof(path), "kinds/%s.jpg", k->name);
-    if (samples_jpeg_encode(&k->jpeg, p, &plain)) {
+    if (ok)
         add_edited(&edited, &plain, k->edit);
-        ok = edited.failed ? cannot(k->name)
-                           : samples_out_add(out, &e, edited.data, edited.size);
-    } else if (k->jpeg.arithmetic) {  // libjpeg may be built without it
-        tools_warn("samples: no sample %s: this libjpeg cannot make it",
-                   k->name);
-        ok = true;
-    } else {
-        ok = cannot(k->name);
-    }
     samples_bytes_finish(&plain);
-    samples_bytes_finish(&edited);
-    return ok;
+    if (ok)
+        return samples_out_add(out, &e, &edited);
+    if (!k->jpeg.arithmetic)
+        return samples_cannot(k->name);
+    // libjpeg may be built without it.
+    tools_warn("samples: no sample %s: this libjpeg cannot make it", k->name);
+    return true;
 }
 
 static bool write_png(struct samples_out *out, const struct png_kind *k,
@@ -242,12 +233,10 @@ static bool write_png(struct samples_out *out, const struct png_kind *k,
                               .kind = k->name,
                               .w = p->w,
                               .h = p->h};
-    bool ok;
+
     snprintf(path, sizeof(path), "kinds/%s.png", k->name);
-    ok = samples_png_encode(&k->png, p, &b);
-    ok = ok ? samples_out_add(out, &e, b.data, b.size) : cannot(k->name);
-    samples_bytes_finish(&b);
-    return ok;
+    b.failed |= !samples_png_encode(&k->png, p, &b);
+    return samples_out_add(out, &e, &b);
 }
 
 bool samples_make_kinds(struct samples_out *out, uint64_t seed)
@@ -257,7 +246,7 @@ bool samples_make_kinds(struct samples_out *out, uint64_t seed)
     bool ok = true;
     seed = samples_mix(seed, 0x6b696e64);
     if (!make_picture(&shared, &base, seed))
-        return cannot("kinds");
+        return samples_cannot("kinds");
     for (size_t i = 0; ok && i < COUNT(kinds); i++) {
         const struct kind *k = &kinds[i];
         struct samples_picture own = {0};
@@ -265,7 +254,7 @@ bool samples_make_kinds(struct samples_out *out, uint64_t seed)
         if (!samples_wanted(out, k->name))
             continue;
         if (needs_own && !make_picture(&own, k, seed))
-            ok = cannot(k->name);
+            ok = samples_cannot(k->name);
         else
             ok = write_kind(out, k, needs_own ? &own : &shared);
         samples_picture_finish(&own);

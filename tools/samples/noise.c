@@ -2,7 +2,6 @@
 #include "noise.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #define MIN_CELL 24  // finest cell in 1/16 pixel
 

@@ -127,13 +127,14 @@ const char *samples_out_unused(const struct samples_out *out, int *len)
 }
 
 static bool write_file(struct samples_out *out, const char *name,
-                       const void *data, size_t size)
+                       const struct samples_bytes *bytes)
 {
     struct out_file file = OUT_FILE_CLOSED;
     char path[PATH_MAX];
     if (!in_folder(path, out, name) || !out_file_parents(path))
         return complain("make the folder of", name);
-    if (out_file_open_part(&file, path) && out_file_write(&file, data, size) &&
+    if (out_file_open_part(&file, path) &&
+        out_file_write(&file, bytes->data, bytes->size) &&
         out_file_close(&file) && out_file_rename(&file))
         return true;
     complain("write", path);
@@ -144,27 +145,33 @@ static bool write_file(struct samples_out *out, const char *name,
 static bool list_entry(struct samples_out *out, const struct samples_entry *e)
 {
     static const char *const words[] = {"ok", "warn", "fail"};
-    json_t *item = json_pack("{s:s, s:s, s:i, s:i, s:s, s:i}", "path", e->path,
-                             "kind", e->kind, "width", e->w, "height", e->h,
-                             "expect", words[e->expect], "orientation",
-                             e->orientation ? e->orientation : 1);
-    if (item && e->limit && json_object_set_new(item, "limit", json_true())) {
-        json_decref(item);
-        return no_memory();
-    }
-    if (!item || json_array_append_new(out->list, item))
-        return no_memory();
-    return true;
+    json_t *item = json_pack("{s:s, s:s, s:i, s:i, s:s, s:i, s:o*}", "path",
+                             e->path, "kind", e->kind, "width", e->w, "height",
+                             e->h, "expect", words[e->expect], "orientation",
+                             e->orientation ? e->orientation : 1, "limit",
+                             e->limit ? json_true() : NULL);
+
+    return !json_array_append_new(out->list, item) || no_memory();
+}
+
+bool samples_cannot(const char *kind)
+{
+    return tools_warn("samples: cannot make the sample %s", kind);
 }
 
 bool samples_out_add(struct samples_out *out, const struct samples_entry *entry,
-                     const void *data, size_t size)
+                     struct samples_bytes *bytes)
 {
-    if (!write_file(out, entry->path, data, size) || !list_entry(out, entry))
-        return false;
-    out->count[entry->part]++;
-    out->bytes += size;
-    return true;
+    bool ok = bytes->failed ? samples_cannot(entry->kind)
+                            : write_file(out, entry->path, bytes) &&
+                                  list_entry(out, entry);
+
+    if (ok) {
+        out->count[entry->part]++;
+        out->bytes += bytes->size;
+    }
+    samples_bytes_finish(bytes);
+    return ok;
 }
 
 bool samples_out_listing(struct samples_out *out)
@@ -179,7 +186,7 @@ bool samples_out_listing(struct samples_out *out)
     if (!text || b.failed)
         no_memory();
     else
-        ok = write_file(out, "samples.json", b.data, b.size) &&
+        ok = write_file(out, "samples.json", &b) &&
              (out_folder_sync(out->dir) || complain("write", out->dir));
     samples_bytes_finish(&b);
     free(text);

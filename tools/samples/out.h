@@ -58,9 +58,12 @@ bool samples_out_init(struct samples_out *out, const char *dir,
 // it up to a '-' is.
 bool samples_wanted(struct samples_out *out, const char *kind);
 
-// Writes one file (a temporary name, then rename) and lists it.
+// Writes one file (a temporary name, then rename) and lists it. Finishes its
+// bytes; if they have failed, that is told.
 bool samples_out_add(struct samples_out *out, const struct samples_entry *entry,
-                     const void *data, size_t size);
+                     struct samples_bytes *bytes);
+// Tells that this kind cannot be made; false.
+bool samples_cannot(const char *kind);
 
 // Writes samples.json.
 bool samples_out_listing(struct samples_out *out);

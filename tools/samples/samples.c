@@ -99,12 +99,10 @@ static bool make_photo(struct samples_out *out, const struct wishes *o, int i)
         ok = samples_jpeg_encode(&params, &p, &b);
         samples_picture_finish(&p);
     }
-    if (!ok)
-        options_fail("samples", "cannot make %s", path);
-    else
-        ok = samples_out_add(out, &e, b.data, b.size);
+    if (ok)
+        return samples_out_add(out, &e, &b);
     samples_bytes_finish(&b);
-    return ok;
+    return tools_warn("samples: cannot make %s", path);
 }
 
 static bool make_all(struct samples_out *out, const struct wishes *o)
@@ -118,11 +116,9 @@ static bool make_all(struct samples_out *out, const struct wishes *o)
     if (!o->photos_only && (!samples_make_kinds(out, o->seed) ||
                             !samples_make_damage(out, o->seed)))
         return false;
-    if ((unused = samples_out_unused(out, &len)) && !o->photos_only) {
-        options_fail("samples", "no kind is named \"%.*s\"; see --list", len,
-                     unused);
-        return false;
-    }
+    if ((unused = samples_out_unused(out, &len)) && !o->photos_only)
+        return tools_warn("samples: no kind is named \"%.*s\"; see --list", len,
+                          unused);
     return samples_out_listing(out);
 }
 
@@ -142,10 +138,8 @@ static bool print_summary(const struct samples_out *out, const struct wishes *o)
                         "seed", json_sprintf("%" PRIu64, o->seed), "photos",
                         n[SAMPLES_PHOTOS], "kinds", n[SAMPLES_KINDS], "damaged",
                         n[SAMPLES_BAD], "bytes", (json_int_t)out->bytes);
-    if (!summary) {
-        options_fail("samples", "the summary cannot be printed as JSON");
-        return false;
-    }
+    if (!summary)
+        return tools_warn("samples: the summary cannot be printed as JSON");
     json_dumpf(summary, stdout, JSON_PRESERVE_ORDER);
     putchar('\n');
     json_decref(summary);
@@ -172,17 +166,14 @@ static bool parse_size(const char *text, int *w, int *h)
 
 static bool check_options(struct wishes *o)
 {
-    if (o->size && !parse_size(o->size, &o->w, &o->h)) {
-        options_fail("samples",
-                     "--size: '%s' is not WxH, with sides up to %d and at most "
-                     "%d pixels",
-                     o->size, MAX_SIDE, MAX_PIXELS);
-        return false;
-    }
-    if (o->kinds && o->photos_only) {
-        options_fail("samples", "--kinds and --photos-only exclude each other");
-        return false;
-    }
+    if (o->size && !parse_size(o->size, &o->w, &o->h))
+        return !options_fail("samples",
+                             "--size: '%s' is not WxH, with sides up to %d and "
+                             "at most %d pixels",
+                             o->size, MAX_SIDE, MAX_PIXELS);
+    if (o->kinds && o->photos_only)
+        return !options_fail("samples",
+                             "--kinds and --photos-only exclude each other");
     return true;
 }
 
@@ -196,10 +187,9 @@ static int run(struct wishes *o, const char *dir)
         samples_print_damage();
         return tools_flush_stdout();
     }
-    if (!dir || !*dir) {
+    if (!dir || !*dir)
         return options_fail("samples",
                             "name a folder (see headrace samples --help)");
-    }
     ok = samples_out_init(&out, dir, kinds) && make_all(&out, o) &&
          print_summary(&out, o);
     samples_out_finish(&out);

@@ -245,24 +245,22 @@ static void shadow_pixel(const struct scene *s, const struct object *o, int x,
         px[c] = (int16_t)(px[c] * (256 - dark) / 256);
 }
 
-static void paint_object(const struct scene *s, struct object *o, bool shadow)
+static void paint_object(const struct scene *s, struct object o, bool shadow)
 {
-    int reach = (o->a > o->b ? o->a : o->b) * 3 / 2 / 16 + 2;
-    int shift = shadow ? (o->a < o->b ? o->a : o->b) / 4 : 0;
-    o->x -= s->light[0] * shift / 256;
-    o->y -= s->light[1] * shift / 256;
-    for (int y = o->y / 16 - reach; y <= o->y / 16 + reach; y++) {
-        for (int x = o->x / 16 - reach; x <= o->x / 16 + reach; x++) {
+    int reach = (o.a > o.b ? o.a : o.b) * 3 / 2 / 16 + 2;
+    int shift = shadow ? (o.a < o.b ? o.a : o.b) / 4 : 0;
+    o.x -= s->light[0] * shift / 256;
+    o.y -= s->light[1] * shift / 256;
+    for (int y = o.y / 16 - reach; y <= o.y / 16 + reach; y++) {
+        for (int x = o.x / 16 - reach; x <= o.x / 16 + reach; x++) {
             if (x < 0 || y < 0 || x >= s->w || y >= s->h)
                 continue;
             if (shadow)
-                shadow_pixel(s, o, x, y);
+                shadow_pixel(s, &o, x, y);
             else
-                object_pixel(s, o, x, y);
+                object_pixel(s, &o, x, y);
         }
     }
-    o->x += s->light[0] * shift / 256;
-    o->y += s->light[1] * shift / 256;
 }
 
 static void pick_colors(struct scene *s, struct object *o)
@@ -302,8 +300,8 @@ static void add_object(struct scene *s, int i, int n)
     o.tex_y = samples_pick(&s->rng, 0, s->h - 1);
     o.period = samples_pick(&s->rng, 220, 520);
     pick_colors(s, &o);
-    paint_object(s, &o, true);
-    paint_object(s, &o, false);
+    paint_object(s, o, true);
+    paint_object(s, o, false);
 }
 
 // What lens and sensor do: dark corners, noise that grows with the light and

@@ -240,7 +240,7 @@ static void add_worst(const struct validate *v, struct report *r)
         report_pictures(r, name_of(v, w->index, path), w->note);
         report_picture(r, validate_against_text(v), a, w->w, w->h, w->c);
         report_picture(r, v->dev[VALIDATE_DEVICE]->name, b, w->w, w->h, w->c);
-        report_difference(r, a, b, w->w, w->h, w->c, 0);
+        report_difference(r, a, b, w->w, w->h, w->c);
     }
 }
 
@@ -356,7 +356,7 @@ bool validate_page(struct validate *v)
     add_worst(v, r);
     add_kinds(v, r);
     add_engines(v, r);
-    report_device(r, NULL, v->dev[VALIDATE_DEVICE]);
+    report_device(r, v->dev[VALIDATE_DEVICE]);
     ok = report_write(r, v->opt.report);
     if (!ok)
         tools_warn("%s: the report cannot be written: %s", v->opt.report,
