@@ -342,13 +342,10 @@ static void write_names(struct writer *w)
 
 static int64_t wall_minus_monotonic(void)
 {
-    struct timespec wall;
-    int64_t before = hr__now(), after;
+    int64_t before = hr__now(), wall = hr__read_clock(CLOCK_REALTIME);
+    int64_t after = hr__now();
 
-    clock_gettime(CLOCK_REALTIME, &wall);
-    after = hr__now();
-    return (int64_t)wall.tv_sec * 1000000000 + wall.tv_nsec -
-           (before + (after - before) / 2);
+    return wall - (before + (after - before) / 2);
 }
 
 static bool write_all(struct writer *w)
