@@ -31,11 +31,8 @@ static void copy(const struct hr__dst *d, uint8_t *packed, bool back)
 
 static bool by_media(const struct hr__work *work)
 {
-    const struct hr__device *dev = work->job->dev;
-    const struct hr_span *first = &work->plan.spans[0].span;
-
-    return dev->engines[work->plan.spans[0].engine]->backend->media &&
-           first->first == HR_ENTROPY;
+    return hr__engine_at(work, 0)->backend->media &&
+           work->plan.spans[0].span.first == HR_ENTROPY;
 }
 
 bool hr__check_wanted(struct hr__work *work)

@@ -176,16 +176,15 @@ struct hr__waiter *hr__work_finish(struct hr__work *work)
 // why, that one.
 int hr__engine_to_leave(const struct hr__work *work)
 {
-    struct hr__device *dev = work->job->dev;
     int engine = work->plan.spans[work->at].engine;
 
-    if (!dev->engines[engine]->host || !work->out.why)
+    if (!hr__engine_at(work, work->at)->host || !work->out.why)
         return engine;
     for (int i = work->at + 1; i < work->plan.num_spans; i++)
-        if (!dev->engines[work->plan.spans[i].engine]->host)
+        if (!hr__engine_at(work, i)->host)
             return work->plan.spans[i].engine;
     for (int i = work->at - 1; i >= 0; i--)
-        if (!dev->engines[work->plan.spans[i].engine]->host)
+        if (!hr__engine_at(work, i)->host)
             return work->plan.spans[i].engine;
     return engine;
 }

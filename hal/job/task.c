@@ -36,9 +36,8 @@ bool hr__task_claim(struct hr__task *task)
 void hr__task_unclaim(struct hr__task *task)
 {
     struct hr__engine_task *et = et_of(task);
-    const struct hr__work *w = et->work;
 
-    if (!w->job->dev->engines[et - w->tasks]->host)
+    if (!hr__engine_of(et)->host)
         atomic_store(&et->state, HR__RUNNING);
 }
 

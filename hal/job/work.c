@@ -129,7 +129,7 @@ static void note_span(struct hr__work *w)
 {
     struct hr_result *r = &w->job->results[w->index];
     struct hr_span span = w->plan.spans[w->at].span;
-    const char *name = w->job->dev->engines[w->plan.spans[w->at].engine]->name;
+    const char *name = hr__engine_at(w, w->at)->name;
 
     if (w->hit && span.first == HR_ENTROPY) {
         r->spans[r->num_spans++] =
@@ -538,7 +538,7 @@ static void hold_dst(struct hr__engine_task *et)
     struct hr__memory *m = memory_of(w);
 
     if (et->task.copy.memory || !m || !m->direct ||
-        m->owner != w->job->dev->engines[et - w->tasks])
+        m->owner != hr__engine_of(et))
         return;
     atomic_fetch_add(&m->late, 1);
     if (w->sample.out)
@@ -566,7 +566,7 @@ void hr__task_done(struct hr__task *task, const struct hr__outcome *out)
     if (!hr__task_stop(task))
         hr__clock_alive(et);
     if (!task->copy.memory)
-        hr__watch_span(et, w->job->dev->engines[et - w->tasks]);
+        hr__watch_span(et);
     comes_back(w, out);
 }
 

@@ -9,6 +9,17 @@ static inline struct hr__work *hr__work_of(const struct hr__task *task)
 {
     return ((const struct hr__engine_task *)task)->work;
 }
+// The engine whose task that is.
+static inline struct hr__engine *hr__engine_of(const struct hr__engine_task *et)
+{
+    return et->work->job->dev->engines[et - et->work->tasks];
+}
+// The engine of a span of its plan.
+static inline struct hr__engine *hr__engine_at(const struct hr__work *work,
+                                               int span)
+{
+    return work->job->dev->engines[work->plan.spans[span].engine];
+}
 
 // work.c: the way of a work, and the only doors to it besides those of engines
 // (hr__task_done(), hr__task_prepare()). Each runs what it makes ready, on this
