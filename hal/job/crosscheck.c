@@ -174,7 +174,6 @@ static void keep(struct hr__work *work, bool overwritten)
 // The CPU has made it, too.
 static void judge(struct hr__work *work)
 {
-    bool strict = work->job->params.strict || work->job->dev->pub.params.strict;
     enum verdict verdict = compare(work);
 
     tell(work, verdict == DIFFERENT);
@@ -185,7 +184,7 @@ static void judge(struct hr__work *work)
     }
     work->job->results[work->index].fallbacks++;
     work->why |= HR_WHY_MISMATCH;
-    if (strict)
+    if (work->job->params.strict)
         work->out =
             (struct hr__outcome){.status = HR_EDEVICE,
                                  .why = HR_WHY_MISMATCH,

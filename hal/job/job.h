@@ -123,7 +123,7 @@ struct hr__job {
     int64_t since;    // when it was submitted, if its device has a target
     atomic_int refs;  // the user, the call that begins it, the job itself
                       // until done, and every task that was given up
-    struct hr_job_params params;
+    struct hr_job_params params;  // strict: of the job or of its device
     struct hr__batch *batch;
     struct hr__cache *cache;  // of samples that name none, or NULL
     struct hr__table *tables;

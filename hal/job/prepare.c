@@ -464,7 +464,6 @@ static bool plan(struct hr__work *work)
     struct hr__device *dev = work->job->dev;
     struct hr__offer offers[HR__MAX_ENGINES] = {0};
     enum hr_stage first = hr__picture_first(&work->pic);
-    bool strict = dev->pub.params.strict || work->job->params.strict;
 
     work->out = (struct hr__outcome){.offset = -1, .stage = first};
     for (int i = 0; i < dev->num_engines; i++) {
@@ -491,7 +490,7 @@ static bool plan(struct hr__work *work)
     }
     work->at = 0;
     // A check is the CPU's.
-    if (!strict || dev->num_engines == 1 || work->check)
+    if (!work->job->params.strict || dev->num_engines == 1 || work->check)
         return true;
     for (int i = 0; i < work->plan.num_spans; i++)
         if (work->plan.spans[i].engine == 0)

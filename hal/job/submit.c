@@ -268,6 +268,7 @@ static struct hr__job *make(struct hr__device *dev, int n, size_t size,
                                  hr_device_reference(&dev->pub)};
     job->dev = dev;
     job->params = *params;
+    job->params.strict = params->strict || dev->pub.params.strict;
     job->bytes = bytes;
     job->fd = -1;
     job->deadline = job_deadline(params);

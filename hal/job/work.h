@@ -104,8 +104,7 @@ static inline bool hr__may_fall_back(const struct hr__work *work, int engine)
 {
     const struct hr__job *job = work->job;
 
-    return !job->dev->engines[engine]->host && !job->params.strict &&
-           !job->dev->pub.params.strict;
+    return !job->dev->engines[engine]->host && !job->params.strict;
 }
 // The engine that a failed span leaves, which is no longer asked; its reasons
 // are counted.
