@@ -16,7 +16,6 @@
 // Each thread has one list of works that are ready, and one loop that runs
 // them. Who makes works ready while the loop runs puts them to its end.
 #include <assert.h>
-#include <stdio.h>
 
 #include "hal/job/crosscheck.h"
 #include "hal/job/keep.h"
@@ -225,18 +224,9 @@ static enum hr__work_state end(struct hr__work *w)
 
 static enum hr__work_state move(struct hr__work *w)
 {
-    enum hr_status input = w->sample.image ? hr__input_status(w) : HR_OK;
-
     if (hr__job_stops(w->job))
         return stopped(w);
-    if (!input)
-        return HR__MOVING;
-    w->out = (struct hr__outcome){.status = HR_EINPUT,
-                                  .stage = w->out.stage,
-                                  .offset = -1};
-    snprintf(w->out.text, sizeof(w->out.text), "its source image failed: %s",
-             hr_status_text(input));
-    return HR__END;
+    return hr__input_made(w) ? HR__MOVING : HR__END;
 }
 
 // A result that cannot be looked at has been made nevertheless; one that cannot

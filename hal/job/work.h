@@ -49,9 +49,9 @@ bool hr__prepare_facts(struct hr__work *work);
 bool hr__prepare_read(struct hr__work *work);
 void hr__prepare_drop(struct hr__work *work);
 bool hr__prepare_plan(struct hr__work *work);
-// Whether the image that a work reads could be made, now that it is the work's
-// turn.
-enum hr_status hr__input_status(struct hr__work *work);
+// Whether the image that a work reads, if it reads one, could be made, now that
+// it is the work's turn; if not, work->out says so.
+bool hr__input_made(struct hr__work *work);
 // Reads the header, which is all that the work wants; work->out says how.
 void hr__probe(struct hr__work *work);
 
