@@ -10,12 +10,10 @@
 // From the first element of a picture to the end of its last.
 static size_t bytes_of(const struct hr__dst *d)
 {
-    bool planar = d->layout == HR_NCHW;
-    size_t c = (size_t)d->c,
-           row = (size_t)d->w * hr_dtype_size(d->dtype) * (planar ? 1 : c);
+    size_t planes = d->layout == HR_NCHW ? (size_t)d->c : 1;
 
-    return d->stride_h * (size_t)(d->h - 1) + row +
-           (planar ? d->stride_c * (c - 1) : 0);
+    return d->stride_c * (planes - 1) + d->stride_h * (size_t)(d->h - 1) +
+           hr__dst_row_bytes(d);
 }
 
 // ---- Tasks ---------------------------------------------------------------------
