@@ -201,6 +201,7 @@ struct hr__waiter *hr__budget_unwait(struct hr__device *dev,
 
 // registry.c
 const struct hr__backend *const *hr__backends(int *n);
+const struct hr__backend *hr__backend_host(void);  // the CPU, their last
 // Of that name; NULL with HR_ENODEVICE, which says what there is.
 const struct hr__backend *hr__backend_find(const char *name, size_t len);
 // Of those that this build could have had and has not, the i-th; NULL: no more.
