@@ -120,8 +120,8 @@ struct hr__device {
     // last: of none of them) and tier.
     uint32_t refused[HR__MAX_ENGINES][HR_NUM_KINDS + 1][3];
     uint32_t probing;  // not 0: only this span, while it is tested
-    // While it is tested: told of sample i's planes.
-    void (*on_planes)(void *ctx, int i, const struct hr__payload *planes);
+    // While it is tested: told of the planes of each sample.
+    void (*on_planes)(void *ctx, const struct hr__payload *planes);
     void *planes_ctx;
     atomic_uint mismatched;  // engines found out by crosscheck.c, by bits
     unsigned choosing;  // by bits: which get files only as pub.entropy says, or

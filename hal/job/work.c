@@ -158,7 +158,7 @@ static enum hr__work_state span_is_back(struct hr__work *w,
     hr__share_made(w, w->plan.spans[w->at].engine);
     if (span.last == HR_RECONSTRUCT && dev->on_planes &&
         hr__payload_map(&w->payloads[w->at]))
-        dev->on_planes(dev->planes_ctx, w->index, &w->payloads[w->at]);
+        dev->on_planes(dev->planes_ctx, &w->payloads[w->at]);
     return ++w->at < w->plan.num_spans ? HR__SPAN : HR__CHECK;
 }
 
