@@ -129,6 +129,7 @@ const char *hr__kept_read(struct hr__device *dev, const struct hr__kept *kept,
 bool hr__kept_write(const struct hr__kept *kept, const char *key,
                     const char *lines);
 
+// False: there is none, and *cert may hold a part of one.
 bool hr__certificate_load(struct hr__device *dev, const char *key,
                           struct hr_certificate *cert);
 // False with errno: it could not be kept.
