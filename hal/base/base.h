@@ -12,6 +12,7 @@ struct hr__device_head {
     _Atomic uint64_t heap_allocations;
 };
 
+int64_t hr__read_clock(clockid_t clock);   // in ns; 0: it cannot be read
 int64_t hr__deadline(int64_t timeout_ns);  // now + timeout; < 0: never
 bool hr__on_library_thread(void);
 bool hr__is_library_thread(pid_t tid);  // of this process

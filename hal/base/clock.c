@@ -10,12 +10,17 @@
 
 #include "hal/base/base.h"
 
+int64_t hr__read_clock(clockid_t clock)
+{
+    struct timespec t = {0};
+
+    clock_gettime(clock, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
 int64_t hr__now(void)
 {
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+    return hr__read_clock(CLOCK_MONOTONIC);
 }
 
 int64_t hr__deadline(int64_t timeout_ns)

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "hal/base/base.h"
 
@@ -13,14 +12,6 @@
 #define PATIENCE_WORK INT64_C(60000000000)
 
 // ---- Patience -------------------------------------------------------------
-
-static int64_t read_clock(clockid_t clock)
-{
-    struct timespec t = {0};
-
-    clock_gettime(clock, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
 
 // What pthread_getcpuclockid() makes of a thread; and back, 0: it has ended.
 static clockid_t clock_of(pid_t tid)
@@ -105,7 +96,7 @@ static int64_t driver_cpu(pid_t caller, bool *waits)
         if (tid <= 0 || (tid != caller &&
                          (hr__is_library_thread(tid) || !blocks_signals(tid))))
             continue;
-        sum += read_clock(clock_of(tid));
+        sum += hr__read_clock(clock_of(tid));
         *waits |= wants_to_run(tid) || has_child(tid);
     }
     if (dir)

@@ -21,10 +21,8 @@ static int64_t ns_of(const struct timespec *t)
 static bool settled(const struct timespec *changed)
 {
     const int64_t tick = changed->tv_nsec ? 100000000 : 2000000000;
-    struct timespec now;
 
-    clock_gettime(CLOCK_REALTIME, &now);
-    return ns_of(&now) - ns_of(changed) > tick;
+    return hr__read_clock(CLOCK_REALTIME) - ns_of(changed) > tick;
 }
 
 bool hr__cache_key_file(struct hr__cache_key *key, const struct stat *st)

@@ -107,15 +107,6 @@ static enum hr_status add_engine(struct hr__device *dev,
     return HR_OK;
 }
 
-// The CPU, the last of the table.
-static const struct hr__backend *host_backend(void)
-{
-    int n;
-    const struct hr__backend *const *table = hr__backends(&n);
-
-    return table[n - 1];
-}
-
 // ---- The chain ---------------------------------------------------------------
 
 // One engine that a name asks for: "backend" or "backend:which".
@@ -149,7 +140,7 @@ static enum hr_status read_chain(const char *name,
         len = strcspn(name, "+");
         if (*n == HR__MAX_ENGINES)
             return hr__fail(HR_EINVAL, "more than %d engines", *n);
-        if (*n && parts[*n - 1].backend == host_backend())
+        if (*n && parts[*n - 1].backend == hr__backend_host())
             return hr__fail(HR_EINVAL, "the CPU comes last");
         if ((status = read_part(name, len, &parts[*n])))
             return status;
@@ -157,7 +148,7 @@ static enum hr_status read_chain(const char *name,
         if (!name[len])
             break;
     }
-    if (*n == HR__MAX_ENGINES && parts[*n - 1].backend != host_backend())
+    if (*n == HR__MAX_ENGINES && parts[*n - 1].backend != hr__backend_host())
         return hr__fail(HR_EINVAL, "more than %d engines", *n - 1);
     return HR_OK;
 }
@@ -205,7 +196,7 @@ static void add_second(struct hr__device *dev)
 static enum hr_status add_engines(struct hr__device *dev,
                                   const struct part *parts, int n)
 {
-    const struct hr__backend *cpu = host_backend();
+    const struct hr__backend *cpu = hr__backend_host();
 
     for (int i = 0; i < n; i++) {
         enum hr_status status = add_engine(dev, parts[i].backend,

@@ -50,18 +50,22 @@ int64_t hr__allowance_wait(const struct hr__allowance *a)
     return a->milli && a->level < 0 ? -a->level / a->milli * 1000 + 1000 : 0;
 }
 
-// How long it will be until the host has made a picture, and what it and those
-// at work use for that is paid.
-static int64_t on_host(const struct hr__balance *b)
+int64_t hr__allowance_next(const struct hr__allowance *a, int64_t takes, int n)
 {
-    const struct hr__allowance *a = &b->allowance;
-    const struct hr__lane *host = &b->lanes[b->num - 1];
-    int64_t takes = host->takes, all = takes * (host->given + 1), paid;
+    int64_t all = takes * (n + 1), paid;
 
     if (!a->milli || a->level >= all)
         return takes;
     paid = (all - a->level) / a->milli * 1000;
     return paid > takes ? paid : takes;
+}
+
+// How long it will be until the host has made a picture.
+static int64_t on_host(const struct hr__balance *b)
+{
+    const struct hr__lane *host = &b->lanes[b->num - 1];
+
+    return hr__allowance_next(&b->allowance, host->takes, host->given);
 }
 
 // ---- What is known of an engine --------------------------------------------

@@ -18,6 +18,9 @@ struct hr__allowance {
 void hr__allowance_fill(struct hr__allowance *a, int64_t now);
 // ns that the host's threads rest for, as there is a debt.
 int64_t hr__allowance_wait(const struct hr__allowance *a);
+// ns until one more task of `takes` is done, and what it and the n that are at
+// work use is paid.
+int64_t hr__allowance_next(const struct hr__allowance *a, int64_t takes, int n);
 
 // An engine as the balance sees it.
 struct hr__lane {

@@ -75,18 +75,6 @@ bool hr__choice_decide(struct hr_entropy_choice *choice)
 
 // ---- Both ------------------------------------------------------------------
 
-// Until the host's next picture is decoded: it, and those at work, must be paid.
-static int64_t host_takes(const struct hr__divide *d, int64_t takes,
-                          const struct hr__allowance *cap)
-{
-    int64_t all = takes * (d->counts[HR__AT_HOST] + 1), paid;
-
-    if (!cap->milli || cap->level >= all)
-        return takes;
-    paid = (all - cap->level) / cap->milli * 1000;
-    return paid > takes ? paid : takes;
-}
-
 bool hr__choice_divide(const struct hr_entropy_choice *choice, int at,
                        const struct hr__divide *d,
                        const struct hr__allowance *cap)
@@ -103,7 +91,7 @@ bool hr__choice_divide(const struct hr_entropy_choice *choice, int at,
     ready = (d->counts[HR__WHOLE] + 1) * r->device_ns;
     if (cap->milli && takes / cap->milli * 1000 > host)
         host = takes / cap->milli * 1000;
-    takes = host_takes(d, takes, cap);
+    takes = hr__allowance_next(cap, takes, d->counts[HR__AT_HOST]);
     if (r->device_ns < host)
         return ready + d->counts[HR__REST] * rest <=
                ROOM * (takes + d->batch * r->device_ns);

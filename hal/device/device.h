@@ -120,8 +120,8 @@ struct hr__device {
     // last: of none of them) and tier.
     uint32_t refused[HR__MAX_ENGINES][HR_NUM_KINDS + 1][3];
     uint32_t probing;  // not 0: only this span, while it is tested
-    // While it is tested: told of sample i's planes.
-    void (*on_planes)(void *ctx, int i, const struct hr__payload *planes);
+    // While it is tested: told of the planes of each sample.
+    void (*on_planes)(void *ctx, const struct hr__payload *planes);
     void *planes_ctx;
     atomic_uint mismatched;  // engines found out by crosscheck.c, by bits
     unsigned choosing;  // by bits: which get files only as pub.entropy says, or
@@ -201,6 +201,7 @@ struct hr__waiter *hr__budget_unwait(struct hr__device *dev,
 
 // registry.c
 const struct hr__backend *const *hr__backends(int *n);
+const struct hr__backend *hr__backend_host(void);  // the CPU, their last
 // Of that name; NULL with HR_ENODEVICE, which says what there is.
 const struct hr__backend *hr__backend_find(const char *name, size_t len);
 // Of those that this build could have had and has not, the i-th; NULL: no more.

@@ -5,18 +5,9 @@
 
 #include "hal/device/device.h"
 
-// What images and batches share: one picture's extent in memory.
-struct plane {
-    int w, h, c;
-    enum hr_dtype dtype;
-    enum hr_layout layout;
-    size_t *stride_c, *stride_h;
-    const void *data;
-};
-
-// Fills strides that are 0, checks the others. *size = bytes to the last
-// element's end.
-static bool plane_layout(struct plane *p, size_t *size)
+// Of an image, or of one picture of a batch: fills strides that are 0, checks
+// the others. *size = bytes to the last element's end.
+static bool image_layout(struct hr_image_params *p, size_t *size)
 {
     size_t elem = hr_dtype_size(p->dtype), row, used;
     bool planar = p->layout == HR_NCHW;
@@ -26,24 +17,24 @@ static bool plane_layout(struct plane *p, size_t *size)
         (unsigned)p->dtype > HR_U8 || (unsigned)p->layout > HR_NHWC)
         return false;
     if (!planar)
-        *p->stride_c = 0;  // there is none, whatever the caller says
+        p->stride_c = 0;  // there is none, whatever the caller says
     row = (size_t)p->w * elem * (planar ? 1 : (size_t)p->c);
-    if (!*p->stride_h)
-        *p->stride_h = row;
-    used = *p->stride_h * (size_t)(p->h - 1) + row;
-    if (planar && !*p->stride_c)
-        *p->stride_c = *p->stride_h * (size_t)p->h;
-    if (*p->stride_h < row || *p->stride_h % elem ||
-        *p->stride_h > SIZE_MAX / 4 / HR_MAX_SIDE || (uintptr_t)p->data % elem)
+    if (!p->stride_h)
+        p->stride_h = row;
+    used = p->stride_h * (size_t)(p->h - 1) + row;
+    if (planar && !p->stride_c)
+        p->stride_c = p->stride_h * (size_t)p->h;
+    if (p->stride_h < row || p->stride_h % elem ||
+        p->stride_h > SIZE_MAX / 4 / HR_MAX_SIDE || (uintptr_t)p->data % elem)
         return false;
     if (!planar)
         return *size = used, true;
     // Planes may lie in any order that does not overlap: also row by row.
-    if (*p->stride_c % elem || *p->stride_c > SIZE_MAX / 8 ||
-        (p->c > 1 && *p->stride_c < used &&
-         (*p->stride_c < row || *p->stride_c * (size_t)p->c > *p->stride_h)))
+    if (p->stride_c % elem || p->stride_c > SIZE_MAX / 8 ||
+        (p->c > 1 && p->stride_c < used &&
+         (p->stride_c < row || p->stride_c * (size_t)p->c > p->stride_h)))
         return false;
-    *size = used + *p->stride_c * (size_t)(p->c - 1);
+    *size = used + p->stride_c * (size_t)(p->c - 1);
     return true;
 }
 
@@ -90,7 +81,6 @@ hr_image hr__image_make(struct hr__device *dev,
 {
     struct hr__image *image = NULL;
     struct hr_image_params p;
-    struct plane plane;
     size_t size;
 
     if (!params) {
@@ -98,9 +88,7 @@ hr_image hr__image_make(struct hr__device *dev,
         return NULL;
     }
     p = *params;
-    plane = (struct plane){p.w,      p.h,         p.c,         p.dtype,
-                           p.layout, &p.stride_c, &p.stride_h, p.data};
-    if (!memory_valid(p.memory, p.data) || !plane_layout(&plane, &size)) {
+    if (!memory_valid(p.memory, p.data) || !image_layout(&p, &size)) {
         hr__fail(HR_EINVAL, "image of %dx%dx%d: size, type, memory or strides",
                  p.w, p.h, p.c);
         return NULL;
@@ -190,12 +178,20 @@ enum hr_status hr_image_wait(hr_image handle, int64_t timeout_ns)
 
 static bool batch_layout(struct hr_batch_params *p, size_t *size)
 {
-    struct plane plane = {p->w,      p->h,         p->c,         p->dtype,
-                          p->layout, &p->stride_c, &p->stride_h, p->data};
+    struct hr_image_params first = {.w = p->w,
+                                    .h = p->h,
+                                    .c = p->c,
+                                    .dtype = p->dtype,
+                                    .layout = p->layout,
+                                    .stride_c = p->stride_c,
+                                    .stride_h = p->stride_h,
+                                    .data = p->data};
     size_t one, rest, elem = hr_dtype_size(p->dtype);
 
-    if (p->n < 1 || !plane_layout(&plane, &one))
+    if (p->n < 1 || !image_layout(&first, &one))
         return false;
+    p->stride_c = first.stride_c;
+    p->stride_h = first.stride_h;
     if (!p->stride_n)
         p->stride_n = one;
     return p->stride_n >= one && p->stride_n % elem == 0 &&

@@ -40,6 +40,11 @@ const struct hr__backend *const *hr__backends(int *n)
     return backends;
 }
 
+const struct hr__backend *hr__backend_host(void)
+{
+    return &hr__backend_cpu;
+}
+
 void hr__registry_add(const struct hr__backend *backend)
 {
     int n;

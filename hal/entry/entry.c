@@ -201,8 +201,5 @@ void hr_device_profile(hr_device handle, struct hr_profile *out)
 
 const char *hr_jpeg_library(void)
 {
-    int n;
-    const struct hr__backend *const *table = hr__backends(&n);
-
-    return table[n - 1]->jpeg_library();
+    return hr__backend_host()->jpeg_library();
 }

@@ -4,14 +4,6 @@
 
 #include "hal/entry/entry.h"
 
-static const struct hr__backend *host(void)
-{
-    int n;
-    const struct hr__backend *const *table = hr__backends(&n);
-
-    return table[n - 1];
-}
-
 static enum hr_status failed(enum hr_status status, int64_t offset,
                              const char *text)
 {
@@ -41,7 +33,8 @@ enum hr_status hr_pack(const void *data, size_t size,
     // (What a cut file has Pillow does not take either.)
     if (!info.ends)
         return hr__fail(HR_ETRUNCATED, "there is no end marker");
-    if (host()->pack(data, size, &info, &all, packed, packed_size, &out))
+    if (hr__backend_host()->pack(data, size, &info, &all, packed, packed_size,
+                                 &out))
         return failed(out.status, out.offset, out.text);
     return HR_OK;
 }
@@ -53,5 +46,6 @@ void hr_packed_free(void *packed)
 
 bool hr_packed_check(const void *data, size_t size)
 {
-    return data && (uintptr_t)data % 8 == 0 && host()->packed_check(data, size);
+    return data && (uintptr_t)data % 8 == 0 &&
+           hr__backend_host()->packed_check(data, size);
 }

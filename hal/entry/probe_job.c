@@ -20,16 +20,6 @@ static bool measure(const struct hr_sample *s, int n, size_t *text)
     return true;
 }
 
-static const char *copy_text(char **to, const char *text)
-{
-    char *copy = *to;
-
-    if (!text)
-        return NULL;
-    *to += strlen(text) + 1;
-    return strcpy(copy, text);
-}
-
 static struct hr__job *submit(struct hr__device *dev, const struct hr_sample *s,
                               int n, struct hr_info *infos,
                               const struct hr_job_params *params)
@@ -49,8 +39,8 @@ static struct hr__job *submit(struct hr__device *dev, const struct hr_sample *s,
         job->works[i].sample = (struct hr_sample){
             .data = s[i].data,
             .size = s[i].size,
-            .path = copy_text(&at, s[i].path),
-            .name = copy_text(&at, s[i].name),
+            .path = hr__copy_text(&at, s[i].path),
+            .name = hr__copy_text(&at, s[i].name),
         };
     hr__job_begin(job, begin);
     return job;

@@ -35,6 +35,10 @@ struct hr__jpeg {
                        // to the last bit
 };
 
+// At the marker that is being read.
+#define FAIL(j, code, ...) \
+    hr__header_fail((j)->h, code, (j)->marker_at, __VA_ARGS__)
+
 // ---- Markers, and lengths ----------------------------------------------------
 
 static bool is_rst(unsigned marker)
@@ -110,9 +114,9 @@ static enum hr_status bad_length(struct hr__jpeg *j, size_t n)
 {
     char buf[8];
 
-    return hr__header_fail(j->h, HR_ECORRUPT, j->marker_at,
-                           "%s segment length %zu does not fit what it holds",
-                           marker_name(j->marker, buf), n + 2);
+    return FAIL(j, HR_ECORRUPT,
+                "%s segment length %zu does not fit what it holds",
+                marker_name(j->marker, buf), n + 2);
 }
 
 // Sets *n to the bytes of the segment's payload, which begins at pos + 2.
@@ -131,9 +135,8 @@ static enum hr_status read_length(struct hr__jpeg *j, size_t *n)
         if (is_app(j->marker) || j->marker == HR__JPEG_COM ||
             j->marker == HR__JPEG_DNL)
             return HR_OK;
-        return hr__header_fail(h, HR_ECORRUPT, j->marker_at,
-                               "%s segment length %zu is too short",
-                               marker_name(j->marker, buf), length);
+        return FAIL(j, HR_ECORRUPT, "%s segment length %zu is too short",
+                    marker_name(j->marker, buf), length);
     }
     *n = length - 2;
     if (!j->scans) {
@@ -159,8 +162,7 @@ static enum hr_status read_dqt(struct hr__jpeg *j, const uint8_t *p, size_t n)
         size_t bytes = p[0] >> 4 ? 1 + 128 : 1 + 64;
 
         if (index > 3)
-            return hr__header_fail(j->h, HR_ECORRUPT, j->marker_at,
-                                   "DQT: table number %u", index);
+            return FAIL(j, HR_ECORRUPT, "DQT: table number %u", index);
         if (bytes > left)
             return bad_length(j, n);
         j->quant |= 1u << index;
@@ -180,12 +182,10 @@ static enum hr_status read_dht(struct hr__jpeg *j, const uint8_t *p, size_t n)
         for (int i = 1; i <= 16; i++)
             count += p[i];
         if (count > 256 || count > left - 17)
-            return hr__header_fail(j->h, HR_ECORRUPT, j->marker_at,
-                                   "DHT: %u codes in %zu bytes", count,
-                                   left - 17);
+            return FAIL(j, HR_ECORRUPT, "DHT: %u codes in %zu bytes", count,
+                        left - 17);
         if (index & ~0x13u)
-            return hr__header_fail(j->h, HR_ECORRUPT, j->marker_at,
-                                   "DHT: table number 0x%02X", index);
+            return FAIL(j, HR_ECORRUPT, "DHT: table number 0x%02X", index);
         if (index & 0x10)
             j->ac |= 1u << (index & 3);
         else
@@ -202,11 +202,9 @@ static enum hr_status read_dac(struct hr__jpeg *j, const uint8_t *p, size_t n)
         return bad_length(j, n);
     for (size_t i = 0; i < n; i += 2) {
         if (p[i] >= 32)
-            return hr__header_fail(j->h, HR_ECORRUPT, j->marker_at,
-                                   "DAC: table number %u", p[i]);
+            return FAIL(j, HR_ECORRUPT, "DAC: table number %u", p[i]);
         if (p[i] < 16 && (p[i + 1] & 15) > p[i + 1] >> 4)
-            return hr__header_fail(j->h, HR_ECORRUPT, j->marker_at,
-                                   "DAC: value 0x%02X", p[i + 1]);
+            return FAIL(j, HR_ECORRUPT, "DAC: value 0x%02X", p[i + 1]);
     }
     return HR_OK;
 }
@@ -252,7 +250,7 @@ static enum hr_status set_process(struct hr__jpeg *j)
     else if (info->process == HR_PROCESS_LOSSLESS)
         what = "lossless coding";
     if (what)
-        return hr__header_fail(j->h, HR_EUNSUPPORTED, j->marker_at, "%s", what);
+        return FAIL(j, HR_EUNSUPPORTED, "%s", what);
     return HR_OK;
 }
 
@@ -263,28 +261,23 @@ static enum hr_status check_frame(struct hr__jpeg *j)
     enum hr_status status;
 
     if (!info->height)
-        return hr__header_fail(h, HR_EUNSUPPORTED, j->marker_at,
-                               "height 0 (to be given later, by DNL)");
+        return FAIL(j, HR_EUNSUPPORTED, "height 0 (to be given later, by DNL)");
     if (!info->width || !info->components)
-        return hr__header_fail(h, HR_ECORRUPT, j->marker_at,
-                               "%d components of %d x %d", info->components,
-                               info->width, info->height);
+        return FAIL(j, HR_ECORRUPT, "%d components of %d x %d",
+                    info->components, info->width, info->height);
     status = set_process(j);
     if (status != HR_OK)
         return status;
     if (info->precision != 8)
-        return hr__header_fail(h, HR_EUNSUPPORTED, j->marker_at,
-                               "%d bits per sample", info->precision);
+        return FAIL(j, HR_EUNSUPPORTED, "%d bits per sample", info->precision);
     status = hr__header_check_size(h, j->marker_at);
     if (status != HR_OK)
         return status;
     if (info->width > MAX_SIDE || info->height > MAX_SIDE)
-        return hr__header_fail(h, HR_EUNSUPPORTED, j->marker_at,
-                               "%d x %d is over libjpeg's side of %d",
-                               info->width, info->height, MAX_SIDE);
+        return FAIL(j, HR_EUNSUPPORTED, "%d x %d is over libjpeg's side of %d",
+                    info->width, info->height, MAX_SIDE);
     if (info->components != 1 && info->components != 3 && info->components != 4)
-        return hr__header_fail(h, HR_EUNSUPPORTED, j->marker_at,
-                               "%d components", info->components);
+        return FAIL(j, HR_EUNSUPPORTED, "%d components", info->components);
     return HR_OK;
 }
 
@@ -319,18 +312,17 @@ static enum hr_status read_components(struct hr__jpeg *j, const uint8_t *p)
         info->h[c] = (uint8_t)h;
         info->v[c] = (uint8_t)v;
         if (!h || !v || h > MAX_FACTOR || v > MAX_FACTOR)
-            return hr__header_fail(j->h, HR_ECORRUPT, j->marker_at,
-                                   "sampling factors %d x %d of component %d",
-                                   h, v, c);
+            return FAIL(j, HR_ECORRUPT,
+                        "sampling factors %d x %d of component %d", h, v, c);
         j->hmax = h > j->hmax ? h : j->hmax;
         j->vmax = v > j->vmax ? v : j->vmax;
     }
     for (int c = 0; c < info->components; c++)
         if (j->hmax % info->h[c] || j->vmax % info->v[c])
-            return hr__header_fail(j->h, HR_EUNSUPPORTED, j->marker_at,
-                                   "sampling factors %d x %d of component %d "
-                                   "are no whole part of %d x %d",
-                                   info->h[c], info->v[c], c, j->hmax, j->vmax);
+            return FAIL(j, HR_EUNSUPPORTED,
+                        "sampling factors %d x %d of component %d "
+                        "are no whole part of %d x %d",
+                        info->h[c], info->v[c], c, j->hmax, j->vmax);
     set_blocks(j);
     return HR_OK;
 }
@@ -342,9 +334,8 @@ static enum hr_status read_sof(struct hr__jpeg *j, const uint8_t *p, size_t n)
     char buf[8];
 
     if (j->sof)
-        return hr__header_fail(j->h, HR_ECORRUPT, j->marker_at,
-                               "%s: a second frame header",
-                               marker_name(j->marker, buf));
+        return FAIL(j, HR_ECORRUPT, "%s: a second frame header",
+                    marker_name(j->marker, buf));
     if (n < 6 || n != 6 + 3 * (size_t)p[5])
         return bad_length(j, n);
     j->sof = true;
@@ -367,8 +358,7 @@ struct scan {
 
 static enum hr_status bad_sos(struct hr__jpeg *j, const char *what, int value)
 {
-    return hr__header_fail(j->h, HR_ECORRUPT, j->marker_at, "SOS: %s %d", what,
-                           value);
+    return FAIL(j, HR_ECORRUPT, "SOS: %s %d", what, value);
 }
 
 // As get_sos() of jdmarker.c: components of the same id are taken one after
@@ -379,8 +369,7 @@ static enum hr_status parse_sos(struct hr__jpeg *j, const uint8_t *p, size_t n,
     bool filled[4] = {false};
 
     if (!j->sof)
-        return hr__header_fail(j->h, HR_ECORRUPT, j->marker_at,
-                               "SOS before any frame header");
+        return FAIL(j, HR_ECORRUPT, "SOS before any frame header");
     s->n = n ? p[0] : 0;
     if (s->n < 1 || s->n > 4 || n != 4 + 2 * (size_t)s->n)
         return bad_sos(j, "number of components", s->n);
@@ -469,14 +458,13 @@ static enum hr_status count_blocks(struct hr__jpeg *j, const struct scan *s)
     j->visits += blocks;
     j->scans++;
     if (j->scans > h->limits.scans)
-        return hr__header_fail(j->h, HR_ELIMIT, j->marker_at,
-                               "over the limit of %d scans", h->limits.scans);
+        return FAIL(j, HR_ELIMIT, "over the limit of %d scans",
+                    h->limits.scans);
     if (j->visits > h->limits.block_visits)
-        return hr__header_fail(
-            j->h, HR_ELIMIT, j->marker_at,
-            "%llu block visits in %d scans are over the limit of %llu",
-            (unsigned long long)j->visits, j->scans,
-            (unsigned long long)h->limits.block_visits);
+        return FAIL(j, HR_ELIMIT,
+                    "%llu block visits in %d scans are over the limit of %llu",
+                    (unsigned long long)j->visits, j->scans,
+                    (unsigned long long)h->limits.block_visits);
     return HR_OK;
 }
 
@@ -512,9 +500,9 @@ static enum hr_status read_sos(struct hr__jpeg *j, const uint8_t *p, size_t n)
     enum hr_status status = parse_sos(j, p, n, &s);
 
     if (status == HR_OK && progressive && !progression_is_valid(&s))
-        status = hr__header_fail(j->h, HR_ECORRUPT, j->marker_at,
-                                 "SOS: progression Ss %u Se %u Ah %u Al %u",
-                                 s.ss, s.se, s.ah, s.al);
+        status = FAIL(j, HR_ECORRUPT,
+                      "SOS: progression Ss %u Se %u Ah %u Al %u", s.ss, s.se,
+                      s.ah, s.al);
     if (status == HR_OK)
         status = check_quant(j, &s);
     if (status == HR_OK && !info->arithmetic)
@@ -538,22 +526,19 @@ static enum hr_status bare_marker(struct hr__jpeg *j, bool *bare)
     if (is_rst(m) || m == HR__JPEG_TEM)
         return HR_OK;
     if (m == HR__JPEG_SOI)
-        return hr__header_fail(j->h, HR_ECORRUPT, j->marker_at,
-                               "a second SOI marker");
+        return FAIL(j, HR_ECORRUPT, "a second SOI marker");
     if (m == HR__JPEG_EOI)
-        return hr__header_fail(j->h, HR_ECORRUPT, j->marker_at,
-                               j->sof ? "no scan before the EOI marker"
-                                      : "no picture, only tables");
+        return FAIL(j, HR_ECORRUPT,
+                    j->sof ? "no scan before the EOI marker"
+                           : "no picture, only tables");
     if (m < HR__JPEG_SOF0)
-        return hr__header_fail(j->h, HR_ECORRUPT, j->marker_at,
-                               "%s is not a marker", marker_name(m, buf));
+        return FAIL(j, HR_ECORRUPT, "%s is not a marker", marker_name(m, buf));
     if (m == HR__JPEG_DHP || m == HR__JPEG_EXP)
-        return hr__header_fail(j->h, HR_EUNSUPPORTED, j->marker_at,
-                               "hierarchical coding");
+        return FAIL(j, HR_EUNSUPPORTED, "hierarchical coding");
     if (m == HR__JPEG_JPG ||
         (m >= 0xF0 && m < HR__JPEG_COM && m != HR__JPEG_SOF55))
-        return hr__header_fail(j->h, HR_EUNSUPPORTED, j->marker_at,
-                               "reserved marker %s", marker_name(m, buf));
+        return FAIL(j, HR_EUNSUPPORTED, "reserved marker %s",
+                    marker_name(m, buf));
     *bare = false;
     return HR_OK;
 }
@@ -677,3 +662,4 @@ enum hr_status hr__header_jpeg(struct hr__header *h)
     h->info->header_size = j.pos;
     return h->whole ? read_rest(&j) : HR_OK;
 }
+#undef FAIL

@@ -31,11 +31,8 @@ static void copy(const struct hr__dst *d, uint8_t *packed, bool back)
 
 static bool by_media(const struct hr__work *work)
 {
-    const struct hr__device *dev = work->job->dev;
-    const struct hr_span *first = &work->plan.spans[0].span;
-
-    return dev->engines[work->plan.spans[0].engine]->backend->media &&
-           first->first == HR_ENTROPY;
+    return hr__engine_at(work, 0)->backend->media &&
+           work->plan.spans[0].span.first == HR_ENTROPY;
 }
 
 bool hr__check_wanted(struct hr__work *work)
@@ -72,8 +69,6 @@ static struct hr__check *put_aside(struct hr__work *work, bool looked)
 
     if (!check)
         return NULL;
-    check->engine = work->plan.spans[0].engine;
-    check->last = work->plan.spans[0].span.last;
     check->looked = looked;
     check->excluded = work->excluded;
     check->why = work->why;
@@ -138,29 +133,27 @@ static enum verdict compare(const struct hr__work *work)
     if (!diff.differing)
         return SAME;
     // What the processor has scaled is not within levels of anything.
-    alike = check->last == HR_RECONSTRUCT ? diff.max <= allowed(work)
-                                          : diff.alike;
+    alike = check->plan.spans[0].span.last == HR_RECONSTRUCT
+                ? diff.max <= allowed(work)
+                : diff.alike;
     return alike ? CLOSE : DIFFERENT;
 }
 
 static void tell(struct hr__work *work, bool differs)
 {
     struct hr__device *dev = work->job->dev;
-    unsigned bit = 1u << work->check->engine;
-    bool first;
+    int engine = work->check->plan.spans[0].engine;
+    unsigned bit = 1u << engine;
 
     pthread_mutex_lock(&dev->lock);
     dev->stats.checked++;
     dev->stats.mismatches += differs;
     pthread_mutex_unlock(&dev->lock);
-    if (!differs)
-        return;
-    first = !(atomic_fetch_or(&dev->mismatched, bit) & bit);
-    if (first)
+    if (differs && !(atomic_fetch_or(&dev->mismatched, bit) & bit))
         hr__log(dev, HR_LOG_ERROR,
                 "%s: sample %d is not what the CPU makes of it: the device is "
                 "not used any more",
-                dev->engines[work->check->engine]->name, work->index);
+                dev->engines[engine]->name, work->index);
 }
 
 // The sample has the device's picture, and all that is told of it.
@@ -181,7 +174,6 @@ static void keep(struct hr__work *work, bool overwritten)
 // The CPU has made it, too.
 static void judge(struct hr__work *work)
 {
-    bool strict = work->job->params.strict || work->job->dev->pub.params.strict;
     enum verdict verdict = compare(work);
 
     tell(work, verdict == DIFFERENT);
@@ -192,7 +184,7 @@ static void judge(struct hr__work *work)
     }
     work->job->results[work->index].fallbacks++;
     work->why |= HR_WHY_MISMATCH;
-    if (strict)
+    if (work->job->params.strict)
         work->out =
             (struct hr__outcome){.status = HR_EDEVICE,
                                  .why = HR_WHY_MISMATCH,

@@ -8,11 +8,10 @@
 
 // What a media engine made of a sample, while the CPU makes it again.
 struct hr__check {
-    int engine, num_spans;
-    enum hr_stage last;  // of the media engine's span
-    bool looked;         // the result is in device memory
+    bool looked;  // the result is in device memory
     unsigned excluded, why;
-    struct hr__plan plan;
+    struct hr__plan plan;  // the media engine's span is the first
+    int num_spans;
     struct hr_span_result spans[HR_NUM_STAGES];
     uint8_t picture[];  // packed
 };

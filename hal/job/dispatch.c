@@ -10,7 +10,6 @@ static struct hr__task *arm(struct hr__work *work, int engine)
     struct hr__engine_task *et = &work->tasks[engine];
     struct hr__engine *e = work->job->dev->engines[engine];
 
-    et->work = work;
     et->begun = e->host ? 0 : hr__watch_begin();
     et->task.next = NULL;
     et->task.pic = &work->pic;
@@ -190,7 +189,7 @@ static void stage(struct hr__work *work, struct hr__engine *e)
 static bool stays_on_host(const struct hr__work *work)
 {
     for (int i = work->at; i < work->plan.num_spans; i++)
-        if (!work->job->dev->engines[work->plan.spans[i].engine]->host)
+        if (!hr__engine_at(work, i)->host)
             return false;
     return true;
 }
@@ -198,7 +197,7 @@ static bool stays_on_host(const struct hr__work *work)
 bool hr__hand_over(struct hr__work *work, bool here)
 {
     struct hr__job *job = work->job;
-    struct hr__engine *e = job->dev->engines[work->plan.spans[work->at].engine];
+    struct hr__engine *e = hr__engine_at(work, work->at);
     struct hr__task *task;
 
     if (!e->host) {

@@ -123,7 +123,7 @@ struct hr__job {
     int64_t since;    // when it was submitted, if its device has a target
     atomic_int refs;  // the user, the call that begins it, the job itself
                       // until done, and every task that was given up
-    struct hr_job_params params;
+    struct hr_job_params params;  // strict: of the job or of its device
     struct hr__batch *batch;
     struct hr__cache *cache;  // of samples that name none, or NULL
     struct hr__table *tables;
@@ -139,7 +139,7 @@ struct hr__job {
     // HR_ETIMEDOUT.
     atomic_int stop;
     bool stopped;      // the watchdog has seen that; device->lock
-    int64_t deadline;  // 0 = none
+    int64_t deadline;  // INT64_MAX = none
 
     pthread_mutex_t lock;
     pthread_cond_t done_cond;
@@ -162,6 +162,8 @@ size_t hr__job_size(int n);
 // with hr_last_error().
 struct hr__job *hr__job_admit(struct hr__device *dev, int n, size_t size,
                               size_t bytes, const struct hr_job_params *params);
+// A copy of text at *to, which moves on behind it. NULL: none.
+const char *hr__copy_text(char **to, const char *text);
 // Queues for the turns named by reads.track and writes.track of its works, and
 // begins what may. The job may be gone afterwards, but for the reference of the
 // user's. begin: when the call began, of hr__watch_begin().

@@ -10,13 +10,6 @@
 
 // ---- The result ------------------------------------------------------------
 
-static const char *name_of(const struct hr__work *work)
-{
-    return work->sample.path   ? work->sample.path
-           : work->sample.name ? work->sample.name
-                               : NULL;
-}
-
 // Before the first stage there is the file, and then its header.
 static enum hr_stage where(const struct hr__work *work)
 {
@@ -40,7 +33,8 @@ static void write_message(struct hr__work *work)
     const struct hr__outcome *out = &work->out;
     enum { NAME = 200 };
     struct hr_result *r = &work->job->results[work->index];
-    const char *name = name_of(work), *status = status_text(out);
+    const struct hr_sample *s = &work->sample;
+    const char *name = s->path ? s->path : s->name, *status = status_text(out);
     char number[32], offset[40] = "";
     size_t len = name ? strlen(name) : 0;
 
@@ -95,12 +89,22 @@ bool hr__clears(const struct hr__work *work)
            work->job->params.on_error != HR_ON_ERROR_SKIP && has_turn(work);
 }
 
+static struct hr__waiter *join(struct hr__waiter *a, struct hr__waiter *b)
+{
+    struct hr__waiter **end = &a;
+
+    while (*end)
+        end = &(*end)->next;
+    *end = b;
+    return a;
+}
+
 // Ends the turns of a work. Those whose turn has come, linked by next.
 static struct hr__waiter *leave_tracks(struct hr__work *work)
 {
     struct hr__image *out = (struct hr__image *)work->sample.out;
     enum hr_status status = work->out.status;
-    struct hr__waiter *list, **end = &list;
+    struct hr__waiter *list;
 
     hr__graph_lock();
     if (work->writes.open)
@@ -108,9 +112,7 @@ static struct hr__waiter *leave_tracks(struct hr__work *work)
     else if (work->writes.track)
         hr__track_drop(&work->writes, status);
     list = hr__track_remove(&work->reads);
-    while (*end)
-        end = &(*end)->next;
-    *end = hr__track_remove(&work->writes);
+    list = join(list, hr__track_remove(&work->writes));
     if (out)
         pthread_cond_broadcast(&out->idle);
     hr__graph_unlock();
@@ -134,16 +136,6 @@ static void count(struct hr__work *work)
     for (unsigned why = work->why; why; why &= why - 1)
         s->fallback_reasons[__builtin_ctz(why)]++;
     pthread_mutex_unlock(&work->job->dev->lock);
-}
-
-static struct hr__waiter *join(struct hr__waiter *a, struct hr__waiter *b)
-{
-    struct hr__waiter **end = &a;
-
-    while (*end)
-        end = &(*end)->next;
-    *end = b;
-    return a;
 }
 
 struct hr__waiter *hr__work_finish(struct hr__work *work)
@@ -176,16 +168,15 @@ struct hr__waiter *hr__work_finish(struct hr__work *work)
 // why, that one.
 int hr__engine_to_leave(const struct hr__work *work)
 {
-    struct hr__device *dev = work->job->dev;
     int engine = work->plan.spans[work->at].engine;
 
-    if (!dev->engines[engine]->host || !work->out.why)
+    if (!hr__engine_at(work, work->at)->host || !work->out.why)
         return engine;
     for (int i = work->at + 1; i < work->plan.num_spans; i++)
-        if (!dev->engines[work->plan.spans[i].engine]->host)
+        if (!hr__engine_at(work, i)->host)
             return work->plan.spans[i].engine;
     for (int i = work->at - 1; i >= 0; i--)
-        if (!dev->engines[work->plan.spans[i].engine]->host)
+        if (!hr__engine_at(work, i)->host)
             return work->plan.spans[i].engine;
     return engine;
 }

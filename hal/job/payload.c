@@ -6,21 +6,15 @@
 struct hr__payload *hr__task_payload(struct hr__task *task, size_t size)
 {
     struct hr__work *work = hr__work_of(task);
-    struct hr__device *dev = work->job->dev;
-    struct hr__payload *p = &work->payloads[work->at];
-    struct hr__engine *next =
-        dev->engines[work->plan.spans[work->at + 1].engine];
+    struct hr__engine *next = hr__engine_at(work, work->at + 1);
+    void *data = next->backend->buffer_alloc
+                     ? next->backend->buffer_alloc(next, size)
+                     : hr__pool_get(&work->job->dev->pool, size);
 
-    *p = (struct hr__payload){.after = task->span.last,
-                              .size = size,
-                              .owner = next};
-    p->data = next->backend->buffer_alloc
-                  ? next->backend->buffer_alloc(next, size)
-                  : hr__pool_get(&dev->pool, size);
-    if (!p->data)
+    if (!data)
         return NULL;
     hr__budget_charge(&work->wait, size);
-    return p;
+    return hr__task_payload_own(task, data, size, NULL, NULL);
 }
 
 struct hr__payload *hr__task_payload_own(
@@ -28,16 +22,14 @@ struct hr__payload *hr__task_payload_own(
     void (*release)(struct hr__payload *payload), void *ctx)
 {
     struct hr__work *work = hr__work_of(task);
-    struct hr__device *dev = work->job->dev;
     struct hr__payload *p = &work->payloads[work->at];
 
-    *p = (struct hr__payload){
-        .after = task->span.last,
-        .data = data,
-        .size = size,
-        .owner = dev->engines[work->plan.spans[work->at + 1].engine],
-        .release = release,
-        .release_ctx = ctx};
+    *p = (struct hr__payload){.after = task->span.last,
+                              .data = data,
+                              .size = size,
+                              .owner = hr__engine_at(work, work->at + 1),
+                              .release = release,
+                              .release_ctx = ctx};
     return p;
 }
 
@@ -95,8 +87,7 @@ unsigned hr__task_imports(const struct hr__task *task)
 
     if (work->at + 1 >= work->plan.num_spans)
         return 0;
-    return imports(
-        work->job->dev->engines[work->plan.spans[work->at + 1].engine]);
+    return imports(hr__engine_at(work, work->at + 1));
 }
 
 unsigned hr__chain_imports(const struct hr__engine *e)

@@ -99,26 +99,26 @@ static size_t filter_bytes(const struct hr__geometry *geo, int channels)
 
 // What will lie between two engines: pixels, or packed coefficients, which are
 // seldom twice as long as their code, and 3 bytes of each block.
-static size_t between_bytes(const struct hr__work *work,
-                            const struct hr_info *info, size_t encoded)
+static size_t between_bytes(const struct hr__work *work)
 {
     const struct hr__device *dev = work->job->dev;
-    size_t pixels = (size_t)info->width * (size_t)info->height *
-                    (size_t)work->pic.channels;
+    const struct hr__picture *pic = &work->pic;
+    size_t pixels = (size_t)pic->width * (size_t)pic->height *
+                    (size_t)pic->channels;
     uint32_t spans = 0;
 
     if (dev->num_engines == 1)
         return 0;
     for (int i = 0; i < dev->num_engines - 1; i++)
-        spans |= dev->engines[i]->caps.spans[work->pic.tier];
+        spans |= dev->engines[i]->caps.spans[pic->tier];
     if (spans & HR__SPAN_BIT(HR_RECONSTRUCT, HR_STORE))
-        return pixels / 16 + 2 * encoded;
+        return pixels / 16 + 2 * pic->size;
     return pixels;
 }
 
 // All that the sample will need at work besides its file; work->wait.spare is the
 // part of it that is not used before there is a payload.
-static size_t all_bytes(struct hr__work *work, size_t encoded)
+static size_t all_bytes(struct hr__work *work)
 {
     const struct hr__picture *pic = &work->pic;
     size_t bytes = decode_bytes(&pic->info) +
@@ -127,8 +127,8 @@ static size_t all_bytes(struct hr__work *work, size_t encoded)
 
     // Packed it is seldom twice as long, and lines wait for their end.
     if (pic->keep)
-        bytes += 2 * encoded + (size_t)pic->width * 96 + (64 << 10);
-    work->wait.spare = between_bytes(work, &pic->info, encoded);
+        bytes += 2 * pic->size + (size_t)pic->width * 96 + (64 << 10);
+    work->wait.spare = between_bytes(work);
     return bytes > SIZE_MAX / 2 - work->wait.spare ? SIZE_MAX / 2
                                                    : bytes + work->wait.spare;
 }
@@ -187,58 +187,46 @@ static bool take_facts(struct hr__work *work, enum hr_status status,
     if (status)
         return FAIL(work, status, "%s", err->text);
     bytes = decode_bytes(&pic->info);
-    return within_limit(work, bytes) && fold(work) &&
-           within_limit(work,
-                        bytes + hr__geometry_bytes(&pic->geo, pic->channels));
+    if (!within_limit(work, bytes) || !fold(work) ||
+        !within_limit(work,
+                      bytes + hr__geometry_bytes(&pic->geo, pic->channels)))
+        return false;
+    hr__keep_want(work);
+    work->wait.needs = all_bytes(work);
+    return true;
 }
 
-// What comes from a cache has passed its limits, in another form.
-static bool take_kept(struct hr__work *work)
+// Of a picture that is there as a whole.
+static bool take_data(struct hr__work *work)
 {
     struct hr__picture *pic = &work->pic;
     struct hr__header_error err = {.offset = -1};
     struct hr_limits limits = *pic->limits;
     enum hr_status status;
 
-    limits.file_bytes = SIZE_MAX;
-    pic->data = work->entry->data;
-    pic->size = work->entry->size;
-    pic->verified = true;
+    pic->data = work->hit ? work->entry->data : work->sample.data;
+    pic->size = work->hit ? work->entry->size : work->sample.size;
+    pic->verified = work->hit || work->sample.verified;
+    // What comes from a cache has passed its limits, in another form.
+    if (work->hit)
+        limits.file_bytes = SIZE_MAX;
     status = hr__header_parse(pic->data, pic->size, true, &limits, &pic->info,
                               &err);
-    if (!take_facts(work, status, &err))
-        return false;
-    work->wait.needs = all_bytes(work, pic->size);
-    return true;
+    return take_facts(work, status, &err);
 }
 
-static bool take_data(struct hr__work *work)
-{
-    struct hr__picture *pic = &work->pic;
-    struct hr__header_error err = {.offset = -1};
-    enum hr_status status;
-
-    pic->data = work->sample.data;
-    pic->size = work->sample.size;
-    pic->verified = work->sample.verified;
-    status = hr__header_parse(pic->data, pic->size, true, pic->limits,
-                              &pic->info, &err);
-    if (!take_facts(work, status, &err))
-        return false;
-    hr__keep_want(work);
-    work->wait.needs = all_bytes(work, pic->size);
-    return true;
-}
-
-enum hr_status hr__input_status(struct hr__work *work)
+bool hr__input_made(struct hr__work *work)
 {
     struct hr__image *image = (struct hr__image *)work->sample.image;
     enum hr_status status;
 
+    if (!image)
+        return true;
     hr__graph_lock();
     status = work->reads.input ? work->reads.input : image->track.status;
     hr__graph_unlock();
-    return status;
+    return !status || FAIL(work, HR_EINPUT, "its source image failed: %s",
+                           hr_status_text(status));
 }
 
 static bool take_image(struct hr__work *work)
@@ -246,7 +234,6 @@ static bool take_image(struct hr__work *work)
     struct hr__picture *pic = &work->pic;
     struct hr__image *image = (struct hr__image *)work->sample.image;
     struct hr_result *result = &work->job->results[work->index];
-    enum hr_status status = hr__input_status(work);
 
     pic->image = work->sample.image;
     pic->pixels = pic->image->params.data;
@@ -255,10 +242,7 @@ static bool take_image(struct hr__work *work)
     result->height = pic->height = pic->image->params.h;
     result->orientation = 1;
     pic->channels = pic->image->params.c;
-    if (status)
-        return FAIL(work, HR_EINPUT, "its source image failed: %s",
-                    hr_status_text(status));
-    if (!fold(work))
+    if (!hr__input_made(work) || !fold(work))
         return false;
     // Where it lies belongs to the job; what lies between its steps not.
     work->wait.needs = hr__geometry_bytes(&pic->geo, pic->channels) +
@@ -347,8 +331,7 @@ static bool read_head(struct hr__work *work, size_t size)
     work->pic.size = size;
     if (!take_facts(work, status, &err))
         return false;
-    hr__keep_want(work);
-    work->wait.needs = size + all_bytes(work, size);
+    work->wait.needs += size;
     return true;
 }
 
@@ -426,8 +409,6 @@ bool hr__prepare_facts(struct hr__work *work)
     if (!hr__keep_find(work) && work->sample.path)
         return open_file(work);
     work->part_begun = hr__watch_begin();
-    if (work->hit)
-        return take_kept(work);
     return work->sample.image ? take_image(work) : take_data(work);
 }
 
@@ -464,7 +445,6 @@ static bool plan(struct hr__work *work)
     struct hr__device *dev = work->job->dev;
     struct hr__offer offers[HR__MAX_ENGINES] = {0};
     enum hr_stage first = hr__picture_first(&work->pic);
-    bool strict = dev->pub.params.strict || work->job->params.strict;
 
     work->out = (struct hr__outcome){.offset = -1, .stage = first};
     for (int i = 0; i < dev->num_engines; i++) {
@@ -491,7 +471,7 @@ static bool plan(struct hr__work *work)
     }
     work->at = 0;
     // A check is the CPU's.
-    if (!strict || dev->num_engines == 1 || work->check)
+    if (!work->job->params.strict || dev->num_engines == 1 || work->check)
         return true;
     for (int i = 0; i < work->plan.num_spans; i++)
         if (work->plan.spans[i].engine == 0)

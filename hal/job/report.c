@@ -9,20 +9,31 @@ static void of_work(struct hr__event *event, const struct hr__work *work)
     event->sample = work->index;
 }
 
-void hr__watch_task(const struct hr__task *task, int64_t begin)
+static void trace_span(const struct hr__engine_task *et,
+                       enum hr__event_kind kind, int64_t begin)
 {
-    const struct hr__engine_task *et = (const struct hr__engine_task *)task;
     struct hr__event event;
 
     if (!begin || !hr__traced())
         return;
-    event = hr__event(HR__EVENT_SPAN, NULL, begin, hr__now());
-    event.first = (uint8_t)task->span.first;
-    event.last = (uint8_t)task->span.last;
+    event = hr__event(kind, NULL, begin, hr__now());
+    event.first = (uint8_t)et->task.span.first;
+    event.last = (uint8_t)et->task.span.last;
     of_work(&event, et->work);
-    hr__event_of_engine(&event,
-                        et->work->job->dev->engines[et - et->work->tasks]);
+    hr__event_of_engine(&event, hr__engine_of(et));
     hr__trace(&event);
+}
+
+void hr__watch_task(const struct hr__task *task, int64_t begin)
+{
+    trace_span((const struct hr__engine_task *)task, HR__EVENT_SPAN, begin);
+}
+
+// (Of the host's tasks nobody has noted when they began.)
+void hr__watch_span(const struct hr__engine_task *et)
+{
+    hr__count(&hr__engine_of(et)->meter.tasks, 1);
+    trace_span(et, HR__EVENT_ASYNC, et->begun);
 }
 
 void hr__watch_work(const struct hr__work *work, enum hr_part part,
@@ -39,21 +50,6 @@ void hr__watch_work(const struct hr__work *work, enum hr_part part,
     hr__watch_sum(host, part, event.end - begin);
     if (hr__traced())
         hr__trace(&event);
-}
-
-void hr__watch_span(const struct hr__engine_task *et, struct hr__engine *e)
-{
-    struct hr__event event;
-
-    hr__count(&e->meter.tasks, 1);
-    if (e->host || !et->begun || !hr__traced())
-        return;
-    event = hr__event(HR__EVENT_ASYNC, NULL, et->begun, hr__now());
-    event.first = (uint8_t)et->task.span.first;
-    event.last = (uint8_t)et->task.span.last;
-    of_work(&event, et->work);
-    hr__event_of_engine(&event, e);
-    hr__trace(&event);
 }
 
 static void job_event(const struct hr__job *job, struct hr__event event)

@@ -11,6 +11,6 @@ void hr__watch_submit(struct hr__job *job, int64_t begin);
 void hr__watch_callback(const struct hr__job *job, int64_t begin);
 void hr__watch_done(const struct hr__job *job, int64_t begin);
 // A span of an engine that is not the host ends.
-void hr__watch_span(const struct hr__engine_task *et, struct hr__engine *e);
+void hr__watch_span(const struct hr__engine_task *et);
 
 #endif

@@ -16,8 +16,7 @@ static bool is_balanced(const struct hr__work *w)
 // What a user has said about engines counts, and so does what has failed.
 static bool may_choose(const struct hr__work *w)
 {
-    return !w->excluded && !w->job->params.spans && !w->job->params.strict &&
-           !w->job->dev->pub.params.strict;
+    return !w->excluded && !w->job->params.spans && !w->job->params.strict;
 }
 
 // The first of its engines in the chain.

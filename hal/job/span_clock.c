@@ -4,15 +4,10 @@
 // if the engine has begun and ended nothing for as long as one span may take.
 #include "hal/job/work.h"
 
-static struct hr__engine *engine_of(const struct hr__engine_task *et)
-{
-    return et->work->job->dev->engines[et - et->work->tasks];
-}
-
 // 0: for ever, as for the host.
 static int64_t allowed(const struct hr__engine_task *et)
 {
-    const struct hr__engine *e = engine_of(et);
+    const struct hr__engine *e = hr__engine_of(et);
 
     return e->host ? 0 : e->params.deadline_ns;
 }
@@ -32,7 +27,8 @@ void hr__clock_start(struct hr__engine_task *et, int64_t latest)
 
 void hr__clock_alive(const struct hr__engine_task *et)
 {
-    atomic_store(&et->work->job->dev->alive[engine_of(et)->index], hr__now());
+    atomic_store(&et->work->job->dev->alive[hr__engine_of(et)->index],
+                 hr__now());
 }
 
 void hr__task_begun(struct hr__task *task)
@@ -51,7 +47,7 @@ void hr__task_waits(struct hr__task *task)
     set_clock(et, true);
     // So does what an engine in front cannot take up while such tasks have its
     // memory.
-    for (int i = engine_of(et)->index; i-- > 0;)
+    for (int i = hr__engine_of(et)->index; i-- > 0;)
         atomic_store(&dev->alive[i], hr__now());
 }
 
@@ -65,7 +61,7 @@ bool hr__clock_over(const struct hr__engine_task *et, int64_t now)
         return true;
     if (deadline > 0)
         return deadline <= now;
-    alive = atomic_load(&et->work->job->dev->alive[engine_of(et)->index]);
+    alive = atomic_load(&et->work->job->dev->alive[hr__engine_of(et)->index]);
     // (It may have been seen alive since `now`.)
     return -deadline <= now && alive <= now && now - alive >= allowed(et);
 }

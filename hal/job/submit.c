@@ -181,16 +181,14 @@ struct fill {
     int tables;
 };
 
-static const char *copy_text(struct fill *f, const char *text)
+const char *hr__copy_text(char **to, const char *text)
 {
-    size_t size;
-    char *to = f->text;
+    char *copy = *to;
 
     if (!text)
         return NULL;
-    size = strlen(text) + 1;
-    f->text += size;
-    return memcpy(to, text, size);
+    *to += strlen(text) + 1;
+    return strcpy(copy, text);
 }
 
 static void fill_picture(struct hr__work *w)
@@ -210,8 +208,8 @@ static void fill_work(struct hr__job *job, int i, const struct hr_sample *s,
     struct hr__dst *dst = &w->pic.dst;
 
     w->sample = s[i];
-    w->sample.path = copy_text(f, s[i].path);
-    w->sample.name = copy_text(f, s[i].name);
+    w->sample.path = hr__copy_text(&f->text, s[i].path);
+    w->sample.name = hr__copy_text(&f->text, s[i].name);
     hr_image_retain(s[i].image);
     hr_image_retain(s[i].out);
     if (s[i].image)
@@ -233,12 +231,6 @@ static void fill_work(struct hr__job *job, int i, const struct hr_sample *s,
     w->pic.table = &job->tables[f->tables - 1];
     fill_picture(w);
     hr__keep_begin(w);
-}
-
-static int64_t job_deadline(const struct hr_job_params *params)
-{
-    return params->timeout_ns > 0 ? hr__deadline(params->timeout_ns)
-                                  : INT64_MAX;
 }
 
 size_t hr__job_size(int n)
@@ -268,9 +260,9 @@ static struct hr__job *make(struct hr__device *dev, int n, size_t size,
                                  hr_device_reference(&dev->pub)};
     job->dev = dev;
     job->params = *params;
+    job->params.strict = params->strict || dev->pub.params.strict;
     job->bytes = bytes;
     job->fd = -1;
-    job->deadline = job_deadline(params);
     atomic_init(&job->refs, 3);
     atomic_init(&job->left, n);
     pthread_mutex_init(&job->lock, NULL);
@@ -386,7 +378,8 @@ void hr__job_begin(struct hr__job *job, int64_t begin)
 struct hr__job *hr__job_admit(struct hr__device *dev, int n, size_t size,
                               size_t bytes, const struct hr_job_params *params)
 {
-    int64_t deadline = job_deadline(params);
+    int64_t ns = params->timeout_ns;
+    int64_t deadline = ns > 0 ? hr__deadline(ns) : INT64_MAX;
     struct hr__job *job;
     enum hr_status status;
 

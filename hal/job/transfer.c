@@ -10,12 +10,10 @@
 // From the first element of a picture to the end of its last.
 static size_t bytes_of(const struct hr__dst *d)
 {
-    bool planar = d->layout == HR_NCHW;
-    size_t c = (size_t)d->c,
-           row = (size_t)d->w * hr_dtype_size(d->dtype) * (planar ? 1 : c);
+    size_t planes = d->layout == HR_NCHW ? (size_t)d->c : 1;
 
-    return d->stride_h * (size_t)(d->h - 1) + row +
-           (planar ? d->stride_c * (c - 1) : 0);
+    return d->stride_c * (planes - 1) + d->stride_h * (size_t)(d->h - 1) +
+           hr__dst_row_bytes(d);
 }
 
 // ---- Tasks ---------------------------------------------------------------------
@@ -83,11 +81,6 @@ bool hr__copy_more(struct hr__work *work)
 
 // ---- What a sample needs --------------------------------------------------------
 
-static struct hr__engine *engine_at(const struct hr__work *work, int span)
-{
-    return work->job->dev->engines[work->plan.spans[span].engine];
-}
-
 static bool staged(struct hr__work *work, uint8_t **mem, size_t size)
 {
     return *mem || (*mem = hr__pool_get(&work->job->dev->pool, size));
@@ -112,7 +105,7 @@ static bool reach_dst(struct hr__work *work)
     bool fresh = !work->result;
 
     if (d->memory && atomic_load(&d->memory->late) &&
-        engine_at(work, work->plan.num_spans - 1) != d->memory->owner) {
+        hr__engine_at(work, work->plan.num_spans - 1) != d->memory->owner) {
         work->out = (struct hr__outcome){
             .status = HR_ETIMEDOUT,
             .why = HR_WHY_TIMEOUT,
@@ -124,7 +117,7 @@ static bool reach_dst(struct hr__work *work)
     if (!hr__on_device(d->memory))
         return true;
     d->data = NULL;
-    if (engine_at(work, work->plan.num_spans - 1) == d->memory->owner)
+    if (hr__engine_at(work, work->plan.num_spans - 1) == d->memory->owner)
         return true;
     if (!staging(work, &work->result, bytes_of(d)))
         return false;
@@ -149,7 +142,7 @@ enum hr__reach hr__reach(struct hr__work *work)
     if (!reach_dst(work))
         return HR__NO_MEMORY;
     if (work->at || !pic->image || pic->pixels ||
-        engine_at(work, 0) == pic->memory->owner)
+        hr__engine_at(work, 0) == pic->memory->owner)
         return HR__REACHED;
     if (!staging(work, &work->source, pic->image->size))
         return HR__NO_MEMORY;

@@ -49,42 +49,29 @@ static hr_job begin(struct hr__job *job, bool here)
     return &job->pub;
 }
 
+// Between an image and host memory, which is to or from; the other is NULL.
 // here: of struct hr__job; so in all of these.
-static hr_job read_image(hr_image handle, void *to, size_t size,
-                         const struct hr_job_params *params, bool here)
+static hr_job copy_image(hr_image handle, void *to, const void *from,
+                         size_t size, const struct hr_job_params *params,
+                         bool here)
 {
-    struct hr__image *image = usable(handle, to, size);
+    struct hr__image *image = usable(handle, to ? to : from, size);
     struct hr__job *job;
     struct hr__work *w;
 
     if (!image || !(job = make(image->dev, 1, params)))
         return NULL;
     w = &job->works[0];
-    w->sample.image = hr_image_retain(handle);
-    w->reads.track = &image->track;
+    if (to) {
+        w->sample.image = hr_image_retain(handle);
+        w->reads.track = &image->track;
+    } else {
+        w->sample.out = hr_image_retain(handle);
+        w->writes.track = &image->track;
+    }
     w->copy = (struct hr__copy){.size = handle->size,
-                                .to = to,
-                                .from = handle->params.data};
-    if (!handle->params.data)
-        w->copy.memory = image->device;
-    return begin(job, here);
-}
-
-static hr_job write_image(hr_image handle, const void *from, size_t size,
-                          const struct hr_job_params *params, bool here)
-{
-    struct hr__image *image = usable(handle, from, size);
-    struct hr__job *job;
-    struct hr__work *w;
-
-    if (!image || !(job = make(image->dev, 1, params)))
-        return NULL;
-    w = &job->works[0];
-    w->sample.out = hr_image_retain(handle);
-    w->writes.track = &image->track;
-    w->copy = (struct hr__copy){.size = handle->size,
-                                .to = handle->params.data,
-                                .from = from};
+                                .to = to ? to : handle->params.data,
+                                .from = from ? from : handle->params.data};
     if (!handle->params.data)
         w->copy.memory = image->device;
     return begin(job, here);
@@ -204,13 +191,13 @@ static struct hr_job_params timed(int64_t timeout_ns)
 hr_job hr_image_read_begin(hr_image image, void *to, size_t size,
                            const struct hr_job_params *params)
 {
-    return read_image(image, to, size, params, false);
+    return copy_image(image, to, NULL, size, params, false);
 }
 
 hr_job hr_image_write_begin(hr_image image, const void *from, size_t size,
                             const struct hr_job_params *params)
 {
-    return write_image(image, from, size, params, false);
+    return copy_image(image, NULL, from, size, params, false);
 }
 
 hr_job hr_batch_read_begin(hr_batch batch, int first, int n, void *to,
@@ -224,7 +211,7 @@ enum hr_status hr_image_read(hr_image image, void *to, size_t size,
 {
     struct hr_job_params params = timed(timeout_ns);
 
-    return wait_for(read_image(image, to, size, &params, true));
+    return wait_for(copy_image(image, to, NULL, size, &params, true));
 }
 
 enum hr_status hr_image_write(hr_image image, const void *from, size_t size,
@@ -232,7 +219,7 @@ enum hr_status hr_image_write(hr_image image, const void *from, size_t size,
 {
     struct hr_job_params params = timed(timeout_ns);
 
-    return wait_for(write_image(image, from, size, &params, true));
+    return wait_for(copy_image(image, NULL, from, size, &params, true));
 }
 
 enum hr_status hr_batch_read(hr_batch batch, int first, int n, void *to,

@@ -16,7 +16,6 @@
 // Each thread has one list of works that are ready, and one loop that runs
 // them. Who makes works ready while the loop runs puts them to its end.
 #include <assert.h>
-#include <stdio.h>
 
 #include "hal/job/crosscheck.h"
 #include "hal/job/keep.h"
@@ -129,7 +128,7 @@ static void note_span(struct hr__work *w)
 {
     struct hr_result *r = &w->job->results[w->index];
     struct hr_span span = w->plan.spans[w->at].span;
-    const char *name = w->job->dev->engines[w->plan.spans[w->at].engine]->name;
+    const char *name = hr__engine_at(w, w->at)->name;
 
     if (w->hit && span.first == HR_ENTROPY) {
         r->spans[r->num_spans++] =
@@ -159,7 +158,7 @@ static enum hr__work_state span_is_back(struct hr__work *w,
     hr__share_made(w, w->plan.spans[w->at].engine);
     if (span.last == HR_RECONSTRUCT && dev->on_planes &&
         hr__payload_map(&w->payloads[w->at]))
-        dev->on_planes(dev->planes_ctx, w->index, &w->payloads[w->at]);
+        dev->on_planes(dev->planes_ctx, &w->payloads[w->at]);
     return ++w->at < w->plan.num_spans ? HR__SPAN : HR__CHECK;
 }
 
@@ -225,18 +224,9 @@ static enum hr__work_state end(struct hr__work *w)
 
 static enum hr__work_state move(struct hr__work *w)
 {
-    enum hr_status input = w->sample.image ? hr__input_status(w) : HR_OK;
-
     if (hr__job_stops(w->job))
         return stopped(w);
-    if (!input)
-        return HR__MOVING;
-    w->out = (struct hr__outcome){.status = HR_EINPUT,
-                                  .stage = w->out.stage,
-                                  .offset = -1};
-    snprintf(w->out.text, sizeof(w->out.text), "its source image failed: %s",
-             hr_status_text(input));
-    return HR__END;
+    return hr__input_made(w) ? HR__MOVING : HR__END;
 }
 
 // A result that cannot be looked at has been made nevertheless; one that cannot
@@ -538,7 +528,7 @@ static void hold_dst(struct hr__engine_task *et)
     struct hr__memory *m = memory_of(w);
 
     if (et->task.copy.memory || !m || !m->direct ||
-        m->owner != w->job->dev->engines[et - w->tasks])
+        m->owner != hr__engine_of(et))
         return;
     atomic_fetch_add(&m->late, 1);
     if (w->sample.out)
@@ -566,7 +556,7 @@ void hr__task_done(struct hr__task *task, const struct hr__outcome *out)
     if (!hr__task_stop(task))
         hr__clock_alive(et);
     if (!task->copy.memory)
-        hr__watch_span(et, w->job->dev->engines[et - w->tasks]);
+        hr__watch_span(et);
     comes_back(w, out);
 }
 

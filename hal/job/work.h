@@ -9,6 +9,17 @@ static inline struct hr__work *hr__work_of(const struct hr__task *task)
 {
     return ((const struct hr__engine_task *)task)->work;
 }
+// The engine whose task that is.
+static inline struct hr__engine *hr__engine_of(const struct hr__engine_task *et)
+{
+    return et->work->job->dev->engines[et - et->work->tasks];
+}
+// The engine of a span of its plan.
+static inline struct hr__engine *hr__engine_at(const struct hr__work *work,
+                                               int span)
+{
+    return work->job->dev->engines[work->plan.spans[span].engine];
+}
 
 // work.c: the way of a work, and the only doors to it besides those of engines
 // (hr__task_done(), hr__task_prepare()). Each runs what it makes ready, on this
@@ -38,9 +49,9 @@ bool hr__prepare_facts(struct hr__work *work);
 bool hr__prepare_read(struct hr__work *work);
 void hr__prepare_drop(struct hr__work *work);
 bool hr__prepare_plan(struct hr__work *work);
-// Whether the image that a work reads could be made, now that it is the work's
-// turn.
-enum hr_status hr__input_status(struct hr__work *work);
+// Whether the image that a work reads, if it reads one, could be made, now that
+// it is the work's turn; if not, work->out says so.
+bool hr__input_made(struct hr__work *work);
 // Reads the header, which is all that the work wants; work->out says how.
 void hr__probe(struct hr__work *work);
 
@@ -93,8 +104,7 @@ static inline bool hr__may_fall_back(const struct hr__work *work, int engine)
 {
     const struct hr__job *job = work->job;
 
-    return !job->dev->engines[engine]->host && !job->params.strict &&
-           !job->dev->pub.params.strict;
+    return !job->dev->engines[engine]->host && !job->params.strict;
 }
 // The engine that a failed span leaves, which is no longer asked; its reasons
 // are counted.

@@ -292,29 +292,21 @@ static enum hr_status fold_fit(struct fold *f, const struct hr_fit *op)
 // src/PIL/ImageOps.py exif_transpose).
 static void fold_orientation(struct hr__step *s, int orientation)
 {
-    switch (orientation) {
-    case 2:
-        fold_flip(s, false, true, false);
-        break;
-    case 3:
-        fold_flip(s, false, true, true);
-        break;
-    case 4:
-        fold_flip(s, false, false, true);
-        break;
-    case 5:
-        fold_flip(s, true, false, false);
-        break;
-    case 6:
-        fold_flip(s, true, true, false);
-        break;
-    case 7:
-        fold_flip(s, true, true, true);
-        break;
-    case 8:
-        fold_flip(s, true, false, true);
-        break;
-    }
+    static const struct {
+        bool transpose, x, y;
+    } turns[9] = {
+        [2] = {.x = true},
+        [3] = {.x = true, .y = true},
+        [4] = {.y = true},
+        [5] = {.transpose = true},
+        [6] = {.transpose = true, .x = true},
+        [7] = {.transpose = true, .x = true, .y = true},
+        [8] = {.transpose = true, .y = true},
+    };
+
+    if (orientation > 0 && orientation < 9)
+        fold_flip(s, turns[orientation].transpose, turns[orientation].x,
+                  turns[orientation].y);
 }
 
 static enum hr_status fold_op(struct fold *f, const struct hr_op *op,

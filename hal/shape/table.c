@@ -31,9 +31,7 @@ uint16_t hr__f16_from_f32(float x)
     } else {
         shift = 13;
     }
-    half = (uint32_t)exp << 10 | (exp ? mant >> shift : 0);
-    if (!exp)
-        half = mant >> shift;
+    half = (uint32_t)exp << 10 | mant >> shift;
     mant &= (1u << shift) - 1;
     if (mant > 1u << (shift - 1) || (mant == 1u << (shift - 1) && (half & 1)))
         half++;  // may carry into the exponent: that is the right rounding

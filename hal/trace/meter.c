@@ -3,7 +3,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "hal/trace/trace.h"
 
@@ -209,16 +208,6 @@ void hr__watch_device(struct hr__engine *e, const char *queue,
 
 // ---- Sums ------------------------------------------------------------------
 
-static uint64_t cpu_time(clockid_t clock)
-{
-    struct timespec t;
-
-    // 0 is another clock: the thread has not said which is its own.
-    if (!clock || clock_gettime(clock, &t))
-        return 0;
-    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
-
 void hr__meter_read(struct hr__meter *m, struct hr_engine_profile *out)
 {
     out->name = atomic_load(&m->name);
@@ -239,6 +228,10 @@ void hr__meter_read(struct hr__meter *m, struct hr_engine_profile *out)
             atomic_load(&m->rungs[i].name), atomic_load(&m->rungs[i].samples)};
     out->idle_ns = idle_now(m);
     out->num_threads = atomic_load(&m->num_threads);
-    for (int i = 0; i < HR_PROFILE_THREADS; i++)
-        out->cpu_ns[i] = cpu_time(atomic_load(&m->clocks[i]));
+    for (int i = 0; i < HR_PROFILE_THREADS; i++) {
+        clockid_t clock = atomic_load(&m->clocks[i]);
+
+        // 0 is another clock: the thread has not said which is its own.
+        out->cpu_ns[i] = clock ? (uint64_t)hr__read_clock(clock) : 0;
+    }
 }

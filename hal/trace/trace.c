@@ -152,21 +152,13 @@ void hr__trace(const struct hr__event *event)
 {
     struct hr__ring *ring = mine;
     _Atomic uint64_t *at;
-    uint64_t head, words[HR__EVENT_WORDS];
+    uint64_t head, words[HR__EVENT_WORDS] = {0};
 
     if (!ring || ring->generation !=
                      atomic_load_explicit(&current, memory_order_relaxed))
         if (!(ring = take_ring()))
             return;
-    words[0] = (uint64_t)(uintptr_t)event->name;
-    words[1] = (uint64_t)(uintptr_t)event->row;
-    words[2] = (uint64_t)event->begin;
-    words[3] = (uint64_t)event->end;
-    words[4] = event->job;
-    words[5] = (uint64_t)(uint32_t)event->sample;
-    words[6] = (uint64_t)event->kind | (uint64_t)event->first << 8 |
-               (uint64_t)event->last << 16 | (uint64_t)event->of_batch << 24;
-    words[7] = event->serial;
+    memcpy(words, event, sizeof(*event));
     head = atomic_load_explicit(&ring->head, memory_order_relaxed);
     at = &ring->words[(head & (ring->capacity - 1)) * HR__EVENT_WORDS];
     // A reader that sees any of this also sees the head before it, and knows
@@ -182,23 +174,6 @@ uint64_t hr__ring_kept(const struct hr__ring *ring, uint64_t *dropped)
 
     *dropped = head > ring->capacity ? head - ring->capacity : 0;
     return head - *dropped;
-}
-
-static void unpack(struct hr__event *to, const uint64_t *words)
-{
-    *to = (struct hr__event){
-        .name = (const char *)(uintptr_t)words[0],
-        .row = (const char *)(uintptr_t)words[1],
-        .begin = (int64_t)words[2],
-        .end = (int64_t)words[3],
-        .job = words[4],
-        .sample = (int32_t)(uint32_t)words[5],
-        .kind = (uint8_t)words[6],
-        .first = (uint8_t)(words[6] >> 8),
-        .last = (uint8_t)(words[6] >> 16),
-        .of_batch = (uint8_t)(words[6] >> 24),
-        .serial = (uint32_t)words[7],
-    };
 }
 
 size_t hr__ring_read(const struct hr__ring *ring, struct hr__event *to,
@@ -219,7 +194,7 @@ size_t hr__ring_read(const struct hr__ring *ring, struct hr__event *to,
         // Still there? The one at head is being written over its forerunner.
         if (i + ring->capacity >
             atomic_load_explicit(&ring->head, memory_order_acquire))
-            unpack(&to[n++], words);
+            memcpy(&to[n++], words, sizeof(*to));
     }
     return n;
 }
@@ -250,7 +225,7 @@ enum hr_status hr_trace_start(const struct hr_trace_params *params)
 
     pthread_once(&once, init_once);
     pthread_mutex_lock(&lock);
-    runs = hr__watched() & HR__WATCH_TRACE;
+    runs = hr__traced();
     if (!runs) {
         free_old_rings();
         capacity = 16;
@@ -275,14 +250,10 @@ void hr_trace_stop(void)
 
 void hr_trace_span(const char *name, int64_t begin, int64_t end)
 {
-    struct hr__event event = {.name = name,
-                              .begin = begin,
-                              .end = end < begin ? begin : end,
-                              .sample = -1,
-                              .kind = HR__EVENT_SPAN,
-                              .first = HR_NUM_STAGES};
+    struct hr__event event = hr__event(HR__EVENT_SPAN, name, begin,
+                                       end < begin ? begin : end);
 
-    if (name && hr__watched() & HR__WATCH_TRACE)
+    if (name && hr__traced())
         hr__trace(&event);
 }
 
@@ -292,7 +263,7 @@ void hr_trace_get(struct hr_trace_info *info)
 
     *info = (struct hr_trace_info){0};
     pthread_mutex_lock(&lock);
-    info->running = hr__watched() & HR__WATCH_TRACE;
+    info->running = hr__traced();
     info->dropped = state.homeless;
     for (const struct hr__ring *r = state.rings; r; r = r->next) {
         if (r->generation != state.generation)

@@ -38,6 +38,8 @@ struct hr__event {
 };
 
 enum { HR__EVENT_WORDS = 8 };
+_Static_assert(sizeof(struct hr__event) <= HR__EVENT_WORDS * 8,
+               "an event is copied as so many words");
 
 struct hr__ring {
     struct hr__ring *next;  // trace lock

@@ -333,26 +333,19 @@ static void write_name(struct writer *w, const char *what, int tid,
 
 static void write_names(struct writer *w)
 {
-    char name[96];
-
     write_name(w, "process_name", 0, "headrace");
     for (size_t i = 0; i < w->num_threads; i++)
         write_name(w, "thread_name", w->threads[i].tid, w->threads[i].name);
-    for (int i = 0; i < w->num_rows; i++) {
-        snprintf(name, sizeof(name), "%s", w->rows[i].name);
-        write_name(w, "thread_name", FIRST_ROW + i, name);
-    }
+    for (int i = 0; i < w->num_rows; i++)
+        write_name(w, "thread_name", FIRST_ROW + i, w->rows[i].name);
 }
 
 static int64_t wall_minus_monotonic(void)
 {
-    struct timespec wall;
-    int64_t before = hr__now(), after;
+    int64_t before = hr__now(), wall = hr__read_clock(CLOCK_REALTIME);
+    int64_t after = hr__now();
 
-    clock_gettime(CLOCK_REALTIME, &wall);
-    after = hr__now();
-    return (int64_t)wall.tv_sec * 1000000000 + wall.tv_nsec -
-           (before + (after - before) / 2);
+    return wall - (before + (after - before) / 2);
 }
 
 static bool write_all(struct writer *w)

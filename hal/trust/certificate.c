@@ -154,13 +154,13 @@ static enum hr_status test_alone(struct hr__device *dev, int k,
 
 static enum hr_status certify(struct hr__device *dev, int k, const char *wish)
 {
-    struct hr_certificate *cert = &dev->pub.certificate, of_second;
+    struct hr_certificate of_second;
+    struct hr_certificate *cert = k ? &of_second : &dev->pub.certificate;
     char key[HR__CERTIFICATE_KEY];
     enum hr_status status;
 
     if (dev->engines[k]->backend->trusted)
         return HR_OK;
-    cert = k ? &of_second : cert;
     hr__certificate_key(dev, k, key);
     if ((!strcmp(wish, "again") || !hr__certificate_load(dev, key, cert)) &&
         (status = k ? test_alone(dev, k, cert) : test(dev, key)))

@@ -170,10 +170,7 @@ bool hr__certificate_load(struct hr__device *dev, const char *key,
     const char *lines = hr__kept_read(dev, &kept, key, text);
 
     memset(cert, 0, sizeof(*cert));
-    if (lines && read_lines(lines, cert))
-        return true;
-    memset(cert, 0, sizeof(*cert));
-    return false;
+    return lines && read_lines(lines, cert);
 }
 
 bool hr__certificate_save(const char *key, const struct hr_certificate *cert)

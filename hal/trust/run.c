@@ -62,14 +62,15 @@ static void compare(struct hr__trial *t, int record, int i)
     struct hr_difference diff;
 
     if (t->pass == HR__PASS_PLANES) {
-        struct hr__dst d = {.w = (int)t->plane_bytes[0],
+        struct hr__noted *cpu = &t->planes[0], *device = &t->planes[1];
+        struct hr__dst d = {.w = (int)cpu->size,
                             .h = 1,
                             .c = 1,
-                            .data = t->planes[0],
+                            .data = cpu->bytes,
                             .dtype = HR_U8};
-        struct hr__dst other = hr__dst_packed(&d, t->planes[1]);
+        struct hr__dst other = hr__dst_packed(&d, device->bytes);
 
-        if (!t->plane_bytes[0] || t->plane_bytes[1] != t->plane_bytes[0])
+        if (!cpu->size || device->size != cpu->size)
             return;
         hr__compare(&d, &other, (const double[3]){1, 1, 1}, &diff);
     } else if (hr_image_compare(it->out[0], it->out[1], it->normalize, &diff)) {
@@ -109,10 +110,10 @@ static void drop(void *ctx, const struct hr_job_t *job)
         hr__free(t);
 }
 
-static void note_planes(struct hr__trial *t, int k,
-                        const struct hr__payload *payload)
+static void note_planes(void *ctx, const struct hr__payload *payload)
 {
     const struct hr__planes *all = payload->extra;
+    struct hr__noted *noted = ctx;
     size_t n = 0;
 
     for (uint32_t c = 0; all && c < all->num_components; c++) {
@@ -123,22 +124,10 @@ static void note_planes(struct hr__trial *t, int k,
             return;
         for (uint32_t y = 0; y < p->rows; y++)
             for (uint32_t x = 0; x < p->cols; x++)
-                t->planes[k][n++] =
+                noted->bytes[n++] =
                     from[(size_t)p->stride * y + (size_t)p->step * x];
     }
-    t->plane_bytes[k] = n;
-}
-
-static void note_cpu(void *ctx, int i, const struct hr__payload *payload)
-{
-    (void)i;
-    note_planes(ctx, 0, payload);
-}
-
-static void note_device(void *ctx, int i, const struct hr__payload *payload)
-{
-    (void)i;
-    note_planes(ctx, 1, payload);
+    noted->size = n;
 }
 
 static enum hr_status gave_up(const char *text)
@@ -154,11 +143,9 @@ static enum hr_status run_job(struct hr__trial *t, int k, uint32_t span,
     struct hr__device *dev = t->dev[k];
 
     dev->probing = span;
-    dev->on_planes = t->pass != HR__PASS_PLANES ? NULL
-                     : k                        ? note_device
-                                                : note_cpu;
-    dev->planes_ctx = t;
-    t->plane_bytes[k] = 0;
+    dev->on_planes = t->pass == HR__PASS_PLANES ? note_planes : NULL;
+    dev->planes_ctx = &t->planes[k];
+    t->planes[k].size = 0;
     // What stands there must not be what the span before has made.
     for (int i = 0; i < t->n; i++)
         memset(t->cases[i].out[k]->params.data, 0xa5, t->cases[i].out[k]->size);

@@ -92,8 +92,10 @@ struct hr__trial {
     int n;
     struct hr__case cases[HR__CASES];
     struct hr_sample samples[2][HR__CASES];
-    uint8_t planes[2][HR__SOURCE_BYTES];  // all of it, without gaps
-    size_t plane_bytes[2];                // so many; 0 = none
+    struct hr__noted {
+        size_t size;                      // 0 = none
+        uint8_t bytes[HR__SOURCE_BYTES];  // of all planes, without gaps
+    } planes[2];
 
     atomic_int refs;  // the runner's and one per job: a job that hangs for ever
                       // still reads bytes
@@ -127,6 +129,7 @@ const char *hr__kept_read(struct hr__device *dev, const struct hr__kept *kept,
 bool hr__kept_write(const struct hr__kept *kept, const char *key,
                     const char *lines);
 
+// False: there is none, and *cert may hold a part of one.
 bool hr__certificate_load(struct hr__device *dev, const char *key,
                           struct hr_certificate *cert);
 // False with errno: it could not be kept.

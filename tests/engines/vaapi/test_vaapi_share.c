@@ -140,12 +140,11 @@ static void steady(void)
 
 // Who looks at the planes between the spans has them mapped; what follows reads
 // them there.
-static void on_planes(void *ctx, int i, const struct hr__payload *planes)
+static void on_planes(void *ctx, const struct hr__payload *planes)
 {
     const uint8_t *data = planes->data;
     atomic_int *seen = ctx;
 
-    (void)i;
     atomic_fetch_add(seen, data && planes->size && data[planes->size / 2] >= 0);
 }
 
