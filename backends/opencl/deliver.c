@@ -23,6 +23,15 @@ static void copy_tensor(struct ocl *o, const struct ocl_batch *batch,
                         begin);
 }
 
+static bool is_copied(const struct ocl_batch *batch,
+                      const struct ocl_item *item)
+{
+    const struct hr__task *task = item->task;
+
+    return task->copy.to ||
+           (!task->copy.memory && !item->dst && batch->num_downs <= 0);
+}
+
 static void end_item(struct ocl *o, const struct ocl_batch *batch,
                      const struct ocl_item *item)
 {
@@ -39,7 +48,7 @@ static void end_item(struct ocl *o, const struct ocl_batch *batch,
         out.status = HR_EDEVICE;
     else if (task->copy.to)
         memcpy(task->copy.to, from, task->copy.size);
-    else if (!task->copy.memory && !item->dst && batch->num_downs <= 0)
+    else if (is_copied(batch, item))
         copy_tensor(o, batch, &task->pic->dst, from);
     hr__task_done(task, &out);
 }
@@ -83,12 +92,15 @@ static void *run_helper(void *arg)
 void ocl_deliver(struct ocl *o, const struct ocl_batch *batch)
 {
     struct ocl_delivery *d = &o->delivery;
+    int copies = 0;
 
+    for (int i = 0; i < batch->num_items; i++)
+        copies += is_copied(batch, &batch->items[i]);
     pthread_mutex_lock(&d->lock);
     d->batch = batch;
     d->next = 0;
     d->left = batch->num_items;
-    for (int i = 0; i < d->helpers && i < batch->num_items - 1; i++)
+    for (int i = 0; i < d->helpers && i < copies - 1; i++)
         pthread_cond_signal(&d->more);
     end_some(o);
     while (d->left)
