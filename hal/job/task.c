@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What an engine may ask and say of a task that it holds. How a task ends, and
-// what comes then, is in work.c; its clock in watchdog.c.
+// what comes then, is in work.c; its clock in span_clock.c.
 #include "hal/job/work.h"
 
 static struct hr__engine_task *et_of(struct hr__task *task)

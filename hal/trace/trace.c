@@ -250,8 +250,12 @@ void hr_trace_stop(void)
 
 void hr_trace_span(const char *name, int64_t begin, int64_t end)
 {
-    struct hr__event event = hr__event(HR__EVENT_SPAN, name, begin,
-                                       end < begin ? begin : end);
+    struct hr__event event = {.name = name,
+                              .begin = begin,
+                              .end = end < begin ? begin : end,
+                              .sample = -1,
+                              .kind = HR__EVENT_SPAN,
+                              .first = HR_NUM_STAGES};
 
     if (name && hr__traced())
         hr__trace(&event);

@@ -125,7 +125,9 @@ static const char *offload(const char *part)
 
 static const char *part_words(const char *part)
 {
-    return part && !strcmp(part, "entropy") ? "entropy decoding" : part;
+    if (!part)
+        return "";
+    return strcmp(part, "entropy") ? part : "entropy decoding";
 }
 
 // Adds a sentence, if it is the case.
