@@ -68,7 +68,7 @@ STEPS = {
                    "--jobs 1 --python $NEIGHBOURS \"$@\"' neighbours"),
     # The other steps see PoCL alone.
     "rusticl": (["headrace", "test_conformance", "test_device_memory",
-                 "test_kernels"],
+                 "test_kernels", "test_entropy_kernels"],
                 "env OCL_ICD_VENDORS=/etc/OpenCL/vendors/rusticl.icd bash "
                 "$ROOT/tests/engines/opencl/opencl_platforms.sh $BUILD rusticl"),
     "races": (["test_kernels", "test_entropy_kernels", "fuzz_kernels_replay"],

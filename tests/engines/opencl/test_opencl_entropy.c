@@ -60,7 +60,7 @@ static int64_t of_many(const struct hr_entropy_record *r, bool device)
 static int64_t device_faster(const struct hr_entropy_record *r, bool device)
 {
     (void)r;
-    return (device ? 1 : 2) * OPENCL_PATIENCE;
+    return device ? 100 : 200;
 }
 
 // Whether timing decides.

@@ -3,6 +3,7 @@
 // memory of their own and without, pictures of every kind in one batch, going
 // to host, pinned and device memory; the same while the driver fails now and
 // then, loses the device and is late. The layer of fault_opencl.c lies between.
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -258,6 +259,25 @@ static void counted(void)
     hr_profile_times(false);
 }
 
+struct delivery_watch {
+    struct ocl_delivery *delivery;
+    atomic_bool stop;
+    int left;  // seen: a batch had ended, and some of its pictures not
+};
+
+static void *watch_delivery(void *arg)
+{
+    struct delivery_watch *w = arg;
+
+    while (!atomic_load(&w->stop)) {
+        pthread_mutex_lock(&w->delivery->lock);
+        w->left += !w->delivery->batch && w->delivery->left;
+        pthread_mutex_unlock(&w->delivery->lock);
+        sched_yield();
+    }
+    return NULL;
+}
+
 static uint64_t helpers_ended(hr_device dev)
 {
     struct ocl_delivery *d = &opencl_private(dev)->delivery;
@@ -270,22 +290,30 @@ static uint64_t helpers_ended(hr_device dev)
 }
 
 // Who copies tensors to host memory where the device's memory is its own: not one
-// thread alone.
+// thread alone; and a batch ends when all have.
 static void helped(void)
 {
-    int64_t end = hr__now() + FAULTS_PATIENCE;
+    int64_t end = hr__now() + FAULTS_PATIENCE / 4;
     int live = faults_settled(), runs = 0;
     hr_device dev = open_variant(false, true, FAULTS_PATIENCE);
+    struct delivery_watch watch = {.stop = false};
+    pthread_t thread;
 
     CHECK(opencl_private(dev)->delivery.helpers == 0, "%s", faults.label);
     close_device(&dev, live);
     dev = open_variant(true, true, FAULTS_PATIENCE);
-    CHECK(opencl_private(dev)->delivery.helpers == THREADS / 2, "%s: %d",
-          faults.label, opencl_private(dev)->delivery.helpers);
+    watch.delivery = &opencl_private(dev)->delivery;
+    CHECK(watch.delivery->helpers == THREADS / 2, "%s: %d", faults.label,
+          watch.delivery->helpers);
+    if (pthread_create(&thread, NULL, watch_delivery, &watch))
+        abort();
     // A helper that sleeps comes too late for many a batch this small.
     for (; runs < 20 || (!helpers_ended(dev) && hr__now() < end); runs++)
         CHECK(run(dev, HR_MEMORY_HOST, true) == N, "%s", faults.label);
+    atomic_store(&watch.stop, true);
+    pthread_join(thread, NULL);
     CHECK(helpers_ended(dev) > 0, "%s: none in %d runs", faults.label, runs);
+    CHECK(watch.left == 0, "%s: a batch ended too early", faults.label);
     close_device(&dev, live);
 }
 
