@@ -294,7 +294,7 @@ static uint64_t helpers_ended(hr_device dev)
 static void helped(void)
 {
     int64_t end = hr__now() + FAULTS_PATIENCE / 4;
-    int live = faults_settled(), runs = 0;
+    int live = faults_settled(), runs = 0, most = test_loops(120);
     hr_device dev = open_variant(false, true, FAULTS_PATIENCE);
     struct delivery_watch watch = {.stop = false};
     pthread_t thread;
@@ -308,7 +308,7 @@ static void helped(void)
     if (pthread_create(&thread, NULL, watch_delivery, &watch))
         abort();
     // A helper that sleeps comes too late for many a batch this small.
-    for (; runs < 20 || (!helpers_ended(dev) && hr__now() < end); runs++)
+    for (; runs < most || (!helpers_ended(dev) && hr__now() < end); runs++)
         CHECK(run(dev, HR_MEMORY_HOST, true) == N, "%s", faults.label);
     atomic_store(&watch.stop, true);
     pthread_join(thread, NULL);
