@@ -89,7 +89,6 @@ static void lap(void *ctx, enum cpu_stage stage)
         [CPU_STAGE_RECONSTRUCT] = HR_PART_RECONSTRUCT,
         [CPU_STAGE_COLOR] = HR_PART_COLOR,
     };
-
     struct cpu_run *run = ctx;
 
     // What has passed then counts for nothing.
