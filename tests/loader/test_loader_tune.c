@@ -2,6 +2,7 @@
 // A loader whose settings follow what is measured: what it delivers does not
 // depend on them, and they are what was asked for. (Which settings are found is
 // the matter of test_tune.c.)
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -419,7 +420,9 @@ enum {
     SIDE = 160,
     PER_BATCH = 32,
     HANDS = 8,
-    ROUNDS = 6,
+    ROUNDS = 3,
+    PAIRS = 11,
+    TRIES = 3,
     TURN = 50,  // batches: many times as many as may be on their way
 };
 
@@ -435,7 +438,8 @@ static void take(hr_loader loader, int steps)
 }
 
 static double most_cores;  // that any turn had
-static int starved_turns;  // that had less than 70 % of them
+static int full_turns;     // with as many threads as cores
+static int starved_turns;  // of these, that had less than 70 % of the cores
 
 // Samples per second, without those that were ready before. Then the loader
 // makes as many again, before it is another one's turn.
@@ -453,9 +457,10 @@ static double rate_of(hr_loader loader)
     cpu = test_clock(CLOCK_PROCESS_CPUTIME_ID) - cpu;
     if ((double)cpu / (double)ns > most_cores)
         most_cores = (double)cpu / (double)ns;
-    if (stats.settings.threads == hr__usable_cores() &&
-        (double)cpu / (double)ns < .7 * hr__usable_cores())
-        starved_turns++;
+    if (stats.settings.threads == hr__usable_cores()) {
+        full_turns++;
+        starved_turns += (double)cpu / (double)ns < .7 * hr__usable_cores();
+    }
     do {
         test_sleep(TEST_MS);
         hr_loader_stats(loader, &stats);
@@ -486,35 +491,80 @@ static hr_source source_of_files(void)
     return hr_source_open(dir);
 }
 
-// The tuned loader and those by hand, in turns: what else the machine does
-// happens to all of them. The ratio to the best, by medians.
-static double compare(hr_loader tuned, hr_loader by_hand[HANDS])
+static double median(double *values, int num)
 {
-    double rates[1 + HANDS][ROUNDS], best = 0;
-    int at = 0;
-
-    for (int round = 0; round < ROUNDS; round++) {
-        rates[HANDS][round] = rate_of(tuned);
-        for (int i = 0; i < HANDS; i++)
-            rates[i][round] = rate_of(by_hand[i]);
-    }
-    for (int i = 0; i <= HANDS; i++)
-        qsort(rates[i], ROUNDS, sizeof(double), by_size);
-    for (int i = 0; i < HANDS; i++)
-        if (rates[i][ROUNDS / 2] > best) {
-            best = rates[i][ROUNDS / 2];
-            at = i;
-        }
-    printf("  tuned %.0f/s (%.0f .. %.0f), by hand number %d: %.0f/s (%.0f .. "
-           "%.0f): %.1f %%\n",
-           rates[HANDS][ROUNDS / 2], rates[HANDS][0], rates[HANDS][ROUNDS - 1],
-           at, best, rates[at][0], rates[at][ROUNDS - 1],
-           100 * rates[HANDS][ROUNDS / 2] / best);
-    return rates[HANDS][ROUNDS / 2] / best;
+    qsort(values, (size_t)num, sizeof(double), by_size);
+    return values[num / 2];
 }
 
-// From one of everything, within 200 batches.
-static double tune_and_compare(hr_source files, const char *device)
+static int best_of(hr_loader by_hand[HANDS])
+{
+    double rates[HANDS][ROUNDS], best = 0;
+    int at = 0;
+
+    for (int round = 0; round < ROUNDS; round++)
+        for (int i = 0; i < HANDS; i++)
+            rates[i][round] = rate_of(by_hand[i]);
+    for (int i = 0; i < HANDS; i++)
+        if (median(rates[i], ROUNDS) > best) {
+            best = median(rates[i], ROUNDS);
+            at = i;
+        }
+    return at;
+}
+
+// The ratio of what was tuned to the best by hand, in turns: what else the machine
+// does happens to both. Turns of their own, for the best of eight has been lucky
+// in those by which it was chosen.
+static double compare(hr_loader tuned, hr_loader by_hand[HANDS],
+                      double ratios[PAIRS])
+{
+    double rates[2][PAIRS];
+    int best = best_of(by_hand);
+
+    for (int i = 0; i < PAIRS; i++) {
+        for (int k = 0; k < 2; k++) {
+            bool second = (i + k) & 1;
+
+            rates[second][i] = rate_of(second ? by_hand[best] : tuned);
+        }
+        ratios[i] = rates[0][i] / rates[1][i];
+    }
+    printf("  tuned %.0f/s, by hand number %d: %.0f/s: %.1f %% (",
+           median(rates[0], PAIRS), best, median(rates[1], PAIRS),
+           100 * median(ratios, PAIRS));
+    printf("%.1f .. %.1f)\n", 100 * ratios[0], 100 * ratios[PAIRS - 1]);
+    return ratios[PAIRS / 2];
+}
+
+// What is found from one of everything, within 200 batches. (Of what is being
+// tried then nothing is known yet.)
+static struct hr_loader_settings found(struct hr_loader_params p)
+{
+    hr_loader loader = hr_loader_create(&p);
+    struct hr_loader_settings settings;
+    struct hr_loader_stats stats;
+    struct hr__loader *l;
+    char text[200];
+
+    take(loader, 200);
+    hr_loader_stats(loader, &stats);
+    l = hr__loader_of(loader);
+    pthread_mutex_lock(&l->lock);
+    settings = l->tune.tried ? l->tune.before : l->tune.now;
+    pthread_mutex_unlock(&l->lock);
+    hr_loader_settings_text(&settings, text, sizeof(text));
+    printf("  after 200 batches %s; %llu steps, %llu back\n", text,
+           (unsigned long long)stats.tune_steps,
+           (unsigned long long)stats.tune_backs);
+    hr_loader_destroy(&loader);
+    return settings;
+}
+
+// What was found, beside what is set by hand, all without trials: what those
+// cost is the matter of test_tune.c.
+static double tune_and_compare(hr_source files, const char *device,
+                               double ratios[PAIRS])
 {
     int cores = hr__usable_cores();
     struct hr_loader_params p = {.source = files,
@@ -527,21 +577,15 @@ static double tune_and_compare(hr_source files, const char *device)
                                  .start = {1, 1, 1, 1}};
     hr_device devices[1 + HANDS];
     hr_loader loaders[1 + HANDS];
-    struct hr_loader_stats stats;
     double ratio;
-    char text[200];
 
     for (int i = 0; i <= HANDS; i++)
         devices[i] = test_device(device, cores, 0);
     p.device = devices[HANDS];
-    loaders[HANDS] = hr_loader_create(&p);
-    take(loaders[HANDS], 200);
-    hr_loader_stats(loaders[HANDS], &stats);
-    hr_loader_settings_text(&stats.settings, text, sizeof(text));
-    printf("  after 200 batches %s; %llu steps, %llu back\n", text,
-           (unsigned long long)stats.tune_steps,
-           (unsigned long long)stats.tune_backs);
+    p.start = found(p);
     p.autotune = false;
+    loaders[HANDS] = hr_loader_create(&p);
+    rate_of(loaders[HANDS]);
     for (int i = 0; i < HANDS; i++) {
         p.device = devices[i];
         p.start = (struct hr_loader_settings){.threads = i & 1 ? cores : 1,
@@ -550,7 +594,7 @@ static double tune_and_compare(hr_source files, const char *device)
         loaders[i] = hr_loader_create(&p);
         rate_of(loaders[i]);
     }
-    ratio = compare(loaders[HANDS], loaders);
+    ratio = compare(loaders[HANDS], loaders, ratios);
     for (int i = 0; i <= HANDS; i++) {
         hr_loader_destroy(&loaders[i]);
         hr_device_close(&devices[i]);
@@ -558,25 +602,44 @@ static double tune_and_compare(hr_source files, const char *device)
     return ratio;
 }
 
+// How far the median of values may be off: twice its standard error, by the
+// median of the distances, as tests/support/doubt.py has it.
+static double doubt_of(double *values, int num)
+{
+    double middle = median(values, num);
+
+    for (int i = 0; i < num; i++)
+        values[i] = fabs(values[i] - middle);
+    return 2 * 1.2533 * 1.4826 * median(values, num) / sqrt(num);
+}
+
 static void check_rate(const char *device)
 {
+    double ratios[TRIES][PAIRS], ratio = 0, doubt;
     hr_source files;
-    double ratio = 0;
 
     if (!getenv("HEADRACE_TEST_LONG")) {
         test_not_run("rates: HEADRACE_TEST_LONG is not set");
         return;
     }
-    starved_turns = 0;
+    full_turns = starved_turns = 0;
     files = source_of_files();
-    for (int tries = 0; tries < 3 && ratio < .95; tries++)
-        ratio = tune_and_compare(files, device);
-    if (ratio < .95 && starved_turns > 6)
-        test_not_run("rates: others use the cores, too");
-    else
-        CHECK(ratio >= .95, "%.1f %% of the best by hand", 100 * ratio);
-    printf("  %d turns had less than 70 %% of the cores; at most %.1f\n",
-           starved_turns, most_cores);
+    for (int i = 0; i < TRIES && ratio < .95; i++)
+        ratio = tune_and_compare(files, device, ratios[i]);
+    printf("  %d of %d turns had less than 70 %% of the cores; at most %.1f\n",
+           starved_turns, full_turns, most_cores);
+    if (ratio < .95) {
+        bool others = starved_turns > full_turns / 4;
+
+        ratio = median(ratios[0], TRIES * PAIRS);
+        doubt = doubt_of(ratios[0], TRIES * PAIRS);
+        if (!others && ratio + doubt < .95)
+            CHECK(false, "%.1f %% of the best by hand, doubt %.1f", 100 * ratio,
+                  100 * doubt);
+        else if (ratio < .95)
+            test_not_run(others ? "rates: others use the cores, too"
+                                : "rates: the machine is too unsteady");
+    }
     hr_source_close(&files);
 }
 
