@@ -175,11 +175,12 @@ static void judge(struct hr__tune *t, const struct hr__flow *w)
     } else {
         t->now = t->before;
         t->backs++;
-        if (w->samples < KEEPS * t->rate) {
-            // Each time costs: it is tried less often, and not with others.
-            t->harmful |= t->up ? t->tried : 0;
+        // Each time costs: it is tried less often; and not with others, if it
+        // harms by more than noise.
+        if (w->samples < KEEPS * t->rate)
             pause(t, t->up);
-        }
+        if (t->up && w->samples < DRIFT * t->rate)
+            t->harmful |= t->tried;
         pause(t, t->up);
     }
     t->tried = 0;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Settings that follow what is measured, on pipelines that are simulated: no
 // clock, no thread; and settings as text.
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,6 +22,7 @@ struct plant {
     int cores;  // threads beyond them are in each other's way
     struct hr_loader_settings most;
     int slow_from;  // batch from which on reads take ten times as long
+    uint64_t seed;  // added to the test's
 };
 
 struct sim {
@@ -105,7 +107,7 @@ static struct sim *sim_new(const struct plant *plant)
     struct sim *s = calloc(1, sizeof(*s));
 
     s->plant = plant;
-    s->seed = test_seed;
+    s->seed = test_seed + plant->seed;
     return s;
 }
 
@@ -215,20 +217,19 @@ static void from_a_bad_start(void)
 {
     static const struct {
         const char *name;
-        double read, make, consume, noise;
+        double read, make, consume;
         int threads, batch, more;
     } plants[] = {
-        {"2 cores, fast source", 3e-5, 1e-3, 0, .1, 2, 64, 0},
-        {"2 cores, small batches", 3e-5, 1e-3, 0, .1, 2, 8, 0},
-        {"2 cores, slow source", 5e-3, 1e-3, 0, .1, 2, 64, 0},
-        {"2 cores, 20 ms a read", 2e-2, 1e-3, 0, .1, 2, 64, 0},
-        {"4 cores, consumer", 3e-5, 1e-3, 2e-2, .1, 4, 64, 0},
-        {"16 cores", 3e-5, 1e-3, 0, .1, 16, 64, 0},
-        {"16 cores, slow source", 5e-3, 1e-3, 0, .1, 16, 64, 0},
-        {"64 cores", 3e-5, 1e-3, 0, .1, 64, 64, 0},
-        {"64 cores, consumer", 3e-5, 1e-3, 2e-3, .1, 64, 64, 0},
-        {"8 cores, noise", 1e-3, 1e-3, 1e-2, .5, 8, 32, 0},
-        {"4 cores, 16 threads", 3e-5, 1e-3, 0, .1, 4, 64, 12},
+        {"2 cores, fast source", 3e-5, 1e-3, 0, 2, 64, 0},
+        {"2 cores, small batches", 3e-5, 1e-3, 0, 2, 8, 0},
+        {"2 cores, slow source", 5e-3, 1e-3, 0, 2, 64, 0},
+        {"2 cores, 20 ms a read", 2e-2, 1e-3, 0, 2, 64, 0},
+        {"4 cores, consumer", 3e-5, 1e-3, 2e-2, 4, 64, 0},
+        {"16 cores", 3e-5, 1e-3, 0, 16, 64, 0},
+        {"16 cores, slow source", 5e-3, 1e-3, 0, 16, 64, 0},
+        {"64 cores", 3e-5, 1e-3, 0, 64, 64, 0},
+        {"64 cores, consumer", 3e-5, 1e-3, 2e-3, 64, 64, 0},
+        {"4 cores, 16 threads", 3e-5, 1e-3, 0, 4, 64, 12},
     };
 
     for (size_t i = 0; i < sizeof(plants) / sizeof(*plants); i++) {
@@ -239,9 +240,8 @@ static void from_a_bad_start(void)
         double rate;
 
         // A sanitizer build does some.
-        if (test_loops(11) < 11 && i % 3 != 1)
+        if (test_loops(10) < 10 && i % 3 != 1)
             continue;
-        p.noise = plants[i].noise;
         p.batch = plants[i].batch;
         p.most.threads += plants[i].more;
         best = best_of(&p, &rate);
@@ -255,13 +255,38 @@ static void from_a_bad_start(void)
                t.end.reads, t.end.depth, t.end.bytes >> 10,
                (unsigned long long)t.steps, (unsigned long long)t.backs,
                t.late);
-        // A look at what harms costs most, and is rare; noise looks like it.
-        CHECK(t.rate_200 >= (plants[i].more || p.noise > 0 ? .85 : .95) * rate,
+        // A look at what harms costs most, and is rare.
+        CHECK(t.rate_200 >= (plants[i].more ? .85 : .95) * rate,
               "%s: %.1f %% of the best", plants[i].name,
               100 * t.rate_200 / rate);
         CHECK(t.rate_end >= .95 * rate, "%s: %.1f %% of the best in the end",
               plants[i].name, 100 * t.rate_end / rate);
     }
+}
+
+// Reads and threads that only together bring anything, and so much noise that one
+// of them may look as if it harmed. (It found nothing in 9 of 100 runs when that
+// left it out of what is tried together.)
+static void noise(void)
+{
+    struct plant p = plant_of(1e-3, 1e-3, 1e-2, 8);
+    double rate, worst_200 = 1, worst_end = 1;
+    int n = test_loops(300), slow = 0;
+
+    p.noise = .5;
+    p.batch = 32;
+    best_of(&p, &rate);
+    for (p.seed = 0; p.seed < (uint64_t)n; p.seed++) {
+        struct tuned t = run(&p, &bad, 3000);
+
+        slow += t.rate_200 < .85 * rate;
+        worst_200 = fmin(worst_200, t.rate_200 / rate);
+        worst_end = fmin(worst_end, t.rate_end / rate);
+    }
+    printf("  %d times: from batch 200 at least %.1f %%, at 3000 %.1f %%\n", n,
+           100 * worst_200, 100 * worst_end);
+    CHECK(slow <= 1 + n / 100, "%d of %d found it late", slow, n);
+    CHECK(worst_end >= .9, "%.1f %% of the best in the end", 100 * worst_end);
 }
 
 // From too much of everything: what does not pay goes, and the rate stays.
@@ -447,6 +472,7 @@ static void text(void)
 
 static const struct test_case cases[] = {
     TEST_CASE(from_a_bad_start),
+    TEST_CASE(noise),
     TEST_CASE(what_does_not_pay_goes),
     TEST_CASE(a_slow_source),
     TEST_CASE(settles),
