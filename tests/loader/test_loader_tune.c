@@ -337,12 +337,11 @@ static void batches_kept(void)
         hr_loaded_release(&kept[i]);
     }
     // Some batches with a depth for which there are too many. (If it has just
-    // become less there are more for a while.)
+    // become less there are more for a while; so all that it was counts.)
     for (int i = 0; i < 40 && (!i || depth >= 9); i++) {
         depth = 0;
-        for (int k = 0; k < 8; k++) {
-            CHECK(!data_drain(&seen, loader, k ? 1 : 43), "%s",
-                  hr_last_error());
+        for (int k = 0; k < 50; k++) {
+            CHECK(!data_drain(&seen, loader, 1), "%s", hr_last_error());
             hr_loader_stats(loader, &stats);
             depth = depth > stats.settings.depth ? depth : stats.settings.depth;
         }
