@@ -284,8 +284,9 @@ static void noise(void)
         worst_200 = fmin(worst_200, t.rate_200 / rate);
         worst_end = fmin(worst_end, t.rate_end / rate);
     }
-    printf("  %d times: from batch 200 at least %.1f %%, at 3000 %.1f %%\n", n,
-           100 * worst_200, 100 * worst_end);
+    printf("  %d times: from batch 200 at least %.1f %%, at 3000 %.1f %%; %d "
+           "late, %d never\n",
+           n, 100 * worst_200, 100 * worst_end, slow, never);
     CHECK(slow <= 1 + n / 100, "%d of %d found it late", slow, n);
     CHECK(never <= 1 + n / 100, "%d of %d never found it", never, n);
 }
