@@ -176,6 +176,17 @@ static void next_case(void)
     run_one();
 }
 
+static void say_unnamed(int run, int unnamed)
+{
+    char why[80];
+
+    if (!unnamed)
+        return;
+    snprintf(why, sizeof(why), "%d of %d cases, those that were named", run,
+             run + unnamed);
+    test_not_run(why);
+}
+
 int test_main(const char *suite, const struct test_case *cases, int n, int argc,
               char **argv)
 {
@@ -213,7 +224,7 @@ int test_main(const char *suite, const struct test_case *cases, int n, int argc,
         run++;
     }
     current = "";
-    test_fewer(run, run + unnamed, "cases, those that were named");
+    say_unnamed(run, unnamed);
     printf("%s: %d cases, %u asserts, %u failed, %d parts not run\n", suite,
            run, asserts, failures, not_run);
     // For ./dev slowest.
