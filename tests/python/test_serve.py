@@ -301,15 +301,16 @@ class Serving(unittest.IsolatedAsyncioTestCase):
                            await self.half_load(process, paths, capacity))
                 others = others_share(began, cores(process))
                 p99 = self.overloaded(capacity, met, alone, calm, others)
-                if p99 < 1.5 * (wait + calm):
+                limit = 1.5 * (wait + calm)
+                if p99 < limit:
                     break
             after = memory_of(process, "VmHWM")
             self.assertEqual((await stats(client))["held_bytes"], 0)
         self.assertLess(after - before, MEMORY + 16)
-        if p99 >= 1.5 * (wait + calm) and others >= (0.05 if LONG else 0.5):
+        if p99 >= limit and others >= (0.05 if LONG else 0.5):
             self.skipTest("p99 beside that of half the load: others used "
                           f"{100 * others:.0f} % of the machine")
-        self.assertLess(p99, 1.5 * (wait + calm))
+        self.assertLess(p99, limit)
 
     async def half_load(self, process, paths, capacity):
         """p99 where hardly anybody waits, with the same cores in use."""

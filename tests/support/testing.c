@@ -74,8 +74,7 @@ void test_fewer(int n, int all, const char *what)
 
     if (n >= all)
         return;
-    snprintf(why, sizeof(why), "%d of %d %s, all with ./dev test --long", n,
-             all, what);
+    snprintf(why, sizeof(why), "%d of %d %s", n, all, what);
     test_not_run(why);
 }
 
@@ -176,17 +175,6 @@ static void next_case(void)
     run_one();
 }
 
-static void say_unnamed(int run, int unnamed)
-{
-    char why[80];
-
-    if (!unnamed)
-        return;
-    snprintf(why, sizeof(why), "%d of %d cases, those that were named", run,
-             run + unnamed);
-    test_not_run(why);
-}
-
 int test_main(const char *suite, const struct test_case *cases, int n, int argc,
               char **argv)
 {
@@ -224,7 +212,7 @@ int test_main(const char *suite, const struct test_case *cases, int n, int argc,
         run++;
     }
     current = "";
-    say_unnamed(run, unnamed);
+    test_fewer(run, run + unnamed, "cases, those that were named");
     printf("%s: %d cases, %u asserts, %u failed, %d parts not run\n", suite,
            run, asserts, failures, not_run);
     // For ./dev slowest.
