@@ -487,13 +487,6 @@ static void memory_meanwhile(void)
     close_device(&dev, live);
 }
 
-// PoCL's compiler has signal stacks of its own.
-const char *__asan_default_options(void);
-const char *__asan_default_options(void)
-{
-    return "use_sigaltstack=0";
-}
-
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
