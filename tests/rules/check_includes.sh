@@ -127,13 +127,13 @@ most_prototypes=40
 
 prototypes()  # -> header, how many
 {
-    find hal -mindepth 2 -name '*.h' ! -path 'hal/include/*' |
-        xargs awk 'FNR == 1 && file { print file, n; n = 0 }
-                   { file = FILENAME }
-                   /^[a-z].*\(/ { is = 1 }
-                   /^{/ { is = 0 }
-                   is && /;/ { n++; is = 0 }
-                   END { if (file) print file, n }'
+    find hal -mindepth 2 -name '*.h' ! -path 'hal/include/*' -exec \
+        awk 'FNR == 1 && file { print file, n; n = 0 }
+             { file = FILENAME }
+             /^[a-z].*\(/ { is = 1 }
+             /^{/ { is = 0 }
+             is && /;/ { n++; is = 0 }
+             END { if (file) print file, n }' {} +
 }
 
 check_tree()
