@@ -205,7 +205,6 @@ class Tree:
             "NEIGHBOURS": self.where.parent.parent /
                           "venv-neighbours/bin/python",
             "XDG_CACHE_HOME": private / "cache", "TMPDIR": private,
-            "ASAN_OPTIONS": "use_sigaltstack=0",
             "LSAN_OPTIONS": "print_suppressions=0:suppressions="
                             f"{self.source}/tests/support/leaks.supp",
             "HEADRACE_TEST_LEAKS": "1",
