@@ -31,7 +31,9 @@ bool hr__loader_map(struct hr__loader *l)
     l->mapping++;
     hr__loader_wake(l);
     pthread_mutex_unlock(&l->lock);
-    status = l->params.map(l->params.map_ctx, &slot->pub, slot->classes);
+    // (Of a part its own: slot->classes are those of the whole batch.)
+    status = l->params.map(l->params.map_ctx, &slot->pub,
+                           slot->classes + slot->begin);
     pthread_mutex_lock(&l->lock);
     l->mapping--;  // this thread goes on, with the next one if there is one
     if (status) {

@@ -206,6 +206,43 @@ static void parts_fail(void)
     data_end(&calls);
 }
 
+// Writes to each sample of the part what only that sample is.
+static enum hr_status number_classes(void *ctx, hr_loaded loaded,
+                                     int64_t *classes)
+{
+    (void)ctx;
+    CHECK(classes == loaded->classes, "classes of other samples");
+    for (int i = 0; i < loaded->n; i++)
+        classes[i] = 1000 + (int64_t)loaded->indices[i];
+    return HR_OK;
+}
+
+// What the map writes of a part belongs to the samples of that part.
+static void parts_mapped(void)
+{
+    struct hr_loader_params p = begin(NULL);
+
+    p.map = number_classes;
+    p.epochs = 2;
+    for (p.budget = 1; p.budget < 100000; p.budget *= 40) {
+        hr_loader loader = hr_loader_create(&p);
+        hr_loaded part;
+        int seen = 0;
+
+        CU_ASSERT_FATAL(loader != NULL);
+        while (!hr_loader_next(loader, HR_FOREVER, &part) && part) {
+            for (int i = 0; i < part->n; i++, seen++)
+                CHECK(part->classes[i] == 1000 + (int64_t)part->indices[i],
+                      "sample %d: class %d", (int)part->indices[i],
+                      (int)part->classes[i]);
+            hr_loaded_release(&part);
+        }
+        CHECK(seen == 2 * N, "%d samples", seen);
+        hr_loader_destroy(&loader);
+    }
+    data_end(&calls);
+}
+
 // Saved in the middle of a batch it goes on with that batch.
 static void resumed(void)
 {
@@ -382,9 +419,11 @@ static void one_by_one(void)
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
-        TEST_CASE(whole_batches), TEST_CASE(parts),      TEST_CASE(one_alone),
-        TEST_CASE(parts_fail),    TEST_CASE(resumed),    TEST_CASE(refused),
-        TEST_CASE(no_memory),     TEST_CASE(timeouts),   TEST_CASE(strict),
+        TEST_CASE(whole_batches), TEST_CASE(parts),
+        TEST_CASE(one_alone),     TEST_CASE(parts_fail),
+        TEST_CASE(parts_mapped),  TEST_CASE(resumed),
+        TEST_CASE(refused),       TEST_CASE(no_memory),
+        TEST_CASE(timeouts),      TEST_CASE(strict),
         TEST_CASE(by_path),       TEST_CASE(one_by_one),
     };
 
