@@ -24,6 +24,7 @@ harmless.
 
 from __future__ import annotations
 
+import sys
 import weakref
 from operator import index
 from typing import TYPE_CHECKING, Any
@@ -111,9 +112,13 @@ class _Recorder:
         _become_plain(self, core)
 
     def load(self) -> Any:
-        if self._record() is None:
-            return self.load()  # the stock method by now
-        return _Pixels(self)
+        # Pillow's own methods want the pixels next; save() wants them before
+        # it opens the file, which may be the picture's own.
+        if sys._getframe(1).f_globals.get("__name__") == "PIL.Image":
+            materialise(self)
+        elif self._record() is not None:
+            return _Pixels(self)
+        return self.load()  # the stock method by now
 
     def close(self) -> None:
         _forget(self)
