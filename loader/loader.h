@@ -74,6 +74,7 @@ struct hr__loader_sample {
     enum hr_status status;  // of reading
     struct hr_encoded from;
     void *memory;            // of the room, that from lies in; or NULL
+    size_t taken;            // bytes of it
     struct hr_encoded lent;  // what a callback said,
     bool is_lent;            // which wants it back
     size_t name;             // its path in slot->names
@@ -162,6 +163,9 @@ struct hr__loader {
     int waiting;  // threads in hr_loader_next()
     int held;     // batches
     struct hr__room room;
+    // The one that may take more than the budget for an object whose length
+    // nobody knows. One at a time: the others wait for it to end.
+    const struct hr__loader_sample *growing;
     struct hr__cursor plan;  // of the batch that is planned next, number seq
     uint64_t seq;
     struct hr__cursor saved;  // of the oldest that was not delivered, number

@@ -27,44 +27,65 @@ static bool is_oldest(const struct hr__loader *l, const struct hr__slot *slot)
 // Once it has made some batches the loader takes new memory only if the device
 // could run dry: how many bytes are at work at a time has a new maximum for ever,
 // and who needs it may as well wait for the next job that ends.
-static enum hr__room_way way_of(const struct hr__loader *l,
-                                const struct hr__slot *slot)
+static enum hr__room_way way_of(struct hr__loader *l,
+                                const struct hr__loader_sample *sample)
 {
     int ahead = l->settings.depth - 3, enough = ahead > 2 ? ahead : 2;
 
     if (l->base >= WARM * (uint64_t)l->pub.depth &&
         l->making / l->pub.batch >= enough)
         return HR__ROOM_KEPT;
-    return is_oldest(l, slot) ? HR__ROOM_MUST : HR__ROOM_LIMIT;
+    if (!is_oldest(l, sample->slot))
+        return HR__ROOM_LIMIT;
+    if (!sample->memory)
+        return HR__ROOM_MUST;
+    if (l->growing && l->growing != sample && is_oldest(l, l->growing->slot))
+        return HR__ROOM_LIMIT;
+    l->growing = sample;
+    return HR__ROOM_MUST;
 }
 
-static void *sample_room(void *ctx, size_t size)
+// Waits until there is room, or the loader ends. The lock is held.
+static void *take_room(struct hr__loader *l,
+                       const struct hr__loader_sample *sample, size_t size)
 {
-    struct hr__loader_sample *sample = ctx;
-    struct hr__loader *l = sample->slot->loader;
-    void *memory = NULL;
     bool full = true;
 
-    pthread_mutex_lock(&l->lock);
-    if (!size) {  // whether to go on
-        memory = l->stop ? NULL : sample;
-        pthread_mutex_unlock(&l->lock);
-        return memory;
-    }
     while (!l->stop) {
-        enum hr__room_way way = way_of(l, sample->slot);
+        enum hr__room_way way = way_of(l, sample);
+        void *memory = hr__room_get(&l->room, size, way, &full);
 
-        memory = hr__room_get(&l->room, size, way, &full);
         if (memory || !full)
-            break;
+            return memory;
         hr__loader_flow(l);
         l->full += way == HR__ROOM_LIMIT;
         pthread_cond_wait(&l->bytes, &l->lock);
         hr__loader_flow(l);
         l->full -= way == HR__ROOM_LIMIT;
     }
+    return NULL;
+}
+
+static void *sample_room(void *ctx, size_t size)
+{
+    struct hr__loader_sample *sample = ctx;
+    struct hr__loader *l = sample->slot->loader;
+    void *memory;
+
+    pthread_mutex_lock(&l->lock);
+    if (!size)  // whether to go on
+        memory = l->stop ? NULL : sample;
+    else
+        memory = take_room(l, sample, size);
     pthread_mutex_unlock(&l->lock);
+    if (!size || !memory)
+        return memory;
+    if (sample->memory) {  // more of the same
+        memcpy(memory, sample->memory, sample->taken);
+        hr__sample_give_back(sample);
+    }
     sample->memory = memory;
+    sample->taken = size;
     return memory;
 }
 
@@ -194,9 +215,12 @@ static void read_sample(struct hr__slot *slot, int j)
         sample->status = read_file(sample,
                                    hr_source_path(l->params.source, index, path,
                                                   sizeof(path)));
-    if (sample->status)
-        snprintf(slot->results[j].message, sizeof(slot->results[j].message),
-                 "%s", hr_last_error());
+    if (!sample->status)
+        return;
+    snprintf(slot->results[j].message, sizeof(slot->results[j].message), "%s",
+             hr_last_error());
+    sample->from = (struct hr_encoded){0};
+    hr__sample_give_back(sample);
 }
 
 // ---- Threads ---------------------------------------------------------------
@@ -278,6 +302,10 @@ void *hr__loader_reader(void *ctx)
         pthread_mutex_lock(&l->lock);
         hr__loader_flow(l);
         l->stats.reading--;
+        if (l->growing == &slot->samples[j]) {
+            l->growing = NULL;
+            pthread_cond_broadcast(&l->bytes);
+        }
         if (--slot->reading || slot->wanted || l->stop)
             continue;
         slot->state = SLOT_JOB;

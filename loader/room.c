@@ -2,12 +2,14 @@
 #include "room.h"
 
 #include <stdint.h>
+#include <sys/mman.h>
 
 #include "hal/engine/base.h"
 
 #define PAGE ((size_t)4 << 10)
 #define LEAST ((size_t)256 << 10)  // a chunk
 #define MOST ((size_t)8 << 20)     // and one that is more than what is needed
+#define HUGE_FROM ((size_t)4 << 20)
 #define USED ((uint32_t)1 << 31)
 
 // Pages in runs, one behind the other. Free ones that are neighbours become one
@@ -26,18 +28,25 @@ static size_t size_of(const struct hr__room_chunk *chunk)
 }
 
 // The pages behind `from` are touched now: memory that grows later, when others
-// are long in use, would look like a leak.
+// are long in use, would look like a leak. (Of the kernel, to which it goes back:
+// the heap of each reader thread would keep the largest that it ever had.)
 static struct hr__room_chunk *make_chunk(size_t size, size_t from)
 {
     size_t pages = size / PAGE;
     struct hr__room_chunk *chunk;
-    size_t head = (sizeof(*chunk) + pages * sizeof(*chunk->runs) + 63) / 64 *
-                  64;
 
-    if (!(chunk = hr__alloc(NULL, head + size)))
+    if (!(chunk = hr__alloc(NULL,
+                            sizeof(*chunk) + pages * sizeof(*chunk->runs))))
         return NULL;
     chunk->next = NULL;
-    chunk->memory = (char *)chunk + head;
+    chunk->memory = mmap(NULL, size, PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (chunk->memory == MAP_FAILED) {
+        hr__free(chunk);
+        return NULL;
+    }
+    if (size >= HUGE_FROM)
+        (void)madvise(chunk->memory, size, MADV_HUGEPAGE);
     chunk->pages = chunk->runs[0] = (uint32_t)pages;
     chunk->used = 0;
     for (size_t at = from; at < size; at += PAGE)
@@ -51,6 +60,7 @@ static void drop(struct hr__room *room, struct hr__room_chunk **at)
 
     *at = chunk->next;
     room->bytes -= size_of(chunk);
+    munmap(chunk->memory, size_of(chunk));
     hr__free(chunk);
 }
 

@@ -204,6 +204,8 @@ bool hr__source_find_classes(struct hr__source *s);
 
 // Reads the file at path to memory of room(ctx, size), which returns NULL if
 // there is none: then the status is HR_ENOMEM and nobody was asked to say why.
+// Of an object of the web whose length nobody says it is called again for more,
+// and what it gave before has moved there.
 // While a read waits for the web, room(ctx, 0) is asked now and then: NULL ends
 // it with HR_ECANCELED.
 typedef void *(*hr__source_room_fn)(void *ctx, size_t size);

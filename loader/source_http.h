@@ -188,8 +188,10 @@ struct hr__http_read {
     struct hr__http_place *place;  // of the URL; NULL: nobody keeps it
     struct hr__http_want want;
     uint8_t *to;  // for a range: want.size bytes
-    // For a whole object: asked once, as hr__source_room_fn. For both: asked
-    // now and then with size 0, and NULL ends the read. NULL: it goes on.
+    // For a whole object: as hr__source_room_fn; of one that does not say how
+    // long it is asked again for more, and what lies there lies there then, too.
+    // For both: asked now and then with size 0, and NULL ends the read. NULL: it
+    // goes on.
     void *(*room)(void *ctx, size_t size);
     void *ctx;
     // What was read, and of which version.

@@ -38,6 +38,11 @@ static bool skip(const char **at, const char *end, const char *text)
     return true;
 }
 
+static bool is_word(const char *at, const char *end, const char *word)
+{
+    return skip(&at, end, word) && at == end;
+}
+
 static void read_length(struct hr__http_answer *a, const char *at,
                         const char *end)
 {
@@ -102,7 +107,10 @@ static void read_field(struct hr__http_answer *a, const char *line,
     else if (IS("Content-Range"))
         read_range(a, at, end);
     else if (IS("Content-Encoding"))
-        a->encoded = end - at != 8 || strncasecmp(at, "identity", 8);
+        a->encoded = a->encoded || !is_word(at, end, "identity");
+    else if (IS("Transfer-Encoding"))  // (libcurl undoes others by itself)
+        a->encoded = a->encoded || (!is_word(at, end, "chunked") &&
+                                    !is_word(at, end, "identity"));
     else if (IS("ETag"))
         a->tag = hash_of(at, end);
     else if (IS("Last-Modified"))

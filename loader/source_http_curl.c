@@ -152,24 +152,33 @@ static size_t on_header(char *data, size_t one, size_t size, void *ctx)
     return r->t->answer.ended && r->t->answer.bad ? 0 : one * size;
 }
 
+// Whether nobody waits any more: asked now and then.
+static bool is_stopped(struct running *r)
+{
+    int64_t now = hr__now();
+
+    if (now - r->asked < 50000000)
+        return false;
+    r->asked = now;
+    return r->t->stop(r->t->ctx);
+}
+
+// (Of one packet of the server's there may be many calls, and libcurl looks at
+// no clock between them.)
 static size_t on_body(char *data, size_t one, size_t size, void *ctx)
 {
     struct running *r = ctx;
+    bool goes_on = !is_stopped(r) && hr__now() < r->t->deadline &&
+                   r->t->body(r->t->ctx, data, one * size);
 
-    return r->t->body(r->t->ctx, data, one * size) ? one * size : 0;
+    return goes_on ? one * size : 0;
 }
 
 static int on_progress(void *ctx, curl_off_t a, curl_off_t b, curl_off_t c,
                        curl_off_t d)
 {
-    struct running *r = ctx;
-    int64_t now = hr__now();
-
     (void)a, (void)b, (void)c, (void)d;
-    if (now - r->asked < 50000000)
-        return 0;
-    r->asked = now;
-    return r->t->stop(r->t->ctx);
+    return is_stopped(ctx);
 }
 
 static bool prepare(struct hr__http *http, CURL *c, struct running *r,
@@ -228,6 +237,8 @@ bool hr__http_try(struct hr__http *http, struct hr__http_try *t)
     }
     if (prepare(http, c, &r, error))
         code = lib.curl_easy_perform(c);
+    if (code == CURLE_WRITE_ERROR && hr__now() >= t->deadline)
+        code = CURLE_OPERATION_TIMEDOUT, *error = '\0';  // said by on_body()
     if (code)
         snprintf(t->why, sizeof(t->why), "%.*s", (int)sizeof(t->why) - 1,
                  *error ? error : lib.curl_easy_strerror(code));
@@ -324,6 +335,7 @@ static bool fill_in(struct hr_http_params *p)
     p->backoff_ms = p->backoff_ms ? p->backoff_ms : 100;
     p->deadline_ms = p->deadline_ms ? p->deadline_ms : 30000;
     p->max_bytes = p->max_bytes ? p->max_bytes : UINT64_C(1) << 42;
+    p->unsized_bytes = p->unsized_bytes ? p->unsized_bytes : 1 << 25;
     return true;
 }
 

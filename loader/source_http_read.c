@@ -16,6 +16,7 @@
 enum {
     ERROR_BODY = 1 << 16,  // bytes of an answer nobody wants, for its
                            // connection to be used again
+    FIRST_ROOM = 1 << 16,  // for an object of no known length
     LONGEST_WAIT = 10000,  // ms between tries, if the server names none
     FOR_BACKOFF = 1,
 };
@@ -31,8 +32,7 @@ struct reading {
     bool wanted;  // its body; else it is dropped
     size_t came;  // bytes of this try, and of what nobody wants
     size_t dropped;
-    uint8_t *grown;  // a whole object of no known length, until its end
-    size_t grown_room;
+    size_t room;  // bytes at r->to, of a whole object
     char url[3 * HR__HTTP_URL], begun[3 * HR__HTTP_URL];
     char range[48];
 };
@@ -55,13 +55,21 @@ static bool refuse(struct reading *g, enum hr_status status, const char *why)
     return false;
 }
 
-// Memory for all of a whole object.
+// Memory for so many bytes of a whole object; what it has of it stays. How long
+// others keep the budget is not the server's fault.
 static bool whole_room(struct reading *g, size_t size)
 {
     struct hr__http_read *r = g->r;
+    int64_t begun = hr__now();
+    void *to;
 
-    if (!r->to && !(r->to = r->room(r->ctx, size ? size : 1)))
+    if (r->to && size <= g->room)
+        return true;
+    if (!(to = r->room(r->ctx, size ? size : 1)))
         return refuse(g, HR_ENOMEM, "no memory for it");
+    r->to = to;
+    g->room = size;
+    g->try.deadline += hr__now() - begun;
     return true;
 }
 
@@ -84,25 +92,24 @@ static void judge(struct reading *g)
     }
 }
 
+// Of an object that does not say how long it is memory is taken as it comes.
 static bool grow(struct reading *g, size_t size)
 {
-    size_t more = g->grown_room ? 2 * g->grown_room : 1 << 16;
-    uint8_t *moved;
+    uint64_t unsized = g->http->params.unsized_bytes;
+    size_t most = (size_t)(unsized < g->want.most ? unsized : g->want.most);
+    size_t more = g->room ? 2 * g->room : FIRST_ROOM;
 
-    if (g->came + size > g->want.most)
-        return refuse(g, HR_ELIMIT, "it is larger than the limit");
-    if (g->came + size <= g->grown_room)
+    if (size > most - g->came)
+        return refuse(g, HR_ELIMIT,
+                      g->want.most > most
+                          ? "it is larger than the limit for objects of which "
+                            "no length is said"
+                          : "it is larger than the limit");
+    if (g->came + size <= g->room)
         return true;
     while (more < g->came + size)
         more *= 2;
-    if (!(moved = hr__alloc(NULL, more)))
-        return refuse(g, HR_ENOMEM, "no memory for it");
-    if (g->came)
-        memcpy(moved, g->grown, g->came);
-    hr__free(g->grown);
-    g->grown = moved;
-    g->grown_room = more;
-    return true;
+    return whole_room(g, more < most ? more : most);
 }
 
 static bool on_body(void *ctx, const void *data, size_t size)
@@ -118,7 +125,7 @@ static bool on_body(void *ctx, const void *data, size_t size)
     if (!g->verdict.has_size) {
         if (!grow(g, size))
             return false;
-        memcpy(g->grown + g->came, data, size);
+        memcpy(g->r->to + g->came, data, size);
     } else {
         if (size > g->verdict.size - g->came) {
             g->verdict.take = HR__HTTP_AGAIN;
@@ -291,8 +298,6 @@ static bool take(struct reading *g)
         if (!ended || !g->verdict.has_size) {
             if (!ended || !whole_room(g, g->came))
                 return false;
-            if (g->came)
-                memcpy(r->to, g->grown, g->came);
         }
         r->done = g->came;
         r->version.size = g->came;
@@ -365,7 +370,7 @@ static enum hr_status fail(struct reading *g, int tries, bool late)
 
 static enum hr_status get(struct reading *g)
 {
-    int64_t deadline = g->try.deadline, wait;
+    int64_t wait;
 
     for (int try = 0;; try++) {
         ask(g);
@@ -377,9 +382,9 @@ static enum hr_status get(struct reading *g)
                hr__http_backoff(&g->http->params, g->r->url,
                                 g->r->want.offset + g->r->done, try,
                                 g->judged ? g->try.answer.retry_after : -1);
-        if (try == g->http->params.retries || wait >= deadline ||
+        if (try == g->http->params.retries || wait >= g->try.deadline ||
             !sleep_until(g, wait))
-            return fail(g, try + 1, wait >= deadline);
+            return fail(g, try + 1, wait >= g->try.deadline);
     }
 }
 
@@ -408,7 +413,6 @@ enum hr_status hr__http_get(struct hr__http *http, struct hr__http_read *r)
     };
     r->done = 0;
     status = get(g);
-    hr__free(g->grown);
     hr__free(g);
     return status;
 }

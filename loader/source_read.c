@@ -194,15 +194,18 @@ enum hr_status hr__source_object(const struct hr__source *s, uint64_t i,
 static void *encoded_room(void *ctx, size_t size)
 {
     struct hr_encoded *to = ctx;
+    void *more;
 
     if (!size)
         return to;  // nobody ends it
     if (size <= to->room)
         return to->memory;
+    if ((more = hr__alloc(NULL, size)) && to->room)
+        memcpy(more, to->memory, to->room);
     hr__free(to->memory);
-    to->memory = hr__alloc(NULL, size);
-    to->room = to->memory ? size : 0;
-    return to->memory;
+    to->memory = more;
+    to->room = more ? size : 0;
+    return more;
 }
 
 // Whether there are as many bytes as the pixels need, if it is pixels.

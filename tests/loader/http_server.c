@@ -144,6 +144,7 @@ static bool put_slowly(struct connection *c, const uint8_t *data, size_t size)
 static bool put_body(struct connection *c, enum http_fault fault,
                      const uint8_t *data, size_t size)
 {
+    static const uint8_t zeros[4096];
     char text[32];
 
     switch (fault) {
@@ -156,6 +157,12 @@ static bool put_body(struct connection *c, enum http_fault fault,
         put(c->fd, data, size);
         put(c->fd, "more", 4);
         return false;
+    case HTTP_ENDLESS:
+        while (put(c->fd, "1000\r\n", 6) && put(c->fd, zeros, 4096) &&
+               put(c->fd, "\r\n", 2))
+            ;
+        return false;
+    case HTTP_SQUEEZED:
     case HTTP_CHUNKED:
         snprintf(text, sizeof(text), "%zx\r\n", size);
         return (!size || (put(c->fd, text, strlen(text)) &&
@@ -170,7 +177,9 @@ static bool put_object(struct connection *c, const struct request *r,
                        struct http_object *o, enum http_fault fault)
 {
     size_t size = http_server_flip(c->server, o, -1), first = 0, n;
-    bool part = r->ranged && fault != HTTP_WHOLE && fault != HTTP_CHUNKED;
+    bool chunked = fault == HTTP_CHUNKED || fault == HTTP_ENDLESS ||
+                   fault == HTTP_SQUEEZED;
+    bool part = r->ranged && fault != HTTP_WHOLE && !chunked;
     uint8_t *body;
     struct head h = {.used = 0};
     char text[64];
@@ -196,8 +205,9 @@ static bool put_object(struct connection *c, const struct request *r,
              size);
     if (fault == HTTP_TWO_LENGTHS)
         line(&h, "Content-Length: %zu\r\nContent-Length: %zu", n, n + 1);
-    else if (fault == HTTP_CHUNKED)
-        line(&h, "Transfer-Encoding: chunked");
+    else if (chunked)
+        line(&h, "Transfer-Encoding: %schunked",
+             fault == HTTP_SQUEEZED ? "gzip, " : "");
     else if (fault == HTTP_LONG)
         line(&h, "Connection: close");
     else

@@ -27,6 +27,8 @@ enum http_fault {
     HTTP_SHRUNK,       // half of it is there
     HTTP_LATER,        // 503, and to come back in a second
     HTTP_REDIRECT,     // to server->redirect
+    HTTP_ENDLESS,      // 200 of no length, and its body never ends
+    HTTP_SQUEEZED,     // gzip for the way: what libcurl would undo
 };
 
 struct http_object {

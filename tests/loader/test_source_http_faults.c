@@ -55,6 +55,7 @@ static void lasting(void)
         {HTTP_CHUNKED, HR_EUNSUPPORTED, "the server gives no ranges"},
         {HTTP_NO_TOTAL, HR_EUNSUPPORTED, "how long the object is"},
         {HTTP_COMPRESSED, HR_EUNSUPPORTED, "compressed"},
+        {HTTP_SQUEEZED, HR_EUNSUPPORTED, "compressed"},
     };
     struct http_server *s = web_start();
     uint8_t *large = calloc(1, 1 << 20);

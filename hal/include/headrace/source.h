@@ -103,6 +103,8 @@ struct hr_http_params {
     const char *user_agent;      // "headrace"
     const char *ca_file;         // PEM, certificates to trust; the system's
     uint64_t seed;               // of the draws
+    uint64_t unsized_bytes;  // of a picture of which no answer says how long it
+                             // is: it takes memory as it comes; 32 MiB
 };
 #define hr_http_params(...) (&(struct hr_http_params){__VA_ARGS__})
 

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a server makes a program keep: objects of which nobody says how long they
+// are come out of the loader's budget, and end at a limit.
+#include <stdlib.h>
+#include <string.h>
+
+#include "hal/base/base.h"
+#include "loader/loader.h"
+#include "loader/source.h"
+#include "loader_data.h"
+#include "web_data.h"
+
+enum { N = 24, BATCH = 8 };
+
+static const char *const paths[] = {"/a", "/b", "/c", "/d",
+                                    "/e", "/f", "/g", "/h"};
+
+// N pictures of the web, each an object of its own.
+static hr_source objects(struct http_server *s, size_t unsized)
+{
+    hr_source got = hr_source_create();
+    uint64_t seed = test_seed;
+    char url[512];
+
+    CHECK(!hr_source_set_http(got, hr_http_params(.backoff_ms = 1,
+                                                  .unsized_bytes = unsized)),
+          "%s", hr_last_error());
+    for (uint64_t i = 0; i < N; i++) {
+        if (i < 8) {
+            struct bytes jpeg = test_jpeg(300, 60 * (int)i + 100, &seed);
+
+            http_server_put(s, paths[i], jpeg.data, jpeg.size);
+            free(jpeg.data);
+        }
+        snprintf(url, sizeof(url), "%s%s", s->url, paths[i % 8]);
+        CHECK(!hr_source_add_file(got, url, NULL), "%s", hr_last_error());
+    }
+    return got;
+}
+
+static hr_loader reader(hr_source source, size_t budget)
+{
+    hr_loader loader = hr_loader_create(
+        hr_loader_params(.source = source, .ops = data_ops, .num_ops = DATA_OPS,
+                         .batch = BATCH, .reads = 8, .budget = budget,
+                         .on_error = HR_ON_ERROR_ZERO));
+
+    CHECK(loader, "%s", hr_last_error());
+    return loader;
+}
+
+// Bodies without an end: each is refused at the limit, one at a time takes more
+// than the budget, and all that is kept is counted.
+static void endless(void)
+{
+    enum { LIMIT = 1 << 21 };
+    struct http_server *s = web_start();
+    hr_source got = objects(s, LIMIT);
+    hr_loader loader = reader(got, 1);
+    struct hr_loader_stats stats;
+    int refused = 0;
+    hr_loaded b;
+
+    s->fault = web_always;
+    s->which = HTTP_ENDLESS;
+    while (!hr_loader_next(loader, HR_FOREVER, &b) && b) {
+        for (int i = 0; i < b->n; i++) {
+            CHECK(strstr(b->results[i].message, "larger than the limit for"),
+                  "%s", b->results[i].message);
+            refused += b->results[i].status == HR_ELIMIT;
+        }
+        hr_loaded_release(&b);
+    }
+    CHECK(refused == N, "%d of %d", refused, N);
+    hr_loader_stats(loader, &stats);
+    // (While it moves to more memory it has both; the others have a first piece
+    // each.)
+    CHECK(stats.peak_encoded_bytes >= LIMIT &&
+              stats.peak_encoded_bytes < 5 * LIMIT / 2,
+          "%zu bytes", stats.peak_encoded_bytes);
+    CHECK(!hr__loader_of(loader)->growing, "none grows any more");
+    hr_loader_destroy(&loader);
+    hr_source_close(&got);
+    http_server_stop(s);
+}
+
+// The loader that ends does not wait for them.
+static void endless_ended(void)
+{
+    struct http_server *s = web_start();
+    hr_source got = objects(s, SIZE_MAX);
+    hr_loader loader;
+
+    s->fault = web_always;
+    s->which = HTTP_ENDLESS;
+    loader = reader(got, 1);
+    CHECK(test_reaches(&s->requests, 8), "nobody asked");
+    hr_loader_destroy(&loader);
+    hr_source_close(&got);
+    http_server_stop(s);
+}
+
+// Good ones come, whatever the budget is, and grow as often as they must.
+static void chunked(void)
+{
+    struct http_server *s = web_start();
+    static const size_t sizes[] = {200000, 10,     1,     70000, 131072,
+                                   65536,  300000, 65537, 5,     900000};
+    hr_source folder = web_large_folder(sizes, 8), got = hr_source_create();
+    struct hr_encoded a = {0}, b = {0};
+    char path[4200], url[512];
+    struct data_seen seen = {0}, want = {0};
+    hr_loader loader;
+
+    for (uint64_t i = 0; i < 8; i++) {
+        hr_source_path(folder, i, path, sizeof(path));
+        http_server_put_file(s, paths[i], path);
+        snprintf(url, sizeof(url), "%s%s", s->url, paths[i]);
+        CHECK(!hr_source_add_file(got, url, NULL), "%s", hr_last_error());
+    }
+    s->fault = web_each_third;
+    s->which = HTTP_CHUNKED;
+    for (uint64_t i = 0; i < 8; i++)
+        CHECK(!hr_source_read(got, i, 0, &a) &&
+                  !hr_source_read(folder, i, 0, &b) && a.size == b.size &&
+                  !memcmp(a.data, b.data, a.size),
+              "%d: %s", (int)i, hr_last_error());
+    hr_encoded_finish(&a);
+    hr_encoded_finish(&b);
+    hr_source_close(&got);
+    hr_source_close(&folder);
+    http_server_stop(s);
+    s = web_start();
+    got = objects(s, 0);
+    loader = reader(got, 0);
+    CHECK(!data_drain(&want, loader, 0), "%s", hr_last_error());
+    hr_loader_destroy(&loader);
+    s->fault = web_always;
+    s->which = HTTP_CHUNKED;
+    loader = reader(got, 1);
+    CHECK(!data_drain(&seen, loader, 0), "%s", hr_last_error());
+    CHECK(seen.num == N && data_seen_same(&seen, 0, &want), "%d",
+          (int)seen.num);
+    hr_loader_destroy(&loader);
+    data_seen_finish(&seen);
+    data_seen_finish(&want);
+    hr_source_close(&got);
+    http_server_stop(s);
+}
+
+// What waits for the budget, which a slow consumer has, is not late.
+struct slow {
+    int64_t wait;
+    uint8_t bytes[2 << 20];
+};
+
+static void *slow_room(void *ctx, size_t size)
+{
+    struct slow *slow = ctx;
+
+    if (size)
+        test_sleep(slow->wait);
+    return slow->bytes;
+}
+
+static void waits_for_room(void)
+{
+    struct http_server *s = web_start();
+    struct slow *slow = calloc(1, sizeof(*slow));
+    hr_source got = objects(s, 0);
+    struct hr__source *inside = hr__source_of(got);
+    struct http_object *o = &s->objects[s->num_objects - 8];
+    size_t size;
+
+    // More than is on its way when the wait ends.
+    free(o->data);
+    o->data = calloc(1, o->size = sizeof(slow->bytes));
+
+    inside->http->params.deadline_ms = 1500;
+    slow->wait = 1600 * TEST_MS;
+    CHECK(!hr__source_object(inside, 0, sizeof(slow->bytes), slow_room, slow,
+                             &size) &&
+              size == o->size,
+          "%s", hr_last_error());
+    free(slow);
+    hr_source_close(&got);
+    http_server_stop(s);
+}
+
+static const struct test_case cases[] = {
+    TEST_CASE(waits_for_room),
+    TEST_CASE(endless),
+    TEST_CASE(endless_ended),
+    TEST_CASE(chunked),
+};
+
+int main(int argc, char **argv)
+{
+    return web_main("source_http_memory", cases, sizeof(cases) / sizeof(*cases),
+                    argc, argv);
+}
