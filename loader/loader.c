@@ -117,7 +117,7 @@ static enum hr_status set_ops(struct hr__loader *l)
     char why[128];
     int w, h;
 
-    if (hr__ops_check(p->ops, p->num_ops, true, why))
+    if (hr__ops_check(p->ops, p->num_ops, 0, why))
         return hr__fail(HR_EINVAL, "ops: %s", why);
     memcpy(l->ops, p->ops, sizeof(*p->ops) * (size_t)p->num_ops);
     p->ops = l->ops;

@@ -23,8 +23,9 @@ enum hr_status hr__fail(enum hr_status status, const char *fmt, ...)
     HR_PRINTF(2, 3);
 
 // Checks of a list what does not depend on the picture's size; HR_EINVAL, and
-// text names the op.
-enum hr_status hr__ops_check(const struct hr_op *ops, int num_ops, bool encoded,
+// text names the op. channels: of the image that is the source; 0: the source
+// is an encoded picture.
+enum hr_status hr__ops_check(const struct hr_op *ops, int num_ops, int channels,
                              char text[128]);
 
 // To the device's log.

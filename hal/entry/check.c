@@ -52,7 +52,8 @@ static unsigned facts(struct hr__device *dev, const struct hr_sample *s,
     memset(pic, 0, sizeof(*pic));
     if (!s || !!s->data + !!s->path + !!s->image != 1)
         return HR_WHY_FORMAT;
-    if (hr__ops_check(s->ops, s->num_ops, !s->image, text))
+    if (hr__ops_check(s->ops, s->num_ops, s->image ? s->image->params.c : 0,
+                      text))
         return HR_WHY_GEOMETRY;
     pic->limits = &dev->pub.params.limits;
     if (s->image) {

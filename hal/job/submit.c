@@ -81,7 +81,7 @@ static bool check_sample(const struct hr_sample *s, int i,
                         "data, path, image",
                         i, sources),
                false;
-    if (hr__ops_check(s->ops, s->num_ops, !s->image, text))
+    if (hr__ops_check(s->ops, s->num_ops, image ? s->image->params.c : 0, text))
         return hr__fail(HR_EINVAL, "sample %d: %s", i, text), false;
     if (!image)
         return true;

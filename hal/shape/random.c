@@ -257,9 +257,10 @@ enum hr_status hr_ops_output_size(const struct hr_op *ops, int num_ops,
     if (width < 1 || height < 1 || width > HR_MAX_SIDE ||
         height > HR_MAX_SIDE || !out_w || !out_h)
         return hr__fail(HR_EINVAL, "picture of %dx%d", width, height);
-    status = hr__ops_check(ops, num_ops,
-                           num_ops > 0 && ops && ops[0].type == HR_OP_DECODE,
-                           text);
+    // Without decode any image may be meant, a grey one too.
+    status = hr__ops_check(
+        ops, num_ops, num_ops > 0 && ops && ops[0].type == HR_OP_DECODE ? 0 : 1,
+        text);
     if (!status)
         status = hr__geometry_draw(&geo, ops, num_ops, &any,
                                    HR_REFERENCE_DEFAULT, width, height,

@@ -45,7 +45,7 @@ static bool borrow_address(struct tensor *t, PyObject *data)
     if (t->data)
         return true;
     if (!PyErr_Occurred())
-        PyErr_SetString(PyExc_ValueError, "data: an address of 0");
+        PyErr_SetString(core_argument_error(), "data: an address of 0");
     return false;
 }
 
@@ -60,7 +60,7 @@ static bool format_fits(const struct tensor *t, const char *format)
 
 static bool wrong_shape(const struct tensor *t)
 {
-    PyErr_Format(PyExc_ValueError,
+    PyErr_Format(core_argument_error(),
                  "data: neither an array of this shape and type whose rows "
                  "have no gaps, nor %zd bytes in a row",
                  t->nbytes);
@@ -152,7 +152,7 @@ bool tensor_borrow(struct tensor *t, PyObject *data, PyObject *keep)
     if (!data || data == Py_None)
         return true;
     if (t->memory != HR_MEMORY_HOST)
-        return PyErr_SetString(PyExc_ValueError,
+        return PyErr_SetString(core_argument_error(),
                                "data can only be host memory (pinned memory "
                                "of others is host memory, too)"),
                false;

@@ -67,7 +67,7 @@ static bool parse_size(PyObject *value, size_t *out)
         *out = read_size(text, length);
     }
     if (!*out)
-        PyErr_Format(PyExc_ValueError,
+        PyErr_Format(core_argument_error(),
                      "%R is no size: bytes above 0, or a text as '512M' or "
                      "'2G'",
                      value);

@@ -68,14 +68,17 @@ PyTypeObject *core_add_type(PyObject *module, PyType_Spec *spec);
         "__weaklistoffset__", T_PYSSIZET, offsetof(type, weak), READONLY, NULL \
     }
 
-// A name of a list, "a", "b", NULL, or None = the first one. -1 with a
-// ValueError that names what it is.
+// A name of a list, "a", "b", NULL, or None = the first one. -1 with an
+// ArgumentError that names what it is.
 int core_choice(PyObject *value, const char *what, const char *const *names);
 
 // Seconds, or None = missing, in nanoseconds. False with an exception.
 bool core_seconds(PyObject *value, int64_t missing, int64_t *out);
 
 // ---- errors -----------------------------------------------------------------
+
+// headrace.ArgumentError, which is a ValueError; borrowed.
+PyObject *core_argument_error(void);
 
 // False with an exception: the interpreter ends and has cleared the module.
 bool core_alive(struct core *core);

@@ -5,6 +5,19 @@
 #include <stdio.h>
 #include <string.h>
 
+PyObject *core_argument_error(void)
+{
+    PyObject *type, *value, *trace, *module, *kind = NULL;
+
+    PyErr_Fetch(&type, &value, &trace);
+    if ((module = PyImport_ImportModule("headrace.errors")))
+        kind = PyObject_GetAttrString(module, "ArgumentError");
+    PyErr_Restore(type, value, trace);
+    Py_XDECREF(kind);  // its module keeps it
+    Py_XDECREF(module);
+    return kind ? kind : PyExc_ValueError;
+}
+
 bool core_alive(struct core *core)
 {
     if (core->make_error)

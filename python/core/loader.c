@@ -204,7 +204,7 @@ static bool read_words(struct call *c)
     c->params.layout = form.layout;
     c->params.memory = form.memory;
     if (form.memory == HR_MEMORY_DEVICE)
-        return PyErr_SetString(PyExc_ValueError,
+        return PyErr_SetString(core_argument_error(),
                                "memory: a loader's is 'host' or 'pinned'"),
                false;
     if ((number = core_choice(c->on_error, "on_error", on_errors)) < 0)
@@ -260,7 +260,7 @@ static bool read_weights(struct call *c)
     if (PyObject_GetBuffer(c->weights, view, PyBUF_C_CONTIGUOUS))
         return false;
     if ((uint64_t)view->len != n * sizeof(double))
-        return PyErr_SetString(PyExc_ValueError,
+        return PyErr_SetString(core_argument_error(),
                                "weights: a float64 for each sample"),
                false;
     c->params.weights = view->buf;
@@ -296,8 +296,8 @@ static int read_seed(PyObject *value, void *out)
     Py_DECREF(number);
     if (PyErr_Occurred()) {
         if (PyErr_ExceptionMatches(PyExc_OverflowError))
-            PyErr_Format(PyExc_ValueError, "seed: %R is not in 0 .. 2**64 - 1",
-                         value);
+            PyErr_Format(core_argument_error(),
+                         "seed: %R is not in 0 .. 2**64 - 1", value);
         return 0;
     }
     *(unsigned long long *)out = seed;

@@ -26,7 +26,7 @@ static void refuse_choice(PyObject *value, const char *what,
     for (int i = 0; names[i]; i++)
         snprintf(list + strlen(list), sizeof(list) - strlen(list), "%s%s",
                  i ? ", " : "", names[i]);
-    PyErr_Format(PyExc_ValueError, "%s %R: must be one of %s", what, value,
+    PyErr_Format(core_argument_error(), "%s %R: must be one of %s", what, value,
                  list);
 }
 
@@ -61,7 +61,7 @@ bool core_seconds(PyObject *value, int64_t missing, int64_t *out)
     if (x == -1 && PyErr_Occurred())
         return false;
     if (!(x >= 0)) {
-        PyErr_Format(PyExc_ValueError, "timeout of %R seconds", value);
+        PyErr_Format(core_argument_error(), "timeout of %R seconds", value);
         return false;
     }
     // 31 years are enough.
@@ -159,8 +159,8 @@ static int answer(PyObject *resize, const uint8_t *pixels, int width,
     if (view.len == need)
         memcpy(out, view.buf, (size_t)need);
     else
-        PyErr_Format(PyExc_ValueError, "resize returned %zd bytes, not %zd",
-                     view.len, need);
+        PyErr_Format(core_argument_error(),
+                     "resize returned %zd bytes, not %zd", view.len, need);
     PyBuffer_Release(&view);
     Py_DECREF(answer);
     return PyErr_Occurred() ? -1 : 0;

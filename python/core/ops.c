@@ -3,6 +3,7 @@
 // is missing at the end, or None, is 0.
 #include "core.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,19 +22,20 @@ enum op {  // the first element of a tuple
     OP_TABLE,
 };
 
+// The functions of headrace.ops. Its constants are called so in capitals.
 static const char *const op_names[] = {
-    [OP_DECODE] = "DECODE",
-    [OP_CROP] = "CROP",
-    [OP_RESIZE] = "RESIZE",
-    [OP_FLIP] = "FLIP",
-    [OP_NORMALIZE] = "NORMALIZE",
-    [OP_FIT] = "FIT",
-    [OP_RANDOM_CROP] = "RANDOM_CROP",
-    [OP_RANDOM_RESIZED_CROP] = "RANDOM_RESIZED_CROP",
-    [OP_RANDOM_FLIP] = "RANDOM_FLIP",
-    [OP_CENTER_CROP] = "CENTER_CROP",
-    [OP_RESIZE_SHORT] = "RESIZE_SHORT",
-    [OP_TABLE] = "TABLE",
+    [OP_DECODE] = "decode",
+    [OP_CROP] = "crop",
+    [OP_RESIZE] = "resize",
+    [OP_FLIP] = "flip",
+    [OP_NORMALIZE] = "normalize",
+    [OP_FIT] = "fit",
+    [OP_RANDOM_CROP] = "random_crop",
+    [OP_RANDOM_RESIZED_CROP] = "random_resized_crop",
+    [OP_RANDOM_FLIP] = "random_flip",
+    [OP_CENTER_CROP] = "center_crop",
+    [OP_RESIZE_SHORT] = "resize_short",
+    [OP_TABLE] = "table",
 };
 
 // ---- Held buffers -----------------------------------------------------------
@@ -73,32 +75,45 @@ struct fields {
     Py_ssize_t n, i;  // i: the next one
     int number;       // of the op in its list
     const char *name;
-    bool bad;  // with an exception
+    const char *field;  // as the function of headrace.ops calls it
+    bool bad;           // with an exception
 };
 
-static void *refuse(struct fields *f, const char *what)
+// What the field that was read last must be.
+static void *refuse_as(struct fields *f, PyObject *kind, const char *what)
 {
+    PyObject *value = f->i - 1 < f->n ? PyTuple_GetItem(f->op, f->i - 1)
+                                      : Py_None;
+
     if (!f->bad &&
         (!PyErr_Occurred() || PyErr_ExceptionMatches(PyExc_TypeError)))
-        PyErr_Format(PyExc_TypeError, "op %d (%s): field %zd must be %s",
-                     f->number, f->name, f->i - 1, what);
+        PyErr_Format(kind, "op %d: %s: %s must be %s, not %.60R", f->number,
+                     f->name, f->field, what, value);
     f->bad = true;
     return NULL;
 }
 
+static void *refuse(struct fields *f, const char *what)
+{
+    return refuse_as(f, PyExc_TypeError, what);
+}
+
 // Borrowed; NULL: the field is missing.
-static PyObject *next(struct fields *f)
+static PyObject *next(struct fields *f, const char *field)
 {
     PyObject *value = f->i < f->n && !f->bad ? PyTuple_GetItem(f->op, f->i)
                                              : NULL;
 
-    f->i += !f->bad;
+    if (!f->bad) {
+        f->field = field;
+        f->i++;
+    }
     return value == Py_None ? NULL : value;
 }
 
-static int next_int(struct fields *f)
+static int next_int(struct fields *f, const char *field)
 {
-    PyObject *value = next(f);
+    PyObject *value = next(f, field);
     long x = value ? PyLong_AsLong(value) : 0;
 
     if (x == -1 && PyErr_Occurred()) {
@@ -109,9 +124,9 @@ static int next_int(struct fields *f)
     return x > INT32_MAX ? INT32_MAX : x < INT32_MIN ? INT32_MIN : (int)x;
 }
 
-static bool next_bool(struct fields *f)
+static bool next_bool(struct fields *f, const char *field)
 {
-    PyObject *value = next(f);
+    PyObject *value = next(f, field);
     int x = value ? PyObject_IsTrue(value) : 0;
 
     if (x < 0)
@@ -119,9 +134,9 @@ static bool next_bool(struct fields *f)
     return x > 0;
 }
 
-static double next_double(struct fields *f)
+static double next_double(struct fields *f, const char *field)
 {
-    PyObject *value = next(f);
+    PyObject *value = next(f, field);
     double x = value ? PyFloat_AsDouble(value) : 0;
 
     if (x == -1 && PyErr_Occurred())
@@ -130,10 +145,10 @@ static double next_double(struct fields *f)
 }
 
 // Numbers of a sequence to out[most]; how many, 0 if the field is missing.
-static int next_doubles(struct fields *f, double *out, int most,
-                        const char *what)
+static int next_doubles(struct fields *f, const char *field, double *out,
+                        int most, const char *what)
 {
-    PyObject *value = next(f), *tuple;
+    PyObject *value = next(f, field), *tuple;
     Py_ssize_t n;
 
     if (!value)
@@ -153,28 +168,29 @@ static int next_doubles(struct fields *f, double *out, int most,
 }
 
 // One number counts for all channels.
-static void next_channels(struct fields *f, float out[3])
+static int next_channels(struct fields *f, const char *field, float out[3])
 {
     static const char what[] = "1 or 3 floats";
     double x[3] = {0};
-    int n = next_doubles(f, x, 3, what);
+    int n = next_doubles(f, field, x, 3, what);
 
     if (n == 2)
         refuse(f, what);
     for (int i = 0; i < 3; i++)
         out[i] = (float)x[n == 1 ? 0 : i];
+    return n;
 }
 
-static void next_range(struct fields *f, double out[2])
+static void next_range(struct fields *f, const char *field, double out[2])
 {
-    if (next_doubles(f, out, 2, "2 floats") == 1)
+    if (next_doubles(f, field, out, 2, "2 floats") == 1)
         refuse(f, "2 floats");
 }
 
 static void next_box(struct fields *f, float out[4])
 {
     double x[4] = {0};
-    int n = next_doubles(f, x, 4, "4 floats");
+    int n = next_doubles(f, "box", x, 4, "4 floats");
 
     if (n && n != 4)
         refuse(f, "4 floats");
@@ -206,7 +222,7 @@ static const float *next_table(struct fields *f, int channels,
                                struct held *tables)
 {
     static const char what[] = "a buffer of float32, channels x 256";
-    PyObject *object = next(f);
+    PyObject *object = next(f, "values");
     const Py_buffer *view;
 
     if (!object)
@@ -220,8 +236,8 @@ static const float *next_table(struct fields *f, int channels,
         return refuse(f, what);
     if (view->len < (Py_ssize_t)(256 * sizeof(float)) * channels) {
         if (!f->bad)
-            PyErr_Format(PyExc_ValueError,
-                         "op %d (TABLE): %zd bytes, %d channels need %d",
+            PyErr_Format(core_argument_error(),
+                         "op %d: table: %zd bytes, %d channels need %d",
                          f->number, view->len, channels, 1024 * channels);
         f->bad = true;
         return NULL;
@@ -238,12 +254,12 @@ static void read_crop(struct fields *f, struct hr_op *op, bool center)
     op->type = HR_OP_CROP;
     c->center = center;
     if (!center) {
-        c->x = next_int(f);
-        c->y = next_int(f);
+        c->x = next_int(f, "x");
+        c->y = next_int(f, "y");
     }
-    c->w = next_int(f);
-    c->h = next_int(f);
-    c->pad = next_bool(f);
+    c->w = next_int(f, "w");
+    c->h = next_int(f, "h");
+    c->pad = next_bool(f, "pad");
 }
 
 static void read_resize(struct fields *f, struct hr_op *op, bool short_side)
@@ -253,16 +269,16 @@ static void read_resize(struct fields *f, struct hr_op *op, bool short_side)
     op->type = HR_OP_RESIZE;
     if (short_side) {
         // 0 means something else to the library.
-        if (!(r->short_side = next_int(f)))
-            r->short_side = -1;
+        if ((r->short_side = next_int(f, "side")) < 1)
+            refuse_as(f, core_argument_error(), "1 or more");
     } else {
-        r->w = next_int(f);
-        r->h = next_int(f);
+        r->w = next_int(f, "w");
+        r->h = next_int(f, "h");
     }
-    r->filter = (enum hr_filter)next_int(f);
+    r->filter = (enum hr_filter)next_int(f, "filter");
     if (!short_side)
         next_box(f, r->box);
-    r->order = (enum hr_order)next_int(f);
+    r->order = (enum hr_order)next_int(f, "order");
 }
 
 static void read_fit(struct fields *f, struct hr_op *op)
@@ -270,11 +286,11 @@ static void read_fit(struct fields *f, struct hr_op *op)
     struct hr_fit *fit = &op->fit;
 
     op->type = HR_OP_FIT;
-    fit->w = next_int(f);
-    fit->h = next_int(f);
-    fit->filter = (enum hr_filter)next_int(f);
-    fit->enlarge = next_bool(f);
-    fit->order = (enum hr_order)next_int(f);
+    fit->w = next_int(f, "w");
+    fit->h = next_int(f, "h");
+    fit->filter = (enum hr_filter)next_int(f, "filter");
+    fit->enlarge = next_bool(f, "enlarge");
+    fit->order = (enum hr_order)next_int(f, "order");
 }
 
 static void read_random_crop(struct fields *f, struct hr_op *op)
@@ -282,10 +298,10 @@ static void read_random_crop(struct fields *f, struct hr_op *op)
     struct hr_random_crop *c = &op->random_crop;
 
     op->type = HR_OP_RANDOM_CROP;
-    c->w = next_int(f);
-    c->h = next_int(f);
-    c->pad = next_int(f);
-    c->pad_if_needed = next_bool(f);
+    c->w = next_int(f, "w");
+    c->h = next_int(f, "h");
+    c->pad = next_int(f, "pad");
+    c->pad_if_needed = next_bool(f, "pad_if_needed");
 }
 
 static void read_random_resized_crop(struct fields *f, struct hr_op *op)
@@ -293,20 +309,26 @@ static void read_random_resized_crop(struct fields *f, struct hr_op *op)
     struct hr_random_resized_crop *c = &op->random_resized_crop;
 
     op->type = HR_OP_RANDOM_RESIZED_CROP;
-    c->w = next_int(f);
-    c->h = next_int(f);
-    c->filter = (enum hr_filter)next_int(f);
-    next_range(f, c->scale);
-    next_range(f, c->ratio);
-    c->order = (enum hr_order)next_int(f);
+    c->w = next_int(f, "w");
+    c->h = next_int(f, "h");
+    c->filter = (enum hr_filter)next_int(f, "filter");
+    next_range(f, "scale", c->scale);
+    next_range(f, "ratio", c->ratio);
+    c->order = (enum hr_order)next_int(f, "order");
 }
 
 static void read_normalize(struct fields *f, struct hr_op *op)
 {
+    int n;
+
     op->type = HR_OP_NORMALIZE;
-    next_channels(f, op->normalize.mean);
-    next_channels(f, op->normalize.std);
-    op->normalize.arith = (enum hr_arith)next_int(f);
+    next_channels(f, "mean", op->normalize.mean);
+    n = next_channels(f, "std", op->normalize.std);
+    // To the library three zeros mean 1. That is what no std is, not this.
+    for (int i = 0; n && i < 3; i++)
+        if (op->normalize.std[i] == 0)
+            refuse_as(f, core_argument_error(), "other than 0");
+    op->normalize.arith = (enum hr_arith)next_int(f, "arithmetic");
 }
 
 static void read_fields(struct fields *f, long type, int channels,
@@ -315,8 +337,8 @@ static void read_fields(struct fields *f, long type, int channels,
     switch (type) {
     case OP_DECODE:
         op->type = HR_OP_DECODE;
-        op->decode.mode = (enum hr_mode)next_int(f);
-        op->decode.apply_orientation = next_bool(f);
+        op->decode.mode = (enum hr_mode)next_int(f, "mode");
+        op->decode.apply_orientation = next_bool(f, "apply_orientation");
         return;
     case OP_CROP:
     case OP_CENTER_CROP:
@@ -328,9 +350,9 @@ static void read_fields(struct fields *f, long type, int channels,
         return;
     case OP_FLIP:
         op->type = HR_OP_FLIP;
-        op->flip.horizontal = next_bool(f);
-        op->flip.vertical = next_bool(f);
-        op->flip.transpose = next_bool(f);
+        op->flip.horizontal = next_bool(f, "horizontal");
+        op->flip.vertical = next_bool(f, "vertical");
+        op->flip.transpose = next_bool(f, "transpose");
         return;
     case OP_NORMALIZE:
         read_normalize(f, op);
@@ -346,8 +368,8 @@ static void read_fields(struct fields *f, long type, int channels,
         return;
     case OP_RANDOM_FLIP:
         op->type = HR_OP_RANDOM_FLIP;
-        op->random_flip.horizontal = next_double(f);
-        op->random_flip.vertical = next_double(f);
+        op->random_flip.horizontal = next_double(f, "horizontal");
+        op->random_flip.vertical = next_double(f, "vertical");
         return;
     default:
         op->type = HR_OP_NORMALIZE;
@@ -372,13 +394,13 @@ static bool read_op(PyObject *tuple, int number, int channels, struct hr_op *op,
     if (type == -1 && PyErr_Occurred())
         return refuse(&f, "an int"), false;
     if (type < OP_DECODE || type > OP_TABLE)
-        return PyErr_Format(PyExc_ValueError, "op %d: no op has the number %ld",
-                            number, type),
+        return PyErr_Format(core_argument_error(),
+                            "op %d: no op has the number %ld", number, type),
                false;
     f.name = op_names[type];
     read_fields(&f, type, channels, op, tables);
     if (!f.bad && f.i < f.n) {
-        PyErr_Format(PyExc_TypeError, "op %d (%s) has %zd fields, not %zd",
+        PyErr_Format(PyExc_TypeError, "op %d: %s has %zd fields, not %zd",
                      number, f.name, f.i - 1, f.n - 1);
         f.bad = true;
     }
@@ -395,7 +417,8 @@ int ops_parse(PyObject *ops, int channels, struct hr_op *out,
         return -1;
     }
     if ((n = PyTuple_Size(ops)) > HR_MAX_OPS) {
-        PyErr_Format(PyExc_ValueError, "%zd ops, at most %d", n, HR_MAX_OPS);
+        PyErr_Format(core_argument_error(), "%zd ops, at most %d", n,
+                     HR_MAX_OPS);
         return -1;
     }
     for (int i = 0; i < (int)n; i++)
@@ -622,9 +645,14 @@ bool ops_add_constants(PyObject *module)
         {"MAX_OPS", HR_MAX_OPS},
     };
 
-    for (int i = OP_DECODE; i <= OP_TABLE; i++)
-        if (PyModule_AddIntConstant(module, op_names[i], i))
+    for (int i = OP_DECODE; i <= OP_TABLE; i++) {
+        char name[32] = "";
+
+        for (size_t k = 0; op_names[i][k] && k + 1 < sizeof(name); k++)
+            name[k] = (char)toupper((unsigned char)op_names[i][k]);
+        if (PyModule_AddIntConstant(module, name, i))
             return false;
+    }
     for (size_t i = 0; i < sizeof(constants) / sizeof(*constants); i++)
         if (PyModule_AddIntConstant(module, constants[i].name,
                                     constants[i].value))

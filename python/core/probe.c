@@ -21,7 +21,7 @@ static PyObject *no_nul(PyObject *held, const char *text, Py_ssize_t size)
 {
     if ((Py_ssize_t)strlen(text) == size)
         return held;
-    PyErr_SetString(PyExc_ValueError, "embedded null byte");
+    PyErr_SetString(core_argument_error(), "embedded null byte");
     Py_DECREF(held);
     return NULL;
 }

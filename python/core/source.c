@@ -302,7 +302,8 @@ static bool set_http(struct source *s, PyObject *http)
     Py_XDECREF(none);
     done = done && (list = lines ? PySequence_Tuple(lines) : PyTuple_New(0));
     if (done && PyTuple_Size(list) > HEADERS)
-        done = PyErr_Format(PyExc_ValueError, "more than %d headers", HEADERS);
+        done = PyErr_Format(core_argument_error(), "more than %d headers",
+                            HEADERS);
     for (Py_ssize_t i = 0; done && i < PyTuple_Size(list); i++)
         done = (headers[i] = PyUnicode_AsUTF8AndSize(PyTuple_GetItem(list, i),
                                                      NULL));

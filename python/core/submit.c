@@ -131,7 +131,7 @@ static void blame(Py_ssize_t i)
     PyObject *type, *value, *trace;
 
     PyErr_Fetch(&type, &value, &trace);
-    if ((type == PyExc_TypeError || type == PyExc_ValueError) && value) {
+    if ((type == PyExc_TypeError || type == core_argument_error()) && value) {
         PyErr_Format(type, "sample %zd: %S", i, value);
         Py_XDECREF(type);
         Py_XDECREF(value);
@@ -195,8 +195,9 @@ static bool read_images(struct request *r, PyObject *out)
         return false;
     r->flight->out = list;
     if (PyTuple_Size(list) != r->n)
-        return PyErr_Format(PyExc_ValueError, "%zd samples, %zd destinations",
-                            r->n, PyTuple_Size(list)),
+        return PyErr_Format(core_argument_error(),
+                            "%zd samples, %zd destinations", r->n,
+                            PyTuple_Size(list)),
                false;
     for (Py_ssize_t i = 0; i < r->n; i++) {
         PyObject *pixels = PyTuple_GetItem(list, i);
@@ -205,7 +206,8 @@ static bool read_images(struct request *r, PyObject *out)
             return PyErr_Format(PyExc_TypeError, "out[%zd] is not Pixels", i),
                    false;
         if (((struct tensor *)pixels)->readonly)
-            return PyErr_Format(PyExc_ValueError, "out[%zd] is read-only", i),
+            return PyErr_Format(core_argument_error(), "out[%zd] is read-only",
+                                i),
                    false;
         // A table must fit the smallest of them.
         if (r->channels < ((struct tensor *)pixels)->c)
@@ -307,7 +309,8 @@ PyObject *submit(PyObject *module, PyObject *args, PyObject *kwargs)
         goto error;
     r.n = PyTuple_Size(r.flight->samples);
     if (r.n < 1 || r.n > 1 << 20) {
-        PyErr_Format(PyExc_ValueError, "%zd samples, must be 1 .. 2^20", r.n);
+        PyErr_Format(core_argument_error(), "%zd samples, must be 1 .. 2^20",
+                     r.n);
         goto error;
     }
     if (read_out(&r, out) && read_on_done(&r, on_done) && read_samples(&r))

@@ -156,7 +156,7 @@ class Loader:
         self._steps: Ops = checked(steps)
         self._source, self._classes = _source(source, _http(http))
         if to is not None and to not in _TENSORS:
-            raise ValueError(f"to {to!r}: must be 'torch' or 'numpy'")
+            raise ArgumentError(f"to {to!r}: must be 'torch' or 'numpy'")
         if epochs is not None and epochs < 1:
             raise ArgumentError("epochs: at least 1, or None")
         for name, number, least in (

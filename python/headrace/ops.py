@@ -6,7 +6,7 @@
     train = (
         ops.decode(),
         ops.random_resized_crop(224, 224),
-        ops.random_flip(horizontal=0.5),
+        ops.random_flip(),
         ops.normalize((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
     )
 
@@ -14,7 +14,7 @@ A list of ops is a tuple; each op is a tuple of numbers, so both can be
 pickled, compared and kept. Order: decode first (only of encoded pictures),
 then crops, resizes, flips in any order, then at most one normalize or table.
 Each takes what the one before it made, as torchvision's transforms do; sizes
-are in pixels. Nothing is checked here: submit() does, and raises
+are in pixels. Little is checked here: submit() does, and raises
 headrace.ArgumentError or TypeError that names the op.
 
 Pixels are those of libjpeg-turbo, Pillow's resize (which release:
@@ -27,6 +27,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from . import _core
+from .errors import ArgumentError
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -65,7 +66,9 @@ def _number(names: dict[str, int], name: str, what: str) -> int:
         return names[name]
     except KeyError:
         known = ", ".join(names)
-        raise ValueError(f"{what} {name!r}: must be one of {known}") from None
+        raise ArgumentError(
+            f"{what} {name!r}: must be one of {known}"
+        ) from None
 
 
 def decode(mode: Mode = "RGB", *, apply_orientation: bool = False) -> Op:
@@ -85,9 +88,9 @@ def crop(x: int, y: int, w: int, h: int, *, pad: bool = False) -> Op:
     return (_core.CROP, x, y, w, h, pad)
 
 
-def center_crop(w: int, h: int, *, pad: bool = False) -> Op:
-    """Keep w x h pixels in the middle: torchvision's CenterCrop."""
-    return (_core.CENTER_CROP, w, h, pad)
+def center_crop(w: int, h: int | None = None, *, pad: bool = False) -> Op:
+    """Keep w x h (or w x w) pixels in the middle: torchvision's CenterCrop."""
+    return (_core.CENTER_CROP, w, w if h is None else h, pad)
 
 
 def resize(
@@ -159,32 +162,33 @@ def flip(
 
 
 def random_crop(
-    w: int, h: int, *, pad: int = 0, pad_if_needed: bool = False
+    w: int, h: int | None = None, *, pad: int = 0, pad_if_needed: bool = False
 ) -> Op:
-    """Keep w x h pixels at a random place: torchvision's RandomCrop.
+    """Keep w x h (or w x w) pixels at a random place: torchvision's RandomCrop.
 
     pad: black pixels that are put on each side first.
     """
-    return (_core.RANDOM_CROP, w, h, pad, pad_if_needed)
+    return (_core.RANDOM_CROP, w, w if h is None else h, pad, pad_if_needed)
 
 
 def random_resized_crop(
     w: int,
-    h: int,
+    h: int | None = None,
     *,
     filter: Filter = "bilinear",
     scale: tuple[float, float] = (0.08, 1.0),
     ratio: tuple[float, float] = (3 / 4, 4 / 3),
     order: Order = "reference",
 ) -> Op:
-    """Resize a window of random area and shape: RandomResizedCrop.
+    """Resize a window of random area and shape to w x h (or w x w).
 
+    torchvision's RandomResizedCrop.
     scale: least and greatest share of the area; ratio: of width / height.
     """
     return (
         _core.RANDOM_RESIZED_CROP,
         w,
-        h,
+        w if h is None else h,
         _number(_FILTERS, filter, "filter"),
         scale,
         ratio,
@@ -192,9 +196,20 @@ def random_resized_crop(
     )
 
 
-def random_flip(*, horizontal: float = 0.0, vertical: float = 0.0) -> Op:
-    """Mirror with these probabilities, 0 .. 1, independently."""
-    return (_core.RANDOM_FLIP, horizontal, vertical)
+def random_flip(
+    *, horizontal: float | None = None, vertical: float | None = None
+) -> Op:
+    """Mirror with these probabilities, 0 .. 1, independently.
+
+    random_flip() mirrors left and right with 0.5, as RandomHorizontalFlip()
+    does. Where only one probability is named, the other is 0.
+    """
+    if horizontal is None and vertical is None:
+        horizontal = 0.5
+    probabilities = (horizontal or 0.0, vertical or 0.0)
+    if probabilities == (0.0, 0.0):  # it was asked for
+        return flip()
+    return (_core.RANDOM_FLIP, *probabilities)
 
 
 def normalize(
@@ -205,10 +220,15 @@ def normalize(
 ) -> Op:
     """Make numbers (x - mean) / std, with x in 0 .. 1, of 1 or 3 channels.
 
+    mean and std are in the same units: 0.485, not 123.7. A std of 0 raises
+    headrace.ArgumentError.
+
     arithmetic: "div" is x / 255, torchvision v1's ToTensor and Normalize;
     "mul" is x * (1 / 255), v2's ToDtype(scale=True). Each step is rounded to
     float32.
     """
+    if 0 in _channels(std):
+        raise ArgumentError(f"normalize: std must be other than 0, not {std}")
     return (
         _core.NORMALIZE,
         _channels(mean),

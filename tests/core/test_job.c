@@ -238,6 +238,8 @@ static void refuse_samples(struct refusal *r, hr_image other_device)
         {.type = HR_OP_CROP, .crop = {.w = 0, .h = 5}},
         {.type = (enum hr_op_type)99},
         {.type = HR_OP_NORMALIZE, .normalize = {.std = {1, 0, 1}}},
+        // Of a grey picture only it would do.
+        {.type = HR_OP_NORMALIZE, .normalize = {.std = {1, 0, 0}}},
         {.type = HR_OP_RESIZE, .resize = {.w = 5, .h = 5, .filter = 17}},
     };
 

@@ -64,8 +64,18 @@ class OpLists(unittest.TestCase):
             ("op is a list", ([1, 0],), TypeError, "op 0"),
             ("empty op", ((),), TypeError, "op 0"),
             ("no such op", ((99,),), ValueError, "99"),
-            ("float field", ((_core.CROP, 1.5, 0, 2, 2),), TypeError,
-             r"op 0 \(CROP\): field 1 must be an int"),
+            ("float field", ((_core.CROP, 0, 1.5, 2, 2),), TypeError,
+             "op 0: crop: y must be an int, not 1.5"),
+            ("a string", (ops.decode(), ops.resize("224", 224)), TypeError,
+             "op 1: resize: w must be an int, not '224'"),
+            ("no deviation", (ops.decode(), (_core.NORMALIZE, 0.5, 0)),
+             TypeError, "op 1: normalize: mean must be 1 or 3 floats"),
+            ("a deviation of 0",
+             (ops.decode(), (_core.NORMALIZE, (0.5,), (0,))), ValueError,
+             r"op 1: normalize: std must be other than 0, not \(0,\)"),
+            ("one of them",
+             (ops.decode(), (_core.NORMALIZE, (0.5,), (1, 0, 0))), ValueError,
+             "other than 0"),
             ("too many fields", ((_core.FLIP, 1, 0, 0, 0),), TypeError,
              "3 fields, not 4"),
             ("two means", ((_core.NORMALIZE, (1, 2), 1),), TypeError,
@@ -80,7 +90,9 @@ class OpLists(unittest.TestCase):
              ValueError, "2048 bytes"),
             ("33 ops", (ops.decode(),) + (ops.flip(),) * 32, ValueError, "33"),
             ("size of 0", (ops.decode(), ops.resize_short(0)), ValueError,
-             "short side"),
+             "op 1: resize_short: side must be 1 or more, not 0"),
+            ("negative", (ops.decode(), ops.resize(-1, 5)), ValueError,
+             "resize to -1x5: a side must be 1 .. 65535"),
             ("huge", (ops.decode(), ops.crop(0, 0, 1 << 40, 1)), ValueError,
              "crop of 2147483647x1"),
         ]
@@ -88,8 +100,10 @@ class OpLists(unittest.TestCase):
         out = headrace.Batch(1, 3, 10, 10)
         for name, steps, kind, text in cases:
             with self.subTest(name):
-                with self.assertRaisesRegex(kind, text):
+                with self.assertRaisesRegex(kind, text) as raised:
                     headrace.submit([(data, steps)], out)
+                if kind is ValueError:
+                    self.assertIsInstance(raised.exception, headrace.Error)
                 data.append(0)  # BufferError if somebody still holds it
 
     def test_names(self):
@@ -97,6 +111,33 @@ class OpLists(unittest.TestCase):
             ops.resize(1, 1, filter="cubic")
         with self.assertRaisesRegex(ValueError, "mode"):
             ops.decode("CMYK")
+
+    def test_defaults_do_what_they_say(self):
+        def flips(op, places):
+            drawn = [_core.draw_ops((op,), (7, i, 0), 8, 8)
+                     for i in range(1000)]
+            return sum(any(op[place] for op in flip if op[0] == _core.FLIP)
+                       for flip in drawn for place in places)
+
+        self.assertAlmostEqual(flips(ops.random_flip(), [1]), 500, delta=100)
+        self.assertEqual(flips(ops.random_flip(), [2, 3]), 0)
+        # What is named is all that is done.
+        self.assertEqual(flips(ops.random_flip(vertical=1), [1]), 0)
+        self.assertEqual(flips(ops.random_flip(vertical=1), [2]), 1000)
+        for never in ({"horizontal": 0}, {"horizontal": 0, "vertical": 0.0}):
+            self.assertEqual(flips(ops.random_flip(**never), [1, 2, 3]), 0)
+        with self.assertRaisesRegex(ValueError, "no probability is above 0"):
+            _core.draw_ops(((_core.RANDOM_FLIP,),), (7, 0, 0), 8, 8)
+
+    def test_one_number_is_a_square(self):
+        for op in (ops.center_crop, ops.random_crop, ops.random_resized_crop):
+            self.assertEqual(op(224), op(224, 224))
+            self.assertNotEqual(op(224), op(224, 223))
+
+    def test_no_deviation(self):
+        for std in (0, 0.0, (0.2, 0, 0.2), [0, 0, 0], -0.0):
+            with self.assertRaisesRegex(headrace.ArgumentError, "std must be"):
+                ops.normalize(0.5, std)
 
     def test_a_table_is_a_normalize(self):
         table = array.array("f")

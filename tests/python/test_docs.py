@@ -5,6 +5,7 @@ Blocks of one page run in order in one process, in a folder with cat.jpg,
 photos/CLASS/, and photos.hrp, made of these. A line <!-- needs: MODULE --> in
 front of a block names what is not there everywhere: without it that block, and
 only that, is not run. Of blocks of sh, lines that begin with python3 are run.
+Lists of ops that a page names and that flip at random do flip, half the time.
 """
 
 import importlib.util
@@ -24,6 +25,21 @@ BLOCK = re.compile(
     r"(?P<text>.*?)```",
     re.S,
 )
+
+
+# Behind a page that says random_flip: a reader who copies it gets flips.
+FLIPS = """
+from headrace import _core
+lists = [ops for ops in names.values() if isinstance(ops, (list, tuple))
+         and any(op[:1] == (_core.RANDOM_FLIP,) for op in ops
+                 if isinstance(op, tuple))]
+assert lists, 'no list of ops with a random flip'
+for ops in lists:
+    drawn = [_core.draw_ops(tuple(ops), (7, i, 0), 300, 300)
+             for i in range(1000)]
+    flips = sum(op[0] == _core.FLIP and op[1] for d in drawn for op in d)
+    assert 400 < flips < 600, f'{flips} of 1000 pictures are flipped'
+"""
 
 
 def there(module):
@@ -60,7 +76,7 @@ class Pages(unittest.TestCase):
 
     def run_page(self, name):
         text = (ROOT / "docs" / name).read_text()
-        program, number = [], 0
+        program, number, flips = [], 0, False
         for block in BLOCK.finditer(text):
             number += 1
             needs = block["needs"]
@@ -71,11 +87,14 @@ class Pages(unittest.TestCase):
                 # Line numbers of messages are those of the page.
                 line = text.count("\n", 0, block.start("text"))
                 body = "\n" * line + block["text"]
+                flips = flips or "random_flip" in body
                 program.append(
                     f"exec(compile({body!r}, {name!r}, 'exec'), names)")
             else:
                 self.run_commands(block["text"])
         self.assertTrue(number, f"{name} has no examples")
+        if flips:
+            program.append(FLIPS)
         if program:
             self.run_python("names = {'__name__': '__main__'}\n"
                             + "\n".join(program))

@@ -87,6 +87,12 @@ static void ops_forms(void)
     CU_ASSERT_EQUAL(list.ops[4].random_flip.vertical, 0);
     CU_ASSERT_EQUAL(list.ops[5].random_flip.horizontal, 0);
     CU_ASSERT_EQUAL(list.ops[5].random_flip.vertical, 0.25);
+
+    // A probability of 0 that was written is a flip that does nothing.
+    list = parsed("random_hflip=0,random_vflip=0.0");
+    for (int i = 1; i < list.num; i++)
+        CU_ASSERT(list.ops[i].type == HR_OP_FLIP && !list.ops[i].flip.vertical);
+    CU_ASSERT_EQUAL(list.num, 3);
 }
 
 static void ops_numbers(void)

@@ -269,14 +269,26 @@ static bool read_probability(struct parser *p, double *probability)
            fail_at(p, at, "a probability is in 0 .. 1");
 }
 
+// The library refuses a random flip that never flips. A 0 that was written was
+// meant.
+static bool read_random_flip(struct parser *p, struct hr_op *op,
+                             double *probability)
+{
+    if (!read_probability(p, probability))
+        return false;
+    if (*probability == 0)
+        *op = hr_op_flip(0);
+    return true;
+}
+
 static bool read_random_hflip(struct parser *p, struct hr_op *op)
 {
-    return read_probability(p, &op->random_flip.horizontal);
+    return read_random_flip(p, op, &op->random_flip.horizontal);
 }
 
 static bool read_random_vflip(struct parser *p, struct hr_op *op)
 {
-    return read_probability(p, &op->random_flip.vertical);
+    return read_random_flip(p, op, &op->random_flip.vertical);
 }
 
 static bool read_to_tensor(struct parser *p, struct hr_op *op)

@@ -156,7 +156,8 @@ struct hr_random_resized_crop {
 };
 
 // Mirror with these probabilities, 0 .. 1, independently of each other:
-// torchvision's RandomHorizontalFlip, RandomVerticalFlip.
+// torchvision's RandomHorizontalFlip, RandomVerticalFlip. Both 0 is HR_EINVAL:
+// there is no default here, and the op would do nothing.
 struct hr_random_flip {
     double horizontal, vertical;
 };
@@ -171,8 +172,9 @@ enum hr_arith {
 // op the tensor holds the bytes themselves (0 .. 255 in any element type).
 struct hr_normalize {
     enum hr_arith arith;
-    float mean[3];       // in units of 0 .. 1
-    float std[3];        // all 0 = 1: only the scaling (ToTensor)
+    float mean[3];       // in units of 0 .. 1: .485, not 123.7
+    float std[3];        // all 0 = 1: only the scaling (ToTensor). One that is
+                         // 0 beside others is HR_EINVAL
     const float *table;  // the caller's own: entry [c * 256 + byte], used
                          // instead of mean/std; the job borrows it until it
                          // is done. f16 rounds it half to even, u8 too,
