@@ -30,6 +30,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from .. import _core
 from ..errors import Error
+from . import fetch
 from .workers import hooks as worker_hooks
 from .workers import in_worker, torchdata_hooks
 
@@ -176,6 +177,8 @@ def _data_hooks(module: Any) -> Triples:
 
     yield from _collate_hooks(tensor.LazyTensor)
     yield _reducers(), tensor.LazyTensor, tensor.transport
+    for owner, name in fetch.places():
+        yield owner, name, fetch.within(owner, _function(owner, name))
     yield from worker_hooks()
 
 
