@@ -123,6 +123,8 @@ struct pack_view {
     const char *texts;
     uint64_t text_size;
     uint64_t packed, data_bytes, source_bytes;
+    // Entries whose numbers were looked at, and what the next one must say.
+    uint64_t looked, record_at, text_at;
 };
 
 // Checks header and index, and fills in *view. HR_OK, or what is wrong, and
@@ -137,5 +139,10 @@ enum hr_status pack_view_head(struct pack_view *view, const void *head,
                               const char **why);
 enum hr_status pack_view_index(struct pack_view *view, const void *index,
                                uint64_t *offset, const char **why);
+// Looks at the numbers of those entries that the first `size` bytes of the index
+// have, for one that comes bit by bit and might be very long.
+enum hr_status pack_view_part(struct pack_view *view, const void *index,
+                              uint64_t size, uint64_t *offset,
+                              const char **why);
 
 #endif

@@ -60,9 +60,12 @@ static enum hr_status find_index(struct check *c)
         view->index_at > view->size)
         return bad(c, HR_ECORRUPT, 32, "the index is not in it");
     view->index_size = view->size - view->index_at;
+    view->looked = view->text_at = 0;
+    view->record_at = sizeof(*h);
     if (!pack_parts(&parts, view->num) || parts.texts > view->index_size)
         return bad(c, HR_ECORRUPT, 16,
                    "it names more pictures than its index has room for");
+    view->text_size = view->index_size - parts.texts;
     return HR_OK;
 }
 
@@ -78,28 +81,34 @@ static enum hr_status check_index(struct check *c, const uint8_t *index)
     view->entries = (const void *)index;
     view->order = (const void *)(index + parts.order);
     view->texts = (const char *)index + parts.texts;
-    view->text_size = view->index_size - parts.texts;
     return HR_OK;
 }
 
-// The picture whose record begins at record, and its texts at text.
-static const char *check_entry(const struct check *c,
-                               const struct pack_index *e, uint64_t record,
-                               uint64_t text)
+static const char *check_texts(const struct check *c,
+                               const struct pack_index *e)
 {
-    const struct pack_view *view = c->view;
-    uint64_t offset = le64toh(e->offset), size = le64toh(e->size);
     uint64_t names = le32toh(e->name_size), labels = le32toh(e->label_size);
-    const char *name = view->texts + text;
+    const char *name = c->view->texts + le64toh(e->name);
 
-    if (le64toh(e->name) != text || names > PACK_TEXT_MAX ||
-        labels > PACK_TEXT_MAX || names + labels + 2 > view->text_size - text)
-        return "the name is not in the index";
     if (!pack_is_name(name, (size_t)names) || name[names])
         return "the name is not a relative path";
     if (!pack_is_label(name + names + 1, (size_t)labels) ||
         name[names + 1 + labels])
         return "the label is not a text";
+    return NULL;
+}
+
+// The picture whose record begins at record, and its texts at text.
+static const char *check_numbers(const struct pack_view *view,
+                                 const struct pack_index *e, uint64_t record,
+                                 uint64_t text)
+{
+    uint64_t offset = le64toh(e->offset), size = le64toh(e->size);
+    uint64_t names = le32toh(e->name_size), labels = le32toh(e->label_size);
+
+    if (le64toh(e->name) != text || names > PACK_TEXT_MAX ||
+        labels > PACK_TEXT_MAX || names + labels + 2 > view->text_size - text)
+        return "the name is not in the index";
     // There is one place only where they can be, so none lie in others'.
     if (offset !=
             PACK_ROUND(record + sizeof(struct pack_record) + names + labels) ||
@@ -111,26 +120,47 @@ static const char *check_entry(const struct check *c,
     return NULL;
 }
 
-static enum hr_status check_entries(struct check *c)
+// Up to entry number end.
+static enum hr_status look_at(struct check *c, const struct pack_index *entries,
+                              uint64_t end)
 {
     struct pack_view *view = c->view;
-    uint64_t record = sizeof(struct pack_header), text = 0;
 
-    for (uint64_t i = 0; i < view->num; i++) {
-        const struct pack_index *e = &view->entries[i];
-        const char *why = check_entry(c, e, record, text);
+    for (; view->looked < end && view->looked < view->num; view->looked++) {
+        const struct pack_index *e = &entries[view->looked];
+        const char *why = check_numbers(view, e, view->record_at,
+                                        view->text_at);
 
         if (why)
-            return bad(c, HR_ECORRUPT, view->index_at + i * sizeof(*e), why);
-        record = PACK_ROUND(le64toh(e->offset) + le64toh(e->size));
-        text += le32toh(e->name_size) + le32toh(e->label_size) + UINT64_C(2);
+            return bad(c, HR_ECORRUPT,
+                       view->index_at + view->looked * sizeof(*e), why);
+        view->record_at = PACK_ROUND(le64toh(e->offset) + le64toh(e->size));
+        view->text_at += le32toh(e->name_size) + le32toh(e->label_size) +
+                         UINT64_C(2);
         view->packed += le32toh(e->flags) & PACK_PACKED;
         view->data_bytes += le64toh(e->size);
         view->source_bytes += le64toh(e->source);
     }
-    if (record != view->index_at)
+    return HR_OK;
+}
+
+static enum hr_status check_entries(struct check *c)
+{
+    struct pack_view *view = c->view;
+    enum hr_status status = look_at(c, view->entries, view->num);
+
+    for (uint64_t i = 0; i < view->num && !status; i++) {
+        const char *why = check_texts(c, &view->entries[i]);
+
+        if (why)
+            status = bad(c, HR_ECORRUPT,
+                         view->index_at + i * sizeof(*view->entries), why);
+    }
+    if (status)
+        return status;
+    if (view->record_at != view->index_at)
         return bad(c, HR_ECORRUPT, 32, "the index is not where it belongs");
-    if (text != view->text_size)
+    if (view->text_at != view->text_size)
         return bad(c, HR_ECORRUPT, view->index_at + view->index_size,
                    "the index has texts of nobody's");
     return HR_OK;
@@ -178,6 +208,15 @@ enum hr_status pack_view_head(struct pack_view *view, const void *head,
     if (!(status = check_header(&c)))
         status = find_index(&c);
     return checked(&c, status, offset, why);
+}
+
+enum hr_status pack_view_part(struct pack_view *view, const void *index,
+                              uint64_t size, uint64_t *offset, const char **why)
+{
+    struct check c = {.view = view};
+
+    return checked(&c, look_at(&c, index, size / sizeof(struct pack_index)),
+                   offset, why);
 }
 
 enum hr_status pack_view_index(struct pack_view *view, const void *index,

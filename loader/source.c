@@ -15,6 +15,7 @@ static struct hr__source *create(void)
     }
     *s = (struct hr__source){0};
     s->pub.faults = s->faults;
+    s->until.stop[0] = &s->stopped;
     pthread_mutex_init(&s->lock, NULL);
     return s;
 }
@@ -48,6 +49,12 @@ hr_source hr_source_open(const char *path)
     if (source && hr_source_add(source, path))
         hr_source_close(&source);
     return source;
+}
+
+void hr_source_stop(hr_source source)
+{
+    if (source)
+        atomic_store(&hr__source_of(source)->stopped, true);
 }
 
 static void forget(struct hr__source *s)

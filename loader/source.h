@@ -119,7 +119,8 @@ struct hr__source {
     struct hr__shard *shards;
     size_t num_shards, shards_capacity;
     struct hr__http *http;  // NULL: no URL was named yet
-    atomic_bool *stop;      // true: nobody waits for what is added; or NULL
+    atomic_bool stopped;    // nothing is added any more; its own, and what
+    struct hr__http_until until;  // else ends it
     const char *faults[HR__SOURCE_FAULTS];
     struct hr__source_kept {  // what is left of a source when adding fails
         struct hr_source_t pub;

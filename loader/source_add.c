@@ -94,6 +94,11 @@ bool hr__source_input(struct hr__source *s, const char *path)
 
     if (hr__http_is_url(path))
         return add_regular(s, path);
+    if (stat(path, &st) < 0 && strstr(path, "://"))
+        return hr__source_fail(HR_EINVAL,
+                               "%.20s: no file, and of URLs only "
+                               "those of http and https are read",
+                               path);
     if (stat(path, &st) < 0)
         return hr__source_fail(HR_EIO, "%s: %s", hr__source_short(path),
                                strerror(errno));
@@ -152,20 +157,42 @@ static bool put_entry(struct hr__source *s, const char *folder, char *entry)
                     tab ? tab + 1 : "");
 }
 
+// A path or URL, a tab and a label fit; what is longer is no list.
+enum { ENTRY_MOST = 16384 };
+
+// The bytes of the next entry up to its end; ENTRY_MOST: there are more of them;
+// -1: there is none.
+static int next_entry(FILE *file, bool zero, char entry[ENTRY_MOST])
+{
+    int end = zero ? '\0' : '\n', length = 0, c;
+
+    errno = 0;
+    while ((c = getc_unlocked(file)) != EOF && c != end) {
+        if (length == ENTRY_MOST - 1)
+            return ENTRY_MOST;
+        entry[length++] = (char)c;
+    }
+    entry[length] = '\0';
+    return c == EOF && !length ? -1 : length;
+}
+
 static bool read_list(struct hr__source *s, FILE *file, const char *list,
                       const char *folder, bool zero)
 {
-    char *entry = NULL;
-    size_t size = 0, line = 0;
-    ssize_t length;
+    char entry[ENTRY_MOST];
+    size_t line = 0;
     bool ok = true;
+    int length;
 
-    while (ok && (errno = 0, length = getdelim(&entry, &size,
-                                               zero ? '\0' : '\n', file)) > 0) {
+    while (ok && (length = next_entry(file, zero, entry)) >= 0) {
         line++;
-        if (!zero && entry[length - 1] == '\n')
-            entry[--length] = '\0';
-        if (!zero && strlen(entry) < (size_t)length)
+        if (atomic_load_explicit(&s->stopped, memory_order_relaxed))
+            ok = hr__source_fail(HR_ECANCELED, "%s: line %zu: it was stopped",
+                                 hr__source_short(list), line);
+        else if (length == ENTRY_MOST)
+            ok = hr__source_fail(HR_EINVAL, "%s: line %zu is too long for one",
+                                 hr__source_short(list), line);
+        else if (!zero && strlen(entry) < (size_t)length)
             ok = hr__source_fail(HR_EINVAL,
                                  "%s: line %zu holds a zero byte: is each "
                                  "entry ended by one?",
@@ -173,7 +200,6 @@ static bool read_list(struct hr__source *s, FILE *file, const char *list,
         else
             ok = put_entry(s, folder, entry);
     }
-    free(entry);
     if (ok && (ferror(file) || errno))
         ok = !hr__http_is_url(list) &&  // which has said why
              hr__source_fail(HR_EIO, "%s: %s", hr__source_short(list),
@@ -181,21 +207,43 @@ static bool read_list(struct hr__source *s, FILE *file, const char *list,
     return ok;
 }
 
+static bool check_size(const struct hr__http_object *web, const char *list)
+{
+    uint64_t most = web->http->params.index_bytes;
+
+    return web->version.size <= most ||
+           hr__source_fail(HR_ELIMIT,
+                           "%s: a list of %llu bytes, more than the limit of "
+                           "%llu (index_bytes)",
+                           hr__source_short(list),
+                           (unsigned long long)web->version.size,
+                           (unsigned long long)most);
+}
+
 static bool add_web_list(struct hr__source *s, const char *list, bool zero)
 {
     struct hr__http *http = hr__source_web(s);
-    struct hr__http_object *web = http ? hr__http_open(http, list, true, NULL)
+    struct hr__http_object *web = http ? hr__http_open(http, list, true,
+                                                       &s->until)
                                        : NULL;
-    FILE *file = web ? hr__http_stream(web) : NULL;
     size_t length = hr__http_path_end(list), host = hr__http_origin(list);
-    char folder[HR__HTTP_URL];
+    char folder[HR__HTTP_URL], name[HR__HTTP_URL];
     bool ok = false;
+    FILE *file;
+
+    // (A query may be a password.)
+    snprintf(name, sizeof(name), "%.*s", (int)length, list);
+    if (web && !check_size(web, name)) {
+        hr__http_close(web);
+        return false;
+    }
+    file = web ? hr__http_stream(web) : NULL;
 
     while (length > host && list[length - 1] != '/')
         length--;
     if (file) {
         snprintf(folder, sizeof(folder), "%.*s", (int)length, list);
-        ok = read_list(s, file, list, folder, zero);
+        ok = read_list(s, file, name, folder, zero);
         fclose(file);
     } else if (web) {
         hr__source_fail(HR_ENOMEM, "out of memory");
@@ -260,6 +308,8 @@ enum hr_status hr__source_refuse(hr_source source, const char *text)
         return hr__fail(HR_EINVAL, "there is no source, or nothing to add");
     if (hr__source_of(source)->calls.read)
         return hr__fail(HR_EINVAL, "the source is a callback's");
+    if (atomic_load(&hr__source_of(source)->stopped))
+        return hr__fail(HR_ECANCELED, "the source was stopped");
     return HR_OK;
 }
 

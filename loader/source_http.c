@@ -84,7 +84,9 @@ bool hr__source_put_listed(struct hr__source *s, const char *folder,
 
     if (snprintf(url, sizeof(url), "%.*s%s", base, folder, entry) >=
         HR__HTTP_URL) {
-        hr__source_fault(s, entry, ENAMETOOLONG);
+        char text[192];
+
+        hr__source_fault(s, hr__http_short(url, text), ENAMETOOLONG);
         return true;
     }
     web = hr__http_same_origin(folder, url) ? HR__WEB_OWN : HR__WEB_OTHERS;

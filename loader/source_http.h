@@ -11,7 +11,8 @@
 //
 // Each uses only those below it in this order. A server may answer anything:
 // what is not the bytes that were asked for, of the object that was opened, is
-// never given to anybody.
+// never given to anybody. (Of an object as a whole there is nothing to compare
+// with: one without a length that ends with its connection may be cut.)
 #ifndef HEADRACE_LOADER_SOURCE_HTTP_H
 #define HEADRACE_LOADER_SOURCE_HTTP_H
 
@@ -28,6 +29,7 @@
 enum {
     HR__HTTP_URL = 4096,  // bytes of a URL, with its end
     HR__HTTP_HOPS = 5,    // redirects of a try
+    HR__HTTP_TAG = 128,   // bytes of an ETag that is asked for, with its end
     HR__HTTP_KEPT = 60,   // seconds that its end is kept
     HR__HTTP_CONNECTIONS = 256,
     HR__HTTP_STREAMS = 2,
@@ -49,7 +51,8 @@ struct hr__http_answer {
     bool has_length, has_range, encoded;
     uint64_t length, first, last, total;  // total: UINT64_MAX = not said
     uint64_t tag, modified;
-    int retry_after;  // seconds; -1 = not said
+    char strong[HR__HTTP_TAG];  // the ETag, if it is one for ranges; ""
+    int retry_after;            // seconds; -1 = not said
 };
 
 // A line of the header, with or without its end; a status line begins anew,
@@ -60,6 +63,7 @@ void hr__http_answer_line(struct hr__http_answer *a, const char *line,
 struct hr__http_want {
     uint64_t offset, size;  // a range; size 0: all of it, offset 0
     bool may_end;           // the object may end before
+    bool if_range;          // all of it, if it is not the version any more
     uint64_t most;          // bytes of the object
     const struct hr__http_version *known;  // NULL: the first answer
 };
@@ -148,6 +152,7 @@ struct hr__http {
 struct hr__http_try {
     const char *url;
     const char *range;  // "FIRST-LAST"; NULL: all of it
+    const char *tag;    // of a range: if the object has it; "": in any case
     bool headers;       // the program's own go with it
     int64_t deadline;   // hr__now()
     // Bytes of the body, behind the whole header; false: no more of them.
@@ -187,7 +192,8 @@ struct hr__http_read {
     bool headers;
     struct hr__http_place *place;  // of the URL; NULL: nobody keeps it
     struct hr__http_want want;
-    uint8_t *to;  // for a range: want.size bytes
+    int64_t deadline;  // hr__now(), if it is before that of the parameters; 0
+    uint8_t *to;       // for a range: want.size bytes
     // For a whole object: as hr__source_room_fn; of one that does not say how
     // long it is asked again for more, and what lies there lies there then, too.
     // For both: asked now and then with size 0, and NULL ends the read. NULL: it
@@ -197,10 +203,17 @@ struct hr__http_read {
     // What was read, and of which version.
     size_t done;
     struct hr__http_version version;
+    // The ETag of the version, to ask for a range of it and of no other; "" if
+    // there is none, or the server gives all of it then. To begin with that of
+    // want.known.
+    char tag[HR__HTTP_TAG];
 };
 // HR_EIO, HR_ETIMEDOUT, HR_EUNSUPPORTED, HR_ELIMIT, HR_ENOMEM, HR_ECANCELED,
 // HR_EFORK: URL, offset, stage and reason are in hr_last_error(). Threads: any.
 enum hr_status hr__http_get(struct hr__http *http, struct hr__http_read *r);
+// When a read that begins now is late: by the parameters, or before, if that is
+// not 0.
+int64_t hr__http_deadline(const struct hr__http *http, int64_t before);
 // How long to wait behind try number `try` (from 0), in ns. retry_after: seconds
 // that the server wants, or -1.
 int64_t hr__http_backoff(const struct hr_http_params *p, const char *url,
@@ -226,6 +239,13 @@ void hr__http_forget(struct hr__http_object *o);
 
 // ---- source_http_object.c ----
 
+// What ends the reads of an object that is being added: one of these is true, or
+// the time is over.
+struct hr__http_until {
+    atomic_bool *stop[2];  // or NULL
+    int64_t deadline;      // hr__now(); 0 = none
+};
+
 struct hr__http_object {
     struct hr__http *http;
     struct hr__http_version version;
@@ -236,15 +256,18 @@ struct hr__http_object {
     struct hr__http_place place;
     enum hr_status failed;  // the first read for a window that did, and why
     char why[256];
-    atomic_bool *stop;  // until it is opened; or NULL
+    struct hr__http_until until;  // until it is opened
     atomic_bool closed;
     bool headers;
+    char tag[HR__HTTP_TAG];
+    atomic_bool no_if_range;  // the server does not know it
     char url[];
 };
-// NULL with hr_last_error(). Freed by hr__http_close(), which takes NULL. stop:
-// once it is true reads for the window end; or NULL.
+// NULL with hr_last_error(). Freed by hr__http_close(), which takes NULL. The
+// time of until is the parameters'.
 struct hr__http_object *hr__http_open(struct hr__http *http, const char *url,
-                                      bool headers, atomic_bool *stop);
+                                      bool headers,
+                                      const struct hr__http_until *until);
 void hr__http_close(struct hr__http_object *o);
 // Exactly these bytes, of the version that was opened. With a window, which is
 // moved there, by one thread at a time; after hr__http_opened() by any, each

@@ -19,6 +19,8 @@ enum hr_status hr__http_get_range(struct hr__http_object *o, void *to,
                                   size_t size, uint64_t offset,
                                   struct hr__http_read *r)
 {
+    enum hr_status status;
+
     r->url = o->url;
     r->headers = o->headers;
     r->place = &o->place;
@@ -26,7 +28,14 @@ enum hr_status hr__http_get_range(struct hr__http_object *o, void *to,
     r->want.offset = offset;
     r->want.size = size;
     r->want.most = o->http->params.max_bytes;
-    return hr__http_get(o->http, r);
+    if (atomic_load(&o->no_if_range))
+        r->tag[0] = '\0';
+    else if (r->want.known)
+        strcpy(r->tag, o->tag);
+    status = hr__http_get(o->http, r);
+    if (!status && r->want.known && *o->tag && !*r->tag)
+        atomic_store(&o->no_if_range, true);
+    return status;
 }
 
 // ---- The order of reads ----------------------------------------------------
@@ -267,7 +276,7 @@ static bool await(struct hr__http_ahead *a, struct hr__http_block *b,
         pthread_mutex_unlock(&a->lock);
         goes = !r->room || r->room(r->ctx, 0);
         pthread_mutex_lock(&a->lock);
-        if (!goes)
+        if (!goes || hr__now() >= r->deadline)
             return false;
         if (b->state != HR__BLOCK_HERE)
             hr__cond_wait(&a->came, &a->lock, hr__now() + 50000000);
@@ -305,6 +314,9 @@ enum hr_status hr__http_read_near(struct hr__http_object *o, void *to,
     struct hr__http_ahead *a = &o->http->ahead;
     size_t done = 0, n = 1;
     bool near;
+
+    // (One for all that follows: its blocks, and what they do not bring.)
+    r->deadline = hr__http_deadline(o->http, r->deadline);
 
     if (hr__http_forked(o->http))
         return hr__http_get_range(o, to, size, offset, r);  // says why not

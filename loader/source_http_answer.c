@@ -16,12 +16,17 @@ static bool is_blank(char c)
     return c == ' ' || c == '\t' || c == '\r' || c == '\n';
 }
 
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
 // Digits at *at, up to end; false: there are none, or too many.
 static bool number(const char **at, const char *end, uint64_t *value)
 {
     const char *begin = *at;
 
-    for (*value = 0; *at < end && **at >= '0' && **at <= '9'; ++*at)
+    for (*value = 0; *at < end && is_digit(**at); ++*at)
         if (__builtin_mul_overflow(*value, 10, value) ||
             __builtin_add_overflow(*value, (uint64_t)(**at - '0'), value))
             return false;
@@ -82,6 +87,21 @@ static uint64_t hash_of(const char *at, const char *end)
     return at == end ? 0 : hash ? hash : 1;
 }
 
+// (RFC 9110, 8.8.3: of a weak one the bytes may be others.)
+static void read_tag(struct hr__http_answer *a, const char *at, const char *end)
+{
+    size_t size = (size_t)(end - at);
+    bool strong = size > 1 && size < sizeof(a->strong) && *at == '"' &&
+                  memchr(at + 1, '"', size - 1) == end - 1;
+
+    for (size_t i = 0; i < size && strong; i++)
+        strong = (unsigned char)at[i] > ' ' && at[i] != 0x7f;
+    a->tag = hash_of(at, end);
+    if (strong)
+        memcpy(a->strong, at, size);
+    a->strong[strong ? size : 0] = '\0';
+}
+
 static int read_seconds(const char *at, const char *end)
 {
     uint64_t value;
@@ -112,7 +132,7 @@ static void read_field(struct hr__http_answer *a, const char *line,
         a->encoded = a->encoded || (!is_word(at, end, "chunked") &&
                                     !is_word(at, end, "identity"));
     else if (IS("ETag"))
-        a->tag = hash_of(at, end);
+        read_tag(a, at, end);
     else if (IS("Last-Modified"))
         a->modified = hash_of(at, end);
     else if (IS("Retry-After"))
@@ -120,7 +140,14 @@ static void read_field(struct hr__http_answer *a, const char *line,
 #undef IS
 }
 
-// "HTTP/1.1 206 Partial Content"; interim answers (1xx) come before the own.
+// "HTTP/1.1 206 Partial Content": not a field that is called like that.
+static bool is_status(const char *line, const char *end)
+{
+    return end - line > 8 && !memcmp(line, "HTTP/", 5) && is_digit(line[5]) &&
+           line[6] == '.' && is_digit(line[7]) && line[8] == ' ';
+}
+
+// Interim answers (1xx) come before the own.
 static void read_status(struct hr__http_answer *a, const char *at,
                         const char *end)
 {
@@ -142,7 +169,7 @@ void hr__http_answer_line(struct hr__http_answer *a, const char *line,
 
     while (end > line && is_blank(end[-1]))
         end--;
-    if (end - line > 5 && !memcmp(line, "HTTP/", 5))
+    if (is_status(line, end) && (!a->status || (a->ended && a->status < 200)))
         read_status(a, line, end);
     else if (end == line)
         a->ended = true;
@@ -199,6 +226,15 @@ static bool is_changed(const struct hr__http_version *was,
            (was->modified && is->modified && was->modified != is->modified);
 }
 
+// What it had and does not say any more: nobody knows whose bytes these are. (A
+// date may be left out beside the tag.)
+static bool is_nameless(const struct hr__http_version *was,
+                        const struct hr__http_version *is)
+{
+    return (was->tag && !is->tag) ||
+           (!was->tag && was->modified && !is->modified);
+}
+
 // The body is size bytes of an object of total bytes.
 static struct hr__http_verdict take(const struct hr__http_answer *a,
                                     const struct hr__http_want *want,
@@ -210,6 +246,8 @@ static struct hr__http_verdict take(const struct hr__http_answer *a,
 
     if (want->known && is_changed(want->known, &v.version))
         return refuse(HR_EIO, "it was changed while it was open");
+    if (want->known && is_nameless(want->known, &v.version))
+        return again("it has lost its ETag, or its Last-Modified");
     if (total != UINT64_MAX && total > want->most)
         return refuse(HR_ELIMIT, "it is larger than the limit");
     return v;
@@ -239,9 +277,14 @@ static struct hr__http_verdict judge_whole(const struct hr__http_answer *a,
                                            const struct hr__http_want *want)
 {
     uint64_t size = a->has_length ? a->length : UINT64_MAX;
+    const struct hr__http_version is = {size, a->tag, a->modified};
 
     if (!want->size)
         return take(a, want, size, size);
+    if (want->known && a->has_length && is_changed(want->known, &is))
+        return refuse(HR_EIO, "it was changed while it was open");
+    if (want->if_range)
+        return again("it is all of the object, for a tag that it has");
     if (want->offset || size > want->size ||
         (!want->may_end && size != want->size))
         return refuse(HR_EUNSUPPORTED, "the server gives no ranges");

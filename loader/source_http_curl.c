@@ -64,19 +64,29 @@ enum { STALLS = 4 };  // of a deadline
 
 // ---- A handle --------------------------------------------------------------
 
+// Both by their numbers: which of them there is depends on the library that was
+// found, not on the headers of the build.
+enum {
+    PROTOCOLS = 181,        // a mask, of http and https 3
+    PROTOCOLS_STR = 10318,  // since 7.85; the other one is to end some day
+};
+
+static CURLcode only_http(CURL *c)
+{
+    CURLcode code = lib.curl_easy_setopt(c, (CURLoption)PROTOCOLS_STR,
+                                         "http,https");
+
+    return code ? lib.curl_easy_setopt(c, (CURLoption)PROTOCOLS, 3L) : code;
+}
+
 // What all its tries have in common. Connections are of HTTP/1.1: each has one
 // read at a time. Redirects are not followed here, see source_http_read.c.
-static bool set_up(CURL *c, const struct hr_http_params *p)
+static CURLcode set_up(CURL *c, const struct hr_http_params *p)
 {
-    bool ok = true;
+    CURLcode code = only_http(c);
 
 #define SET(option, value) \
-    ok = ok && lib.curl_easy_setopt(c, option, value) == CURLE_OK
-#if LIBCURL_VERSION_NUM >= 0x075500
-    SET(CURLOPT_PROTOCOLS_STR, "http,https");
-#else
-    SET(CURLOPT_PROTOCOLS, CURLPROTO_HTTP | CURLPROTO_HTTPS);
-#endif
+    code = code ? code : lib.curl_easy_setopt(c, option, value)
     SET(CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
     SET(CURLOPT_NOSIGNAL, 1L);
     SET(CURLOPT_BUFFERSIZE, 64L * 1024);
@@ -89,38 +99,54 @@ static bool set_up(CURL *c, const struct hr_http_params *p)
     SET(CURLOPT_USERAGENT, p->user_agent);
     if (p->ca_file)
         SET(CURLOPT_CAINFO, p->ca_file);
-    return ok;
+    return code;
 }
 
-static CURL *make(struct hr__http *http)
+// NULL: t->why says why, and no other time would be better.
+static CURL *make(struct hr__http *http, struct hr__http_try *t)
 {
     CURL *c = lib.curl_easy_init();
+    CURLcode code = c ? set_up(c, &http->params) : CURLE_OUT_OF_MEMORY;
 
-    if (c && !set_up(c, &http->params)) {
+    if (!code)
+        return c;
+    t->lasting = true;
+    snprintf(t->why, sizeof(t->why), "libcurl cannot be set up: %s",
+             lib.curl_easy_strerror(code));
+    if (c)
         lib.curl_easy_cleanup(c);
-        c = NULL;
-    }
-    return c;
+    return NULL;
+}
+
+// (Nobody signals when a read is to stop.)
+static bool wait_idle(struct hr__http *http, const struct hr__http_try *t)
+{
+    int64_t now = hr__now(), soon = now + 50000000;
+
+    hr__cond_wait(&http->ended, &http->lock,
+                  soon < t->deadline ? soon : t->deadline);
+    return now < t->deadline;
 }
 
 // The one that was used last: its connection is the least likely to be closed.
-// NULL: none came free in time, or there is no memory.
-static CURL *take(struct hr__http *http, const struct hr__http_try *t)
+// NULL with t->why.
+static CURL *take(struct hr__http *http, struct hr__http_try *t)
 {
     CURL *c = NULL;
     bool made = false;
 
     pthread_mutex_lock(&http->lock);
     while (!http->num_idle && http->num_made == http->params.connections &&
-           !t->stop(t->ctx) &&
-           hr__cond_wait(&http->ended, &http->lock, t->deadline))
+           !t->stop(t->ctx) && wait_idle(http, t))
         ;
     if (http->num_idle)
         c = http->idle[--http->num_idle];
     else if ((made = http->num_made < http->params.connections))
         http->num_made++;
     pthread_mutex_unlock(&http->lock);
-    if (!made || (c = make(http)))
+    if (!c && !made)
+        snprintf(t->why, sizeof(t->why), "no connection was free in time");
+    if (!made || (c = make(http, t)))
         return c;
     pthread_mutex_lock(&http->lock);
     http->num_made--;
@@ -128,8 +154,14 @@ static CURL *take(struct hr__http *http, const struct hr__http_try *t)
     return NULL;
 }
 
+// What a try lent it ends with the try.
 static void leave(struct hr__http *http, CURL *c)
 {
+    lib.curl_easy_setopt(c, CURLOPT_ERRORBUFFER, NULL);
+    lib.curl_easy_setopt(c, CURLOPT_HTTPHEADER, NULL);
+    lib.curl_easy_setopt(c, CURLOPT_HEADERDATA, NULL);
+    lib.curl_easy_setopt(c, CURLOPT_WRITEDATA, NULL);
+    lib.curl_easy_setopt(c, CURLOPT_XFERINFODATA, NULL);
     pthread_mutex_lock(&http->lock);
     http->idle[http->num_idle++] = c;
     pthread_cond_signal(&http->ended);
@@ -140,7 +172,9 @@ static void leave(struct hr__http *http, CURL *c)
 
 struct running {
     struct hr__http_try *t;
-    int64_t asked;  // whether it is to stop
+    int64_t asked;            // whether it is to stop
+    struct curl_slist first;  // before the program's own headers
+    char if_range[HR__HTTP_TAG + 16];
 };
 
 static size_t on_header(char *data, size_t one, size_t size, void *ctx)
@@ -181,17 +215,23 @@ static int on_progress(void *ctx, curl_off_t a, curl_off_t b, curl_off_t c,
     return is_stopped(ctx);
 }
 
-static bool prepare(struct hr__http *http, CURL *c, struct running *r,
-                    char error[CURL_ERROR_SIZE])
+static CURLcode prepare(struct hr__http *http, CURL *c, struct running *r,
+                        char error[CURL_ERROR_SIZE])
 {
     struct hr__http_try *t = r->t;
     int64_t left = (t->deadline - hr__now()) / 1000000;
     long ms = left < 1 ? 1 : left > INT_MAX ? INT_MAX : (long)left;
-    bool ok = true;
+    struct curl_slist *headers = t->headers ? http->headers : NULL;
+    CURLcode code = CURLE_OK;
 
     SET(CURLOPT_URL, t->url);
     SET(CURLOPT_RANGE, t->range);
-    SET(CURLOPT_HTTPHEADER, t->headers ? http->headers : NULL);
+    if (t->range && *t->tag) {
+        snprintf(r->if_range, sizeof(r->if_range), "If-Range: %s", t->tag);
+        r->first = (struct curl_slist){r->if_range, headers};
+        headers = &r->first;
+    }
+    SET(CURLOPT_HTTPHEADER, headers);
     SET(CURLOPT_TIMEOUT_MS, ms);
     SET(CURLOPT_ERRORBUFFER, error);
     SET(CURLOPT_HEADERFUNCTION, on_header);
@@ -201,7 +241,7 @@ static bool prepare(struct hr__http *http, CURL *c, struct running *r,
     SET(CURLOPT_NOPROGRESS, 0L);
     SET(CURLOPT_XFERINFOFUNCTION, on_progress);
     SET(CURLOPT_XFERINFODATA, (void *)r);
-    return ok;
+    return code;
 #undef SET
 }
 
@@ -214,6 +254,8 @@ static bool is_lasting(CURLcode code)
     case CURLE_SSL_CACERT_BADFILE:
     case CURLE_SSL_ISSUER_ERROR:
     case CURLE_OUT_OF_MEMORY:
+    case CURLE_UNKNOWN_OPTION:
+    case CURLE_NOT_BUILT_IN:
         return true;
     default:
         return false;
@@ -224,18 +266,16 @@ bool hr__http_try(struct hr__http *http, struct hr__http_try *t)
 {
     char error[CURL_ERROR_SIZE] = "";
     struct running r = {.t = t, .asked = hr__now()};
-    CURL *c = take(http, t);
-    CURLcode code = CURLE_OUT_OF_MEMORY;
     char *redirect = NULL;
+    CURLcode code;
+    CURL *c;
 
     t->answer = (struct hr__http_answer){.retry_after = -1};
     t->redirect[0] = t->why[0] = '\0';
     t->lasting = false;
-    if (!c) {
-        snprintf(t->why, sizeof(t->why), "no connection was free in time");
+    if (!(c = take(http, t)))
         return false;
-    }
-    if (prepare(http, c, &r, error))
+    if (!(code = prepare(http, c, &r, error)))
         code = lib.curl_easy_perform(c);
     if (code == CURLE_WRITE_ERROR && hr__now() >= t->deadline)
         code = CURLE_OPERATION_TIMEDOUT, *error = '\0';  // said by on_body()
@@ -325,8 +365,14 @@ enum { READS = 32, CONNECTIONS = 128 };
 // Zeros become what they stand for.
 static bool fill_in(struct hr_http_params *p)
 {
+    // (Of a line's end the next header of a request would begin.)
+    if (p->user_agent && strpbrk(p->user_agent, "\r\n")) {
+        hr__fail(HR_EINVAL, "user_agent is no line");
+        return false;
+    }
     if (p->connections < 0 || p->connections > HR__HTTP_CONNECTIONS ||
-        p->retries < -1 || p->backoff_ms < 0 || p->deadline_ms < 0) {
+        p->retries < -1 || p->backoff_ms < 0 || p->deadline_ms < 0 ||
+        p->add_ms < 0) {
         hr__fail(HR_EINVAL, "connections, retries or times out of range");
         return false;
     }
@@ -336,6 +382,7 @@ static bool fill_in(struct hr_http_params *p)
     p->deadline_ms = p->deadline_ms ? p->deadline_ms : 30000;
     p->max_bytes = p->max_bytes ? p->max_bytes : UINT64_C(1) << 42;
     p->unsized_bytes = p->unsized_bytes ? p->unsized_bytes : 1 << 25;
+    p->index_bytes = p->index_bytes ? p->index_bytes : 1 << 30;
     return true;
 }
 

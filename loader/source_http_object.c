@@ -38,7 +38,10 @@ static void *go_on(void *ctx, size_t size)
     struct hr__http_object *o = ctx;
 
     (void)size;
-    return o->stop && atomic_load(o->stop) ? NULL : ctx;
+    for (int i = 0; i < 2; i++)
+        if (o->until.stop[i] && atomic_load(o->until.stop[i]))
+            return NULL;
+    return ctx;
 }
 
 // Moves the window to begin at offset < version.size.
@@ -46,6 +49,7 @@ static bool move(struct hr__http_object *o, uint64_t offset)
 {
     uint64_t left = o->version.size - offset, end = o->from + o->num;
     struct hr__http_read r = {.want.known = &o->version,
+                              .deadline = o->until.deadline,
                               .room = go_on,
                               .ctx = o};
 
@@ -66,8 +70,10 @@ static bool move(struct hr__http_object *o, uint64_t offset)
 }
 
 struct hr__http_object *hr__http_open(struct hr__http *http, const char *url,
-                                      bool headers, atomic_bool *stop)
+                                      bool headers,
+                                      const struct hr__http_until *until)
 {
+    int64_t most = http->params.add_ms * INT64_C(1000000);
     struct hr__http_object *o = hr__alloc(NULL, sizeof(*o) + strlen(url) + 1);
     struct hr__http_read r = {.want.may_end = true, .room = go_on, .ctx = o};
 
@@ -75,8 +81,12 @@ struct hr__http_object *hr__http_open(struct hr__http *http, const char *url,
         hr__fail(HR_ENOMEM, "out of memory");
         return NULL;
     }
-    *o = (struct hr__http_object){
-        .http = http, .headers = headers, .stop = stop, .next = WINDOW_FIRST};
+    *o = (struct hr__http_object){.http = http,
+                                  .headers = headers,
+                                  .until = *until,
+                                  .next = WINDOW_FIRST};
+    if (most)
+        r.deadline = o->until.deadline = hr__now() + most;
     strcpy(o->url, url);
     pthread_mutex_init(&o->place.lock, NULL);
     if (!window_room(o, WINDOW_FIRST) ||
@@ -86,6 +96,7 @@ struct hr__http_object *hr__http_open(struct hr__http *http, const char *url,
     }
     o->num = r.done;
     o->version = r.version;
+    strcpy(o->tag, r.tag);
     return o;
 }
 
@@ -94,7 +105,7 @@ void hr__http_opened(struct hr__http_object *o)
     hr__free(o->window);
     o->window = NULL;
     o->num = o->room = 0;
-    o->stop = NULL;
+    o->until = (struct hr__http_until){.deadline = 0};
 }
 
 void hr__http_close(struct hr__http_object *o)
@@ -116,8 +127,9 @@ enum hr_status hr__http_read_at(struct hr__http_object *o, void *to,
                                 void *ctx)
 {
     struct hr__http_read r = {.want.known = &o->version,
-                              .room = room,
-                              .ctx = ctx};
+                              .deadline = o->until.deadline,
+                              .room = room ? room : go_on,
+                              .ctx = room ? ctx : o};
     char url[192];
 
     if (offset > o->version.size || size > o->version.size - offset)

@@ -17,15 +17,21 @@ static bool bad(const struct hr__shard *shard, enum hr_status status,
                            (unsigned long long)offset, why);
 }
 
-static bool read_all(const struct hr__shard *shard, uint8_t *to, uint64_t size,
-                     uint64_t offset)
+// What cannot be an index ends with its first piece.
+static bool read_all(const struct hr__shard *shard, struct pack_view *view,
+                     uint8_t *to)
 {
-    for (uint64_t done = 0, n; done < size; done += n) {
+    uint64_t size = view->index_size, offset = 0;
+    enum hr_status status = HR_OK;
+    const char *why = "";
+
+    for (uint64_t done = 0, n; done < size && !status; done += n) {
         n = size - done < PIECE ? size - done : PIECE;
-        if (hr__shard_read(shard, to + done, (size_t)n, offset + done))
+        if (hr__shard_read(shard, to + done, (size_t)n, view->index_at + done))
             return false;
+        status = pack_view_part(view, to, done + n, &offset, &why);
     }
-    return true;
+    return !status || bad(shard, status, offset, why);
 }
 
 static bool put_entries(struct hr__source *s, struct hr__shard *shard,
@@ -39,8 +45,7 @@ static bool put_entries(struct hr__source *s, struct hr__shard *shard,
             .offset = le64toh(e->offset),
             .size = le64toh(e->size),
             .sum = le64toh(e->data_sum),
-            // (A packed picture has its own, which its decoder looks at.)
-            .summed = !(le32toh(e->flags) & PACK_PACKED),
+            .summed = true,
         };
 
         if (!hr__shard_put(s, shard, name, name + le32toh(e->name_size) + 1,
@@ -67,10 +72,13 @@ static bool read_index(struct hr__source *s, struct hr__shard *shard)
         return false;
     if ((status = pack_view_head(&view, &head, size, &offset, &why)))
         return bad(shard, status, offset, why);
+    if (view.index_size > shard->web->http->params.index_bytes)
+        return bad(shard, HR_ELIMIT, 32,
+                   "its index is larger than the limit (index_bytes)");
     if (view.index_size > SIZE_MAX - 1 ||
         !(index = hr__alloc(NULL, (size_t)view.index_size + 1)))
         return hr__source_fail(HR_ENOMEM, "out of memory");
-    ok = read_all(shard, index, view.index_size, view.index_at);
+    ok = read_all(shard, &view, index);
     if (ok && (status = pack_view_index(&view, index, &offset, &why)))
         ok = bad(shard, status, offset, why);
     ok = ok && put_entries(s, shard, &view);

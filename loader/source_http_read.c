@@ -86,6 +86,7 @@ static void judge(struct reading *g)
         whole_room(g, (size_t)g->verdict.size);
     if (!g->want.known) {
         g->r->version = g->verdict.version;
+        strcpy(g->r->tag, g->try.answer.strong);
         // From now on it is to stay what it is, also in the next try.
         if (g->verdict.version.size != UINT64_MAX)
             g->want.known = &g->r->version;
@@ -176,8 +177,7 @@ static bool redirect(struct reading *g)
     return true;
 }
 
-// Whether it leads elsewhere.
-static bool try_once(struct reading *g)
+static void try_so(struct reading *g)
 {
     bool ended;
 
@@ -200,6 +200,19 @@ static bool try_once(struct reading *g)
     }
     if (!g->why)
         g->why = g->try.why;
+}
+
+// Whether it leads elsewhere. A server that gives all of it, whatever the tag, is
+// asked without.
+static bool try_once(struct reading *g)
+{
+    try_so(g);
+    if (g->judged && g->want.if_range && g->try.answer.status == 200 &&
+        g->verdict.take == HR__HTTP_AGAIN) {
+        g->r->tag[0] = '\0';
+        g->want.if_range = false;
+        try_so(g);
+    }
     return g->verdict.take == HR__HTTP_REDIRECT;
 }
 
@@ -267,6 +280,8 @@ static void ask(struct reading *g)
         snprintf(g->range, sizeof(g->range), "%" PRIu64 "-%" PRIu64,
                  g->want.offset, g->want.offset + g->want.size - 1);
         g->try.range = g->range;
+        g->want.if_range = g->want.known && r->tag[0];
+        g->try.tag = r->tag;
     }
     // Where it was found it may be no more: a signed URL ends.
     if (begin_elsewhere(g)) {
@@ -373,6 +388,11 @@ static enum hr_status get(struct reading *g)
     int64_t wait;
 
     for (int try = 0;; try++) {
+        if (hr__now() >= g->try.deadline) {
+            g->stage = "request";
+            g->why = "the time was over before";
+            return fail(g, try, true);
+        }
         ask(g);
         if (take(g))
             return HR_OK;
@@ -388,9 +408,17 @@ static enum hr_status get(struct reading *g)
     }
 }
 
+int64_t hr__http_deadline(const struct hr__http *http, int64_t before)
+{
+    int64_t own = hr__now() + http->params.deadline_ms * INT64_C(1000000);
+
+    return before && before < own ? before : own;
+}
+
 enum hr_status hr__http_get(struct hr__http *http, struct hr__http_read *r)
 {
     const char *why = hr__http_url_fault(r->url);
+    int64_t deadline = hr__http_deadline(http, r->deadline);
     struct reading *g;
     enum hr_status status;
     char url[192];
@@ -406,7 +434,7 @@ enum hr_status hr__http_get(struct hr__http *http, struct hr__http_read *r)
     *g = (struct reading){.http = http, .r = r, .want = r->want};
     g->try = (struct hr__http_try){
         .url = g->url,
-        .deadline = hr__now() + http->params.deadline_ms * INT64_C(1000000),
+        .deadline = deadline,
         .body = on_body,
         .stop = is_stopped,
         .ctx = g,

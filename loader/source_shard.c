@@ -38,7 +38,7 @@ static bool open_web(struct hr__source *s, struct hr__shard *shard,
 {
     struct hr__http *http = hr__source_web(s);
 
-    shard->web = http ? hr__http_open(http, url, true, s->stop) : NULL;
+    shard->web = http ? hr__http_open(http, url, true, &s->until) : NULL;
     shard->size = shard->web ? shard->web->version.size : 0;
     return shard->web;
 }

@@ -284,20 +284,20 @@ static bool add_path(struct source *s, PyObject *path, bool as_item, int cifar)
 // What a mapping says of URLs. Headers are a sequence of lines.
 static bool set_http(struct source *s, PyObject *http)
 {
-    static char *names[] = {"connections", "retries",   "backoff_ms",
-                            "deadline_ms", "max_bytes", "headers",
-                            "user_agent",  "ca_file",   "seed",
-                            NULL};
+    static char *names[] = {
+        "connections", "retries",       "backoff_ms",  "deadline_ms",
+        "max_bytes",   "headers",       "user_agent",  "ca_file",
+        "seed",        "unsized_bytes", "index_bytes", "add_ms",
+        NULL};
     const char *headers[HEADERS + 1] = {0};
     struct hr_http_params p = {.headers = headers};
     PyObject *none = PyTuple_New(0), *lines = NULL, *list = NULL;
-    unsigned long long most = 0, seed = 0;
-    bool done = none &&
-                PyArg_ParseTupleAndKeywords(none, http, "|iiiiKOzzK:http",
-                                            names, &p.connections, &p.retries,
-                                            &p.backoff_ms, &p.deadline_ms,
-                                            &most, &lines, &p.user_agent,
-                                            &p.ca_file, &seed);
+    unsigned long long most = 0, seed = 0, unsized = 0, index = 0;
+    bool done = none && PyArg_ParseTupleAndKeywords(
+                            none, http, "|iiiiKOzzKKKi:http", names,
+                            &p.connections, &p.retries, &p.backoff_ms,
+                            &p.deadline_ms, &most, &lines, &p.user_agent,
+                            &p.ca_file, &seed, &unsized, &index, &p.add_ms);
 
     Py_XDECREF(none);
     done = done && (list = lines ? PySequence_Tuple(lines) : PyTuple_New(0));
@@ -309,6 +309,8 @@ static bool set_http(struct source *s, PyObject *http)
                                                      NULL));
     p.max_bytes = most;
     p.seed = seed;
+    p.unsized_bytes = unsized;
+    p.index_bytes = index;
     if (done && hr_source_set_http(s->source, &p))
         done = core_raise_last(s->core);
     Py_XDECREF(list);

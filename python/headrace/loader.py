@@ -145,7 +145,8 @@ class Loader:
                 all.
             http: how URLs are read: "connections", "retries", "backoff_ms",
                 "deadline_ms", "max_bytes", "headers" (a mapping), "user_agent",
-                "ca_file", "seed"; see docs/loader.md. None: as usual.
+                "ca_file", "seed", "unsized_bytes", "index_bytes", "add_ms"; see
+                docs/loader.md. None: as usual.
 
         Raises headrace.ArgumentError; headrace.ReadError, headrace.PictureError
         for a source that cannot be opened.

@@ -19,7 +19,7 @@ struct connection {
 
 struct request {
     char path[1024], key[64];
-    bool ranged;
+    bool ranged, tagged, other_tag;
     unsigned long long first, last;
 };
 
@@ -53,7 +53,7 @@ static bool put(int fd, const void *data, size_t size)
 
 static bool read_request(struct connection *c, struct request *r)
 {
-    char text[8192], *range, *key;
+    char text[8192], *range, *key, *tag;
     size_t used = 0;
 
     *r = (struct request){0};
@@ -72,6 +72,9 @@ static bool read_request(struct connection *c, struct request *r)
     r->path[strcspn(r->path, "?")] = '\0';
     range = strcasestr(text, "\r\nRange: bytes=");
     r->ranged = range && sscanf(range + 15, "%llu-%llu", &r->first, &r->last);
+    tag = strcasestr(text, "\r\nIf-Range: ");
+    r->tagged = tag && !strncmp(tag + 12, "\"a\"\r\n", 5);
+    r->other_tag = tag && !r->tagged;
     if ((key = strcasestr(text, "\r\nX-Key: ")))
         sscanf(key + 9, "%63[^\r\n]", r->key);
     return true;
@@ -179,7 +182,11 @@ static bool put_object(struct connection *c, const struct request *r,
     size_t size = http_server_flip(c->server, o, -1), first = 0, n;
     bool chunked = fault == HTTP_CHUNKED || fault == HTTP_ENDLESS ||
                    fault == HTTP_SQUEEZED;
-    bool part = r->ranged && fault != HTTP_WHOLE && !chunked;
+    bool other = fault == HTTP_CHANGED || fault == HTTP_NAMELESS ||
+                 fault == HTTP_REPLACED;
+    bool part = r->ranged && fault != HTTP_WHOLE && !chunked && !r->other_tag &&
+                !(r->tagged &&
+                  (fault == HTTP_REPLACED || fault == HTTP_NO_IF_RANGE));
     uint8_t *body;
     struct head h = {.used = 0};
     char text[64];
@@ -195,7 +202,8 @@ static bool put_object(struct connection *c, const struct request *r,
         n = (r->last < size ? r->last + 1 : size) - first;
     }
     line(&h, part ? "HTTP/1.1 206 Partial Content" : "HTTP/1.1 200 OK");
-    line(&h, "ETag: \"%s\"", fault == HTTP_CHANGED ? "b" : "a");
+    if (fault != HTTP_NAMELESS)
+        line(&h, "ETag: \"%s\"", other ? "b" : "a");
     if (fault == HTTP_COMPRESSED)
         line(&h, "Content-Encoding: gzip");
     if (part && fault == HTTP_NO_TOTAL)
@@ -215,7 +223,7 @@ static bool put_object(struct connection *c, const struct request *r,
     line(&h, "");
     body = malloc(n + 1);
     pthread_mutex_lock(&c->server->lock);
-    if (fault == HTTP_CHANGED)
+    if (other)
         memset(body, 'x', n);
     else
         memcpy(body, o->data + first, n);
@@ -234,6 +242,7 @@ static bool answer(struct connection *c, const struct request *r)
     char text[1024];
 
     atomic_fetch_add(&s->keyed, *r->key != '\0');
+    atomic_fetch_add(&s->tagged, r->tagged);
     switch (fault) {
     case HTTP_EMPTY:
         return false;

@@ -29,6 +29,10 @@ enum http_fault {
     HTTP_REDIRECT,     // to server->redirect
     HTTP_ENDLESS,      // 200 of no length, and its body never ends
     HTTP_SQUEEZED,     // gzip for the way: what libcurl would undo
+    HTTP_NAMELESS,     // no ETag, and other bytes
+    HTTP_REPLACED,     // another ETag, and other bytes: all, for an If-Range
+    HTTP_NO_IF_RANGE,  // all of it if there is an If-Range, and what was asked for
+                       // else
 };
 
 struct http_object {
@@ -50,6 +54,7 @@ struct http_server {
     uint64_t seed;
     const char *redirect;
     atomic_int requests, connections, keyed;  // keyed: with an X-Key
+    atomic_int tagged;                        // with an If-Range: "a"
     // Inside.
     int fd;
     atomic_bool stop;

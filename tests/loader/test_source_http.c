@@ -290,6 +290,7 @@ static void long_list(void)
     CHECK(!strcmp(hr_source_label(got, 29999), "n00599"), "%s",
           hr_source_label(got, 29999));
     s->which = HTTP_CHANGED;
+    atomic_store(&s->requests, 0);
     CHECK(hr_source_add_list(got, web_at(s, "/d/long.txt"), false) == HR_EIO &&
               strstr(hr_last_error(), "changed while") && got->num == 30000,
           "%d: %s", (int)got->num, hr_last_error());
@@ -353,6 +354,7 @@ static void limits(void)
 {
     struct http_server *s = web_start();
     hr_source got = hr_source_create();
+    static const char *const agents[] = {"me\r\nX-Evil: 1", "me\nX", "\r"};
     static const char *const bad[] = {"no header", NULL};
     static const char *const split[] = {"A: b\r\nHost: c", NULL};
 
@@ -363,6 +365,9 @@ static void limits(void)
               hr_source_set_http(got, NULL) &&
               hr_source_set_http(NULL, hr_http_params(0)),
           "nothing of that can be set");
+    for (int i = 0; i < 3; i++)
+        CHECK(hr_source_set_http(got, hr_http_params(.user_agent = agents[i])),
+              "agent %d", i);
     CHECK(!hr_source_set_http(got, hr_http_params(.max_bytes = 4000)), "%s",
           hr_last_error());
     CHECK(hr_source_set_http(got, hr_http_params(0)) == HR_EINVAL, "twice");
@@ -457,6 +462,49 @@ static void sums(void)
     http_server_stop(s);
 }
 
+// A status line is one that looks like one, and stands where one may stand.
+static void status_lines(void)
+{
+    static const struct {
+        const char *lines[6];
+        int status;
+        bool has_length;
+    } answers[] = {
+        {{"HTTP/1.1 206 Partial Content", "Content-Length: 3", ""}, 206, true},
+        {{"HTTP/1.1 206 X", "Content-Length: 3", "HTTP/1.1: 200 OK", ""},
+         206,
+         true},
+        {{"HTTP/1.1 206 X", "Content-Length: 3", "HTTP/1.1 200 OK", ""},
+         206,
+         true},
+        {{"HTTP/1.1 206 X", "Content-Length: 3", "HTTP/x 200 OK", ""},
+         206,
+         true},
+        {{"HTTP/1.1 100 Continue", "", "HTTP/1.1 200 OK", ""}, 200, false},
+        {{"HTTP/1.1 103 X", "", "HTTP/1.1 103 X", "", "HTTP/1.0 404 No", ""},
+         404,
+         false},
+        {{"HTTP/1.1 103 X", "", "HTTP/1.1: 404 No", "HTTP/1.1 200 X", ""},
+         200,
+         false},
+        // (The lines of a trailer.)
+        {{"HTTP/1.1 200 X", "Content-Length: 3", "", "HTTP/1.1 206 X", ""},
+         200,
+         true},
+    };
+
+    for (size_t i = 0; i < sizeof(answers) / sizeof(*answers); i++) {
+        struct hr__http_answer a = {.status = 0};
+
+        for (int k = 0; k < 6 && answers[i].lines[k]; k++)
+            hr__http_answer_line(&a, answers[i].lines[k],
+                                 strlen(answers[i].lines[k]));
+        CHECK(a.status == answers[i].status && !a.bad && a.ended &&
+                  a.has_length == answers[i].has_length,
+              "answer %d: %d, %s", (int)i, a.status, a.bad ? a.bad : "");
+    }
+}
+
 static void forked(void)
 {
     struct http_server *s = web_start();
@@ -504,7 +552,8 @@ static const struct test_case cases[] = {
     TEST_CASE(forms),          TEST_CASE(cifar),  TEST_CASE(redirects),
     TEST_CASE(redirects_kept), TEST_CASE(lists),  TEST_CASE(long_list),
     TEST_CASE(windows),        TEST_CASE(limits), TEST_CASE(damaged),
-    TEST_CASE(sums),           TEST_CASE(forked), TEST_CASE(no_memory),
+    TEST_CASE(status_lines),   TEST_CASE(sums),   TEST_CASE(forked),
+    TEST_CASE(no_memory),
 };
 
 int main(int argc, char **argv)

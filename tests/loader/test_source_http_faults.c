@@ -88,8 +88,8 @@ static void lasting(void)
 static void later(void)
 {
     static const enum http_fault faults[] = {
-        HTTP_CHANGED, HTTP_SHRUNK,   HTTP_404,
-        HTTP_WHOLE,   HTTP_NO_TOTAL, HTTP_500,
+        HTTP_CHANGED,  HTTP_SHRUNK, HTTP_404,      HTTP_WHOLE,
+        HTTP_NO_TOTAL, HTTP_500,    HTTP_NAMELESS, HTTP_REPLACED,
     };
     struct http_server *s = web_start();
     struct hr_encoded to = {0};
@@ -109,16 +109,55 @@ static void later(void)
                 read += !hr_source_read(got, j, 0, &to);
             CHECK(!read && strstr(hr_last_error(), web_shards[i]), "%d: %d, %s",
                   (int)faults[k], read, hr_last_error());
-            if (faults[k] <= HTTP_SHRUNK && faults[k] >= HTTP_CHANGED)
+            if (faults[k] == HTTP_NAMELESS)
+                CHECK(strstr(hr_last_error(), "lost its ETag"), "%s",
+                      hr_last_error());
+            if (faults[k] == HTTP_SHRUNK || faults[k] == HTTP_CHANGED ||
+                faults[k] == HTTP_REPLACED)
                 CHECK(strstr(hr_last_error(), "changed while it was open"),
                       "%s", hr_last_error());
             // Only what may pass is asked for again.
             CHECK(atomic_load(&s->requests) ==
-                      (faults[k] == HTTP_500 ? 6 : 1) * (N + 12) / 13,
+                      (faults[k] == HTTP_500 || faults[k] == HTTP_NAMELESS ? 6
+                       : faults[k] == HTTP_WHOLE                           ? 2
+                                                 : 1) *
+                          (N + 12) / 13,
                   "fault %d: %d requests", (int)faults[k],
                   atomic_load(&s->requests));
             hr_source_close(&got);
         }
+    hr_encoded_finish(&to);
+    http_server_stop(s);
+}
+
+// Ranges are asked for of the object that was opened; of a server that does not
+// know what that is, as before, and once for all.
+static void conditional(void)
+{
+    struct http_server *s = web_start();
+    struct hr_encoded to = {0};
+
+    for (int i = 0; i < 6; i++) {
+        hr_source want = web_local(i / 2), got = hr_source_create();
+
+        // (No retry is needed.)
+        hr_source_set_http(got, hr_http_params(.retries = -1));
+        s->fault = NULL;
+        CHECK(!hr_source_add(got, web_at(s, web_shards[i / 2])), "%s",
+              hr_last_error());
+        s->which = i % 2 ? HTTP_NO_IF_RANGE : HTTP_GOOD;
+        s->fault = web_always;
+        atomic_store(&s->requests, 0);
+        atomic_store(&s->tagged, 0);
+        for (uint64_t j = 0; j < got->num; j += 13)
+            CHECK(!hr_source_read(got, j, 0, &to), "%s", hr_last_error());
+        CHECK(atomic_load(&s->tagged) == (i % 2 ? 1 : (N + 12) / 13) &&
+                  atomic_load(&s->requests) == i % 2 + (N + 12) / 13,
+              "%d of %d", atomic_load(&s->tagged), atomic_load(&s->requests));
+        CHECK(!web_differing(got, want), "%s", hr_last_error());
+        hr_source_close(&got);
+        hr_source_close(&want);
+    }
     hr_encoded_finish(&to);
     http_server_stop(s);
 }
@@ -142,6 +181,37 @@ static void check_late(struct http_server *s, enum http_fault fault,
     CHECK(took >= deadline_ms / 4 && took < deadline_ms + 1500, "%d ms",
           (int)took);
     hr_source_close(&got);
+}
+
+// One deadline for all of a read: the block that it waits for, and the bytes
+// that it asks for itself when that does not come.
+static void one_deadline(void)
+{
+    struct http_server *s = web_start();
+    hr_source got = hr_source_create();
+    struct hr_encoded to = {0};
+    uint64_t i = 0;
+    int64_t begun;
+
+    hr_source_set_http(got, hr_http_params(.deadline_ms = 2000, .retries = -1));
+    CHECK(!hr_source_add(got, web_at(s, "/d/x.tar")), "%s", hr_last_error());
+    for (; i < 12; i++)  // in order: by blocks
+        CHECK(!hr_source_read(got, i, 0, &to), "%s", hr_last_error());
+    hr__http_forget(hr__source_of(got)->shards[0].web);
+    atomic_store(&hr__source_of(got)->shards[0].web->closed, false);
+    for (i = 0; i < HR__HTTP_STREAMS; i++)
+        hr__source_of(got)->http->ahead.streams[i] = (struct hr__http_stream){
+            .object = hr__source_of(got)->shards[0].web, .run = 100};
+    s->fault = web_always;
+    s->which = HTTP_STALL;
+    begun = hr__now();
+    CHECK(hr_source_read(got, 0, 0, &to) == HR_ETIMEDOUT, "%s",
+          hr_last_error());
+    CHECK(hr__now() - begun < 3600 * TEST_MS, "%d ms",
+          (int)((hr__now() - begun) / TEST_MS));
+    hr_encoded_finish(&to);
+    hr_source_close(&got);
+    http_server_stop(s);
 }
 
 static enum http_fault first_stalls(struct http_server *s, int n,
@@ -390,9 +460,10 @@ static void ended(void)
 }
 
 static const struct test_case cases[] = {
-    TEST_CASE(passing),        TEST_CASE(lasting), TEST_CASE(later),
-    TEST_CASE(deadlines),      TEST_CASE(backoff), TEST_CASE(delivered),
-    TEST_CASE(delivered_list), TEST_CASE(named),   TEST_CASE(ended),
+    TEST_CASE(passing),     TEST_CASE(lasting),   TEST_CASE(later),
+    TEST_CASE(conditional), TEST_CASE(deadlines), TEST_CASE(one_deadline),
+    TEST_CASE(backoff),     TEST_CASE(delivered), TEST_CASE(delivered_list),
+    TEST_CASE(named),       TEST_CASE(ended),
 };
 
 int main(int argc, char **argv)

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a server makes a program keep: objects of which nobody says how long they
-// are come out of the loader's budget, and end at a limit.
+// What a server makes a program keep, and wait for: objects of which nobody says
+// how long they are, lists and indexes that claim to be long, silence.
 #include <stdlib.h>
 #include <string.h>
 
 #include "hal/base/base.h"
 #include "loader/loader.h"
+#include "loader/pack_format.h"
 #include "loader/source.h"
 #include "loader_data.h"
 #include "web_data.h"
@@ -187,11 +188,223 @@ static void waits_for_room(void)
     http_server_stop(s);
 }
 
+// ---- Lists and indexes -----------------------------------------------------
+
+static char *large(size_t size)
+{
+    char *made = malloc(size);
+
+    memset(made, 'a', size);
+    return made;
+}
+
+// What has no end of a line is no list, on disk as well.
+static void long_lines(void)
+{
+    enum { SIZE = 40 << 20 };
+    struct http_server *s = web_start();
+    hr_source got = web_quick(NULL);
+    char *text = large(SIZE);
+    struct bytes b = {(uint8_t *)text, 20000};
+
+    http_server_put(s, "/d/l.txt", text, SIZE);
+    for (int zero = 0; zero < 2; zero++) {
+        atomic_store(&s->requests, 0);
+        CHECK(hr_source_add_list(got, web_at(s, "/d/l.txt?secret"), zero) ==
+                      HR_EINVAL &&
+                  strstr(hr_last_error(), "/d/l.txt: line 1 is too long") &&
+                  atomic_load(&s->requests) == 1,
+              "%d: %s", atomic_load(&s->requests), hr_last_error());
+        CHECK(hr_source_add_list(got, test_file(&b, ".txt"), zero) == HR_EINVAL,
+              "%s", hr_last_error());
+    }
+    // An entry that is too long, but a line, is a fault that hides its query.
+    snprintf(text + 6000, 100, "?secret\nb.jpg\n");
+    http_server_put(s, "/d/m.txt", text, strlen(text));
+    CHECK(!hr_source_add_list(got, web_at(s, "/d/m.txt"), false) &&
+              got->num == 1 && got->num_faults == 1 &&
+              !strstr(got->faults[0], "secret"),
+          "%s: %s", got->num_faults ? got->faults[0] : "", hr_last_error());
+    memcpy(text, "http://h/x?secret", 17);
+    http_server_put(s, "/d/n.txt", text, strlen(text));
+    CHECK(!hr_source_add_list(got, web_at(s, "/d/n.txt"), false) &&
+              got->num == 2 && got->num_faults == 2 &&
+              !strstr(got->faults[1], "secret"),
+          "%s: %s", got->num_faults ? got->faults[1] : "", hr_last_error());
+    free(text);
+    hr_source_close(&got);
+    http_server_stop(s);
+}
+
+// A header that says that all behind it is an index.
+static struct bytes all_index(size_t size, uint64_t num)
+{
+    struct bytes b = {calloc(1, size), size};
+    struct pack_header h;
+
+    pack_header_init(&h);
+    h.num = htole64(num);
+    h.bytes = htole64(size);
+    h.index = htole64(64);
+    h.sum = htole64(pack_header_sum(&h));
+    memcpy(b.data, &h, sizeof(h));
+    return b;
+}
+
+static void claims(void)
+{
+    enum { SIZE = 64 << 20 };
+    struct http_server *s = web_start();
+    hr_source got = hr_source_create();
+    struct bytes b = all_index(SIZE, SIZE / 100);
+
+    hr_source_set_http(got, hr_http_params(.index_bytes = SIZE));
+    http_server_put(s, "/d/i.hrp", b.data, b.size);
+    // Nothing but zeros: the first piece says so.
+    CHECK(hr_source_add(got, web_at(s, "/d/i.hrp")) == HR_ECORRUPT &&
+              atomic_load(&s->requests) <= 2,
+          "%d requests: %s", atomic_load(&s->requests), hr_last_error());
+    hr_source_close(&got);
+    got = hr_source_create();
+    hr_source_set_http(got, hr_http_params(.index_bytes = SIZE / 2));
+    atomic_store(&s->requests, 0);
+    CHECK(hr_source_add(got, web_at(s, "/d/i.hrp")) == HR_ELIMIT &&
+              strstr(hr_last_error(), "index_bytes") &&
+              atomic_load(&s->requests) == 1,
+          "%d requests: %s", atomic_load(&s->requests), hr_last_error());
+    CHECK(hr_source_add_list(got, web_at(s, "/d/i.hrp"), true) == HR_ELIMIT &&
+              strstr(hr_last_error(), "index_bytes"),
+          "%s", hr_last_error());
+    CHECK(!hr_source_add(got, web_at(s, "/d/x.hrp")) &&
+              !hr_source_add_list(got, web_at(s, "/d/list.txt"), false),
+          "%s", hr_last_error());
+    free(b.data);
+    hr_source_close(&got);
+    http_server_stop(s);
+}
+
+// ---- The end of adding -----------------------------------------------------
+
+struct adding {
+    hr_source source;
+    const char *urls[3];
+    int way;
+    enum hr_status status;
+};
+
+static void *add(void *ctx)
+{
+    struct adding *a = ctx;
+
+    a->status = a->way == 0   ? hr_source_add(a->source, a->urls[0])
+                : a->way == 1 ? hr_source_add_list(a->source, a->urls[1], false)
+                              : hr_source_add_all(a->source, a->urls, 3);
+    return NULL;
+}
+
+// Another thread ends it.
+static void stopped(void)
+{
+    struct http_server *s = web_start();
+
+    for (int way = 0; way < 3; way++) {
+        struct adding a = {.source = hr_source_create(), .way = way};
+        struct hr_encoded to = {0};
+        pthread_t thread;
+
+        for (int i = 0; i < 3; i++)
+            a.urls[i] = web_at(s, i == 1 ? "/d/list.txt" : web_shards[i]);
+        s->fault = NULL;
+        CHECK(!hr_source_add(a.source, web_at(s, "/d/x.rec")), "%s",
+              hr_last_error());
+        s->fault = web_always;
+        s->which = HTTP_STALL;
+        atomic_store(&s->requests, 0);
+        pthread_create(&thread, NULL, add, &a);
+        CHECK(test_reaches(&s->requests, 1), "nobody asked");
+        hr_source_stop(a.source);
+        pthread_join(thread, NULL);
+        CHECK(a.status == HR_ECANCELED, "way %d: %d", way, a.status);
+        s->fault = NULL;
+        CHECK(hr_source_add(a.source, a.urls[0]) == HR_ECANCELED &&
+                  hr_source_add_list(a.source, web_set.list, false) ==
+                      HR_ECANCELED &&
+                  a.source->num == WEB_N &&
+                  !hr_source_read(a.source, 3, 0, &to),
+              "%s", hr_last_error());
+        hr_encoded_finish(&to);
+        hr_source_close(&a.source);
+    }
+    hr_source_stop(NULL);
+    http_server_stop(s);
+}
+
+static void in_time(void)
+{
+    struct http_server *s = web_start();
+
+    s->fault = web_always;
+    s->which = HTTP_STALL;
+    for (int way = 0; way < 3; way++) {
+        struct adding a = {.source = hr_source_create(), .way = way};
+
+        for (int i = 0; i < 3; i++)
+            a.urls[i] = web_at(s, i == 1 ? "/d/list.txt" : web_shards[i]);
+        hr_source_set_http(a.source, hr_http_params(.deadline_ms = 1000000,
+                                                    .add_ms = 100));
+        add(&a);
+        CHECK(a.status == HR_ETIMEDOUT, "way %d: %d, %s", way, a.status,
+              hr_last_error());
+        hr_source_close(&a.source);
+    }
+    http_server_stop(s);
+}
+
+// ---- Connections -----------------------------------------------------------
+
+static void *read_one(void *ctx)
+{
+    struct adding *a = ctx;
+    struct hr_encoded to = {0};
+
+    a->status = hr_source_read(a->source, 0, 0, &to);
+    hr_encoded_finish(&to);
+    return NULL;
+}
+
+// Who waits for a connection that another reader has ends without it.
+static void no_connection(void)
+{
+    struct http_server *s = web_start();
+    hr_source got = hr_source_create();
+    struct adding a = {.source = got, .status = HR_PENDING};
+    hr_loader loader;
+    pthread_t thread;
+
+    hr_source_set_http(got, hr_http_params(.connections = 1,
+                                           .deadline_ms = 1000000));
+    CHECK(!hr_source_add(got, web_at(s, "/d/x.tar")), "%s", hr_last_error());
+    s->fault = web_always;
+    s->which = HTTP_STALL;
+    atomic_store(&s->requests, 0);
+    pthread_create(&thread, NULL, read_one, &a);
+    CHECK(test_reaches(&s->requests, 1), "nobody asked");
+    loader = reader(got, 0);
+    while (loader && !hr__loader_of(loader)->stats.reading)
+        test_sleep(TEST_MS);
+    test_sleep(5 * TEST_MS);
+    hr_loader_destroy(&loader);
+    CHECK(a.status == HR_PENDING, "it waited for another reader");
+    s->fault = NULL;
+    http_server_stop(s);
+    pthread_join(thread, NULL);
+    hr_source_close(&got);
+}
+
 static const struct test_case cases[] = {
-    TEST_CASE(waits_for_room),
-    TEST_CASE(endless),
-    TEST_CASE(endless_ended),
-    TEST_CASE(chunked),
+    TEST_CASE(long_lines), TEST_CASE(claims),        TEST_CASE(stopped),
+    TEST_CASE(in_time),    TEST_CASE(no_connection), TEST_CASE(waits_for_room),
+    TEST_CASE(endless),    TEST_CASE(endless_ended), TEST_CASE(chunked),
 };
 
 int main(int argc, char **argv)

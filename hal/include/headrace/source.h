@@ -105,6 +105,8 @@ struct hr_http_params {
     uint64_t seed;               // of the draws
     uint64_t unsized_bytes;  // of a picture of which no answer says how long it
                              // is: it takes memory as it comes; 32 MiB
+    uint64_t index_bytes;    // of a list, or of the index of a pack file; 1 GiB
+    int add_ms;              // that adding one URL may take; 0 = any time
 };
 #define hr_http_params(...) (&(struct hr_http_params){__VA_ARGS__})
 
@@ -182,6 +184,11 @@ HR_API enum hr_status hr_source_add_cifar(hr_source source, const char *path,
 // Adds the file at path, which is not looked at; label NULL = none.
 HR_API enum hr_status hr_source_add_file(hr_source source, const char *path,
                                          const char *label);
+
+// Ends what is added by another thread: reads of the web and lists end soon, with
+// HR_ECANCELED, and nothing can be added any more. What is there can be read.
+// Threads: any.
+HR_API void hr_source_stop(hr_source source);
 
 // Path to open, or relative path, of sample i; of an object of the web its URL,
 // without its query, which may be a password. The text is written to buffer;

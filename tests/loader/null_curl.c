@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// A libcurl of another release, for test_source_http_library.c: options that it
+// does not know, no memory; nobody is ever connected.
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <curl/curl.h>
+
+#undef curl_easy_setopt
+#undef curl_easy_getinfo
+
+extern int null_curl_unknown[4], null_curl_made, null_curl_performed;
+extern long null_curl_protocols;
+extern int null_curl_no_handle;
+
+int null_curl_unknown[4], null_curl_made, null_curl_performed;
+long null_curl_protocols;
+int null_curl_no_handle;
+
+CURLcode curl_global_init(long flags)
+{
+    (void)flags;
+    return CURLE_OK;
+}
+
+CURL *curl_easy_init(void)
+{
+    null_curl_made++;
+    return null_curl_no_handle ? NULL : (CURL *)&null_curl_made;
+}
+
+CURLcode curl_easy_setopt(CURL *c, CURLoption option, ...)
+{
+    va_list args;
+
+    (void)c;
+    for (int i = 0; i < 4; i++)
+        if (null_curl_unknown[i] && (int)option == null_curl_unknown[i])
+            return CURLE_UNKNOWN_OPTION;
+    va_start(args, option);
+    if ((int)option == 181)
+        null_curl_protocols = va_arg(args, long);
+    va_end(args);
+    return CURLE_OK;
+}
+
+CURLcode curl_easy_perform(CURL *c)
+{
+    (void)c;
+    null_curl_performed++;
+    return CURLE_COULDNT_CONNECT;
+}
+
+CURLcode curl_easy_getinfo(CURL *c, CURLINFO info, ...)
+{
+    (void)c, (void)info;
+    return CURLE_UNKNOWN_OPTION;
+}
+
+const char *curl_easy_strerror(CURLcode code)
+{
+    return code == CURLE_COULDNT_CONNECT  ? "no connection"
+           : code == CURLE_UNKNOWN_OPTION ? "unknown option"
+                                          : "something else";
+}
+
+void curl_easy_cleanup(CURL *c)
+{
+    (void)c;
+}
+
+struct curl_slist *curl_slist_append(struct curl_slist *list, const char *text)
+{
+    (void)list, (void)text;
+    return NULL;
+}
+
+void curl_slist_free_all(struct curl_slist *list)
+{
+    (void)list;
+}

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// The libcurl that is found at run time is not the one of the build: an older
+// one reads URLs, too, and what it lacks is told as that.
+#include <dlfcn.h>
+#include <string.h>
+
+#include "web_data.h"
+
+static int *unknown, *made, *performed, *no_handle;
+static long *protocols;
+
+static enum hr_status add(void)
+{
+    hr_source s = web_quick(NULL);
+    enum hr_status status;
+
+    *made = *performed = 0;
+    *protocols = 0;
+    status = hr_source_add(s, "http://127.0.0.1:9/x.tar");
+    hr_source_close(&s);
+    return status;
+}
+
+// Before 7.85 protocols are a mask.
+static void old(void)
+{
+    unknown[0] = 10318;
+    CHECK(add() == HR_EIO && *performed == 6 && *protocols == 3 &&
+              strstr(hr_last_error(), "no connection (6 tries"),
+          "%d, %ld: %s", *performed, *protocols, hr_last_error());
+    unknown[0] = 0;
+    CHECK(add() == HR_EIO && *performed == 6 && !*protocols, "%s",
+          hr_last_error());
+}
+
+// One that cannot keep to http and https reads nothing; that is said, once.
+static void lacking(void)
+{
+    static const int lacks[][2] = {
+        {10318, 181}, {84, 0}, {10023, 0}, {10010, 0}};
+
+    for (size_t i = 0; i < sizeof(lacks) / sizeof(*lacks); i++) {
+        memcpy(unknown, lacks[i], sizeof(lacks[i]));
+        CHECK(add() == HR_EIO && !*performed && *made == 1 &&
+                  strstr(hr_last_error(), "unknown option") &&
+                  !strstr(hr_last_error(), "tries"),
+              "option %d: %d handles: %s", lacks[i][0], *made, hr_last_error());
+    }
+    memset(unknown, 0, 2 * sizeof(*unknown));
+    *no_handle = 1;
+    CHECK(add() == HR_EIO && *made == 1 &&
+              strstr(hr_last_error(), "cannot be set up"),
+          "%s", hr_last_error());
+    *no_handle = 0;
+}
+
+static const struct test_case cases[] = {TEST_CASE(old), TEST_CASE(lacking)};
+
+int main(int argc, char **argv)
+{
+    // Whoever asks for libcurl.so.4 from now on gets this one.
+    void *fake = dlopen(HR_NULL_CURL, RTLD_NOW);
+
+    if (!fake) {
+        test_not_run(dlerror());
+        return TEST_NOT_RUN;
+    }
+    unknown = dlsym(fake, "null_curl_unknown");
+    made = dlsym(fake, "null_curl_made");
+    performed = dlsym(fake, "null_curl_performed");
+    protocols = dlsym(fake, "null_curl_protocols");
+    no_handle = dlsym(fake, "null_curl_no_handle");
+    return web_main("source_http_library", cases,
+                    sizeof(cases) / sizeof(*cases), argc, argv);
+}
