@@ -105,7 +105,7 @@ void test_be_root_again(void);
 
 // ---- testing_fds.c --------------------------------------------------------
 // What descriptors are open now; and how many more of them there are later,
-// within 2 seconds, without those that a driver keeps for good. Prints the
+// within a minute, without those that a driver keeps for good. Prints the
 // first. test_main() does so around each case, and fails it.
 void test_fds_begin(void);
 int test_fds_left(const char *after);

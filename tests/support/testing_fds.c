@@ -112,8 +112,9 @@ int test_fds_left(const char *after)
     char first[TARGET] = "";
     int n = new_fds(first);
 
-    // A device may still be on its way down, on a thread of its own.
-    for (int i = 0; i < 200 && n > kept; i++) {
+    // A device may still be on its way down, on a thread of its own, which may
+    // get no processor for seconds.
+    for (int i = 0; i < 6000 && n > kept; i++) {
         test_sleep(10 * TEST_MS);
         n = new_fds(first);
     }

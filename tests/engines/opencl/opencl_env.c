@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "hal/trust/trust.h"
 #include "tools/common/tools.h"
 #include "tools/samples/samples.h"
 
@@ -173,6 +174,8 @@ int opencl_main(const char *suite, const struct test_case *cases, int n,
     int failed;
 
     own_caches();
+    // On a busy machine the driver compiles for minutes.
+    hr__test_probe_limits(0, 5 * OPENCL_PATIENCE, 10 * OPENCL_PATIENCE);
     env.ocl = hr_device_open("opencl",
                              hr_device_params(.deadline_ns = OPENCL_PATIENCE));
     if (!env.ocl) {

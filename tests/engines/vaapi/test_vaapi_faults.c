@@ -12,7 +12,7 @@
 #include "vaapi_env.h"
 
 // Of a scene's samples, one is progressive.
-enum { N = 6, MADE = 5, DEADLINE_MS = 400, SLACK_MS = 1000, OPEN_MS = 15000 };
+enum { N = 6, MADE = 5, DEADLINE_MS = 400 };
 
 static const char *const calls[] = {
 #define X(name) #name,
@@ -56,6 +56,7 @@ enum { CODES = sizeof(codes) / sizeof(*codes) };
 static struct {
     struct scene scene;
     bool all;
+    int64_t slack;  // ns that the machine may be late
     bool hit[VA_DRIVER_NUM_CALLS], open_hung[VA_DRIVER_NUM_CALLS];
     int cases;             // in which a fault was met
     int tried, all_tries;  // of the lists of calls and codes
@@ -65,6 +66,13 @@ static struct {
 } f;
 
 // ---- One job under a fault ------------------------------------------------
+
+// Whether something that began at start has ended in ms, and for what other
+// processes have taken of the machine.
+static bool in_time(int64_t start, int64_t ms)
+{
+    return hr__now() - start <= ms * TEST_MS + f.slack;
+}
 
 // How many of its samples the device made.
 static int run(int64_t most_ms)
@@ -80,7 +88,7 @@ static int run(int64_t most_ms)
     }
     CHECK(watch_wait(&w) == HR_OK, "%s: %s", f.label,
           w.job->results[0].message);
-    CHECK((hr__now() - start) / TEST_MS <= most_ms, "%s: took %d ms", f.label,
+    CHECK(in_time(start, most_ms), "%s: took %d ms", f.label,
           (int)((hr__now() - start) / TEST_MS));
     f.why = 0;
     for (int i = 0; i < N; i++) {
@@ -176,7 +184,7 @@ static void close_scene(bool may_leave)
     // The last job may hold it for a moment: the script waits for both.
     CHECK(test_reaches(&closed, 1), "%s: not closed", f.label);
     took = (hr__now() - start) / TEST_MS;
-    CHECK(took <= DEADLINE_MS + SLACK_MS, "%s: close took %d ms", f.label,
+    CHECK(in_time(start, DEADLINE_MS + 1000), "%s: close took %d ms", f.label,
           (int)took);
     vaapi_driver("release");
     if (may_leave)
@@ -327,7 +335,7 @@ static void open_over_hang(int call, int nth)
                  nth);
     begin = hr__now();
     dev = try_open();
-    CHECK((hr__now() - begin) / TEST_MS < OPEN_MS, "%s: took %d ms", f.label,
+    CHECK(in_time(begin, 15000), "%s: took %d ms", f.label,
           (int)((hr__now() - begin) / TEST_MS));
     if (dev) {
         scene_init(&f.scene, dev, N, SCENE_BYTES);
@@ -600,6 +608,9 @@ int main(int argc, char **argv)
     if (!vaapi_init())
         return TEST_NOT_RUN;
     f.all = getenv("HEADRACE_TEST_LONG") != NULL;
+    // Beside other programs only what never ends is a fault; `./dev test --long`
+    // has the machine to itself.
+    f.slack = f.all ? 0 : 60000 * TEST_MS;
     return test_main("vaapi faults", cases,
                      (int)(sizeof(cases) / sizeof(*cases)), argc, argv);
 }
