@@ -42,8 +42,9 @@ static const char *unfit(const struct hr__device *dev)
 
     if (pub->caps.software)
         return software;
-    if (pub->certificate.tested && !pub->caps.spans[HR_CLOSE])
-        return "it did not pass its test";
+    // In the default tier it would do nothing.
+    if (pub->certificate.tested && !pub->caps.spans[HR_EXACT])
+        return "nothing that it does passed its test as exact";
     return NULL;
 }
 

@@ -227,7 +227,7 @@ static enum hr_status run(struct hr__device *dev,
     memset(t, 0, offsetof(struct timing, bytes));
     atomic_init(&t->refs, 1);
     t->dev = dev;
-    t->spans = dev->pub.caps.spans[HR_CLOSE];
+    t->spans = dev->pub.caps.spans[HR_EXACT];
     t->ops[0] = hr_op_decode(0);
     t->ops[1] = hr_op_resize(.w = SIDE, .h = SIDE);
     t->deadline = hr__deadline(test.limit_ns ? test.limit_ns : LIMIT_NS);
@@ -383,7 +383,7 @@ enum hr_status hr__choose(struct hr__device *dev)
             dev->choosing |= 1u << k;
     if (!(dev->choosing & 1))
         return HR_OK;
-    if (dev->pub.caps.spans[HR_CLOSE] & FROM_BYTES) {
+    if (dev->pub.caps.spans[HR_EXACT] & FROM_BYTES) {
         make_key(dev, key);
         if (again || !load(dev, key, &dev->pub.entropy)) {
             memset(&dev->pub.entropy, 0, sizeof(dev->pub.entropy));

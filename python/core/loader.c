@@ -194,7 +194,7 @@ struct call {  // what the caller said
 static bool read_words(struct call *c)
 {
     static const char *const on_errors[] = {"fail", "zero", "skip", NULL};
-    static const char *const tiers[] = {"close", "exact", "fast", NULL};
+    static const char *const tiers[] = {"exact", "close", "fast", NULL};
     struct tensor form = {0};
     int number;
 

@@ -249,7 +249,7 @@ static bool read_call(struct core *core, PyObject *args, PyObject *kwargs,
                             "timeout", "first_slot", "strict", "on_done",
                             "tier",    "cache",      NULL};
     static const char *const on_errors[] = {"fail", "zero", "skip", NULL};
-    static const char *const tiers[] = {"close", "exact", "fast", NULL};
+    static const char *const tiers[] = {"exact", "close", "fast", NULL};
     PyObject *device = Py_None, *on_error = NULL, *timeout = NULL, *tier = NULL;
     PyObject *cache = NULL;
     int strict = 0, number;

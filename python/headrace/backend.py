@@ -5,14 +5,21 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from typing import Literal, TypeAlias, get_args
 
 from . import _core
+from .errors import ArgumentError
+
+Tier: TypeAlias = Literal["exact", "close", "fast"]
 
 # What set_image_backend() was called with last; None: not at all, or undone.
 _name: str | None = None
+_tier: Tier = "exact"
 
 
-def set_image_backend(name: str | None = "auto") -> None:
+def set_image_backend(
+    name: str | None = "auto", *, tier: Tier = "exact"
+) -> None:
     """Make pictures on this device from now on.
 
     Sets the default device of the process ("cpu", "opencl", "opencl:1",
@@ -20,12 +27,19 @@ def set_image_backend(name: str | None = "auto") -> None:
     what Pillow opens and torchvision transforms is recorded, and made there.
     None undoes it, as reset_image_backend() does.
 
+    tier says how exact the drop-in's pictures must be, see headrace.submit():
+    "exact" is stock's pixels bit for bit; of a device that is not exact here
+    ("vaapi" on most hardware) the CPU then does the work. headrace.submit(),
+    Loader and Pipeline have a tier of their own.
+
     Raises headrace.DeviceError if the device cannot be opened: then nothing
     changes; headrace.Error if the drop-in does not know this Pillow, torch or
     torchvision: then only Headrace's own functions use the device. Calling it
     again changes the device.
     """
-    global _name
+    global _name, _tier
+    if tier not in get_args(Tier):
+        raise ArgumentError(f"tier {tier!r}: must be one of exact, close, fast")
     if name is None:
         reset_image_backend()
         return
@@ -33,7 +47,7 @@ def set_image_backend(name: str | None = "auto") -> None:
 
     _core.set_image_backend(name)
     dropin.install()
-    _name = name
+    _name, _tier = name, tier
 
 
 def get_image_backend() -> str:
@@ -49,22 +63,24 @@ def reset_image_backend() -> None:
 
     Pictures that were recorded can still be used, and are still made.
     """
-    global _name
+    global _name, _tier
     from . import dropin
 
     dropin.uninstall()
-    _name = None
+    _name, _tier = None, "exact"
 
 
 @contextlib.contextmanager
-def image_backend(name: str = "auto") -> Iterator[str]:
+def image_backend(
+    name: str = "auto", *, tier: Tier = "exact"
+) -> Iterator[str]:
     """Use a device for the length of a with statement, for all threads.
 
     Gives the name of the device; afterwards all is as it was before.
     """
-    before = _name
-    set_image_backend(name)
+    before, tier_before = _name, _tier
+    set_image_backend(name, tier=tier)
     try:
         yield get_image_backend()
     finally:
-        set_image_backend(before)
+        set_image_backend(before, tier=tier_before)

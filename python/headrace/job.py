@@ -26,7 +26,7 @@ def submit(
     first_slot: int = 0,
     strict: bool = False,
     on_done: Callable[[_core.Job], object] | None = None,
-    tier: Literal["close", "exact", "fast"] = "close",
+    tier: Literal["exact", "close", "fast"] = "exact",
     cache: _core.Cache | None = None,
 ) -> _core.Job:
     """Submit samples as one job, which runs by itself; return it.

@@ -91,7 +91,7 @@ class Loader:
         budget: int = 0,
         reference: str | None = None,
         cache: int | str | None = None,
-        tier: Literal["close", "exact", "fast"] = "close",
+        tier: Literal["exact", "close", "fast"] = "exact",
         on_error: Literal["fail", "zero", "skip"] = "fail",
         autotune: bool = False,
         settings: Mapping[str, int] | None = None,

@@ -47,7 +47,7 @@ class Pipeline:
         budget: int = 0,
         reference: str | None = None,
         cache: int | str | None = None,
-        tier: Literal["close", "exact", "fast"] = "close",
+        tier: Literal["exact", "close", "fast"] = "exact",
     ) -> None:
         """Keep what is said; nothing is opened.
 

@@ -200,21 +200,25 @@ static void small_params(void)
 
 static void automatic(void)
 {
+    // The last is within tier close: in the default tier it would do nothing.
     static const struct {
+        uint32_t spans;
         bool software, wrong, taken;
-    } rounds[] = {{false, false, true},
-                  {true, false, false},
-                  {false, true, false}};
+    } rounds[] = {{FAKE_RS, false, false, true},
+                  {FAKE_RS, true, false, false},
+                  {FAKE_RS, false, true, false},
+                  {FAKE_DRS, false, true, false}};
 
     unsetenv("HEADRACE_BACKEND");
     for (size_t i = 0; i < sizeof(rounds) / sizeof(*rounds); i++) {
         hr_device dev;
 
         certificate_forget();
-        fake_reset(&(struct fake_script){.spans = FAKE_ALL(FAKE_RS),
+        fake_reset(&(struct fake_script){.spans = FAKE_ALL(rounds[i].spans),
                                          .tested = true,
                                          .software = rounds[i].software,
-                                         .wrong = rounds[i].wrong});
+                                         .wrong = rounds[i].wrong,
+                                         .wrong_bits = 1});
         dev = hr_device_open(NULL, NULL);
         CHECK(dev && !strcmp(dev->backend, "fake") == rounds[i].taken,
               "round %zu: %s", i, dev ? dev->name : hr_last_error());

@@ -93,6 +93,8 @@ static void tiers(void)
     fake_reset(&(struct fake_script){
         .spans = {[HR_CLOSE] = FAKE_RS, [HR_FAST] = FAKE_DRS}});
     dev = test_device("fake", 1, 0);
+    // What nobody has set is the tier that no device can change a picture in.
+    CHECK(HR_EXACT == 0 && hr_job_params(0)->tier == HR_EXACT, "the default");
     for (int tier = 0; tier <= HR_FAST; tier++) {
         scene_init(&scene, dev, 2, SCENE_BYTES);
         watch_submit(&w, &scene, hr_job_params(.tier = (enum hr_tier)tier));

@@ -73,14 +73,20 @@ class Jobs(case.Case):
             self.assertEqual(case.outcome(run), wanted)
 
     def test_exact_unless_asked_otherwise(self):
-        for name, tier in (
-            (None, "exact"),
-            ("auto", "exact"),
-            ("opencl:0", "exact"),
-            ("vaapi", "close"),
-        ):
-            with mock.patch.object(headrace.backend, "_name", name):
-                self.assertEqual(jobs._tier(), tier)
+        def tiers(**how):
+            """Of the jobs of a picture that the drop-in makes."""
+            with headrace.image_backend("cpu", **how), mock.patch.object(
+                    jobs._core, "submit", wraps=jobs._core.submit) as submit:
+                F.to_tensor(self.image()).tolist()
+            return {call.kwargs["tier"] for call in submit.call_args_list}
+
+        self.assertEqual(tiers(), {"exact"})
+        self.assertEqual(tiers(tier="close"), {"close"})
+        self.assertEqual(tiers(), {"exact"})
+        for wrong in ("sloppy", None, 0, b"exact"):
+            with self.assertRaisesRegex(headrace.ArgumentError, "one of exact"):
+                headrace.set_image_backend("cpu", tier=wrong)
+        self.assertEqual(headrace.backend._tier, "exact")
 
     def test_cancel_twice(self):
         with on():

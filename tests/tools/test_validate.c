@@ -146,7 +146,7 @@ static void one_picture(void)
     CHECK(strstr(r.out, "/in/d'") != NULL, "%s", r.out);
     CHECK(!strstr(r.out, "/in/a.jpg"), "%s", r.out);
     CHECK(strstr(r.out, "differs from color on") != NULL, "%s", r.out);
-    CHECK(strstr(r.out, "verdict: not within tier close: 1 of 6 pictures") !=
+    CHECK(strstr(r.out, "verdict: not within tier exact: 1 of 6 pictures") !=
               NULL,
           "%s", r.out);
     CHECK(strstr(r.out, "; begins at color (1): d'") != NULL, "%s", r.out);
@@ -308,7 +308,7 @@ static void bad_words(void)
     WORDS("report cannot be written", validate_in, "--backend", "cpu",
           "--report", validate_folder);
     WORDS("not one of cpu, reference", validate_in, "--against", "gpu");
-    WORDS("not one of close, exact, fast", validate_in, "--tier", "sloppy");
+    WORDS("not one of exact, close, fast", validate_in, "--tier", "sloppy");
     WORDS("--limit", validate_in, "--limit", "0");
     WORDS("--seed", validate_in, "--seed", "x");
     WORDS("--ops", validate_in, "--ops", "resise=2");

@@ -63,7 +63,8 @@ static void of_several_engines(void)
 
     fake_reset(&(struct fake_script){.spans = FAKE_ALL(FAKE_D),
                                      .fault = FAKE_FAULT_RECONSTRUCT});
-    r = VALIDATE_RUN(validate_in, "--backend", "fake+fake", "--json");
+    r = VALIDATE_RUN(validate_in, "--backend", "fake+fake", "--tier", "close",
+                     "--json");
     json = json_loads(r.out, 0, NULL);
     spans = json_object_get(picture_at(json, 0), "spans_differing");
     CHECK(r.code == 0, "exit %d: %s", r.code, r.err);

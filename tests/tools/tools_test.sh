@@ -260,7 +260,7 @@ if [ -e "$driver/headrace_drv_video.so" ] &&
     says out "handed to the next engine: 1 (progressive JPEG)"
     media 1 Decode:wrong:always --report lies.html --json
     says out '"mismatches": '
-    says out '"verdict": "not within tier close: the library found '
+    says out '"verdict": "not within tier exact: the library found '
     expect "the page says so" grep -q '"tone":"bad"' lies.html
     # Two cuts of 20 are right; then come whole pictures.
     for tier in close fast; do

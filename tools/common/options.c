@@ -12,7 +12,7 @@
 enum { HELP = 1 };  // what popt gives for it
 
 const char *const options_dtypes[] = {"f32", "f16", "u8", NULL};
-const char *const options_tiers[] = {"close", "exact", "fast", NULL};
+const char *const options_tiers[] = {"exact", "close", "fast", NULL};
 
 int options_fail(const char *command, const char *format, ...)
 {

@@ -13,7 +13,7 @@
 #include "tools/common/options.h"
 #include "tools/common/tools.h"
 
-static const char *const tier_names[] = {"close", "exact", "fast"};
+static const char *const tier_names[] = {"exact", "close", "fast"};
 
 static const char example[] =
     "\nExample: the names that --backend takes here\n"
@@ -224,7 +224,7 @@ static void print_entropy(const struct hr_device_info *info)
         if (!strcmp(info->backend, "opencl"))
             printf("%-12s entropy coding of JPEGs: by the %s, not measured\n",
                    "",
-                   offers(info->caps.spans[HR_CLOSE], HR_ENTROPY, HR_STORE)
+                   offers(info->caps.spans[HR_EXACT], HR_ENTROPY, HR_STORE)
                        ? "device"
                        : "host");
         return;
@@ -254,10 +254,9 @@ static void print_info(const struct hr_device_info *info)
                             : "not bit-exact in every span");
     // A tier that adds nothing to the one above it says nothing new.
     for (int i = 0; i < 3; i++) {
-        static const int order[] = {HR_EXACT, HR_CLOSE, HR_FAST};
-        uint32_t spans = info->caps.spans[order[i]];
+        uint32_t spans = info->caps.spans[i];
 
-        if (i && spans == info->caps.spans[order[i - 1]])
+        if (i && spans == info->caps.spans[i - 1])
             continue;
         printf("%-12s does ", "");
         print_spans(spans);
@@ -265,8 +264,8 @@ static void print_info(const struct hr_device_info *info)
             spans == info->caps.spans[HR_FAST])
             puts(", in every tier");
         else
-            printf(", in tier %s%s\n", tier_names[order[i]],
-                   i < 2 && spans == info->caps.spans[order[i + 1]]
+            printf(", in tier %s%s\n", tier_names[i],
+                   i < 2 && spans == info->caps.spans[i + 1]
                        ? " and faster ones"
                        : "");
     }

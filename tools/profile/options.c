@@ -238,7 +238,7 @@ static const struct option table[] = {
      "only N pictures, spread over all [4096]", .arg = "N"},
     {"dtype", OPTION_CHOICE, AT(run.dtype), "element type [f32]", "f32|f16|u8",
      .words = options_dtypes},
-    {"tier", OPTION_CHOICE, AT(run.tier), "how exact [close]",
+    {"tier", OPTION_CHOICE, AT(run.tier), "how exact [exact]",
      "exact|close|fast", .words = options_tiers},
     {"reference", OPTION_TEXT, AT(run.reference), "whose resize [pillow-13]",
      .arg = "pillow-12|pillow-12.2|pillow-13"},

@@ -147,7 +147,7 @@ static const struct option table[] = {
     {"on-error", OPTION_CHOICE, AT(on_error),
      "what to do about a bad picture [fail]", "fail|skip|zero",
      .words = policies},
-    {"tier", OPTION_CHOICE, AT(tier), "how exact [close]", "exact|close|fast",
+    {"tier", OPTION_CHOICE, AT(tier), "how exact [exact]", "exact|close|fast",
      .words = options_tiers},
     {"reference", OPTION_TEXT, AT(reference), "whose resize [pillow-13]",
      .arg = "pillow-12|pillow-12.2|pillow-13"},

@@ -57,7 +57,7 @@ static const struct option table[] = {
      "cpu|reference", .words = sides},
     {"ops", OPTION_TEXT, AT(ops_text),
      "what to do with each picture [" OPS_EVALUATION "]", .arg = "LIST"},
-    {"tier", OPTION_CHOICE, AT(tier), "the contract to hold [close]",
+    {"tier", OPTION_CHOICE, AT(tier), "the contract to hold [exact]",
      "exact|close|fast", .words = options_tiers},
     {"dtype", OPTION_CHOICE, AT(dtype), "element type [f32]", "f32|f16|u8",
      .words = options_dtypes},

@@ -279,8 +279,8 @@ static void add_verdict(struct report *r, enum report_tone tone, char *sentence)
 static void add_head(const struct validate *v, struct report *r)
 {
     static const char *const tiers[] = {
-        "close: an inverse DCT 2 levels off at most; the rest exact",
         "exact: not a bit",
+        "close: an inverse DCT 2 levels off at most; the rest exact",
         "fast: alike, as another way of scaling makes them",
     };
     hr_device reference = v->dev[VALIDATE_REFERENCE];

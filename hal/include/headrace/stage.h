@@ -36,9 +36,10 @@ HR_API const char *hr_stage_name(enum hr_stage stage);
 
 // A tier says how exact a job's pictures must be.
 enum hr_tier {
-    HR_CLOSE,  // default: also a media engine's own IDCT, if it measured <= 2
-               // levels from libjpeg-turbo here; resample, store stay exact
-    HR_EXACT,  // only spans that are bit-exact on this machine
+    HR_EXACT,  // default: only spans that are bit-exact on this machine, so the
+               // device changes the speed and never the picture
+    HR_CLOSE,  // also a media engine's own IDCT, if it measured <= 2 levels
+               // from libjpeg-turbo here; resample, store stay exact
     HR_FAST,   // also what a media engine's video processor crops, scales,
                // mirrors and colours in its own way, if its pictures measured
                // alike here; cpu and opencl: as HR_EXACT

@@ -25,7 +25,7 @@ import io
 import os
 import threading
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple, Union
+from typing import Any, NamedTuple, Union
 
 from PIL import Image, JpegImagePlugin
 
@@ -197,7 +197,7 @@ def submit(
     a job before it does those once. known=False: the report does not count it.
     """
     first, pictures, samples = _share(recordings)
-    how: Any = {"on_error": "zero", "tier": _tier(), "cache": aside.cache}
+    how: Any = {"on_error": "zero", "tier": backend._tier, "cache": aside.cache}
     if first:
         _core.submit(first, pictures, **how)
     job = _core.submit(samples, batch, first_slot=slot, **how)
@@ -205,12 +205,6 @@ def submit(
         total("jobs", 2 if first else 1)
         total("pictures", len(samples))
     return job
-
-
-def _tier() -> Literal["close", "exact"]:
-    """Bit-exact, unless a device that is not was asked for by its name."""
-    asked = backend._name or ""
-    return "close" if asked.startswith("vaapi") else "exact"
 
 
 def _share(recordings: Sequence[Recording]) -> tuple[Any, Any, Any]:

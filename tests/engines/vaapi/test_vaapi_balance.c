@@ -198,7 +198,8 @@ static void balanced(const char *driver, const uint8_t *expected, bool strict,
     vaapi_driver("latency=20");
     dev = vaapi_open_with(hr_device_params(.depth = 8, .budget = BUDGET,
                                            .threads = 2, .balance = true));
-    run_few(dev, expected, HR_FOREVER, hr_job_params(.strict = strict), shares);
+    run_few(dev, expected, HR_FOREVER,
+            hr_job_params(.strict = strict, .tier = HR_CLOSE), shares);
     CHECK(shares[0] + shares[1] == FEW * N, "%d and %d samples", (int)shares[0],
           (int)shares[1]);
     CHECK((shares[1] > 0) == shared, "%s: the CPU got %d samples", driver,

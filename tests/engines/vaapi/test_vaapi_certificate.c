@@ -76,7 +76,7 @@ static void one_kind(void)
         vaapi_driver("default,reset,deviate=%d,deviate_in=422H", off);
         dev = vaapi_open("plain");
         for (int i = 0; i < 3; i++)
-            for (int tier = HR_CLOSE; tier <= HR_EXACT; tier++) {
+            for (int tier = HR_EXACT; tier <= HR_CLOSE; tier++) {
                 bool right = factors[i] != 0x21 ||
                              (tier == HR_CLOSE && off <= 2);
                 int made = vaapi_run_kind(dev, YCC(.factors = {factors[i]}), 4,
