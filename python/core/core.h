@@ -249,6 +249,11 @@ PyObject *flight_file(struct flight *f, int i);
 bool flight_in_callback(void);
 PyObject *flight_exit(PyObject *module, PyObject *none);
 
+// ---- the command ------------------------------------------------------------
+
+// Only with HR_HAVE_COMMAND.
+PyObject *command_run(PyObject *module, PyObject *args);
+
 // ---- submit, job, result ------------------------------------------------------------
 
 extern PyType_Spec job_spec, result_spec;

@@ -272,8 +272,14 @@ static PyMethodDef methods[] = {
      METH_VARARGS | METH_KEYWORDS,
      "submit($module, /, samples, out, *, device=None, on_error='fail',\n"
      "       timeout=None, first_slot=0, strict=False, on_done=None,\n"
-     "       tier='close', cache=None)\n--\n\n"
+     "       tier='exact', cache=None)\n--\n\n"
      "Submit samples as one job; see headrace.submit()."},
+#ifdef HR_HAVE_COMMAND
+    {"command", command_run, METH_VARARGS,
+     "command($module, /, *arguments)\n--\n\n"
+     "Run the command headrace with these bytes; return its exit code.\n\n"
+     "For headrace/__main__.py: it takes the process's signals."},
+#endif
     {"_at_exit", flight_exit, METH_NOARGS,
      "_at_exit($module, /)\n--\n\nEnd what is in flight; called at exit."},
     {0},

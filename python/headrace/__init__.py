@@ -23,8 +23,9 @@ From the second epoch on without reading and decoding files again:
 
     headrace.set_cache("2G")
 
-From the first epoch on, of a data set that 'headrace pack' made:
+From the first epoch on, of a data set that was packed once:
 
+    headrace.pack_folder("train/", "train.hrp")
     data = headrace.PackFolder("train.hrp", transform)
 
 Switching the backend changes the speed, never the picture. Importing this
@@ -34,7 +35,11 @@ imports neither NumPy nor Pillow nor torch, and replaces nothing.
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Sequence
 
 # Before the extension is looked for: what Python says of it then is no help.
 if "t" in sys.abiflags:
@@ -42,6 +47,20 @@ if "t" in sys.abiflags:
         "headrace does not work in free-threaded builds of Python: its"
         " extension module needs the stable ABI, which they do not have"
     )
+
+try:
+    from . import _core  # noqa: F401
+except ImportError:
+    import importlib.util
+
+    if importlib.util.find_spec("headrace._core") is None:
+        raise ImportError(
+            f"headrace is not built in {__path__[0]}: its extension module"
+            " _core is missing. In a checkout './dev build' makes it, for"
+            " PYTHONPATH=build/python; 'pip install ./python' installs the"
+            " package"
+        ) from None
+    raise
 
 from . import ops  # noqa: E402
 from ._core import (  # noqa: E402
@@ -130,6 +149,7 @@ __all__ = [
     "ops",
     "output_size",
     "pack",
+    "pack_folder",
     "probe",
     "reference",
     "report",
@@ -141,6 +161,22 @@ __all__ = [
     "submit",
     "version",
 ]
+
+
+def pack_folder(
+    source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    out: str | os.PathLike[str],
+    *,
+    split: int = 1,
+    threads: int = 0,
+    strict: bool = False,
+) -> dict[str, Any]:
+    """Pack a data set into OUT.hrp; see headrace.packjob.pack_folder()."""
+    from . import packjob
+
+    return packjob.pack_folder(
+        source, out, split=split, threads=threads, strict=strict
+    )
 
 
 def report() -> Any:

@@ -142,9 +142,10 @@ def submit(
     first_slot: int = 0,
     strict: bool = False,
     on_done: Callable[[Job], object] | None = None,
-    tier: Literal["close", "exact", "fast"] = "close",
+    tier: Literal["exact", "close", "fast"] = "exact",
     cache: Cache | None = None,
 ) -> Job: ...
+def command(*arguments: bytes) -> int: ...  # not in every build
 def _at_exit() -> None: ...
 @final
 class Source:
@@ -192,7 +193,7 @@ class Loader:
         dtype: object = None,
         layout: _Layout | None = None,
         memory: _Memory | None = None,
-        tier: Literal["close", "exact", "fast"] | None = None,
+        tier: Literal["exact", "close", "fast"] | None = None,
         on_error: Literal["fail", "zero", "skip"] | None = None,
         shuffle: bool = False,
         seed: int = 0,

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A data set packed by a Ray cluster: parts of it by tasks, then joined.
+"""A data set packed in parts, by threads or by a Ray cluster, then joined.
+
+    headrace.pack_folder("train/", "train.hrp")
 
     from headrace.ray import pack
     pack("train/", "train.hrp")
@@ -24,6 +26,7 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeAlias
 
 from . import _core
@@ -34,6 +37,49 @@ Range: TypeAlias = tuple[int, int]
 
 _PATIENCE = 20  # seconds for a killed writer's lock to go
 _TRIES = 20  # of a task whose process was ended
+
+
+def pack_folder(
+    source: Path | Sequence[Path],
+    out: Path,
+    *,
+    split: int = 1,
+    threads: int = 0,
+    strict: bool = False,
+) -> dict[str, Any]:
+    """Pack a data set on this machine; return its manifest.
+
+    The file is the one that the command `headrace pack` makes, byte for byte.
+    Called again after it ended early, it goes on.
+
+    Args:
+        source: a folder, a pack file, tar or RecordIO file, a picture, or a
+            list of them, as for `headrace pack`.
+        out: the pack file, NAME.hrp. What is there is replaced if it is one.
+        split: into how many files of equal counts, which are named as
+            `headrace pack --split` does. Each gets its name when it is whole.
+        threads: that pack; 0: as many as there are cores for this process.
+        strict: whether a picture that cannot be read is an error; else it is
+            left out, and the manifest says so.
+
+    The manifest is also in OUT.json, written last: version; source; pictures,
+    packed, kept, kept_reasons, failed (what could not be read, and why),
+    from_earlier_run; files: path, pictures, bytes, and header, its first 64
+    bytes in hexadecimal, which no other contents have.
+
+    Disk: until the end OUT.parts has everything once more. Raises
+    headrace.ArgumentError, headrace.ReadError.
+    """
+    if threads < 0:
+        raise ArgumentError(f"threads: {threads} is less than 0")
+    job = Job(source, out, split, 512, strict)
+    job.prepare()
+    with ThreadPoolExecutor(
+        threads or len(os.sched_getaffinity(0)), "headrace-pack"
+    ) as pool:
+        parts = list(pool.map(functools.partial(pack_part, job), job.parts))
+        files = list(pool.map(functools.partial(join_parts, job), job.files))
+    return job.finish(parts, files)
 
 
 def pack(
@@ -48,29 +94,17 @@ def pack(
 ) -> dict[str, Any]:
     """Pack a data set in a Ray cluster; return its manifest.
 
-    Every node must see `source` and `out` under the same paths. Called again
-    after it ended early, it goes on.
+    As headrace.pack_folder(), which says what manifest and file are. Every node
+    must see `source` and `out` under the same paths.
 
     Args:
-        source: a folder, a pack file, tar or RecordIO file, a picture, or a
-            list of them, as for `headrace pack`.
-        out: the pack file, NAME.hrp. What is there is replaced if it is one.
-        split: into how many files of equal counts, which are named as
-            `headrace pack --split` does. Each gets its name when it is whole.
+        source, out, split, strict: as of headrace.pack_folder().
         workers: how many tasks at a time; 0: as many as Ray finds room for.
         part: pictures of a part: what a task does.
-        strict: whether a picture that cannot be read is an error; else it is
-            left out, and the manifest says so.
         **options: of Ray for each task; the default is num_cpus=1.
 
-    The manifest is also in OUT.json, written last: version; source; pictures,
-    packed, kept, kept_reasons, failed (what could not be read, and why),
-    from_earlier_run; files: path, pictures, bytes, and header, its first 64
-    bytes in hexadecimal, which no other contents have.
-
-    Disk: until the end OUT.parts has everything once more. Raises
-    headrace.ArgumentError, headrace.ReadError, and what Ray does when a task
-    has lost its process 20 times.
+    Raises headrace.ArgumentError, headrace.ReadError, and what Ray does when a
+    task has lost its process 20 times.
     """
     import ray
 
@@ -80,9 +114,7 @@ def pack(
     run = functools.partial(_run, ray, options, workers)
     parts = sorted(run(pack_part, job, job.parts), key=lambda t: t.first)
     files = sorted(run(join_parts, job, job.files), key=lambda f: f["path"])
-    manifest = job.manifest(parts, files)
-    shutil.rmtree(job.folder, ignore_errors=True)
-    return manifest
+    return job.finish(parts, files)
 
 
 def _run(
@@ -172,10 +204,10 @@ class Job:
                     ) from None
         os.makedirs(self.folder, exist_ok=True)
 
-    def manifest(
+    def finish(
         self, parts: Iterable[Tally], files: list[dict[str, Any]]
     ) -> dict[str, Any]:
-        """Add up what was done, and write OUT.json."""
+        """Add up what was done, write OUT.json, remove the parts."""
         total = Tally(failed=self.faults)
         for tally in parts:
             total.again += tally.again
@@ -197,6 +229,7 @@ class Job:
         made = pathlib.Path(self.out + ".json.part")
         made.write_text(json.dumps(manifest, indent=1) + "\n")
         made.replace(self.out + ".json")
+        shutil.rmtree(self.folder, ignore_errors=True)
         return manifest
 
 

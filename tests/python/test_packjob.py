@@ -175,10 +175,41 @@ class Parts(unittest.TestCase):
         tallies = self.parts(job)
         self.assertEqual([sum(t.kept.values()) for t in tallies], [0, 1, 0])
         self.assertEqual(self.join(job), self.of_command(self.pictures))
-        manifest = job.manifest(tallies, [
+        manifest = job.finish(tallies, [
             packjob.join_parts(job, file) for file in job.files])
         self.assertEqual((manifest["pictures"], manifest["packed"],
                           manifest["kept"]), (6, 5, 1))
+
+    def test_on_this_machine(self):
+        (self.pictures / "3.jpg").write_bytes(b"no picture")
+        for threads in (0, 1, 3):
+            manifest = headrace.pack_folder(self.pictures, self.out,
+                                            threads=threads)
+            self.assertEqual(self.out.read_bytes(),
+                             self.of_command(self.pictures))
+            self.assertEqual((manifest["pictures"], manifest["packed"],
+                              manifest["kept"]), (6, 5, 1))
+        self.assertEqual(sorted(p.name for p in self.place.glob("out*")),
+                         ["out.hrp", "out.hrp.json"])
+        self.out.unlink()
+        headrace.pack_folder([str(self.pictures)], str(self.out), split=2)
+        self.of_command(self.pictures, "--split", "2")
+        for i in range(2):
+            end = f"-{i:05}-of-00002.hrp"
+            self.assertEqual((self.place / f"out{end}").read_bytes(),
+                             (self.place / f"one{end}").read_bytes())
+        with self.assertRaisesRegex(headrace.ArgumentError, "threads: -1"):
+            headrace.pack_folder(self.pictures, self.out, threads=-1)
+        with self.assertRaisesRegex(headrace.ArgumentError, "end in .hrp"):
+            headrace.pack_folder(self.pictures, self.place / "out")
+
+    def test_what_cannot_be_read_on_this_machine(self):
+        (self.pictures / "1.jpg").unlink()
+        (self.pictures / "1.jpg").symlink_to("nowhere.jpg")
+        source = [str(self.pictures), str(self.place / "gone.jpg")]
+        with self.assertRaises(headrace.ReadError):
+            headrace.pack_folder(source, self.out, strict=True)
+        self.assertFalse(self.out.exists())
 
     def test_threads_take_turns(self):
         """Reading may ask for the interpreter, whoever has the turn."""

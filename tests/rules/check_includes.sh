@@ -48,12 +48,15 @@ rules_of()
     cpu_fallback/*)    may='cpu_fallback/*' libs='jpeglib.h jerror.h png.h' ;;
     kernels/*.cl)      may='kernels/layout.h kernels/*.cl' ;;
     kernels/*)         may="$public $engine kernels/*" ;;
+    python/core/command.c)
+                       may='python/core/core.h tools/command.h' libs='Python.h' ;;
     python/core/*)     may="$public python/core/*" libs='Python.h structmember.h' ;;
     python/*)          may='-' ;;
     # A part of the library: its errors and its heap are the library's.
     loader/*)          may="$public hal/engine/base.h loader/*"
                        libs='archive.h archive_entry.h curl/* Random123/* xxhash.h' ;;
-    tools/main.c)      may="$public $common tools/run/run.h
+    tools/main.c)      may='tools/command.h' ;;
+    tools/command.?)   may="$public $common tools/command.h tools/run/run.h
                             tools/devices/devices.h tools/validate/validate.h
                             tools/profile/profile.h tools/samples/samples.h
                             tools/pack/pack.h"
@@ -220,7 +223,7 @@ tools/pack/out.c #include "tools/common/tools.h"
 python/core/job.c #include <Python.h>
 python/core/job.c #include <headrace/job.h>
 python/core/job.c #include "core.h"
-tools/main.c #include "tools/validate/validate.h"
+tools/command.c #include "tools/validate/validate.h"
 tools/common/options.c #include <popt.h>
 tools/run/sink.c #include "npy.h"
 tools/run/sink.c #include "tools/common/tools.h"
@@ -254,9 +257,11 @@ tools/run/bad.c #include "hal/base/base.h"
 tools/run/bad.c #include <CL/cl.h>
 tools/run/bad.c   #  include "../../hal/engine/engine.h"
 tools/run/bad.c #include <Random123/philox.h>
-tools/main.c #include "hal/shape/shape.h"
-tools/main.c #include "tools/report/report.h"
-tools/main.c #include "tools/run/npy.h"
+tools/command.c #include "hal/shape/shape.h"
+tools/command.c #include "tools/report/report.h"
+tools/command.c #include "tools/run/npy.h"
+python/core/ops.c #include "tools/command.h"
+tools/main.c #include "tools/run/run.h"
 tools/bad.c #include <popt.h>
 tools/bad.c #include "tools/common/tools.h"
 tools/common/bad.c #include "tools/run/run.h"

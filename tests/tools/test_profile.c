@@ -57,7 +57,7 @@ static struct profile_child *open_child(int64_t burn_ns)
     opt->ops_text = "decode,resize=8x8";
     opt->batch = BATCH;
     opt->threads = opt->epochs = 1;
-    CHECK(ops_parse(&opt->ops, opt->ops_text, error, sizeof(error)), "%s",
+    CHECK(ops_from_text(&opt->ops, opt->ops_text, error, sizeof(error)), "%s",
           error);
     CHECK(run_prepare(&c->run) && profile_jobs_open(c), "does not open");
     return c;

@@ -19,7 +19,7 @@ static long reads_of_fill(struct profile_child *c, const char *ops, bool fixed)
     char error[320];
     long before, own;
 
-    CU_ASSERT_FATAL(ops_parse(&run->opt.ops, ops, error, sizeof(error)));
+    CU_ASSERT_FATAL(ops_from_text(&run->opt.ops, ops, error, sizeof(error)));
     run->w = 30;
     run->h = 20;
     run->fixed_shape = hr_ops_fixed_size(run->opt.ops.ops, run->opt.ops.num,
@@ -114,7 +114,7 @@ static void what_is_read_is_bounded(void)
     CU_ASSERT_FATAL(inputs_add(&run->in, records(FILES)));
     CU_ASSERT_FATAL(run->in.num == FILES);
     CU_ASSERT_FATAL(
-        ops_parse(&run->opt.ops, "center_crop=2", error, sizeof(error)));
+        ops_from_text(&run->opt.ops, "center_crop=2", error, sizeof(error)));
     c->samples = samples;
     c->pics = pics;
     run->batch = FILES;

@@ -18,7 +18,7 @@ static struct ops_list parsed(const char *text)
     struct ops_list list;
     char error[320] = "";
 
-    if (!ops_parse(&list, text, error, sizeof(error)))
+    if (!ops_from_text(&list, text, error, sizeof(error)))
         printf("\n    '%s': %s\n", text, error);
     CU_ASSERT_STRING_EQUAL(error, "");
     return list;
@@ -188,7 +188,7 @@ static void ops_errors(void)
     char error[320], want[32];
 
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-        bool ok = ops_parse(&list, bad[i].text, error, sizeof(error));
+        bool ok = ops_from_text(&list, bad[i].text, error, sizeof(error));
         snprintf(want, sizeof(want), "character %d: ", bad[i].position);
         CU_ASSERT(!ok);
         if (ok || strncmp(error, want, strlen(want))) {
@@ -204,7 +204,7 @@ static void expect_error(const char *text, const char *want)
     char error[320];
     struct ops_list list;
 
-    CU_ASSERT(!ops_parse(&list, text, error, sizeof(error)));
+    CU_ASSERT(!ops_from_text(&list, text, error, sizeof(error)));
     CU_ASSERT_STRING_EQUAL(error, want);
 }
 
@@ -234,13 +234,13 @@ static void ops_too_many(void)
 
     for (int i = 0; i < 15; i++)
         strcat(text, ",random_resized_crop=9");
-    CU_ASSERT(ops_parse(&list, text, error, sizeof(error)));  // 31 ops
+    CU_ASSERT(ops_from_text(&list, text, error, sizeof(error)));  // 31 ops
     strcat(text, ",hflip");
-    CU_ASSERT(ops_parse(&list, text, error, sizeof(error)));  // 32
+    CU_ASSERT(ops_from_text(&list, text, error, sizeof(error)));  // 32
     strcat(text, ",hflip");
-    CU_ASSERT(!ops_parse(&list, text, error, sizeof(error)));
-    CU_ASSERT(ops_parse(&list, "decode", error, 0));  // no room for a text
-    CU_ASSERT(!ops_parse(&list, "nothing", error, 8));
+    CU_ASSERT(!ops_from_text(&list, text, error, sizeof(error)));
+    CU_ASSERT(ops_from_text(&list, "decode", error, 0));  // no room for a text
+    CU_ASSERT(!ops_from_text(&list, "nothing", error, 8));
     CU_ASSERT_EQUAL(strlen(error), 7);
 }
 

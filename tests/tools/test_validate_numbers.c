@@ -40,7 +40,7 @@ static void levels_of(const char *device, const char *path, const char *text,
     struct hr_sample sample = {.path = path, .out = image};
     hr_job job;
 
-    CU_ASSERT_FATAL(ops_parse(&ops, text, error, sizeof(error)));
+    CU_ASSERT_FATAL(ops_from_text(&ops, text, error, sizeof(error)));
     sample.ops = ops.ops;
     sample.num_ops = ops.num;
     job = hr_submit(dev, &sample, 1, NULL, NULL);

@@ -418,8 +418,8 @@ static bool append(struct parser *p, const char *at, struct hr_op op)
     return true;
 }
 
-bool ops_parse(struct ops_list *list, const char *text, char *error,
-               size_t error_size)
+bool ops_from_text(struct ops_list *list, const char *text, char *error,
+                   size_t error_size)
 {
     struct parser p = {text, text, error, error_size, list};
 

@@ -31,8 +31,8 @@ struct ops_list {
 
 // Reads text. On failure returns false and writes one sentence with the
 // position of the fault (characters, from 1) to error.
-bool ops_parse(struct ops_list *list, const char *text, char *error,
-               size_t error_size);
+bool ops_from_text(struct ops_list *list, const char *text, char *error,
+                   size_t error_size);
 
 // Whether to_tensor or normalize ends the list.
 bool ops_normalize(const struct ops_list *list);

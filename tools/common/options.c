@@ -89,7 +89,7 @@ const char *options_ops(const char *command, const char *text,
 
     if (!text)
         text = dtype == HR_U8 ? OPS_EVALUATION_U8 : OPS_EVALUATION;
-    if (!ops_parse(list, text, error, sizeof(error))) {
+    if (!ops_from_text(list, text, error, sizeof(error))) {
         options_fail(command, "--ops: %s", error);
         return NULL;
     }

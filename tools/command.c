@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/command.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tools/common/stop.h"
+#include "tools/common/tools.h"
+#include "tools/devices/devices.h"
+#include "tools/pack/pack.h"
+#include "tools/profile/profile.h"
+#include "tools/run/run.h"
+#include "tools/samples/samples.h"
+#include "tools/validate/validate.h"
+
+static const struct command {
+    const char *name, *summary;
+    int (*run)(int argc, char **argv);
+} commands[] = {
+    {"run", "pictures in, tensors out", cmd_run},
+    {"devices", "what this machine can do it on", cmd_devices},
+    {"validate", "check that a device's pictures equal the CPU's",
+     cmd_validate},
+    {"profile", "what a device gains, and why", cmd_profile},
+    {"pack", "a data set in one file, prepared once", cmd_pack},
+    {"unpack", "the pictures of a pack file as pixels", cmd_unpack},
+    {"info", "what is in a pack file, and is it sound", cmd_info},
+    {"samples", "write test pictures of every kind", cmd_samples},
+};
+
+#define NUM_COMMANDS (sizeof(commands) / sizeof(commands[0]))
+
+static int help(void)
+{
+    puts("Usage: headrace COMMAND [ARGUMENT...]\n"
+         "\nCarries pictures to neural networks: JPEG and PNG files in,\n"
+         "normalised tensors out, on whatever engine this machine has.\n");
+    for (size_t i = 0; i < NUM_COMMANDS; i++)
+        printf("  %-10s %s\n", commands[i].name, commands[i].summary);
+    puts("\n  -V, --version  print the version, the decoder's and the "
+         "reference\n"
+         "  -h, --help     show this; after a command, its own help\n"
+         "\nExample: the ImageNet evaluation transform of a folder\n"
+         "  headrace run pictures/ --out pictures.npy\n"
+         "\nThe variable HEADRACE_BACKEND names the device if --backend does\n"
+         "not. Exit codes: 0 done, 1 some pictures failed, 2 could not run.");
+    return tools_flush_stdout();
+}
+
+// ---- What the library says -------------------------------------------------
+
+static const char *const levels[] = {"debug", "info", "warning", "error"};
+
+// On threads of the library, whose stacks need not be large.
+static void on_log(void *ctx, enum hr_log_level level, const char *msg)
+{
+    char line[2048];
+
+    (void)ctx;
+    tools_escape(line, sizeof(line), msg);
+    fprintf(stderr, "headrace: %s: %s\n", levels[level], line);
+}
+
+static bool set_log(void)
+{
+    const char *wish = getenv("HEADRACE_LOG");
+
+    if (!wish || !*wish)
+        return true;
+    for (int i = HR_LOG_DEBUG; i <= HR_LOG_ERROR; i++)
+        if (!strcmp(wish, levels[i])) {
+            hr_set_log(on_log, NULL, (enum hr_log_level)i);
+            return true;
+        }
+    return tools_warn("HEADRACE_LOG is '%s', not debug, info, warning or error",
+                      wish);
+}
+
+// A stream that the caller closed would be the number of the next file that is
+// opened, and what is printed would go into that. Not to be used, so that a
+// summary that nobody gets is an error still.
+static void hold_streams(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && errno == EBADF)
+            (void)!open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+}
+
+static int run(int argc, char **argv)
+{
+    const char *name = argc > 1 ? argv[1] : "";
+    char title[64], list[128] = "";
+
+    for (size_t i = 0; i < NUM_COMMANDS; i++) {
+        size_t used = strlen(list);
+
+        snprintf(list + used, sizeof(list) - used, "%s%s", i ? ", " : "",
+                 commands[i].name);
+        if (strcmp(name, commands[i].name))
+            continue;
+        snprintf(title, sizeof(title), "headrace %s", name);
+        argv[1] = title;
+        return commands[i].run(argc - 1, argv + 1);
+    }
+    if (*name)
+        tools_warn("'%s' is not a command (%s); see headrace --help", name,
+                   list);
+    else
+        tools_warn("name a command (%s); see headrace --help", list);
+    return TOOLS_CANNOT;
+}
+
+int tools_command(int argc, char **argv)
+{
+    static char to_help[] = "--help";
+    const char *name = argc > 1 ? argv[1] : "";
+
+    hold_streams();
+    stop_look_at_hangup();
+    if (!strcmp(name, "--version") || !strcmp(name, "-V")) {
+        printf("headrace %s\n%s, reference %s\n", hr_version(),
+               hr_jpeg_library(), hr_reference_name(hr_get_reference()));
+        return tools_flush_stdout();
+    }
+    if (!strcmp(name, "--help") || !strcmp(name, "-h") ||
+        (!strcmp(name, "help") && argc == 2))
+        return help();
+    if (!set_log())
+        return TOOLS_CANNOT;
+    if (!strcmp(name, "help")) {
+        argv[1] = argv[2];
+        argv[2] = to_help;
+        argc = 3;
+    }
+    return run(argc, argv);
+}
