@@ -31,7 +31,8 @@ size=$(stat -c %s "$wheel")
 (cd "$tmp/unpacked" && find headrace -type f ! -name _core.abi3.so) |
     sort >"$tmp/have"
 diff -u "$tmp/want" "$tmp/have" || fail "not the files of python/headrace"
-for licence in LICENSE libjpeg62-turbo.txt libpng16-16.txt; do
+for licence in LICENSE libjpeg62-turbo.txt libpng16-16.txt libpopt0.txt \
+               libjansson4.txt libjs-chart.js.txt; do
     [[ -s $(echo "$tmp"/unpacked/*.dist-info/licenses/$licence) ]] ||
         fail "no $licence in the wheel"
 done
@@ -49,10 +50,29 @@ raw=(--dtype u8 --layout nhwc --ops decode)
 # No PATH to a compiler, no variables; and where these libraries are looked for
 # first, files that are none.
 mkdir "$tmp/decoys"
-for library in libjpeg.so.62 libpng16.so.16 libOpenCL.so.1 libva.so.2 \
-               libva-drm.so.2 $(cd "$build" && echo libheadrace.so*); do
+for library in libjpeg.so.62 libpng16.so.16 libpopt.so.0 libjansson.so.4 \
+               libOpenCL.so.1 libva.so.2 libva-drm.so.2 $(cd "$build" && echo libheadrace.so*); do
     echo "not a library" >"$tmp/decoys/$library"
 done
+
+# The command that the wheel brings makes what the build's does.
+command_of()
+{
+    local alone=("${bare[@]}" "LD_LIBRARY_PATH=$tmp/decoys")
+    local run=(run "$tmp/pictures" --backend cpu -q
+               --ops 'resize=128,center_crop=112,normalize=imagenet')
+    "${alone[@]}" headrace "${run[@]}" --out "$tmp/script.npy"
+    "${alone[@]}" python -m headrace "${run[@]}" --out "$tmp/module.npy"
+    cmp "$tmp/script.npy" "$tmp/tensor.npy"
+    cmp "$tmp/module.npy" "$tmp/tensor.npy"
+    "${alone[@]}" headrace validate "$tmp/pictures" --backend cpu -q \
+        --report "$tmp/page.html"
+    cmp <("${alone[@]}" headrace run --help) <("$build/headrace" run --help)
+    "${alone[@]}" headrace pack "$tmp/pictures" --out "$tmp/one.hrp" -q
+    "${alone[@]}" python -c "import headrace
+headrace.pack_folder('$tmp/pictures', '$tmp/two.hrp')"
+    cmp "$tmp/one.hrp" "$tmp/two.hrp"
+}
 
 try()  # interpreter
 {
@@ -65,6 +85,7 @@ try()  # interpreter
     cd "$tmp"
     "${bare[@]}" "LD_LIBRARY_PATH=$tmp/decoys" python "$here/wheel_smoke.py" \
         --alone "$tmp/pictures" "$tmp/decoded.npy" "$tmp/tensor.npy"
+    command_of
     # A machine with drivers; PoCL calls a linker, and aborts without one.
     "${bare[@]}" "PATH=$venv/bin:/usr/bin:/bin" python "$here/wheel_smoke.py" \
         "$tmp/pictures" "$tmp/decoded.npy" "$tmp/tensor.npy"
