@@ -67,7 +67,7 @@ static void on_log(void *ctx, enum hr_log_level level, const char *msg)
 
 static bool set_log(void)
 {
-    const char *wish = getenv("HEADRACE_LOG");
+    const char *wish = secure_getenv("HEADRACE_LOG");
 
     if (!wish || !*wish)
         return true;

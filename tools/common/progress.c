@@ -14,7 +14,8 @@
 
 void progress_begin(struct progress *progress, uint64_t total, bool on)
 {
-    const char *term = getenv("TERM"), *no_color = getenv("NO_COLOR");
+    const char *term = secure_getenv("TERM"),
+               *no_color = secure_getenv("NO_COLOR");
 
     *progress = (struct progress){.total = total};
     progress->on = on && isatty(STDERR_FILENO) && term &&

@@ -157,7 +157,7 @@ static bool queue_all(struct profile *p, double seconds)
 // left of it, however this ends. False: a message was printed.
 static bool open_place(struct profile *p)
 {
-    const char *dir = getenv("TMPDIR");
+    const char *dir = secure_getenv("TMPDIR");
     char path[PATH_MAX];
 
     snprintf(path, PATH_MAX, "%s/headrace-profile-XXXXXX",
