@@ -6,6 +6,7 @@
 # - `headrace run --help` and headrace-run(1) name the ops that --ops reads;
 # - links between pages lead to files and headings that are there, and a file
 #   of the tree that they, ./dev or a comment name is there;
+# - the list of headers in headrace.h is what it includes, in this order;
 # - README.md stays short, and its ratios stand in docs/measurements.md.
 #   check_pages.sh [ROOT]      check_pages.sh --self-test
 set -euo pipefail
@@ -209,9 +210,21 @@ check_readme()
     echo "$ratios ratios looked up"
 }
 
+check_headers()
+{
+    local file=hal/include/headrace/headrace.h listed included
+    [[ -e $file ]] || { complain "$file is not there"; return 0; }
+    listed=$(sed -n '/^\/\/ Headers in their order/,/\.$/p' "$file" |
+             tr -d '\n' | sed 's|.*before it:||; s|[/|,.]| |g' | xargs)
+    included=$(sed -n 's|^#include <headrace/\(.*\)\.h>|\1|p' "$file" | xargs)
+    [[ $listed == "$included" ]] ||
+        complain "$file lists '$listed', includes '$included'"
+}
+
 check_tree()
 {
     cd "$1"
+    check_headers
     check_environment
     check_mentions
     check_ops
@@ -251,6 +264,10 @@ make_tree()
     printf '%s\n' '# Words and `more`' '[a](docs/environment.md#command)' \
            '[b](#words-and-more) HEADRACE_PNG' '## How fast' '1.05 ==' \
            >README.md
+    mkdir -p hal/include/headrace
+    printf '%s\n' '// Headers in their order, each needs only those before it:' \
+           '// op |' '// job.' '#include <headrace/op.h>' \
+           '#include <headrace/job.h>' >hal/include/headrace/headrace.h
     touch CONTRIBUTING.md cmake/x
 }
 
@@ -309,6 +326,8 @@ docs/engines.md|see hal/gone.c.
 dev|bash "$root/tests/gone.sh" "$build"
 tools/man/headrace.1|.B tests/gone.py
 hal/a.c|// tests/gone.c compares.
+hal/include/headrace/headrace.h|#include <headrace/new.h>
+hal/include/headrace/headrace.h|-include <headrace.job.h>
 README.md|about 1.06
 README.md|-1.05
 END

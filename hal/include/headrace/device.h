@@ -88,13 +88,14 @@ struct hr_certificate {
         records[HR_NUM_STAGES * (HR_NUM_STAGES + 1) / 2];
 };
 
-// Who decodes the entropy coding of JPEGs that an OpenCL device makes, where
-// nobody has said it: whoever is faster. That is timed when the device is first
-// opened, with generated pictures, and kept on disk beside its certificate. A
-// picture goes by the record that is nearest to it in size, sampling (4:4:4, or
-// 4:2:0 for all others) and number of samples that the device has in flight: who
-// was faster decodes it, or the other one, where that has nothing to do and would
-// be done sooner (not with hr_device_params.balance).
+// Where an OpenCL device makes JPEGs and the program does not say whether the
+// host or the device decodes their entropy coding, the library times both when
+// the device is first opened, with generated pictures, and keeps the times on
+// disk beside its certificate. A picture goes by the record that is nearest to it
+// in size, sampling (4:4:4, or 4:2:0 for all others) and number of samples in
+// flight on the device: the faster of the two decodes it. With "shared", the
+// default, the other one does where it is idle and would be done sooner (not with
+// hr_device_params.balance); "measured" leaves that out.
 enum { HR_ENTROPY_RECORDS = 18 };
 struct hr_entropy_choice {
     int64_t measured;  // seconds since 1970; 0 = nobody chooses: hr_caps.spans
@@ -158,8 +159,8 @@ struct hr_device_params {
     hr_cache cache;
     // Who decodes the entropy coding of the JPEGs that an OpenCL device makes;
     // what the device cannot be told stays with the host. 0 = as the variable
-    // HEADRACE_OPENCL_ENTROPY says: host, device or measured; without it
-    // measured, see struct hr_entropy_choice, but the host for a device that is
+    // HEADRACE_OPENCL_ENTROPY says: host, device, measured or shared; without it
+    // shared, see struct hr_entropy_choice, but the host for a device that is
     // this machine's own processor (caps.software)
     enum hr_where entropy;
     // The engines of the device share the samples: each goes to the one that,

@@ -47,9 +47,9 @@
 // hr_op_...() and hr_..._params(): they are C. In C++ zero the struct, fill it
 // and pass its address.
 //
-// Headers by tier, each needs only those before it: version, status, stage,
-// op, probe, reference | device, image, job | pack, source, loader, eager,
-// transfer, trace.
+// Headers in their order, each needs only those before it: version, status,
+// stage, op, probe, reference | cache, device, image, job | pack, source,
+// loader, eager, transfer, trace.
 #ifndef HEADRACE_HEADRACE_H
 #define HEADRACE_HEADRACE_H
 
