@@ -20,6 +20,19 @@ static double train(hr_loaded step)
     return sum / (double)n;
 }
 
+// What was named and will not be trained with.
+static void tell(hr_source source)
+{
+    char path[4200];
+    enum hr_skip why;
+
+    for (size_t i = 0; i < source->num_fault_texts; i++)
+        fprintf(stderr, "%s\n", source->faults[i]);
+    for (size_t i = 0; i < source->skipped; i++)
+        if (hr_source_skipped(source, i, path, sizeof(path), &why))
+            fprintf(stderr, "%s: %s\n", path, hr_skip_text(why));
+}
+
 int main(int argc, char **argv)
 {
     static const struct hr_op ops[] = {
@@ -43,6 +56,8 @@ int main(int argc, char **argv)
     enum hr_status status = loader ? HR_OK : hr_last_status();
     hr_loaded step;
 
+    if (source)
+        tell(source);
     while (!status && !(status = hr_loader_next(loader, HR_FOREVER, &step)) &&
            step) {
         printf("epoch %u, batch %llu: %d pictures, mean %.4f\n", step->epoch,

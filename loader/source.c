@@ -69,11 +69,13 @@ static void forget(struct hr__source *s)
     hr__free(s->shards);
     hr__free(s->known_labels.keys);
     hr__free(s->known_dirs.keys);
-    hr__free(s->known_seen.keys);
     hr__free(s->classes);
     hr__free(s->packs);
     hr__free(s->blocks);
+    hr__free(s->known_seen.keys);
     hr__free(s->seen);
+    hr__free(s->named);
+    hr__free(s->skipped);
     hr__free(s->labels);
     hr__free(s->dirs);
     hr__free(s->items);

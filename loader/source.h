@@ -55,7 +55,6 @@ struct hr__source_dir {
     uint32_t pack;     // of a pack file: its number + 1; 0 = none
     uint32_t shard;    // of a tar, RecordIO or CIFAR file: its number + 1; 0 =
                        // none
-    bool link;         // found as a link
     uint8_t web;       // not a folder but the begin of URLs:
 };
 
@@ -67,18 +66,29 @@ enum {
 struct hr__source_item {
     const char *name;  // last component
     uint32_t dir, label;
-    uint32_t number;  // in its pack file or shard
-    bool folders;     // its own label is the name of a folder
+    uint32_t number;  // in its pack file or shard; of what was skipped: why
 };
 
 // Labels are kept once and meant by their index; 0 is "", no label.
 struct hr__source_label {
     const char *text;
-    int64_t number;  // of its class; -1 = none
+    bool is_name;    // of a folder, or packed: never a number
+    bool is_number;  // a whole number, which is the class
+    bool is_used;    // by a sample
+    bool has_class;  // of this number:
+    int64_t number, whole;
+    size_t named;  // where it is among the classes that were named, + 1
 };
 
 struct hr__source_seen {
     uint64_t dev, ino;
+};
+
+// A class that was named, whether a sample has it or not.
+struct hr__source_class {
+    uint32_t label;
+    bool fixed;  // its number was named, too
+    int64_t number;
 };
 
 struct hr__range {
@@ -94,6 +104,7 @@ struct hr__shard {
     struct hr__http_object *web;  // if that is not NULL
     uint32_t number;              // among those of the source
     bool pixels;                  // samples are HR__CIFAR_BYTES of them
+    bool names;                   // labels are names, never numbers
     uint64_t size;                // of the file, and when it was changed last,
     struct timespec changed;      // when it was opened
     struct hr__range *ranges;     // of its samples
@@ -109,10 +120,18 @@ struct hr__source {
     size_t num_dirs, dirs_capacity;
     struct hr__source_label *labels;
     size_t num_labels, labels_capacity;
+    struct hr__source_class *named;
+    size_t num_named, named_capacity;
     struct hr__source_seen *seen;
     size_t num_seen, seen_capacity;
     struct hr__source_set known_labels, known_dirs, known_seen;
-    char **blocks;  // strings are carved from these
+    struct hr__source_item *skipped;  // [pub.skipped]
+    size_t skipped_capacity;
+    size_t num_words;  // labels of samples that are no numbers
+    bool numbers;      // some are, or are of classes with fixed ones
+    bool told;         // that there are both
+    bool closed;       // the program has named all classes
+    char **blocks;     // strings are carved from these
     size_t num_blocks, blocks_capacity, block_used;
     hr_pack_file *packs;
     size_t num_packs, packs_capacity;
@@ -124,7 +143,7 @@ struct hr__source {
     const char *faults[HR__SOURCE_FAULTS];
     struct hr__source_kept {  // what is left of a source when adding fails
         struct hr_source_t pub;
-        size_t packs, shards, seen;
+        size_t packs, shards, named, seen;
     } kept;
     // What is found out when it is asked for; lock guards it.
     pthread_mutex_t lock;
@@ -137,6 +156,25 @@ struct hr__source {
 static inline struct hr__source *hr__source_of(hr_source source)
 {
     return (struct hr__source *)(uintptr_t)source;
+}
+
+static inline struct hr__source_label *hr__source_label_of(
+    const struct hr__source *s, const struct hr__source_item *item)
+{
+    return &s->labels[item->label ? item->label : s->dirs[item->dir].label];
+}
+
+// How a label's class was named; NULL: it was not. (What was named by what could
+// not be added does not count.)
+static inline struct hr__source_class *hr__source_named(
+    const struct hr__source *s, const struct hr__source_label *label)
+{
+    size_t at = label->named;
+
+    return at && at <= s->num_named &&
+                   &s->labels[s->named[at - 1].label] == label
+               ? &s->named[at - 1]
+               : NULL;
 }
 
 // ---- source_keep.c ----
@@ -160,8 +198,16 @@ const char *hr__source_text(struct hr__source *s, const char *text,
 const char *hr__source_join(struct hr__source *s, const char *dir,
                             const char *name);
 
-// The index of a label, which is copied.
-bool hr__source_intern(struct hr__source *s, const char *text, uint32_t *label);
+// The whole number that a text is, as Python's int() reads it, or as 1.0.
+bool hr__source_number(const char *text, int64_t *number);
+// The index of a label, which is copied. is_name: it is a name, of whatever it
+// consists.
+bool hr__source_intern(struct hr__source *s, const char *text, bool is_name,
+                       uint32_t *label);
+// The index of a name, of which there is a class from now on; *number is its
+// number, if number is not NULL. False with hr_last_error() if it has another.
+bool hr__source_name_class(struct hr__source *s, const char *name,
+                           const int64_t *number, uint32_t *label);
 // dir.path must be of hr__source_text() or NULL, which is out of memory.
 bool hr__source_put_dir(struct hr__source *s, struct hr__source_dir dir,
                         uint32_t *index);
@@ -176,11 +222,16 @@ bool hr__source_put(struct hr__source *s, uint32_t dir, const char *name,
 // short.
 bool hr__source_is_new(struct hr__source *s, uint64_t dev, uint64_t ino,
                        bool *error);
+// Notes what is no sample: NAME of a folder, or with "" the folder.
+bool hr__source_skip(struct hr__source *s, uint32_t dir, const char *name,
+                     enum hr_skip why);
 
 // ---- the others: false with hr_last_error() ----
 
-// Whether a file is a picture by the end of its name.
+// Whether a file is a picture by the end of its name; or one that other programs
+// take.
 bool hr__source_is_picture(const char *name);
+bool hr__source_is_other_picture(const char *name);
 // Whether a path or URL is called like a file that has many.
 bool hr__source_has_many(const char *path);
 // Adds what is at a path or URL.
@@ -195,13 +246,20 @@ bool hr__source_tar(struct hr__source *s, const char *path);
 bool hr__source_records(struct hr__source *s, const char *path);
 bool hr__source_cifar(struct hr__source *s, const char *path,
                       enum hr_cifar kind);
-// Adds a picture of pack file or shard (number + 1) at path, by its name there.
+// Adds a picture of pack file or shard (number + 1) at path, by its name there;
+// or only the folder that it lies in.
 bool hr__source_put_member(struct hr__source *s, const char *path,
                            uint32_t pack, uint32_t shard, const char *name,
-                           const char *label);
+                           const char *label, bool is_name);
+bool hr__source_put_member_dir(struct hr__source *s, const char *path,
+                               uint32_t pack, uint32_t shard, const char *name,
+                               uint32_t *dir);
 
 // Numbers the labels of all samples. Threads: any.
 bool hr__source_find_classes(struct hr__source *s);
+// The order that Python gives to the names of files: by their characters, and a
+// byte that is of no character in UTF-8 is U+DC00 and itself.
+int hr__source_order(const char *a, const char *b);
 
 // Reads the file at path to memory of room(ctx, size), which returns NULL if
 // there is none: then the status is HR_ENOMEM and nobody was asked to say why.
@@ -251,6 +309,9 @@ enum hr_status hr__shard_read(const struct hr__shard *shard, void *to,
 // Adds a sample. name is a relative path of which no part is empty, . or ..
 bool hr__shard_put(struct hr__source *s, struct hr__shard *shard,
                    const char *name, const char *label, struct hr__range range);
+// Notes what is no sample, by its name in the file.
+bool hr__shard_skip(struct hr__source *s, const struct hr__shard *shard,
+                    const char *name, enum hr_skip why);
 // Notes a fault: PATH: offset, name (or NULL), why.
 void hr__shard_fault(struct hr__source *s, const struct hr__shard *shard,
                      uint64_t offset, const char *name, const char *why);

@@ -20,8 +20,7 @@ static bool put_file(struct hr__source *s, const char *path, size_t rel,
     size_t length = slash ? (size_t)(slash - path) + (slash == path) : 0;
     char folder[PATH_MAX];
     struct hr__source_dir dir = {.path = folder};
-    size_t before = s->num;
-    bool folders = !label;
+    bool is_name = !label;
     uint32_t index, own;
 
     if (length >= sizeof(folder)) {
@@ -33,15 +32,11 @@ static bool put_file(struct hr__source *s, const char *path, size_t rel,
     dir.rel = (uint32_t)(rel < length ? rel : length);
     name = strrchr(folder, '/');
     name = name ? name + 1 : folder;
-    if (folders)
+    if (is_name)
         label = strcmp(name, ".") && strcmp(name, "..") ? name : "";
-    if (!hr__source_intern(s, label, &own) ||
-        !hr__source_put_dir_once(s, dir, &index) ||
-        !hr__source_put(s, index, slash ? slash + 1 : path, own))
-        return false;
-    if (s->num > before)
-        s->items[before].folders = folders;
-    return true;
+    return hr__source_intern(s, label, is_name, &own) &&
+           hr__source_put_dir_once(s, dir, &index) &&
+           hr__source_put(s, index, slash ? slash + 1 : path, own);
 }
 
 // Files that have many pictures, by their names.
@@ -76,16 +71,58 @@ bool hr__source_has_many(const char *path)
     return container_of(path) < CONTAINERS;
 }
 
+// What is called like an archive is no picture.
+static bool is_archive(const char *path, size_t length)
+{
+    static const char *const packed[] = {".gz",  ".tgz", ".bz2", ".tbz2",
+                                         ".xz",  ".txz", ".zst", ".tzst",
+                                         ".lz4", ".zip", ".7z",  ".rar"};
+
+    for (size_t i = 0; i < sizeof(packed) / sizeof(*packed); i++) {
+        size_t size = strlen(packed[i]);
+
+        if (length > size &&
+            !strncasecmp(path + length - size, packed[i], size))
+            return true;
+    }
+    return false;
+}
+
 static bool add_regular(struct hr__source *s, const char *path)
 {
     bool web = hr__http_is_url(path);
+    size_t length = web ? hr__http_path_end(path) : strlen(path);
     int i = container_of(path);
 
+    if (is_archive(path, length))
+        return hr__source_fail(HR_EUNSUPPORTED,
+                               "%.*s: compressed archives are not read: "
+                               "unpack it, to a .tar or a folder",
+                               length < 160 ? (int)length : 160, path);
     if (i < CONTAINERS)
         return web ? containers[i].add_url(s, path)
                    : containers[i].add(s, path);
     return web ? hr__source_put_object(s, path, HR__WEB_OWN, SIZE_MAX, NULL)
                : put_file(s, path, SIZE_MAX, NULL);
+}
+
+// Whether a text begins as a URL does, of any kind, or as webdataset's commands.
+static bool is_foreign(const char *text)
+{
+    size_t length = strspn(text, "abcdefghijklmnopqrstuvwxyz"
+                                 "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+.-");
+
+    return length > 1 &&
+           (!strncmp(text + length, "://", 3) ||
+            !strncasecmp(text, "pipe:", 5)) &&
+           !hr__http_is_url(text);
+}
+
+static bool fail_foreign(const char *path)
+{
+    return hr__source_fail(HR_EUNSUPPORTED,
+                           "%.20s: no file, and only http and https are read",
+                           path);
 }
 
 bool hr__source_input(struct hr__source *s, const char *path)
@@ -94,11 +131,8 @@ bool hr__source_input(struct hr__source *s, const char *path)
 
     if (hr__http_is_url(path))
         return add_regular(s, path);
-    if (stat(path, &st) < 0 && strstr(path, "://"))
-        return hr__source_fail(HR_EINVAL,
-                               "%.20s: no file, and of URLs only "
-                               "those of http and https are read",
-                               path);
+    if (stat(path, &st) < 0 && is_foreign(path))
+        return fail_foreign(path);
     if (stat(path, &st) < 0)
         return hr__source_fail(HR_EIO, "%s: %s", hr__source_short(path),
                                strerror(errno));
@@ -141,6 +175,11 @@ static bool put_entry(struct hr__source *s, const char *folder, char *entry)
         entry += 2;
     if (!*entry)
         return true;
+    if (is_foreign(entry)) {
+        fail_foreign(entry);
+        hr__source_fault_text(s, hr_last_error());
+        return true;
+    }
     if (hr__http_is_url(folder))
         return hr__source_put_listed(s, folder, entry, stays_below(entry),
                                      tab ? tab + 1 : "");
@@ -271,33 +310,124 @@ static bool add_list(struct hr__source *s, const char *list, bool zero)
     return ok;
 }
 
+// ---- Classes ---------------------------------------------------------------
+
+static bool name_classes(struct hr__source *s, const char *const *labels,
+                         const int64_t *numbers, size_t num)
+{
+    uint32_t name, label;
+
+    for (size_t i = 0; i < num; i++) {
+        int64_t number = numbers ? numbers[i] : (int64_t)i;
+
+        if (!labels[i] || !*labels[i])
+            return hr__source_fail(HR_EINVAL, "class %zu has no label", i);
+        if (!hr__source_name_class(s, labels[i], &number, &name) ||
+            !hr__source_intern(s, labels[i], false, &label))
+            return false;
+        if (s->num_named != i + 1)
+            return hr__source_fail(HR_EINVAL, "class '%s' comes twice",
+                                   hr__source_short(labels[i]));
+        s->labels[label].is_number = true;
+        s->labels[label].whole = number;
+    }
+    return true;
+}
+
+enum hr_status hr_source_set_classes(hr_source source,
+                                     const char *const *labels,
+                                     const int64_t *numbers, size_t num)
+{
+    struct hr__source *s = hr__source_of(source);
+    enum hr_status status = hr__source_refuse(source, labels ? "" : NULL);
+
+    if (status)
+        return status;
+    if (!num || s->num_labels)
+        return hr__fail(HR_EINVAL,
+                        "classes: there are none, or something was added");
+    if (!(s->closed = name_classes(s, labels, numbers, num)))
+        s->num_named = 0;  // of what failed nothing is kept
+    return hr__source_added(s, s->closed);
+}
+
 // ---- The public functions --------------------------------------------------
 
-// Of what failed nothing is kept but its faults: its files are closed, and its
-// folders are new to whoever adds them again.
+// Of what failed nothing is kept but its faults: its files are closed.
 static void take_back(struct hr__source *s)
 {
     const struct hr__source_kept *was = &s->kept;
 
     s->num = (size_t)was->pub.num;
+    s->num_named = was->named;
     s->num_seen = was->seen;
     while (s->num_packs > was->packs)
         hr_pack_close(&s->packs[--s->num_packs]);
     while (s->num_shards > was->shards)
         hr__shard_close(&s->shards[--s->num_shards]);
     s->pub.skipped = was->pub.skipped;
-    s->pub.first_skipped = was->pub.first_skipped;
     s->pub.others = was->pub.others;
     s->pub.first_other = was->pub.first_other;
 }
 
+// Whether a label is of a class, if the program has named all.
+static bool is_known(const struct hr__source *s,
+                     const struct hr__source_label *label)
+{
+    return !s->closed || !*label->text || label->is_number ||
+           hr__source_named(s, label);
+}
+
+// Leaves out the new samples that are of no class, and notes the labels of the
+// others.
+static bool look_at_labels(struct hr__source *s)
+{
+    size_t kept = (size_t)s->kept.pub.num;
+
+    for (size_t i = kept; i < s->num; i++) {
+        struct hr__source_item *item = &s->items[i];
+        struct hr__source_label *label = hr__source_label_of(s, item);
+
+        if (is_known(s, label)) {
+            if (!label->is_used && *label->text) {
+                s->numbers = s->numbers || label->is_number;
+                s->num_words += !label->is_number;
+            }
+            label->is_used = true;
+            s->items[kept++] = *item;
+        } else if (!hr__source_skip(s, item->dir, item->name, HR_SKIP_CLASS)) {
+            return false;
+        }
+    }
+    s->num = kept;
+    return true;
+}
+
+// Tells once of a word where others are numbers.
+static bool look_at_words(struct hr__source *s)
+{
+    for (size_t i = 0; i < s->num && s->numbers && s->num_words && !s->told;
+         i++) {
+        const struct hr__source_item *item = &s->items[i];
+        const struct hr__source_label *label = hr__source_label_of(s, item);
+        const struct hr__source_class *named = hr__source_named(s, label);
+
+        if (!*label->text || label->is_number || (named && named->fixed))
+            continue;
+        if (!hr__source_skip(s, item->dir, item->name, HR_SKIP_WORD))
+            return false;
+        s->told = true;
+    }
+    return true;
+}
+
 enum hr_status hr__source_added(struct hr__source *s, bool ok)
 {
-    if (!ok)
+    if (!ok || !(ok = look_at_labels(s) && look_at_words(s)))
         take_back(s);
     s->pub.num = s->num;
     s->kept = (struct hr__source_kept){s->pub, s->num_packs, s->num_shards,
-                                       s->num_seen};
+                                       s->num_named, s->num_seen};
     s->has_classes = s->has_identity = false;
     return ok ? HR_OK : hr_last_status();
 }
@@ -354,7 +484,8 @@ enum hr_status hr_source_add_file(hr_source source, const char *path,
     if (!status)
         status = hr__source_added(
             s,
-            hr__http_is_url(path)
+            is_foreign(path) ? fail_foreign(path)
+            : hr__http_is_url(path)
                 ? hr__source_put_object(s, path, HR__WEB_OWN, SIZE_MAX, label)
                 : put_file(s, path, SIZE_MAX, label));
     return status;

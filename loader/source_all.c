@@ -115,6 +115,14 @@ static bool move_shards(struct hr__source *s, struct hr__source *made)
     return true;
 }
 
+static bool move_dir(struct hr__source *s, struct hr__source_dir dir,
+                     uint32_t *index)
+{
+    dir.pack = dir.pack ? (uint32_t)s->num_packs : 0;
+    dir.shard = dir.shard ? (uint32_t)s->num_shards : 0;
+    return hr__source_put_dir_once(s, dir, index);
+}
+
 // Samples of a folder follow each other, or almost.
 static bool move_items(struct hr__source *s, const struct hr__source *made)
 {
@@ -122,20 +130,44 @@ static bool move_items(struct hr__source *s, const struct hr__source *made)
 
     for (size_t i = 0; i < made->num; i++) {
         const struct hr__source_item *item = &made->items[i];
-        struct hr__source_dir of = made->dirs[item->dir];
+        const struct hr__source_label *of = &made->labels[item->label];
 
-        if (item->dir != from) {
-            of.pack = of.pack ? (uint32_t)s->num_packs : 0;
-            of.shard = of.shard ? (uint32_t)s->num_shards : 0;
-            if (!hr__source_put_dir_once(s, of, &dir))
-                return false;
-            from = item->dir;
-        }
-        if (!hr__source_intern(s, made->labels[item->label].text, &label) ||
+        if (item->dir != from && !move_dir(s, made->dirs[item->dir], &dir))
+            return false;
+        from = item->dir;
+        if (!hr__source_intern(s, of->text, of->is_name, &label) ||
             !hr__source_put(s, dir, item->name, label))
             return false;
         s->items[s->num - 1].number = item->number;
-        s->items[s->num - 1].folders = item->folders;
+    }
+    return true;
+}
+
+static bool move_classes(struct hr__source *s, const struct hr__source *made)
+{
+    uint32_t label;
+
+    for (size_t i = 0; i < made->num_named; i++) {
+        const struct hr__source_class *named = &made->named[i];
+
+        if (!hr__source_name_class(s, made->labels[named->label].text,
+                                   named->fixed ? &named->number : NULL,
+                                   &label))
+            return false;
+    }
+    return true;
+}
+
+static bool move_skipped(struct hr__source *s, const struct hr__source *made)
+{
+    uint32_t dir;
+
+    for (size_t i = 0; i < made->pub.skipped; i++) {
+        const struct hr__source_item *item = &made->skipped[i];
+
+        if (!move_dir(s, made->dirs[item->dir], &dir) ||
+            !hr__source_skip(s, dir, item->name, (enum hr_skip)item->number))
+            return false;
     }
     return true;
 }
@@ -165,8 +197,10 @@ static bool take(struct all *a, size_t i)
     pthread_mutex_unlock(&a->lock);
     if (o->made)
         move_faults(a->s, o->made);
-    ok = o->status ? hr__source_fail(o->status, "%s", o->why)
-                   : move_shards(a->s, o->made) && move_items(a->s, o->made);
+    ok = o->status
+             ? hr__source_fail(o->status, "%s", o->why)
+             : move_classes(a->s, o->made) && move_shards(a->s, o->made) &&
+                   move_skipped(a->s, o->made) && move_items(a->s, o->made);
     close_made(o);
     return ok;
 }

@@ -31,6 +31,7 @@ static const struct form {
 
 // What classes are called.
 struct names {
+    bool are_words;
     const char *of[CLASSES];
     char text[NAMES_BYTES];
 };
@@ -96,9 +97,29 @@ static bool find_names(struct names *names, const struct form *form,
                           slash ? (int)(slash - file) + 1 : 0, file,
                           form->names);
 
-    if (length > 0 && (size_t)length < sizeof(path) && !access(path, F_OK))
+    names->are_words = length > 0 && (size_t)length < sizeof(path) &&
+                       !access(path, F_OK);
+    if (names->are_words)
         return read_names(names, form, path);
     number_classes(names, form);
+    return true;
+}
+
+// All of them, whether there are pictures or not. Where they are sorted, as
+// CIFAR's are, their places are the records' numbers.
+static bool name_classes(struct hr__source *s, const struct names *names,
+                         const struct form *form)
+{
+    int64_t num = form->classes[form->taken];
+    bool sorted = true;
+    uint32_t unused;
+
+    for (int64_t i = 1; i < num && names->are_words; i++)
+        sorted = sorted && hr__source_order(names->of[i - 1], names->of[i]) < 0;
+    for (int64_t i = 0; i < num && names->are_words; i++)
+        if (!hr__source_name_class(s, names->of[i], sorted ? NULL : &i,
+                                   &unused))
+            return false;
     return true;
 }
 
@@ -137,9 +158,11 @@ static bool read_records(struct hr__source *s, struct hr__shard *shard,
 {
     struct names names;
 
-    if (!check_size(shard, form) || !find_names(&names, form, path))
+    if (!check_size(shard, form) || !find_names(&names, form, path) ||
+        !name_classes(s, &names, form))
         return false;
     shard->pixels = true;
+    shard->names = names.are_words;
     for (uint64_t offset = 0; offset < shard->size;
          offset += form->labels + HR__CIFAR_BYTES)
         if (!put_record(s, shard, form, &names, offset))

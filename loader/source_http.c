@@ -47,8 +47,7 @@ bool hr__source_put_object(struct hr__source *s, const char *url, uint8_t web,
     const char *why = hr__http_url_fault(url), *part;
     size_t name = why ? 0 : name_of(url), host = hr__http_origin(url);
     char folder[HR__HTTP_URL], text[192];
-    size_t before = s->num;
-    bool folders = !label;
+    bool is_name = !label;
     struct hr__source_dir dir = {.path = folder, .web = web};
     uint32_t index, own;
 
@@ -59,15 +58,11 @@ bool hr__source_put_object(struct hr__source *s, const char *url, uint8_t web,
     folder[name - 1] = '\0';
     dir.rel = (uint32_t)(rel < name - 1 ? rel : name - 1);
     part = strrchr(folder, '/') + 1;
-    if (folders)
+    if (is_name)
         label = part > folder + host ? part : "";
-    if (!hr__source_web(s) || !hr__source_intern(s, label, &own) ||
-        !hr__source_put_dir_once(s, dir, &index) ||
-        !hr__source_put(s, index, url + name, own))
-        return false;
-    if (s->num > before)
-        s->items[before].folders = folders;
-    return true;
+    return hr__source_web(s) && hr__source_intern(s, label, is_name, &own) &&
+           hr__source_put_dir_once(s, dir, &index) &&
+           hr__source_put(s, index, url + name, own);
 }
 
 // ---- Lists -----------------------------------------------------------------

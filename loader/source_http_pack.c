@@ -40,7 +40,6 @@ static bool put_entries(struct hr__source *s, struct hr__shard *shard,
     for (uint64_t i = 0; i < view->num; i++) {
         const struct pack_index *e = &view->entries[i];
         const char *name = view->texts + le64toh(e->name);
-        size_t before = s->num;
         struct hr__range range = {
             .offset = le64toh(e->offset),
             .size = le64toh(e->size),
@@ -51,8 +50,6 @@ static bool put_entries(struct hr__source *s, struct hr__shard *shard,
         if (!hr__shard_put(s, shard, name, name + le32toh(e->name_size) + 1,
                            range))
             return false;
-        if (s->num > before)  // packed labels are names, as those of folders
-            s->items[before].folders = true;
     }
     return true;
 }
@@ -81,6 +78,7 @@ static bool read_index(struct hr__source *s, struct hr__shard *shard)
     ok = read_all(shard, &view, index);
     if (ok && (status = pack_view_index(&view, index, &offset, &why)))
         ok = bad(shard, status, offset, why);
+    shard->names = true;  // packed labels are names, as those of folders
     ok = ok && put_entries(s, shard, &view);
     hr__free(index);
     return ok;

@@ -3,6 +3,7 @@
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define XXH_INLINE_ALL
@@ -192,36 +193,87 @@ static uint64_t hash_text(const char *text, uint64_t seed)
 static bool same_label(const struct hr__source *s, uint32_t number,
                        const void *key)
 {
-    return !strcmp(s->labels[number].text, key);
+    const struct hr__source_label *a = &s->labels[number], *b = key;
+
+    return a->is_name == b->is_name && !strcmp(a->text, b->text);
 }
 
-static bool add_label(struct hr__source *s, const char *text)
+static bool add_label(struct hr__source *s, struct hr__source_label label)
 {
     if (s->num_labels >= UINT32_MAX - 1 ||
         !hr__source_grow(&s->labels, &s->labels_capacity, s->num_labels,
                          sizeof(*s->labels)))
         return no_memory();
-    s->labels[s->num_labels++] = (struct hr__source_label){text, -1};
+    s->labels[s->num_labels++] = label;
     return true;
 }
 
-bool hr__source_intern(struct hr__source *s, const char *text, uint32_t *label)
+bool hr__source_number(const char *text, int64_t *number)
 {
+    static const char space[] = " \t\r\n\f\v";
+    const char *digits = text + strspn(text, space);
+    char *end;
+
+    digits += *digits == '-' || *digits == '+';
+    if (*digits < '0' || *digits > '9')
+        return false;
+    errno = 0;
+    *number = strtoll(text, &end, 10);
+    if (*end == '.')
+        end += 1 + strspn(end + 1, "0");
+    return !errno && !end[strspn(end, space)];
+}
+
+bool hr__source_intern(struct hr__source *s, const char *text, bool is_name,
+                       uint32_t *label)
+{
+    struct hr__source_label made = {.text = text, .is_name = is_name};
     uint64_t hash;
-    const char *kept;
 
     // The first is no label.
-    if (!s->num_labels && !add_label(s, ""))
+    if (!s->num_labels &&
+        !add_label(s, (struct hr__source_label){"", .number = -1}))
         return false;
     *label = 0;
     if (!*text)
         return true;
-    hash = hash_text(text, 0);
-    if (find(s, &s->known_labels, hash, same_label, text, label))
+    hash = hash_text(text, is_name);
+    if (find(s, &s->known_labels, hash, same_label, &made, label))
         return true;
     *label = (uint32_t)s->num_labels;
-    return (kept = hr__source_text(s, text, strlen(text))) &&
-           add_label(s, kept) && add(&s->known_labels, hash, *label);
+    made.is_number = !is_name && !s->closed &&
+                     hr__source_number(text, &made.whole);
+    return (made.text = hr__source_text(s, text, strlen(text))) &&
+           add_label(s, made) && add(&s->known_labels, hash, *label);
+}
+
+bool hr__source_name_class(struct hr__source *s, const char *name,
+                           const int64_t *number, uint32_t *label)
+{
+    struct hr__source_class made = {.fixed = number != NULL}, *before;
+
+    if (!hr__source_intern(s, name, true, label) ||
+        !hr__source_grow(&s->named, &s->named_capacity, s->num_named,
+                         sizeof(made)))
+        return false;
+    if (!*label || s->closed)
+        return true;
+    made.label = *label;
+    made.number = number ? *number : 0;
+    s->numbers = s->numbers || number;
+    if (!(before = hr__source_named(s, &s->labels[*label]))) {
+        s->named[s->num_named++] = made;
+        s->labels[*label].named = s->num_named;
+        return true;
+    }
+    if (number && before->fixed && before->number != *number)
+        return hr__source_fail(HR_EINVAL,
+                               "class '%s' is number %lld, and was %lld",
+                               hr__source_short(name), (long long)*number,
+                               (long long)before->number);
+    if (number)
+        *before = made;
+    return true;
 }
 
 // ---- Folders and files -----------------------------------------------------
@@ -277,6 +329,19 @@ bool hr__source_put(struct hr__source *s, uint32_t dir, const char *name,
         !hr__source_grow(&s->items, &s->capacity, s->num, sizeof(item)))
         return false;
     s->items[s->num++] = item;
+    return true;
+}
+
+bool hr__source_skip(struct hr__source *s, uint32_t dir, const char *name,
+                     enum hr_skip why)
+{
+    struct hr__source_item item = {.dir = dir, .number = (uint32_t)why};
+
+    if (!(item.name = hr__source_text(s, name, strlen(name))) ||
+        !hr__source_grow(&s->skipped, &s->skipped_capacity, s->pub.skipped,
+                         sizeof(item)))
+        return false;
+    s->skipped[s->pub.skipped++] = item;
     return true;
 }
 

@@ -10,12 +10,13 @@
 #include "hal/engine/base.h"
 #include "source.h"
 
-// Prints "DIR/NAME"; a folder that is "" or ends in a slash needs none.
+// Prints "DIR/NAME"; a folder that is "" or ends in a slash needs none, nor does
+// a name that is "".
 static const char *print_path(char *buffer, size_t size, const char *dir,
                               const char *name)
 {
     size_t length = strlen(dir);
-    const char *slash = length && dir[length - 1] != '/' ? "/" : "";
+    const char *slash = *name && length && dir[length - 1] != '/' ? "/" : "";
     int used = snprintf(buffer, size, "%s%s%s", dir, slash, name);
 
     return used >= 0 && (size_t)used < size ? buffer : NULL;
@@ -36,12 +37,13 @@ static const char *print_number(const struct hr__source *s, uint64_t i,
 
 // Of a path from rel on. A URL's query is in no name or message: it may be a
 // password, and may have slashes.
-static const char *print_from(const struct hr__source *s, uint64_t i,
-                              uint32_t rel, char *buffer, size_t size)
+static const char *print_from(const struct hr__source *s,
+                              const struct hr__source_item *item, uint32_t rel,
+                              char *buffer, size_t size)
 {
-    const struct hr__source_dir *dir = &s->dirs[s->items[i].dir];
+    const struct hr__source_dir *dir = &s->dirs[item->dir];
 
-    if (!print_path(buffer, size, dir->path + rel, s->items[i].name))
+    if (!print_path(buffer, size, dir->path + rel, item->name))
         return NULL;
     if (dir->web)
         buffer[hr__http_path_end(buffer)] = '\0';
@@ -54,7 +56,7 @@ const char *hr_source_path(hr_source source, uint64_t i, char *buffer,
     const struct hr__source *s = hr__source_of(source);
     const char *number = print_number(s, i, buffer, size);
 
-    return number ? number : print_from(s, i, 0, buffer, size);
+    return number ? number : print_from(s, &s->items[i], 0, buffer, size);
 }
 
 const char *hr_source_name(hr_source source, uint64_t i, char *buffer,
@@ -63,9 +65,9 @@ const char *hr_source_name(hr_source source, uint64_t i, char *buffer,
     const struct hr__source *s = hr__source_of(source);
     const char *number = print_number(s, i, buffer, size);
 
-    return number
-               ? number
-               : print_from(s, i, s->dirs[s->items[i].dir].rel, buffer, size);
+    return number ? number
+                  : print_from(s, &s->items[i], s->dirs[s->items[i].dir].rel,
+                               buffer, size);
 }
 
 bool hr_source_is_file(hr_source source, uint64_t i)
@@ -79,97 +81,174 @@ bool hr_source_is_file(hr_source source, uint64_t i)
     return !dir->pack && !dir->shard && !dir->web;
 }
 
-// ---- Labels and classes ----------------------------------------------------
+// ---- What was skipped ------------------------------------------------------
 
-static uint32_t label_of(const struct hr__source *s, uint64_t i)
+static const char *const skip_texts[] = {
+    [HR_SKIP_FORMAT] = "a format that is not decoded",
+    [HR_SKIP_FILE] = "not a regular file",
+    [HR_SKIP_BESIDE] = "a picture beside the folders of classes",
+    [HR_SKIP_EMPTY] = "a folder of a class without pictures",
+    [HR_SKIP_LOOP] = "a link to a folder that it lies in",
+    [HR_SKIP_NO_PICTURE] = "a sample without a picture",
+    [HR_SKIP_CLASS] = "a label that is none of the classes",
+    [HR_SKIP_WORD] = "a word, where other labels are numbers, is of no class",
+};
+
+const char *hr_skip_text(enum hr_skip why)
 {
-    const struct hr__source_item *item = &s->items[i];
+    size_t num = sizeof(skip_texts) / sizeof(*skip_texts);
 
-    return item->label ? item->label : s->dirs[item->dir].label;
+    return (size_t)why < num ? skip_texts[why] : "?";
 }
+
+const char *hr_source_skipped(hr_source source, size_t i, char *buffer,
+                              size_t size, enum hr_skip *why)
+{
+    const struct hr__source *s = hr__source_of(source);
+
+    if (!s || i >= s->pub.skipped)
+        return NULL;
+    *why = (enum hr_skip)s->skipped[i].number;
+    return print_from(s, &s->skipped[i], 0, buffer, size);
+}
+
+// ---- Order -----------------------------------------------------------------
+
+// The character at *at, which moves behind it.
+static uint32_t next_char(const unsigned char **at)
+{
+    const unsigned char *p = *at;
+    unsigned c = *p, more = c >= 0xf0 ? 3 : c >= 0xe0 ? 2 : 1, i = 1;
+    uint32_t value = c & (0x3fu >> more);
+
+    (*at)++;
+    if (c < 0x80)
+        return c;
+    if (c < 0xc2 || c > 0xf4)
+        return 0xdc00 + c;
+    for (; i <= more && (p[i] & 0xc0) == 0x80; i++)
+        value = value << 6 | (p[i] & 0x3f);
+    // Cut short, longer than it need be, half of a pair, or too large.
+    if (i <= more || (more == 2 && value < 0x800) || value >> 11 == 0x1b ||
+        (more == 3 && value < 0x10000) || value > 0x10ffff)
+        return 0xdc00 + c;
+    *at += more;
+    return value;
+}
+
+int hr__source_order(const char *a, const char *b)
+{
+    const unsigned char *pa = (const void *)a, *pb = (const void *)b;
+    uint32_t ca, cb;
+    size_t i = 0;
+
+    while (pa[i] == pb[i] && pa[i])
+        i++;
+    if (pa[i] < 0x80 && pb[i] < 0x80)
+        return pa[i] - pb[i];
+    // Back to where a character begins.
+    while (i && (pa[i - 1] & 0xc0) == 0x80)
+        i--;
+    i -= i && pa[i - 1] >= 0xc0;
+    pa += i;
+    pb += i;
+    do {
+        ca = next_char(&pa);
+        cb = next_char(&pb);
+    } while (ca == cb && ca);
+    return ca < cb ? -1 : ca > cb;
+}
+
+// ---- Labels and classes ----------------------------------------------------
 
 const char *hr_source_label(hr_source source, uint64_t i)
 {
     const struct hr__source *s = hr__source_of(source);
 
-    return i < s->num ? s->labels[label_of(s, i)].text : "";
+    return i < s->num ? hr__source_label_of(s, &s->items[i])->text : "";
 }
 
 static int compare_labels(const void *a, const void *b)
 {
     const struct hr__source_label *const *la = a, *const *lb = b;
 
-    return strcmp((*la)->text, (*lb)->text);
+    return hr__source_order((*la)->text, (*lb)->text);
 }
 
-// The class that a text says by its number; -1: none.
-static int64_t number_of(const char *text)
+// Numbers are meant as they are, as WebDataset, MXNet and others do. A word has
+// no place among them.
+static void take_number(struct hr__source *s, struct hr__source_label *label)
 {
-    size_t digits = strspn(text, "0123456789");
-    int64_t number;
+    const struct hr__source_class *named = hr__source_named(s, label);
+    bool fixed = named && named->fixed;
 
-    if (!digits || digits > 9 || text[digits] || (*text == '0' && digits > 1))
-        return -1;
-    number = atol(text);
-    return number < HR__SOURCE_NUMBERS ? number : -1;
+    label->has_class = fixed || (label->is_used && label->is_number);
+    if (label->has_class)
+        label->number = fixed ? named->number : label->whole;
 }
 
-// The labels of all samples. *numbers: none is the name of a folder or packed.
-static size_t find_labels(struct hr__source *s, struct hr__source_label **used,
-                          bool *numbers)
+// Names are meant by their place, as ImageFolder does, also those that no sample
+// has.
+static void take_places(struct hr__source_label **labels, size_t num)
 {
-    size_t num = 0;
+    int64_t number = -1;
 
-    for (size_t i = 0; i < s->num_labels; i++)
-        s->labels[i].number = -1;
-    *numbers = true;
-    for (uint64_t i = 0; i < s->num; i++) {
-        const struct hr__source_item *item = &s->items[i];
-        struct hr__source_label *label = &s->labels[label_of(s, i)];
-
-        if (!*label->text)
-            continue;
-        if (!item->label || item->folders || s->dirs[item->dir].pack)
-            *numbers = false;
-        if (label->number < 0)
-            label->number = 0, used[num++] = label;
+    if (num)
+        qsort(labels, num, sizeof(*labels), compare_labels);
+    for (size_t i = 0; i < num; i++) {
+        number += !i || strcmp(labels[i - 1]->text, labels[i]->text);
+        labels[i]->has_class = true;
+        labels[i]->number = number;
     }
-    return num;
 }
 
-// Numbers are meant as they are, as WebDataset, MXNet and others do; names by
-// their place, as ImageFolder. The lock is held.
-static bool number_labels(struct hr__source *s)
+static bool list_classes(struct hr__source *s)
 {
-    struct hr__source_label **used = hr__alloc(NULL, (s->num_labels + 1) *
-                                                         sizeof(*used));
-    size_t num, size = 0;
-    bool numbers;
+    size_t size = 0;
 
     hr__free(s->classes);
-    s->classes = NULL;
-    if (!used)
-        return hr__source_fail(HR_ENOMEM, "out of memory");
-    num = find_labels(s, used, &numbers);
-    for (size_t i = 0; i < num && numbers; i++) {
-        used[i]->number = number_of(used[i]->text);
-        numbers = used[i]->number >= 0;
-        if (size < (size_t)used[i]->number + 1)
-            size = (size_t)used[i]->number + 1;
-    }
-    if (!numbers) {
-        qsort(used, num, sizeof(*used), compare_labels);
-        for (size = 0; size < num; size++)
-            used[size]->number = (int64_t)size;
-    }
+    for (size_t i = 0; i < s->num_labels; i++)
+        if (s->labels[i].has_class && s->labels[i].number >= (int64_t)size &&
+            s->labels[i].number < HR__SOURCE_NUMBERS)
+            size = (size_t)s->labels[i].number + 1;
     s->num_classes = size;
     s->classes = hr__alloc(NULL, (size + 1) * sizeof(*s->classes));
     for (size_t i = 0; s->classes && i < size; i++)
         s->classes[i] = "";
-    for (size_t i = 0; s->classes && i < num; i++)
-        s->classes[used[i]->number] = used[i]->text;
-    hr__free(used);
+    for (size_t i = 0; s->classes && i < s->num_labels; i++) {
+        const struct hr__source_label *label = &s->labels[i];
+        const char **at = s->classes + label->number;
+
+        if (label->has_class && label->number >= 0 &&
+            label->number < (int64_t)size &&
+            (!**at || hr__source_order(label->text, *at) < 0))
+            *at = label->text;
+    }
     return s->classes || hr__source_fail(HR_ENOMEM, "out of memory");
+}
+
+// The lock is held.
+static bool number_labels(struct hr__source *s)
+{
+    struct hr__source_label **labels = hr__alloc(NULL, (s->num_labels + 1) *
+                                                           sizeof(*labels));
+    size_t num = 0;
+    bool ok = labels != NULL;
+
+    for (size_t i = 1; i < s->num_labels; i++) {
+        struct hr__source_label *label = &s->labels[i];
+
+        label->has_class = false;
+        label->number = -1;
+        if (s->numbers)
+            take_number(s, label);
+        else if (ok && (label->is_used || hr__source_named(s, label)))
+            labels[num++] = label;
+    }
+    if (ok)
+        take_places(labels, num);
+    hr__free(labels);
+    return ok ? list_classes(s) : hr__source_fail(HR_ENOMEM, "out of memory");
 }
 
 bool hr__source_find_classes(struct hr__source *s)
@@ -201,7 +280,9 @@ int64_t hr_source_class(hr_source source, uint64_t i)
         return -1;
     if (s->calls.read)
         return s->calls.class_of ? s->calls.class_of(s->calls.ctx, i) : -1;
-    return hr__source_find_classes(s) ? s->labels[label_of(s, i)].number : -1;
+    return hr__source_find_classes(s)
+               ? hr__source_label_of(s, &s->items[i])->number
+               : -1;
 }
 
 // ---- Identity --------------------------------------------------------------
@@ -213,7 +294,7 @@ static void digest_item(XXH3_state_t *state, const struct hr__source *s,
     const struct hr__source_item *item = &s->items[i];
     const struct hr__source_dir *dir = &s->dirs[item->dir];
     const char *parts[] = {dir->path + dir->rel, item->name,
-                           s->labels[label_of(s, i)].text};
+                           hr__source_label_of(s, item)->text};
 
     for (size_t k = 0; k < sizeof(parts) / sizeof(*parts); k++) {
         // (Queries are passwords of a day.)

@@ -38,16 +38,25 @@ static bool put_dir(struct hr__source *s, struct hr__source_dir made,
     return hr__source_put_dir_once(s, made, dir);
 }
 
-bool hr__source_put_member(struct hr__source *s, const char *path,
-                           uint32_t pack, uint32_t shard, const char *name,
-                           const char *label)
+bool hr__source_put_member_dir(struct hr__source *s, const char *path,
+                               uint32_t pack, uint32_t shard, const char *name,
+                               uint32_t *dir)
 {
     const char *slash = strrchr(name, '/');
     struct hr__source_dir made = {.path = path, .pack = pack, .shard = shard};
+
+    return put_dir(s, made, name, slash ? (size_t)(slash - name) : 0, dir);
+}
+
+bool hr__source_put_member(struct hr__source *s, const char *path,
+                           uint32_t pack, uint32_t shard, const char *name,
+                           const char *label, bool is_name)
+{
+    const char *slash = strrchr(name, '/');
     uint32_t dir, own;
 
-    return put_dir(s, made, name, slash ? (size_t)(slash - name) : 0, &dir) &&
-           hr__source_intern(s, label, &own) &&
+    return hr__source_put_member_dir(s, path, pack, shard, name, &dir) &&
+           hr__source_intern(s, label, is_name, &own) &&
            hr__source_put(s, dir, slash ? slash + 1 : name, own);
 }
 
@@ -58,7 +67,7 @@ static bool put_entry(struct hr__source *s, hr_pack_file file, size_t i)
 
     hr_pack_entry(file, i, &entry);
     if (!hr__source_put_member(s, file->path, (uint32_t)s->num_packs, 0,
-                               entry.name, entry.label))
+                               entry.name, entry.label, true))
         return false;
     if (s->num > before)
         s->items[before].number = (uint32_t)i;

@@ -10,7 +10,9 @@
 // All little endian. A picture's bytes may hold the first word where a record
 // could begin; there it is cut into parts, and the word itself is left out.
 // Whole records begin with: u32 more, f32 label, u64 id, u64 id2; then `more`
-// floats, of which the first is the label; then the picture.
+// floats, of which the first is the label; then the picture. Data sets of faces
+// have records with two floats and no picture, which say which records are of a
+// person: those are no samples.
 //
 // (dmlc-core include/dmlc/recordio.h; mxnet src/io/image_recordio.h.)
 #include <endian.h>
@@ -22,7 +24,7 @@
 #include "hal/engine/base.h"
 #include "source.h"
 
-enum { HEAD = 8, IMAGE_HEAD = 24, WORD = 4 };
+enum { HEAD = 8, IMAGE_HEAD = 24, WORD = 4, INDEX_LABELS = 2 };
 
 #define MAGIC UINT32_C(0xced7230a)
 
@@ -130,6 +132,17 @@ static void print_label(char *text, size_t size, float value)
     while (digits++ < 9 && strtof(text, NULL) != value);
 }
 
+// A record without a picture.
+static bool put_nothing(struct hr__source *s, struct hr__shard *shard,
+                        uint64_t more, uint64_t offset)
+{
+    char name[32];
+
+    snprintf(name, sizeof(name), "offset %llu", (unsigned long long)offset);
+    return more == INDEX_LABELS ||
+           hr__shard_skip(s, shard, name, HR_SKIP_NO_PICTURE);
+}
+
 // The sample of a record; its label and name.
 static bool put(struct hr__source *s, struct hr__shard *shard,
                 const struct record *r, uint64_t offset)
@@ -145,6 +158,8 @@ static bool put(struct hr__source *s, struct hr__shard *shard,
                         "the record has no picture's header");
         return true;
     }
+    if (r->bytes == skip)
+        return put_nothing(s, shard, more, offset);
     if (!r->parts) {
         range.offset += HEAD + skip;
         range.size -= HEAD + skip;

@@ -93,13 +93,23 @@ bool hr__shard_put(struct hr__source *s, struct hr__shard *shard,
     if (!hr__source_grow(&shard->ranges, &shard->capacity, shard->num,
                          sizeof(range)) ||
         !hr__source_put_member(s, shard->path, 0, shard->number + 1, name,
-                               label))
+                               label, shard->names))
         return false;
     if (s->num == before)
         return true;
     s->items[before].number = (uint32_t)shard->num;
     shard->ranges[shard->num++] = range;
     return true;
+}
+
+bool hr__shard_skip(struct hr__source *s, const struct hr__shard *shard,
+                    const char *name, enum hr_skip why)
+{
+    uint32_t dir;
+
+    return hr__source_put_member_dir(s, shard->path, 0, shard->number + 1, "",
+                                     &dir) &&
+           hr__source_skip(s, dir, name, why);
 }
 
 void hr__shard_fault(struct hr__source *s, const struct hr__shard *shard,

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tar files in WebDataset form: members that follow each other and are called
 // alike up to the first dot of their last part are one sample. Of these one is
-// the picture, and KEY.cls, if it is there, has the label. Names are labels for
+// the picture, and KEY.cls, if it is there, has the label. A sample without a
+// picture is skipped. Names are labels for
 // messages: nobody opens a path that a tar names.
 //
 // libarchive reads the headers, once; where the bytes of a picture begin is
@@ -85,6 +86,7 @@ struct tar {
     struct archive *archive;
     char key[PATH_MAX], name[PATH_MAX], label[PATH_MAX];
     bool has_key, has_picture, has_label;
+    bool has_other;  // name is that of a picture which is not decoded
     struct hr__range picture;
     // What all keys come to, to find one that comes again.
     struct tar_key {
@@ -103,12 +105,26 @@ static bool corrupt(const struct tar *t, uint64_t offset, const char *name,
                            why);
 }
 
+// A sample without a picture that is read. Its class is one all the same.
+static bool skip_sample(struct tar *t)
+{
+    int64_t number;
+    uint32_t label;
+
+    return (hr__source_number(t->label, &number) ||
+            hr__source_name_class(t->s, t->label, NULL, &label)) &&
+           hr__shard_skip(t->s, t->shard, t->name,
+                          t->has_other ? HR_SKIP_FORMAT : HR_SKIP_NO_PICTURE);
+}
+
 static bool end_sample(struct tar *t)
 {
-    bool ok = !t->has_picture ||
-              hr__shard_put(t->s, t->shard, t->name, t->label, t->picture);
+    bool ok = !t->has_key ||
+              (t->has_picture ? hr__shard_put(t->s, t->shard, t->name, t->label,
+                                              t->picture)
+                              : skip_sample(t));
 
-    t->has_key = t->has_picture = t->has_label = false;
+    t->has_key = t->has_picture = t->has_label = t->has_other = false;
     t->label[0] = '\0';
     return ok;
 }
@@ -126,6 +142,7 @@ static bool begin_sample(struct tar *t, const char *name, size_t length,
     t->keys[t->num_keys++] = key;
     memcpy(t->key, name, length);
     t->key[length] = '\0';
+    memcpy(t->name, name, strlen(name) + 1);
     t->has_key = true;
     return true;
 }
@@ -202,6 +219,9 @@ static bool put_member(struct tar *t, const char *name, uint64_t size)
             return corrupt(t, offset, name, "the sample has two pictures");
         t->has_picture = true;
         t->picture = (struct hr__range){.offset = offset, .size = size};
+        memcpy(t->name, name, strlen(name) + 1);
+    } else if (!t->has_picture && hr__source_is_other_picture(dot)) {
+        t->has_other = true;
         memcpy(t->name, name, strlen(name) + 1);
     }
     return true;

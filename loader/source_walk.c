@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The pictures of a folder and of all below it. Real folders come before those
-// behind links, and links before what is behind them; folders are remembered
-// by device and inode, so that links cannot multiply them.
+// The pictures of a folder, as torchvision's ImageFolder finds them: folders
+// below it are classes, whatever is in them; of a class its folders are gone
+// through in the order of their paths, and the files of each in that of their
+// names. Links are followed, but for one to a folder that it lies in; folders are
+// remembered by device and inode, so that links cannot multiply them for ever.
+//
+// (torchvision datasets/folder.py, make_dataset() and find_classes().)
 #define _GNU_SOURCE  // qsort_r
 #include <dirent.h>
 #include <errno.h>
@@ -14,21 +18,37 @@
 #include "hal/engine/base.h"
 #include "source.h"
 
-bool hr__source_is_picture(const char *name)
+// Whether a name ends like one of num.
+static bool ends_in(const char *name, const char *const *endings, size_t num)
 {
-    static const char *const extensions[] = {
-        ".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".mpo",
-    };
     const char *dot = strrchr(name, '.');
 
-    for (size_t i = 0; dot && i < sizeof(extensions) / sizeof(char *); i++)
-        if (!strcasecmp(dot, extensions[i]))
+    for (size_t i = 0; dot && i < num; i++)
+        if (!strcasecmp(dot, endings[i]))
             return true;
     return false;
 }
 
+bool hr__source_is_picture(const char *name)
+{
+    static const char *const endings[] = {
+        ".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".mpo",
+    };
+
+    return ends_in(name, endings, sizeof(endings) / sizeof(*endings));
+}
+
+bool hr__source_is_other_picture(const char *name)
+{
+    static const char *const endings[] = {
+        ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp",
+    };
+
+    return ends_in(name, endings, sizeof(endings) / sizeof(*endings));
+}
+
 // What an entry is. Unknown file systems and links need a look.
-enum entry_kind { ENTRY_OTHER, ENTRY_FILE, ENTRY_DIR, ENTRY_DIR_LINK };
+enum entry_kind { ENTRY_OTHER, ENTRY_FILE, ENTRY_DIR, ENTRY_NOWHERE };
 
 static enum entry_kind entry_kind(int fd, const struct dirent *entry)
 {
@@ -41,201 +61,294 @@ static enum entry_kind entry_kind(int fd, const struct dirent *entry)
     if (entry->d_type != DT_LNK && entry->d_type != DT_UNKNOWN)
         return ENTRY_OTHER;
     if (fstatat(fd, entry->d_name, &st, 0) < 0)
-        return ENTRY_OTHER;
-    if (S_ISREG(st.st_mode))
-        return ENTRY_FILE;
-    if (!S_ISDIR(st.st_mode) ||
-        fstatat(fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-        return ENTRY_OTHER;
-    return S_ISLNK(st.st_mode) ? ENTRY_DIR_LINK : ENTRY_DIR;
+        return ENTRY_NOWHERE;
+    return S_ISREG(st.st_mode)   ? ENTRY_FILE
+           : S_ISDIR(st.st_mode) ? ENTRY_DIR
+                                 : ENTRY_OTHER;
 }
 
-// The folder the user named has no relative part: its rel is its length.
-static bool add_below(struct hr__source *s, uint32_t up, const char *name,
-                      bool link)
+// ---- Going through ---------------------------------------------------------
+
+// One for each of the source's folders from root on.
+struct folder {
+    uint64_t dev, ino;
+    uint32_t up;    // the folder that it lies in; of the root itself
+    uint32_t rank;  // among all in their order
+    bool told;      // that it cannot be read
+};
+
+struct walk {
+    struct hr__source *s;
+    uint32_t root;
+    struct folder *folders;
+    size_t num, capacity;
+    size_t again;  // folders that were met before
+};
+
+// Folders that are met again: so many, and so many for each.
+enum { AGAIN = 1000, AGAIN_EACH = 16 };
+
+static bool put_folder(struct walk *w, struct hr__source_dir dir, uint32_t up)
 {
+    uint32_t index;
+
+    if (!hr__source_put_dir(w->s, dir, &index) ||
+        !hr__source_grow(&w->folders, &w->capacity, w->num,
+                         sizeof(*w->folders)))
+        return false;
+    w->folders[w->num++] = (struct folder){.up = up};
+    return true;
+}
+
+static bool put_root(struct walk *w, const char *path)
+{
+    struct hr__source_dir dir = {0};
+    size_t length = strlen(path);
+
+    while (length > 1 && path[length - 1] == '/')
+        length--;
+    dir.path = hr__source_text(w->s, path, length);
+    dir.rel = (uint32_t)length;
+    w->root = (uint32_t)w->s->num_dirs;
+    return put_folder(w, dir, w->root);
+}
+
+// The folder the user named has no relative part: its rel is its length. A
+// folder right below it is a class.
+static bool add_below(struct walk *w, uint32_t up, const char *name)
+{
+    struct hr__source *s = w->s;
     struct hr__source_dir dir = s->dirs[up];
-    bool first = !dir.path[dir.rel];
-    uint32_t unused;
 
     dir.path = hr__source_join(s, dir.path, name);
-    dir.link = link;
-    if (dir.path && first)
+    if (up != w->root)
+        return put_folder(w, dir, up);
+    if (dir.path)
         dir.rel = (uint32_t)(strlen(dir.path) - strlen(name));
-    return (!first || hr__source_intern(s, name, &dir.label)) &&
-           hr__source_put_dir(s, dir, &unused);
+    return hr__source_name_class(s, name, NULL, &dir.label) &&
+           put_folder(w, dir, up);
 }
 
-static void count(struct hr__source *s, uint32_t dir, const char *name,
-                  size_t *num, const char **first)
-{
-    if (!(*num)++)
-        *first = hr__source_join(s, s->dirs[dir].path, name);
-}
-
-static bool visit(struct hr__source *s, uint32_t dir, int fd,
+static bool visit(struct walk *w, uint32_t dir, int fd,
                   const struct dirent *entry)
 {
+    struct hr__source *s = w->s;
     const char *name = entry->d_name;
     enum entry_kind kind;
+    bool picture, other;
 
     if (!strcmp(name, ".") || !strcmp(name, ".."))
         return true;
     kind = entry_kind(fd, entry);
-    if (kind == ENTRY_DIR || kind == ENTRY_DIR_LINK)
-        return add_below(s, dir, name, kind == ENTRY_DIR_LINK);
-    if (kind == ENTRY_FILE && hr__source_is_picture(name))
+    if (kind == ENTRY_DIR)
+        return add_below(w, dir, name);
+    picture = hr__source_is_picture(name);
+    other = !picture && hr__source_is_other_picture(name);
+    if (kind == ENTRY_NOWHERE || (kind == ENTRY_OTHER && (picture || other)))
+        return hr__source_skip(s, dir, name, HR_SKIP_FILE);
+    if (picture)
         return hr__source_put(s, dir, name, 0);
-    if (hr__source_is_picture(name))
-        count(s, dir, name, &s->pub.skipped, &s->pub.first_skipped);
-    else if (kind == ENTRY_FILE && *name != '.')
-        count(s, dir, name, &s->pub.others, &s->pub.first_other);
+    if (other)
+        return hr__source_skip(s, dir, name, HR_SKIP_FORMAT);
+    if (kind == ENTRY_FILE && *name != '.' && !s->pub.others++)
+        s->pub.first_other = hr__source_join(s, s->dirs[dir].path, name);
     return true;
 }
 
-// The entries of one folder, unless they were met before. What cannot be read
-// is a fault, but of the folder that was named an error.
-static bool read_folder(struct hr__source *s, uint32_t dir, uint32_t root)
+// Whether a folder, of which st tells, lies in itself.
+static bool is_loop(struct walk *w, uint32_t dir, const struct stat *st)
 {
+    struct folder *own = &w->folders[dir - w->root];
+
+    own->dev = st->st_dev;
+    own->ino = st->st_ino;
+    for (uint32_t at = dir; at != w->root;) {
+        const struct folder *up;
+
+        at = w->folders[at - w->root].up;
+        up = &w->folders[at - w->root];
+        if (up->dev == own->dev && up->ino == own->ino)
+            return true;
+    }
+    return false;
+}
+
+// Whether links lead to the same folders far too often.
+static bool is_knot(struct walk *w, const struct stat *st)
+{
+    bool error;
+
+    if (hr__source_is_new(w->s, st->st_dev, st->st_ino, &error))
+        return false;
+    return error ||
+           (++w->again > AGAIN + AGAIN_EACH * w->s->num_seen &&
+            !hr__source_fail(HR_ELIMIT,
+                             "%s: links lead to the same folders too often",
+                             hr__source_short(w->s->dirs[w->root].path)));
+}
+
+// The entries of one folder. What cannot be read is a fault, but of the folder
+// that was named an error.
+static bool read_folder(struct walk *w, uint32_t dir)
+{
+    struct hr__source *s = w->s;
     DIR *stream = opendir(s->dirs[dir].path);
     const struct dirent *entry;
-    bool ok = true, short_of_memory;
+    bool ok = true;
     struct stat st;
     int error;
 
-    if (stream && !fstat(dirfd(stream), &st) &&
-        !hr__source_is_new(s, st.st_dev, st.st_ino, &short_of_memory)) {
-        closedir(stream);
-        return !short_of_memory;
+    if (stream && !fstat(dirfd(stream), &st)) {
+        bool loop = is_loop(w, dir, &st);
+
+        if (loop || is_knot(w, &st)) {
+            closedir(stream);
+            return loop && hr__source_skip(s, dir, "", HR_SKIP_LOOP);
+        }
     }
     while (stream && ok && (errno = 0, entry = readdir(stream)))
-        ok = visit(s, dir, dirfd(stream), entry);
+        ok = visit(w, dir, dirfd(stream), entry);
     error = errno;
     if (stream)
         closedir(stream);
     if (!ok || (stream && !error))
         return ok;
-    if (dir == root)
+    if (dir == w->root)
         return hr__source_fail(HR_EIO, "%s: %s",
                                hr__source_short(s->dirs[dir].path),
                                strerror(error));
     hr__source_fault(s, s->dirs[dir].path, error);
+    w->folders[dir - w->root].told = true;
     return true;
 }
 
-static int compare_dirs(const void *a, const void *b, void *context)
+// ---- In order --------------------------------------------------------------
+
+static int compare_folders(const void *a, const void *b, void *context)
 {
     const struct hr__source *s = context;
+    const struct hr__source_dir *da = &s->dirs[*(const uint32_t *)a];
+    const struct hr__source_dir *db = &s->dirs[*(const uint32_t *)b];
+    int order = hr__source_order(s->labels[da->label].text,
+                                 s->labels[db->label].text);
 
-    return strcmp(s->dirs[*(const uint32_t *)a].path,
-                  s->dirs[*(const uint32_t *)b].path);
+    return order ? order
+                 : hr__source_order(da->path + da->rel, db->path + db->rel);
 }
 
-// Reads what the links from dirs[begin] to dirs[end] lead to, in the order of
-// their names: which of two leads first must not depend on the file system.
-static bool follow_links(struct hr__source *s, size_t begin, size_t end,
-                         uint32_t root)
+static bool rank_folders(struct walk *w)
 {
-    uint32_t *links = hr__alloc(NULL, (end - begin + 1) * sizeof(*links));
-    size_t num = 0;
-    bool ok = true;
+    uint32_t *order = hr__alloc(NULL, w->num * sizeof(*order));
 
-    if (!links)
+    if (!order)
         return hr__source_fail(HR_ENOMEM, "out of memory");
-    for (size_t i = begin; i < end; i++)
-        if (s->dirs[i].link)
-            links[num++] = (uint32_t)i;
-    qsort_r(links, num, sizeof(*links), compare_dirs, s);
-    for (size_t i = 0; i < num && ok; i++)
-        ok = read_folder(s, links[i], root);
-    hr__free(links);
-    return ok;
-}
-
-static bool walk(struct hr__source *s, uint32_t root)
-{
-    for (size_t begin = root, end; begin < s->num_dirs; begin = end) {
-        for (size_t i = begin; i < s->num_dirs; i++)
-            if (!s->dirs[i].link && !read_folder(s, (uint32_t)i, root))
-                return false;
-        end = s->num_dirs;
-        if (!follow_links(s, begin, end, root))
-            return false;
-    }
+    for (size_t i = 0; i < w->num; i++)
+        order[i] = w->root + (uint32_t)i;
+    qsort_r(order, w->num, sizeof(*order), compare_folders, w->s);
+    for (size_t i = 0; i < w->num; i++)
+        w->folders[order[i] - w->root].rank = (uint32_t)i;
+    hr__free(order);
     return true;
-}
-
-// One relative path is two pieces, the folder's and the name; they are read
-// as if joined by a slash.
-struct rel {
-    const char *at, *name;
-};
-
-static struct rel rel_begin(const struct hr__source *s,
-                            const struct hr__source_item *item)
-{
-    const char *dir = s->dirs[item->dir].path + s->dirs[item->dir].rel;
-
-    return *dir ? (struct rel){dir, item->name}
-                : (struct rel){item->name, NULL};
-}
-
-static int rel_next(struct rel *rel)
-{
-    if (*rel->at)
-        return (unsigned char)*rel->at++;
-    if (!rel->name)
-        return 0;
-    rel->at = rel->name;
-    rel->name = NULL;
-    return '/';
 }
 
 static int compare_items(const void *a, const void *b, void *context)
 {
-    const struct hr__source *s = context;
-    struct rel rel_a = rel_begin(s, a), rel_b = rel_begin(s, b);
-    int byte_a, byte_b;
+    const struct walk *w = context;
+    const struct hr__source_item *ia = a, *ib = b;
 
-    do {
-        byte_a = rel_next(&rel_a);
-        byte_b = rel_next(&rel_b);
-    } while (byte_a == byte_b && byte_a);
-    return byte_a - byte_b;
+    if (ia->dir == ib->dir)
+        return hr__source_order(ia->name, ib->name);
+    return w->folders[ia->dir - w->root].rank <
+                   w->folders[ib->dir - w->root].rank
+               ? -1
+               : 1;
 }
 
-static bool put_root(struct hr__source *s, const char *folder, uint32_t *root)
+static void sort(struct walk *w, struct hr__source_item *items, size_t num)
 {
-    struct hr__source_dir dir = {0};
-    size_t length = strlen(folder);
+    if (num)
+        qsort_r(items, num, sizeof(*items), compare_items, w);
+}
 
-    while (length > 1 && folder[length - 1] == '/')
-        length--;
-    dir.path = hr__source_text(s, folder, length);
-    dir.rel = (uint32_t)length;
-    return hr__source_put_dir(s, dir, root);
+// ---- What is left ----------------------------------------------------------
+
+// Where there are classes, a picture beside them is of none.
+static bool leave_beside(struct walk *w, size_t first)
+{
+    struct hr__source *s = w->s;
+    size_t kept = first;
+
+    for (size_t i = first; i < s->num; i++)
+        if (s->items[i].dir != w->root)
+            s->items[kept++] = s->items[i];
+        else if (!hr__source_skip(s, w->root, s->items[i].name, HR_SKIP_BESIDE))
+            return false;
+    s->num = kept;
+    return true;
+}
+
+// The class of a folder, by its own folder.
+static uint32_t class_of(const struct walk *w, uint32_t dir)
+{
+    while (w->folders[dir - w->root].up != w->root)
+        dir = w->folders[dir - w->root].up;
+    return dir - w->root;
+}
+
+// Notes the classes that have nothing that is called like a picture.
+static bool find_empty(struct walk *w, size_t first, size_t first_skipped)
+{
+    struct hr__source *s = w->s;
+    bool *has = hr__alloc(NULL, w->num), ok = true;
+    size_t skipped = s->pub.skipped;
+
+    if (!has)
+        return hr__source_fail(HR_ENOMEM, "out of memory");
+    memset(has, 0, w->num);
+    for (size_t i = first; i < s->num; i++)
+        has[class_of(w, s->items[i].dir)] = true;
+    for (size_t i = first_skipped; i < skipped; i++)
+        if (s->skipped[i].dir != w->root)
+            has[class_of(w, s->skipped[i].dir)] = true;
+    for (uint32_t i = 1; i < w->num; i++)
+        if (w->folders[i].told)
+            has[class_of(w, w->root + i)] = true;
+    for (uint32_t i = 1; i < w->num && ok; i++)
+        if (w->folders[i].up == w->root && !has[i])
+            ok = hr__source_skip(s, w->root + i, "", HR_SKIP_EMPTY);
+    hr__free(has);
+    return ok;
+}
+
+// The class of a folder without folders is the folder.
+static bool name_root(struct walk *w)
+{
+    struct hr__source *s = w->s;
+    const char *name = strrchr(s->dirs[w->root].path, '/');
+
+    name = name ? name + 1 : s->dirs[w->root].path;
+    if (!strcmp(name, ".") || !strcmp(name, ".."))
+        name = "";
+    return hr__source_intern(s, name, true, &s->dirs[w->root].label);
 }
 
 bool hr__source_walk(struct hr__source *s, const char *folder)
 {
-    size_t first = s->num;
-    const char *name;
-    uint32_t root;
+    size_t first = s->num, first_skipped = s->pub.skipped;
+    struct walk w = {.s = s};
+    bool ok = put_root(&w, folder);
 
-    if (!put_root(s, folder, &root) || !walk(s, root))
-        return false;
-    name = strrchr(s->dirs[root].path, '/');
-    name = name ? name + 1 : s->dirs[root].path;
-    // Where there are classes, a picture beside them is of none.
-    for (size_t i = first; i < s->num; i++)
-        if (s->items[i].dir != root)
-            name = "";
-    if (!strcmp(name, ".") || !strcmp(name, ".."))
-        name = "";
-    if (!hr__source_intern(s, name, &s->dirs[root].label))
-        return false;
-    if (s->num > first)
-        qsort_r(s->items + first, s->num - first, sizeof(*s->items),
-                compare_items, s);
-    return true;
+    for (size_t i = 0; i < w.num && ok; i++)
+        ok = read_folder(&w, w.root + (uint32_t)i);
+    ok = ok &&
+         (w.num > 1
+              ? leave_beside(&w, first) && find_empty(&w, first, first_skipped)
+              : name_root(&w)) &&
+         rank_folders(&w);
+    if (ok) {
+        sort(&w, s->items + first, s->num - first);
+        sort(&w, s->skipped + first_skipped, s->pub.skipped - first_skipped);
+    }
+    hr__free(w.folders);
+    return ok;
 }

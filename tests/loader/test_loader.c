@@ -444,19 +444,21 @@ static hr_source bad_source(void)
         struct bytes cut = test_damaged(300, 200, &seed);
 
         made = data_folder(20, test_seed);
-        snprintf(path, sizeof(path), "%s/cut.jpg", made);
+        snprintf(path, sizeof(path), "%s/bad", made);
+        CHECK(!mkdir(path, 0700), "%s", path);
+        snprintf(path, sizeof(path), "%s/bad/cut.jpg", made);
         test_write(path, cut.data, cut.size);
-        snprintf(path, sizeof(path), "%s/empty.jpg", made);
+        snprintf(path, sizeof(path), "%s/bad/empty.jpg", made);
         test_write(path, "", 0);
-        snprintf(path, sizeof(path), "%s/letter.jpg", made);
+        snprintf(path, sizeof(path), "%s/bad/letter.jpg", made);
         test_write(path, "dear reader", 11);
-        snprintf(path, sizeof(path), "%s/pipe.jpg", made);
+        snprintf(path, sizeof(path), "%s/bad/pipe.jpg", made);
         CHECK(!mkfifo(path, 0600), "fifo");
         free(cut.data);
     }
     CHECK(!hr_source_add(source, made) && source->skipped == 1, "%s",
           hr_last_error());
-    snprintf(path, sizeof(path), "%s/pipe.jpg", made);
+    snprintf(path, sizeof(path), "%s/bad/pipe.jpg", made);
     hr_source_add_file(source, path, NULL);
     snprintf(path, sizeof(path), "%s/nothing.jpg", made);
     hr_source_add_file(source, path, NULL);

@@ -158,6 +158,37 @@ static void names(void)
     free(data);
 }
 
+// The class is the record's, whichever others there are, and however they are
+// called.
+static void named(void)
+{
+    static const char *const texts[] = {
+        "airplane\nautomobile\nbird\ncat\ndeer\ndog\nfrog\nhorse\nship\ntruck\n",
+        "t\ns\nh\nf\ndog\nd\nc\nb\nA\na\n"};
+    uint8_t *data = records(10, 1, 10, test_seed);
+    const char *const *classes;
+    char file[4200];
+    size_t num;
+
+    snprintf(file, sizeof(file), "%s",
+             put("few.bin", data + 7 * (1 + PIXELS), 2 * (1 + PIXELS)));
+    for (int i = 0; i < 2; i++) {
+        hr_source s;
+
+        put("batches.meta.txt", texts[i], strlen(texts[i]));
+        s = opened(file, HR_CIFAR10);
+        classes = hr_source_classes(s, &num);
+        CHECK(s && s->num == 2 && num == 10 && hr_source_class(s, 0) == 7 &&
+                  hr_source_class(s, 1) == 8 &&
+                  !strcmp(classes[8], hr_source_label(s, 1)),
+              "%d: %d and %d of %zu", i, (int)hr_source_class(s, 0),
+              (int)hr_source_class(s, 1), num);
+        hr_source_close(&s);
+    }
+    unlink(place("batches.meta.txt"));
+    free(data);
+}
+
 // ---- Tensors ---------------------------------------------------------------
 
 static const float mean[3] = {.4914f, .4822f, .4465f};
@@ -648,11 +679,11 @@ static void large(void)
 }
 
 static const struct test_case cases[] = {
-    TEST_CASE(ten),       TEST_CASE(hundred),       TEST_CASE(names),
-    TEST_CASE(trains),    TEST_CASE(trains_device), TEST_CASE(resizes),
-    TEST_CASE(same),      TEST_CASE(steady),        TEST_CASE(refused),
-    TEST_CASE(fault),     TEST_CASE(shrinks),       TEST_CASE(lent),
-    TEST_CASE(no_memory), TEST_CASE(large),
+    TEST_CASE(ten),     TEST_CASE(hundred),   TEST_CASE(names),
+    TEST_CASE(named),   TEST_CASE(trains),    TEST_CASE(trains_device),
+    TEST_CASE(resizes), TEST_CASE(same),      TEST_CASE(steady),
+    TEST_CASE(refused), TEST_CASE(fault),     TEST_CASE(shrinks),
+    TEST_CASE(lent),    TEST_CASE(no_memory), TEST_CASE(large),
 };
 
 int main(int argc, char **argv)

@@ -389,6 +389,140 @@ static void hostile_tars(void)
     CHECK(!s && hr_last_status() == HR_EFORMAT, "%s", hr_last_error());
 }
 
+// A face data set's index, an empty record, samples of other formats or without a
+// picture are no samples; all but the first are told.
+static void no_pictures(void)
+{
+    static const struct bytes nothing = {0};
+    uint64_t seed = test_seed;
+    struct bytes file = test_jpeg(30, 20, &seed);
+    struct made rec = {0}, tar = {0};
+    char name[4200];
+    enum hr_skip why;
+    hr_source s;
+
+    put_image(&rec, &nothing, 5822654, 2);
+    put_image(&rec, &file, 3, 0);
+    put_image(&rec, &nothing, 4, 0);
+    put_image(&rec, &file, 12, 1);
+    put_image(&rec, &nothing, 90000, 2);
+    s = open_made(&rec, ".rec");
+    CHECK(s && s->num == 2 && !s->num_faults && s->skipped == 1 &&
+              hr_source_class(s, 0) == 3 && hr_source_class(s, 1) == 12,
+          "%d samples, %s", s ? (int)s->num : 0, hr_last_error());
+    CHECK(hr_source_skipped(s, 0, name, sizeof(name), &why) &&
+              strstr(name, ".rec/offset ") && why == HR_SKIP_NO_PICTURE,
+          "%s", name);
+    CHECK(!hr_source_skipped(s, 1, name, sizeof(name), &why), "%s", name);
+    hr_source_close(&s);
+    if (have_tar()) {
+        put_member(&tar, "a.jpg", file.data, file.size);
+        put_member(&tar, "a.cls", "2", 1);
+        put_member(&tar, "b.cls", "1", 1);
+        put_member(&tar, "b.WebP", "RIFF", 4);
+        put_member(&tar, "x/c.json", "{}", 2);
+        put_member(&tar, "d.bmp", "BM", 2);
+        put_member(&tar, "d.jpg", file.data, file.size);
+        end_tar(&tar);
+        s = open_made(&tar, ".tar");
+        CHECK(s && s->num == 2 && !s->num_faults && s->skipped == 2 &&
+                  hr_source_class(s, 0) == 2,
+              "%d samples, %s", s ? (int)s->num : 0, hr_last_error());
+        CHECK(hr_source_skipped(s, 0, name, sizeof(name), &why) &&
+                  strstr(name, ".tar/b.WebP") && why == HR_SKIP_FORMAT,
+              "%s", name);
+        CHECK(hr_source_skipped(s, 1, name, sizeof(name), &why) &&
+                  strstr(name, ".tar/x/c.json") && why == HR_SKIP_NO_PICTURE,
+              "%s", name);
+        hr_source_close(&s);
+    }
+    free(file.data);
+}
+
+// Other kinds of URLs, and archives, are refused by their names.
+static void refused(void)
+{
+    static const char *const foreign[] = {"s3://b/a.tar",      "gs://b/a.jpg",
+                                          "file:///tmp/x.jpg", "ftp://h/x.tar",
+                                          "pipe:cat x.tar",    "PIPE:x"};
+    static const char *const archives[] = {"x.tar.gz", "x.TGZ", "x.tar.zst",
+                                           "x.zip"};
+    const char *dir = test_folder();
+    char path[300];
+    hr_source s = hr_source_create();
+
+    for (size_t i = 0; i < sizeof(foreign) / sizeof(char *); i++)
+        CHECK(hr_source_add(s, foreign[i]) == HR_EUNSUPPORTED &&
+                  strstr(hr_last_error(), "only http and https") &&
+                  hr_source_add_file(s, foreign[i], NULL) == HR_EUNSUPPORTED,
+              "%s: %s", foreign[i], hr_last_error());
+    for (size_t i = 0; i < sizeof(archives) / sizeof(char *); i++) {
+        snprintf(path, sizeof(path), "%s/%s", dir, archives[i]);
+        test_write(path, "x", 1);
+        CHECK(hr_source_add(s, path) == HR_EUNSUPPORTED &&
+                  strstr(hr_last_error(), "unpack it"),
+              "%s: %s", path, hr_last_error());
+    }
+    snprintf(path, sizeof(path), "%s/list", dir);
+    test_write(path, "s3://b/a.jpg\t1\nb.jpg\t2\n", 23);
+    CHECK(!hr_source_add_list(s, path, false) && s->num == 1 &&
+              s->num_faults == 1 && strstr(s->faults[0], "only http"),
+          "%d samples, %zu faults", (int)s->num, s->num_faults);
+    hr_source_close(&s);
+}
+
+// Classes that the program names: what has another label is no sample.
+static void given(void)
+{
+    static const char *const names[] = {"b", "zebra", "d", "1"};
+    static const int64_t numbers[] = {4, 0, 4, 7};
+    const char *dir = data_folder(N, test_seed);
+    hr_source s = hr_source_create();
+    const char *const *classes;
+    uint64_t all = 0;
+    size_t num;
+
+    CHECK(!hr_source_set_classes(s, names, NULL, 4), "%s", hr_last_error());
+    CHECK(!hr_source_add(s, dir) && s->num && s->num < N &&
+              s->num + s->skipped == N,
+          "%d, %d skipped", (int)s->num, (int)s->skipped);
+    hr_source_add_file(s, "x.jpg", "1");
+    hr_source_add_file(s, "x.jpg", "01");
+    hr_source_add_file(s, "x.jpg", "");
+    for (uint64_t i = 0; i < s->num; i++) {
+        int64_t got = hr_source_class(s, i);
+
+        CHECK(got == (*hr_source_label(s, i) == 'b'   ? 0
+                      : *hr_source_label(s, i) == 'd' ? 2
+                      : i == s->num - 2               ? 3
+                                                      : -1),
+              "%d: '%s' is %d", (int)i, hr_source_label(s, i), (int)got);
+        all += got >= 0;
+    }
+    CHECK(all == s->num - 1, "%d of a class", (int)all);
+    classes = hr_source_classes(s, &num);
+    CHECK(num == 4 && !strcmp(classes[1], "zebra"), "%zu classes", num);
+    CHECK(hr_source_set_classes(s, names, NULL, 4) == HR_EINVAL, "too late");
+    hr_source_close(&s);
+    s = hr_source_create();
+    CHECK(!hr_source_set_classes(s, names, numbers, 4) &&
+              !hr_source_add(s, dir) && hr_source_class(s, 0) == 4 &&
+              hr_source_class(s, s->num - 1) == 4,
+          "%s", hr_last_error());
+    classes = hr_source_classes(s, &num);
+    CHECK(num == 8 && !strcmp(classes[4], "b") && !*classes[1], "%zu classes",
+          num);
+    hr_source_close(&s);
+    s = hr_source_create();
+    CHECK(hr_source_set_classes(s, (const char *[]){"a", "a"}, NULL, 2) ==
+                  HR_EINVAL &&
+              strstr(hr_last_error(), "'a'") &&
+              hr_source_set_classes(s, (const char *[]){""}, NULL, 1) ==
+                  HR_EINVAL,
+          "%s", hr_last_error());
+    hr_source_close(&s);
+}
+
 // ---- Whatever is in them ---------------------------------------------------
 
 // Reads all of it: there are at least n samples, and each can be read.
@@ -566,7 +700,27 @@ static hr_source labelled(const char *const *paths, const char *a,
 static void numbers(void)
 {
     static const char *const names[] = {"10", "2", "9"};
+    static const struct {
+        const char *label;
+        int64_t number;
+        bool is_word;
+    } odd[] = {{"-1", -1, false},
+               {"1.0", 1, false},
+               {"+3", 3, false},
+               {"007", 7, false},
+               {" 5 ", 5, false},
+               {"4.", 4, false},
+               {"4194304", 4194304, false},
+               {"-0", 0, false},
+               {"", -1, false},
+               {"1a", -1, true},
+               {"0.5", -1, true},
+               {"1e1", -1, true},
+               {"+", -1, true},
+               {"99999999999999999999", -1, true}};
     const char *dir = test_folder();
+    char name[4200];
+    enum hr_skip why;
     char paths[3][4200];
     const char *p[] = {paths[0], paths[1], paths[2]};
     uint64_t seed = test_seed;
@@ -590,18 +744,27 @@ static void numbers(void)
     expect_classes("records", open_made(&rec, ".rec"), 10, 2, 9);
     expect_classes("a list", labelled(p, "10", "2", "9"), 10, 2, 9);
     expect_classes("the last", labelled(p, "4194303", "0", "1"), 4194303, 0, 1);
-    expect_classes("too many", labelled(p, "4194304", "0", "1"), 2, 0, 1);
-    expect_classes("zeros", labelled(p, "10", "2", "09"), 1, 2, 0);
-    expect_classes("a name", labelled(p, "10", "2", "1a"), 0, 2, 1);
-    expect_classes("below 0", labelled(p, "10", "2", "-1"), 1, 2, 0);
+    for (size_t i = 0; i < sizeof(odd) / sizeof(*odd); i++) {
+        s = labelled(p, "10", "2", odd[i].label);
+        CHECK(hr_source_class(s, 0) == 10 && hr_source_class(s, 1) == 2 &&
+                  hr_source_class(s, 2) == odd[i].number &&
+                  s->skipped == odd[i].is_word,
+              "'%s': %d %d %d, %d skipped", odd[i].label,
+              (int)hr_source_class(s, 0), (int)hr_source_class(s, 1),
+              (int)hr_source_class(s, 2), (int)s->skipped);
+        hr_source_close(&s);
+    }
     s = labelled(p, "3", "1", "");
     classes = hr_source_classes(s, &num);
     CHECK(num == 4 && !*classes[0] && !*classes[2] &&
-              hr_source_class(s, 2) == -1,
+              hr_source_class(s, 2) == -1 && !s->skipped,
           "%zu classes", num);
-    CHECK(!hr_source_add(s, dir) && hr_source_class(s, 1) == 0 &&
-              hr_source_class(s, 0) == 3,
-          "among folders a number is a name");
+    CHECK(!hr_source_add(s, dir) && hr_source_class(s, 1) == 1 &&
+              hr_source_class(s, 0) == 3 && hr_source_class(s, 3) == -1 &&
+              hr_source_skipped(s, 0, name, sizeof(name), &why) &&
+              why == HR_SKIP_WORD && strstr(name, "/10/x.jpg"),
+          "among numbers a folder is a word");
+    CHECK(!hr_source_add(s, dir) && s->skipped == 1, "it is told once");
     hr_source_close(&s);
     if (have_tar()) {
         for (int i = 0; i < 3; i++) {
@@ -621,7 +784,8 @@ static void numbers(void)
 static const struct test_case cases[] = {
     TEST_CASE(records),      TEST_CASE(short_records), TEST_CASE(tars),
     TEST_CASE(hostile_tars), TEST_CASE(damaged),       TEST_CASE(changed),
-    TEST_CASE(loaded),       TEST_CASE(numbers),
+    TEST_CASE(loaded),       TEST_CASE(numbers),       TEST_CASE(no_pictures),
+    TEST_CASE(refused),      TEST_CASE(given),
 };
 
 int main(int argc, char **argv)

@@ -64,7 +64,14 @@ static void tells(void)
     const char *folder = data_folder(3, test_seed);
     char text[4096], path[4200];
 
-    snprintf(path, sizeof(path), "%s/no picture.jpg", folder);
+    snprintf(path, sizeof(path), "%s/x.jpg", folder);
+    test_write(path, "hello", 5);
+    CHECK(run(folder, text, sizeof(text)) == 0 &&
+              lines(text, "x.jpg: a picture beside the folders") == 1 &&
+              lines(text, "replaced") == 0,
+          "%s", text);
+    unlink(path);
+    snprintf(path, sizeof(path), "%s/a/no picture.jpg", folder);
     test_write(path, "hello", 5);
     CHECK(run(folder, text, sizeof(text)) == 0 &&
               lines(text, "1 replaced by others, 0 zeros") == 3,

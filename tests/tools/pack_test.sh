@@ -56,7 +56,7 @@ says out '"packed": false'
 mkdir -p "odd/é/"$'\xff'
 one=$(find "$photos" -type f | sort | head -n 1)
 cp "$one" "odd/é/a.jpg"
-cp "$one" odd/$'new\nline.jpg'
+cp "$one" odd/é/$'new\nline.jpg'
 cp "$one" odd/é/$'\xff/x\xfe.jpg'
 run 0 pack odd --out odd.hrp
 run 0 info --list odd.hrp

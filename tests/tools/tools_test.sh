@@ -47,8 +47,9 @@ rm -r large 1M 1G
 folder=$'f\xe9 "quoted"\n<b>&amp;\''
 mkdir "$folder" "$folder/"$'\xff'
 cp "$one" "$folder/"$'\xff/x\xfe.jpg'
-cp "$one" "$folder/%s%n.jpg"
-cp "$one" "$folder/-q.jpg"
+mkdir "$folder/%s%n"
+cp "$one" "$folder/%s%n/%s%n.jpg"
+cp "$one" "$folder/%s%n/-q.jpg"
 ln -s . "$folder/loop"
 ln -s nowhere "$folder/gone.jpg"
 quick 0 "$folder" --json --report names.html --trace names.json
@@ -109,11 +110,11 @@ mkdir strange
 cp "$one" strange
 mkfifo strange/pipe.jpg
 run 0 run strange --out none
-says err "skipped 1 entry that is not a regular file (strange/pipe.jpg)"
+says err "left out 1: not a regular file (strange/pipe.jpg)"
 says out "1 picture on"
 mkfifo strange/queue.jpg
 run 0 run strange --out none --limit 18446744073709551615
-says err "skipped 2 entries that are not regular files (the first is"
+says err "left out 2: not a regular file (the first is strange/pipe.jpg)"
 run 2 run strange --out none --limit 18446744073709551616
 says err "'18446744073709551616' is not a number in 1 .. 2^64 - 1"
 

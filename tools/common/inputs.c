@@ -59,8 +59,6 @@ static bool take(struct inputs *in, enum hr_status status, size_t first)
         keep_fault(in, source->faults[in->num_copied]);
     for (; in->num_copied < source->num_faults; in->num_copied++)
         in->num_faults++;
-    in->skipped = source->skipped;
-    in->first_skipped = source->first_skipped;
     in->others = source->others;
     in->first_other = source->first_other;
     return !status && put_items(in, first);

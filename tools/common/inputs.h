@@ -28,8 +28,6 @@ struct inputs {
     char *first_root;
     const char *const *classes;  // sorted
     size_t num_classes;
-    size_t skipped;             // picture names that are not regular files
-    const char *first_skipped;  // one of them; NULL if memory was short
     size_t others;              // regular files of folders, named otherwise
     const char *first_other;
     // Folders and files that could not be read: what is behind them is

@@ -111,6 +111,24 @@ static void warn_skipped(size_t num, const char *first, const char *one,
                    num == 1 ? "" : "the first is ", first ? first : "?");
 }
 
+// What was named and is no picture of the run, by its reason.
+static void warn_left_out(hr_source source)
+{
+    size_t num[HR_SKIP_WORD + 1] = {0}, first[HR_SKIP_WORD + 1];
+    char path[PATH_MAX];
+    enum hr_skip why;
+
+    for (size_t i = source ? source->skipped : 0; i--; num[why]++) {
+        (void)hr_source_skipped(source, i, path, sizeof(path), &why);
+        first[why] = i;
+    }
+    for (int k = 0; k <= HR_SKIP_WORD; k++)
+        if (num[k] &&
+            hr_source_skipped(source, first[k], path, sizeof(path), &why))
+            tools_warn("left out %zu: %s (%s%s)", num[k], hr_skip_text(why),
+                       num[k] == 1 ? "" : "the first is ", path);
+}
+
 // Folders in which nothing was found, if there are any, by the first.
 static void warn_none(const struct inputs *inputs)
 {
@@ -135,9 +153,7 @@ bool options_pictures(const struct inputs *inputs, bool quiet)
         tools_warn("... and %zu more that could not be read",
                    inputs->num_faults - INPUTS_MAX_FAULTS);
     if (!quiet) {
-        warn_skipped(inputs->skipped, inputs->first_skipped,
-                     "entry that is not a regular file",
-                     "entries that are not regular files");
+        warn_left_out(inputs->source);
         warn_skipped(inputs->others, inputs->first_other,
                      "file of another type", "files of other types");
     }

@@ -8,9 +8,10 @@
 //   ...                       // hand it to a loader, see loader.h
 //   hr_source_close(&source);
 //
-// Order and labels are those of torchvision's ImageFolder: the pictures of a
-// folder are sorted by the bytes of their relative paths, and the label of one
-// is the first folder below the one that was named.
+// Order and classes are those of torchvision's ImageFolder: the folders below the
+// one that was named are the classes, whatever is in them, and their names are
+// sorted as Python does; the pictures of a class are sorted by their folder, then
+// by their name. What was named and is no sample is told, see hr_source_skipped().
 #ifndef HEADRACE_SOURCE_H
 #define HEADRACE_SOURCE_H
 
@@ -62,6 +63,22 @@ struct hr_source_calls {
     int64_t (*class_of)(void *ctx, uint64_t i);
 };
 
+// Why what was named is no sample.
+enum hr_skip {
+    HR_SKIP_FORMAT,  // a picture by the end of its name (.ppm .bmp .pgm .tif
+                     // .tiff .webp), of a format that is not decoded
+    HR_SKIP_FILE,    // called like a picture, but no regular file; or a link
+                     // that leads nowhere, whatever it is called
+    HR_SKIP_BESIDE,  // a picture beside the folders of classes
+    HR_SKIP_EMPTY,   // a folder of a class without pictures: torchvision raises
+                     // an error, or with allow_empty counts it, as is done here
+    HR_SKIP_LOOP,    // a link to a folder that it lies in
+    HR_SKIP_NO_PICTURE,  // a sample of a tar, or a record, without a picture
+    HR_SKIP_CLASS,       // its label is none of hr_source_set_classes()
+    HR_SKIP_WORD  // the first sample whose label is a word, where others are
+                  // numbers: such samples are there, and of no class
+};
+
 // A source. All members are facts; they change while something is added.
 // Threads: safe when nothing is added any more, but for hr_source_close().
 typedef const struct hr_source_t {
@@ -70,11 +87,10 @@ typedef const struct hr_source_t {
     // faults has the first of them, as PATH: REASON.
     const char *const *faults;
     size_t num_faults, num_fault_texts;
-    size_t skipped;             // picture names that are not regular files
-    const char *first_skipped;  // one of them; NULL if memory was short
-    size_t others;              // regular files of folders, named otherwise
+    size_t skipped;  // what was named and is no sample: hr_source_skipped()
+    size_t others;   // regular files of folders, not called like pictures
     const char *first_other;
-} *hr_source;
+} * hr_source;
 
 // hr_source_create() makes one with nothing in it; hr_source_open() is that,
 // and hr_source_add(); hr_source_of_calls() the program's own, to which nothing
@@ -116,6 +132,16 @@ struct hr_http_params {
 HR_API enum hr_status hr_source_set_http(hr_source source,
                                          const struct hr_http_params *params);
 
+// Names all classes, before anything is added: numbers[i] is the class of label
+// labels[i], or i if numbers is NULL; several labels may be of one class. What
+// has another label is no sample (HR_SKIP_CLASS); what has none is of no class,
+// as always. So parts of a data set agree, whatever is in each. Texts are copied.
+// HR_EINVAL: an empty label, one that comes twice, no label, or something was
+// added; HR_ENOMEM. Threads: one at a time.
+HR_API enum hr_status hr_source_set_classes(hr_source source,
+                                            const char *const *labels,
+                                            const int64_t *numbers, size_t num);
+
 // Adds the samples of what is at path, behind those that are there. A file is
 // taken whatever it is called, but for these, of which all pictures are taken,
 // with their names and labels:
@@ -125,7 +151,8 @@ HR_API enum hr_status hr_source_set_http(hr_source source,
 //         sample; one of them is the picture, the text KEY.cls is the label.
 //         Names are labels only, and must be relative paths. A sample whose
 //         members are apart is HR_ECORRUPT. Without libarchive HR_EUNSUPPORTED
-//   .rec  RecordIO of MXNet, with or without an .idx
+//   .rec  RecordIO of MXNet, with or without an .idx. Records with two labels
+//         and no picture are the index of a data set of faces, and no samples
 // Members and records that cannot be used are faults.
 // path may be a URL of http or https, of such a file or of a picture, whose label
 // is then the folder it lies in. Tar and RecordIO files are gone through once;
@@ -134,12 +161,15 @@ HR_API enum hr_status hr_source_set_http(hr_source source,
 // length, ETag and Last-Modified. What cannot be read is HR_EIO or
 // HR_ETIMEDOUT, HR_EUNSUPPORTED without libcurl or ranges; hr_last_error() names
 // URL (without its query), stage, offset, status and reason.
-// A folder gives its regular files, also through links, that end in .jpg .jpeg
-// .jpe .jfif .png or .mpo, sorted by the bytes of their relative path. Links to
-// folders are followed; a folder is gone through once, however many names it
-// has: under its own rather than a link's, else under the first. A folder below
-// that cannot be read is a fault. A million files take about a second, most of
-// it the file system's, and less than 200 bytes each.
+// A folder gives its regular files that end in .jpg .jpeg .jpe .jfif .png or .mpo
+// (ImageFolder takes the first two and .png of these), as they are sorted above.
+// Links to files and folders are followed, as often as there are; only one to a
+// folder that it lies in is not, and HR_ELIMIT is where links lead to the same
+// folders more than 16 times on the average. A folder below that cannot be read is a fault. A
+// folder in which there are no folders is a class of its own; where there are
+// some, pictures beside them are no samples. A million files take about a second,
+// most of it the file system's, and less than 200 bytes each.
+// Compressed archives, and URLs of other kinds, are HR_EUNSUPPORTED.
 // HR_EIO, HR_EINVAL, HR_ENOMEM, and those of hr_pack_open(); hr_last_error()
 // names file and reason. After a failure nothing was added.
 // Threads: one at a time.
@@ -171,9 +201,8 @@ enum hr_cifar {
 // only their labels, about 10 ms for 10,000. Names are the numbers of records,
 // and labels those that the file batches.meta.txt, fine_label_names.txt or
 // coarse_label_names.txt has, which comes with the data set, if it lies in the
-// same folder; else the label's number. So the class of a picture is what its
-// record says: a number always, a name if each occurs and they are sorted, as
-// CIFAR's are. HR_EIO, HR_ENOMEM; HR_EFORMAT: the file is not so many
+// same folder; else the label's number. The class of a picture is what its record
+// says. HR_EIO, HR_ENOMEM; HR_EFORMAT: the file is not so many
 // records, the first has a label that does not exist, or the names are not as
 // many as the classes. Later records whose label does not exist are faults.
 // hr_last_error() names file, offset and reason. After a failure nothing was
@@ -204,13 +233,22 @@ HR_API const char *hr_source_name(hr_source source, uint64_t i, char *buffer,
 // what stands there; of a pack file, what was packed.
 HR_API const char *hr_source_label(hr_source source, uint64_t i);
 // The classes: *num labels. A class is meant by its index in them; -1 = none.
-// Labels are sorted by their bytes, as ImageFolder does. But if all are numbers,
-// 0 .. 4194303 without zeros in front, and none is the name of a folder or of a
-// pack file, the class is that number, as in WebDataset, MXNet and lists for
-// other programs: "10" is class 10 whatever else occurs, and in the place of
-// those that do not occur there is "". NULL: out of memory.
+// Names of folders are sorted as ImageFolder does: as Python sorts the names of
+// files, which is by bytes but where those are no UTF-8. So are other labels. But
+// where a label of a tar, a RecordIO file or a list is a whole number, it is the
+// class, as in WebDataset, MXNet and lists for other programs: "10", "+10", "010"
+// and "10.0" are class 10, "-1" is -1, whatever else occurs. Then a word is of no
+// class, and HR_SKIP_WORD tells. Of numbers 0 .. 4194303 are in the list, with ""
+// in the place of those that do not occur. NULL: out of memory.
 HR_API const char *const *hr_source_classes(hr_source source, size_t *num);
 HR_API int64_t hr_source_class(hr_source source, uint64_t i);
+
+// What was named and is no sample, i < skipped, as its path, in the order of the
+// samples; *why is the reason, which hr_skip_text() says in words. The text is
+// written to buffer; NULL: there is no such i, or it does not fit. Threads: any.
+HR_API const char *hr_source_skipped(hr_source source, size_t i, char *buffer,
+                                     size_t size, enum hr_skip *why);
+HR_API const char *hr_skip_text(enum hr_skip why);
 
 // Whether sample i is a file of its own, which hr_source_path() names. Others lie
 // in a pack file, or are to be had by hr_source_read() alone. Threads: any.
