@@ -317,19 +317,53 @@ static bool set_http(struct source *s, PyObject *http)
     return done;
 }
 
-static bool open_empty(struct source *s, PyObject *http)
+// The classes that pairs (label, number) name.
+static bool set_classes(struct source *s, PyObject *classes)
+{
+    PyObject *pairs = PySequence_Tuple(classes);
+    Py_ssize_t num = pairs ? PyTuple_Size(pairs) : 0;
+    const char **labels = PyMem_Calloc((size_t)num + 1, sizeof(*labels));
+    int64_t *numbers = PyMem_Calloc((size_t)num + 1, sizeof(*numbers));
+    PyObject **kept = PyMem_Calloc((size_t)num + 1, sizeof(*kept));
+    bool done = pairs && labels && numbers && kept;
+
+    for (Py_ssize_t i = 0; done && i < num; i++) {
+        PyObject *label;
+        long long number;
+
+        done = PyArg_ParseTuple(PyTuple_GetItem(pairs, i), "UL:classes", &label,
+                                &number) &&
+               (kept[i] = PyUnicode_EncodeFSDefault(label)) &&
+               (labels[i] = PyBytes_AsString(kept[i]));
+        numbers[i] = done ? number : 0;
+    }
+    if (done && hr_source_set_classes(s->source, labels, numbers, (size_t)num))
+        done = core_raise_last(s->core);
+    for (Py_ssize_t i = 0; kept && i < num; i++)
+        Py_XDECREF(kept[i]);
+    PyMem_Free(labels);
+    PyMem_Free(numbers);
+    PyMem_Free(kept);
+    Py_XDECREF(pairs);
+    if (!done && !PyErr_Occurred())
+        PyErr_NoMemory();
+    return done;
+}
+
+static bool open_empty(struct source *s, PyObject *http, PyObject *classes)
 {
     s->source = hr_source_create();
     if (!s->source)
         return core_raise_last(s->core);
-    return http == Py_None || set_http(s, http);
+    return (http == Py_None || set_http(s, http)) &&
+           (classes == Py_None || set_classes(s, classes));
 }
 
 static bool open_paths(struct source *s, PyObject *paths, PyObject *http,
-                       int cifar)
+                       int cifar, PyObject *classes)
 {
     PyObject *list = PySequence_Tuple(paths);
-    bool done = list && open_empty(s, http);
+    bool done = list && open_empty(s, http, classes);
 
     if (done && cifar == NO_CIFAR)
         done = add_paths(s, list);
@@ -439,7 +473,7 @@ static bool open_items(struct source *s, PyObject *items, PyObject *http)
     if (!paths)
         return open_table(s, n);
     // The library names files itself, and keeps them in less memory.
-    done = open_empty(s, http);
+    done = open_empty(s, http, Py_None);
     for (Py_ssize_t i = 0; done && i < n; i++) {
         PyObject *picture;
         int64_t label;
@@ -468,18 +502,19 @@ static bool open_sequence(struct source *s, PyObject *sequence)
 
 static PyObject *create(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"paths", "items", "sequence",
-                            "http",  "cifar", NULL};
+    static char *names[] = {"paths", "items",   "sequence", "http",
+                            "cifar", "classes", NULL};
     PyObject *paths = Py_None, *items = Py_None, *sequence = Py_None;
-    PyObject *http = Py_None;
+    PyObject *http = Py_None, *classes = Py_None;
     struct core *core = core_of_type(type);
     struct source *s;
     int cifar = NO_CIFAR;
     bool done;
 
     if (!core_alive(core) ||
-        !PyArg_ParseTupleAndKeywords(args, kwargs, "|$OOOOi:Source", names,
-                                     &paths, &items, &sequence, &http, &cifar))
+        !PyArg_ParseTupleAndKeywords(args, kwargs, "|$OOOOiO:Source", names,
+                                     &paths, &items, &sequence, &http, &cifar,
+                                     &classes))
         return NULL;
     if ((paths != Py_None) + (items != Py_None) + (sequence != Py_None) != 1)
         return PyErr_SetString(PyExc_TypeError,
@@ -488,7 +523,7 @@ static PyObject *create(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     if (!(s = (struct source *)PyType_GenericAlloc(type, 0)))
         return NULL;
     s->core = core;
-    done = paths != Py_None   ? open_paths(s, paths, http, cifar)
+    done = paths != Py_None   ? open_paths(s, paths, http, cifar, classes)
            : items != Py_None ? open_items(s, items, http)
                               : open_sequence(s, sequence);
     if (done)
@@ -613,6 +648,30 @@ static PyObject *get_faults(PyObject *self, void *closure)
     return texts(source->faults, source->num_fault_texts);
 }
 
+// A tuple of pairs (path, reason).
+static PyObject *get_skipped(PyObject *self, void *closure)
+{
+    hr_source source = source_get(self);
+    PyObject *tuple = PyTuple_New((Py_ssize_t)source->skipped);
+
+    (void)closure;
+    for (size_t i = 0; tuple && i < source->skipped; i++) {
+        char buffer[2 * 4096 + 2];
+        enum hr_skip why = HR_SKIP_FILE;
+        const char *path = hr_source_skipped(source, i, buffer, sizeof(buffer),
+                                             &why);
+        PyObject *pair =
+            Py_BuildValue("Ns", PyUnicode_DecodeFSDefault(path ? path : "?"),
+                          hr_skip_text(why));
+
+        if (pair)
+            PyTuple_SetItem(tuple, (Py_ssize_t)i, pair);
+        else
+            Py_CLEAR(tuple);
+    }
+    return tuple;
+}
+
 static PyObject *get_identity(PyObject *self, void *closure)
 {
     (void)closure;
@@ -635,6 +694,8 @@ static PyGetSetDef getset[] = {
     {"classes", get_classes, NULL, "labels, in the order of their numbers",
      NULL},
     {"faults", get_faults, NULL, "what could not be read, PATH: REASON", NULL},
+    {"skipped", get_skipped, NULL,
+     "what was named and is no sample: pairs (path, reason)", NULL},
     {"identity", get_identity, NULL,
      "a number that differs for other names, labels or order", NULL},
     {0},
@@ -642,7 +703,7 @@ static PyGetSetDef getset[] = {
 
 static PyType_Slot slots[] = {
     {Py_tp_doc, "Source(*, paths=None, items=None, sequence=None, http=None, "
-                "cifar=-1)\n"
+                "cifar=-1, classes=None)\n"
                 "--\n\n"
                 "The samples of a data set; see headrace.Loader."},
     {Py_tp_new, create},

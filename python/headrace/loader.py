@@ -8,9 +8,9 @@ import sys
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from . import _core
+from . import _core, left_out
 from .compose import is_transform, translate
 from .errors import ArgumentError, Error
 from .ops import Ops
@@ -18,7 +18,7 @@ from .packfolder import Entries, PackFolder
 from .pipeline import checked, dtype_of, open_device
 
 if TYPE_CHECKING:
-    from typing_extensions import Self, TypeAlias
+    from typing_extensions import Self
 
     _Path: TypeAlias = str | os.PathLike[str]
 
@@ -98,6 +98,8 @@ class Loader:
         reserve: int = 0,
         cpu_share: float = 0.0,
         http: Mapping[str, Any] | None = None,
+        classes: left_out.Classes | None = None,
+        strict: bool = False,
     ) -> None:
         """Find the samples; reading begins with the first `for`.
 
@@ -147,15 +149,25 @@ class Loader:
                 "deadline_ms", "max_bytes", "headers" (a mapping), "user_agent",
                 "ca_file", "seed", "unsized_bytes", "index_bytes", "add_ms"; see
                 docs/loader.md. None: as usual.
+            classes: names in the order of their numbers, or a mapping of names
+                to numbers: what has another label is left out. None: what the
+                source has, numbered as torchvision's ImageFolder does.
+            strict: whether what was left out, or could not be read, is an
+                error; else it is one warning. See skipped and faults.
 
-        Raises headrace.ArgumentError; headrace.ReadError, headrace.PictureError
-        for a source that cannot be opened.
+        Raises headrace.ArgumentError, also for a source without pictures;
+        headrace.ReadError, headrace.PictureError for one that cannot be opened.
         """
         if is_transform(steps):
             steps, made = translate(steps)
             dtype = dtype or made  # type: ignore[assignment]
         self._steps: Ops = checked(steps)
-        self._source, self._classes = _source(source, _http(http))
+        found = _source(source, _http(http), left_out.numbered(classes))
+        self._source, self._classes, self._skipped = found
+        _check(source, self._source)
+        skipped = self._skipped + self._source.skipped
+        if not isinstance(source, PackFolder) or strict:
+            left_out.tell(_called(source), skipped, self.faults, strict)
         if to is not None and to not in _TENSORS:
             raise ArgumentError(f"to {to!r}: must be 'torch' or 'numpy'")
         if epochs is not None and epochs < 1:
@@ -239,6 +251,15 @@ class Loader:
     def faults(self) -> tuple[str, ...]:
         """What of the source could not be read: "PATH: REASON"."""
         return self._source.faults
+
+    @property
+    def skipped(self) -> tuple[str, ...]:
+        """What of the source is no sample: "PATH: REASON".
+
+        Pictures of formats that are not decoded, beside the folders of classes
+        or that are no files, folders of classes without pictures, and so on.
+        """
+        return left_out.texts(self._skipped + self._source.skipped)
 
     def path(self, index: int) -> str:
         """Of a sample, by its number in the source: see last.indices."""
@@ -438,24 +459,60 @@ def _http(http: Mapping[str, Any] | None) -> dict[str, Any] | None:
     return dict(http) | {"headers": [f"{k}: {v}" for k, v in headers.items()]}
 
 
+def _called(source: Any) -> str:
+    if isinstance(source, Cifar):
+        source = source.paths
+    if isinstance(source, PackFolder):
+        source = source.root
+    if isinstance(source, (list, tuple)) and len(source) == 1:
+        source = source[0]
+    if isinstance(source, _core.PackFile):
+        source = source.path
+    if isinstance(source, (str, os.PathLike)):
+        return os.fsdecode(source)
+    return f"a {type(source).__name__} of {len(source)}"
+
+
+def _check(named: Any, source: _core.Source) -> None:
+    """Complain of a source without samples, by its name."""
+    if len(source):
+        return
+    why = [*left_out.texts(source.skipped), *source.faults]
+    raise ArgumentError(
+        f"source: no pictures in {_called(named)}"
+        + (f": {why[0]}" if why else "")
+        + (f" and {len(why) - 1} more" if len(why) > 1 else "")
+    )
+
+
+_Found: TypeAlias = tuple[_core.Source, tuple[str, ...], left_out.Skipped]
+
+
 def _source(
-    source: Any, http: dict[str, Any] | None
-) -> tuple[_core.Source, tuple[str, ...]]:
-    """What the loader reads, and the classes if labels are words."""
+    source: Any, http: dict[str, Any] | None, given: dict[str, int] | None
+) -> _Found:
+    """What is read; classes if that does not know them; what it lacks."""
+    names = left_out.listed(given) if given else ()
+    pairs = tuple(given.items()) if given else None
     if isinstance(source, PackFolder):
         if source.transform or source.target_transform:
             raise ArgumentError(
                 "source: a PackFolder with a transform; the loader's steps "
                 "stand for it"
             )
-        return _core.Source(sequence=Entries(source)), tuple(source.classes)
+        if given:
+            raise ArgumentError("classes: a PackFolder has its own")
+        core = _core.Source(sequence=Entries(source))
+        return core, tuple(source.classes), source._skipped
     if isinstance(source, Cifar):
         cifar = _CIFARS.index(source.kind)
-        return _core.Source(paths=source.paths, cifar=cifar), ()
+        core = _core.Source(paths=source.paths, cifar=cifar, classes=pairs)
+        return core, (), ()
     if isinstance(source, _core.PackFile):
         source = source.path
     if isinstance(source, (str, os.PathLike)):
-        return _core.Source(paths=[source], http=http), ()
+        core = _core.Source(paths=[source], http=http, classes=pairs)
+        return core, (), ()
     if isinstance(source, (bytes, bytearray, memoryview)):
         raise TypeError("source: a path is a str; a picture stands in a list")
     if not isinstance(source, (list, tuple)):
@@ -464,32 +521,37 @@ def _source(
                 "source: a path, a list, or what has len() and [i], not "
                 + repr(source)
             )
-        return _core.Source(sequence=source), ()
+        return _core.Source(sequence=source), names, ()
     if all(isinstance(x, (str, os.PathLike, _core.PackFile)) for x in source):
         paths = [
             x.path if isinstance(x, _core.PackFile) else x for x in source
         ]
-        return _core.Source(paths=paths, http=http), ()
-    items, classes = _numbered(source)
-    return _core.Source(items=items, http=http), classes
+        core = _core.Source(paths=paths, http=http, classes=pairs)
+        return core, (), ()
+    return _items(source, http, given, names)
 
 
-def _numbered(items: Sequence[Any]) -> tuple[Sequence[Any], tuple[str, ...]]:
-    """Labels that are words become numbers."""
+def _items(
+    items: Sequence[Any],
+    http: dict[str, Any] | None,
+    given: dict[str, int] | None,
+    names: tuple[str, ...],
+) -> _Found:
+    """Pairs that the program gives; labels that are words become numbers."""
+    skipped: left_out.Skipped = ()
     words = [
-        x[1]
+        x
         for x in items
         if isinstance(x, (tuple, list))
         and len(x) == 2
         and isinstance(x[1], str)
     ]
-    if not words:
-        return items, ()
-    if len(words) < len(items):
+    if words and len(words) < len(items):
         raise TypeError("source: if one class is a word, all must be words")
-    classes = tuple(sorted(set(words)))
-    number = {word: i for i, word in enumerate(classes)}
-    return [(x, number[word]) for x, word in items], classes
+    if words:
+        items, numbers, skipped = left_out.number_words(items, given)
+        names = left_out.listed(numbers)
+    return _core.Source(items=items, http=http), names, skipped
 
 
 def _shard() -> tuple[int, int]:

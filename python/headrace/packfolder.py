@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
+from . import left_out
 from ._core import PackFile
 
 Path: TypeAlias = "str | os.PathLike[str] | os.PathLike[bytes]"
@@ -38,6 +39,8 @@ class PackFolder:
         path: Path | Sequence[Path],
         transform: Callable[[Any], Any] | None = None,
         target_transform: Callable[[int], Any] | None = None,
+        *,
+        strict: bool = False,
     ) -> None:
         one = isinstance(path, (str, os.PathLike))
         paths: list[Any] = [path] if one else list(path)  # type: ignore
@@ -54,13 +57,30 @@ class PackFolder:
         ]
         # ImageFolder's order: classes; folders in them; names in those.
         found.sort(key=lambda each: each[:3])
-        self.classes = sorted({label for label, *_ in found})
+        self.classes = sorted({label for label, *_ in found if label})
         self.class_to_idx = {name: i for i, name in enumerate(self.classes)}
+        # As beside the folders of classes: it is no sample.
+        self._skipped: left_out.Skipped = ()
+        if self.classes and not found[0][0]:
+            self._skipped = tuple(
+                (os.path.join(pack.path, name), left_out.UNLABELLED)
+                for label, _, name, pack, _ in found
+                if not label
+            )
+            found = found[len(self._skipped) :]
+        called = ", ".join(map(os.fsdecode, paths))
+        left_out.tell(called, self._skipped, (), strict)
         self.samples = [
-            (name, self.class_to_idx[label]) for label, _, name, *_ in found
+            (name, self.class_to_idx.get(label, -1))
+            for label, _, name, *_ in found
         ]
         self.targets = [target for _, target in self.samples]
         self._places = [(pack, number) for *_, pack, number in found]
+
+    @property
+    def skipped(self) -> tuple[str, ...]:
+        """What of the files is no sample: "PATH: REASON"."""
+        return left_out.texts(self._skipped)
 
     @property
     def imgs(self) -> list[tuple[str, int]]:

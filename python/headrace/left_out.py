@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What was named and is no sample: it is told, once, or it is an error."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from .errors import ArgumentError, ReadError
+
+Skipped: TypeAlias = tuple[tuple[str, str], ...]
+Classes: TypeAlias = "Sequence[str] | Mapping[str, int]"
+
+WORD = "a word, where other labels are numbers, is of no class"
+OTHER = "a label that is none of the classes"
+UNLABELLED = "a picture without a label, where others have one"
+
+
+def tell(
+    where: str, skipped: Skipped, faults: Sequence[str], strict: bool
+) -> None:
+    """Warn of what there is, for the caller's caller; strict: raise."""
+    said = list(_groups(skipped))
+    if faults:
+        said.append(
+            f"{len(faults)} could not be read: {faults[0]}"
+            + (" ..." if len(faults) > 1 else "")
+        )
+    if not said:
+        return
+    text = f"{where}: {'; '.join(said)}"
+    if strict:
+        raise ReadError(text, status="HR_EIO")
+    warnings.warn(text, stacklevel=3)
+
+
+def _groups(skipped: Skipped) -> Iterable[str]:
+    first: dict[str, str] = {}
+    number: dict[str, int] = {}
+    for path, why in skipped:
+        first.setdefault(why, path)
+        number[why] = number.get(why, 0) + 1
+    for why, path in first.items():
+        more = " ..." if number[why] > 1 else ""
+        yield f"left out {number[why]}: {why} ({path}{more})"
+
+
+def texts(skipped: Skipped) -> tuple[str, ...]:
+    """PATH: REASON, each."""
+    return tuple(f"{path}: {why}" for path, why in skipped)
+
+
+def numbered(classes: Classes | None) -> dict[str, int] | None:
+    """The number of each class that a program names."""
+    if classes is None:
+        return None
+    if isinstance(classes, str):
+        raise TypeError("classes: a list of names, or a mapping to numbers")
+    if isinstance(classes, Mapping):
+        made = {name: int(number) for name, number in classes.items()}
+    else:
+        made = {name: i for i, name in enumerate(classes)}
+        if len(made) < len(classes):
+            raise ArgumentError("classes: a name comes twice")
+    if not made or not all(isinstance(x, str) and x for x in made):
+        raise ArgumentError("classes: names, at least one")
+    return made
+
+
+def listed(numbers: Mapping[str, int]) -> tuple[str, ...]:
+    """Names in the order of their numbers; "" for those that have none."""
+    names: list[str] = [""] * (max([-1, *numbers.values()]) + 1)
+    for name in sorted(numbers, reverse=True):
+        if numbers[name] >= 0:
+            names[numbers[name]] = name
+    return tuple(names)
+
+
+def number_words(
+    items: Sequence[Any], given: dict[str, int] | None
+) -> tuple[list[Any], dict[str, int], Skipped]:
+    """Pairs whose labels are words, with numbers, as the library gives them."""
+    words = {word for _, word in items}
+    if given is not None:
+        skipped = tuple((str(x), OTHER) for x, w in items if w not in given)
+        return [(x, given[w]) for x, w in items if w in given], given, skipped
+    numbers = {word: _whole(word) for word in words}
+    found = {word: n for word, n in numbers.items() if n is not None}
+    if not found:
+        found = {word: i for i, word in enumerate(sorted(words))}
+    odd = [(str(x), WORD) for x, word in items if word and word not in found]
+    return [(x, found.get(w, -1)) for x, w in items], found, tuple(odd[:1])
+
+
+def _whole(word: str) -> int | None:
+    match = re.fullmatch(r"\s*([+-]?[0-9]+)(\.0*)?\s*", word)
+    return int(match[1]) if match else None
