@@ -158,7 +158,7 @@ static enum hr_status read_pixels(struct hr__loader_sample *sample,
                                              pixel_room, sample, &from->size);
 
     from->data = pixel_room(sample, from->size);
-    hr__shard_form(shard, from);
+    hr__shard_form(shard, &range, from);
     return status;
 }
 

@@ -22,22 +22,50 @@ static bool is_there(const struct pack_writer *w)
 {
     struct stat ours, there;
 
-    return !fstat(w->fd, &ours) && !stat(w->part, &there) &&
+    return !fstat(w->fd, &ours) && !lstat(w->part, &there) &&
            ours.st_dev == there.st_dev && ours.st_ino == there.st_ino;
+}
+
+// What was there before may be somebody's trap: a name of another file, or a file
+// that another user goes on owning.
+static enum hr_status open_there(struct pack_writer *w, bool *there)
+{
+    struct stat st;
+
+    w->fd = hr__open_file(w->part, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW);
+    if ((*there = w->fd >= 0))
+        return HR_OK;
+    if (errno != EEXIST)
+        return pack_writer_errno(w);
+    w->fd = hr__open_file(w->part, O_RDWR | O_NOFOLLOW);
+    if (w->fd < 0 && errno == ENOENT)
+        return HR_OK;  // gone again
+    if (w->fd < 0 && errno == ELOOP)
+        return hr__fail(HR_EFORMAT, "%s: a link", pack_short(w->part));
+    if (w->fd < 0 || fstat(w->fd, &st) < 0)
+        return pack_writer_errno(w);
+    *there = true;
+    if (!S_ISREG(st.st_mode))
+        return hr__fail(HR_EFORMAT, "%s: not a file", pack_short(w->part));
+    if (st.st_nlink > 1)
+        return hr__fail(HR_EFORMAT, "%s: it has another name, too",
+                        pack_short(w->part));
+    return st.st_uid == geteuid()
+               ? HR_OK
+               : hr__fail(HR_EFORMAT, "%s: another user's file",
+                          pack_short(w->part));
 }
 
 static enum hr_status open_part(struct pack_writer *w)
 {
-    struct stat st;
+    enum hr_status status;
+    bool there;
 
     for (;;) {
-        w->fd = open(w->part,
-                     O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY,
-                     0666);
-        if (w->fd < 0 || fstat(w->fd, &st) < 0)
-            return pack_writer_errno(w);
-        if (!S_ISREG(st.st_mode))
-            return hr__fail(HR_EFORMAT, "%s: not a file", pack_short(w->part));
+        if ((status = open_there(w, &there)))
+            return status;
+        if (!there)
+            continue;
         // It goes with the process, however that ends.
         if (flock(w->fd, LOCK_EX | LOCK_NB) < 0)
             return errno == EWOULDBLOCK

@@ -17,6 +17,7 @@ static struct hr__source *create(void)
     s->pub.faults = s->faults;
     s->until.stop[0] = &s->stopped;
     pthread_mutex_init(&s->lock, NULL);
+    s->forks = hr__forks();
     return s;
 }
 

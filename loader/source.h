@@ -93,8 +93,9 @@ struct hr__source_class {
 
 struct hr__range {
     uint64_t offset, size;
-    uint64_t sum;  // of the bytes, if it is known
-    bool summed;
+    uint64_t sum;     // of the bytes, if it is known
+    uint64_t source;  // bytes of the file that a packed picture was made of
+    bool summed, packed;
     bool parts;  // a record that is in parts: all of them
 };
 
@@ -145,11 +146,13 @@ struct hr__source {
         struct hr_source_t pub;
         size_t packs, shards, named, seen;
     } kept;
-    // What is found out when it is asked for; lock guards it.
+    // What is found out when it is asked for: lock guards it until it is there.
+    // forks: the process whose lock it is; a child makes its own.
     pthread_mutex_t lock;
+    _Atomic unsigned forks;
     const char **classes;
     size_t num_classes;
-    bool has_classes, has_identity;
+    atomic_bool has_classes, has_identity;
     uint64_t identity;
 };
 
@@ -292,8 +295,9 @@ enum hr_status hr__shard_sample(const struct hr__shard *shard,
                                 hr__source_room_fn room, void *ctx,
                                 size_t *size);
 
-// Says of what a shard's sample was read to whether it is pixels.
-void hr__shard_form(const struct hr__shard *shard, struct hr_encoded *read);
+// Says of what a shard's sample was read to whether it is pixels, or packed.
+void hr__shard_form(const struct hr__shard *shard,
+                    const struct hr__range *range, struct hr_encoded *read);
 
 // ---- source_shard.c ----
 

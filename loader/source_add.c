@@ -428,7 +428,8 @@ enum hr_status hr__source_added(struct hr__source *s, bool ok)
     s->pub.num = s->num;
     s->kept = (struct hr__source_kept){s->pub, s->num_packs, s->num_shards,
                                        s->num_named, s->num_seen};
-    s->has_classes = s->has_identity = false;
+    atomic_store(&s->has_classes, false);
+    atomic_store(&s->has_identity, false);
     return ok ? HR_OK : hr_last_status();
 }
 

@@ -45,6 +45,8 @@ static bool put_entries(struct hr__source *s, struct hr__shard *shard,
             .size = le64toh(e->size),
             .sum = le64toh(e->data_sum),
             .summed = true,
+            .packed = le32toh(e->flags) & PACK_PACKED,
+            .source = le64toh(e->source),
         };
 
         if (!hr__shard_put(s, shard, name, name + le32toh(e->name_size) + 1,

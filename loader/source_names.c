@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What samples and classes are called.
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -204,9 +205,11 @@ static void take_places(struct hr__source_label **labels, size_t num)
 
 static bool list_classes(struct hr__source *s)
 {
+    const char **was = s->classes;
     size_t size = 0;
 
-    hr__free(s->classes);
+    s->classes = NULL;  // (first: a child of fork() may begin here)
+    hr__free(was);
     for (size_t i = 0; i < s->num_labels; i++)
         if (s->labels[i].has_class && s->labels[i].number >= (int64_t)size &&
             s->labels[i].number < HR__SOURCE_NUMBERS)
@@ -251,12 +254,33 @@ static bool number_labels(struct hr__source *s)
     return ok ? list_classes(s) : hr__source_fail(HR_ENOMEM, "out of memory");
 }
 
+enum { REMAKING = -1 };
+
+// After a fork() the lock may be that of a thread which is not here.
+static void lock(struct hr__source *s)
+{
+    unsigned now = hr__forks(), was = atomic_load(&s->forks);
+
+    if (was != now && was != (unsigned)REMAKING &&
+        atomic_compare_exchange_strong(&s->forks, &was, (unsigned)REMAKING)) {
+        pthread_mutex_init(&s->lock, NULL);
+        atomic_store(&s->forks, now);
+    }
+    while (atomic_load(&s->forks) != now)
+        sched_yield();
+    pthread_mutex_lock(&s->lock);
+}
+
+// (Asked for each sample: without the lock, once they are there.)
 bool hr__source_find_classes(struct hr__source *s)
 {
-    bool ok;
+    bool ok = atomic_load(&s->has_classes);
 
-    pthread_mutex_lock(&s->lock);
-    ok = s->has_classes || (s->has_classes = number_labels(s));
+    if (ok)
+        return true;
+    lock(s);
+    if (!(ok = atomic_load(&s->has_classes)) && (ok = number_labels(s)))
+        atomic_store(&s->has_classes, true);
     pthread_mutex_unlock(&s->lock);
     return ok;
 }
@@ -327,10 +351,13 @@ uint64_t hr_source_identity(hr_source source)
 
     if (!s)
         return 0;
-    pthread_mutex_lock(&s->lock);
-    if (!s->has_identity)
+    if (atomic_load(&s->has_identity))
+        return s->identity;
+    lock(s);
+    if (!atomic_load(&s->has_identity)) {
         s->identity = digest(s);
-    s->has_identity = true;
+        atomic_store(&s->has_identity, true);
+    }
     pthread_mutex_unlock(&s->lock);
     return s->identity;
 }

@@ -60,11 +60,10 @@ static enum hr_status look(int fd, const char *path, size_t max_bytes,
     return HR_OK;
 }
 
-// A FIFO without a writer must not keep the caller.
 enum hr_status hr__source_file(const char *path, size_t max_bytes,
                                hr__source_room_fn room, void *ctx, size_t *size)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    int fd = hr__open_file(path, O_RDONLY);
     enum hr_status status = look(fd, path, max_bytes, size);
     void *to = NULL;
 
@@ -100,8 +99,11 @@ static enum hr_status check_unchanged(const struct hr__shard *shard,
     return HR_OK;
 }
 
-void hr__shard_form(const struct hr__shard *shard, struct hr_encoded *read)
+void hr__shard_form(const struct hr__shard *shard,
+                    const struct hr__range *range, struct hr_encoded *read)
 {
+    read->packed = range->packed;
+    read->source = range->source;
     if (!shard->pixels)
         return;
     read->w = read->h = HR__CIFAR_SIDE;
@@ -277,6 +279,7 @@ enum hr_status hr_source_read(hr_source source, uint64_t i, size_t max_bytes,
 {
     struct hr__source *s = hr__source_of(source);
     struct hr_sample sample = {0};
+    struct hr_pack_entry entry = {0};
     const struct hr__shard *shard;
     struct hr__range range;
     char path[PATH_MAX];
@@ -293,6 +296,8 @@ enum hr_status hr_source_read(hr_source source, uint64_t i, size_t max_bytes,
     to->verified = false;
     to->w = to->h = to->c = 0;
     to->layout = HR_NCHW;
+    to->packed = false;
+    to->source = 0;
     if (s->calls.read)
         return copy_lent(s, i, max_bytes, to);
     if ((file = hr_source_pack(source, i, &number))) {
@@ -300,6 +305,9 @@ enum hr_status hr_source_read(hr_source source, uint64_t i, size_t max_bytes,
         to->data = sample.data;
         to->size = sample.size;
         to->verified = sample.verified;
+        hr_pack_entry(file, number, &entry);
+        to->packed = entry.packed;
+        to->source = entry.packed ? entry.source : 0;
         return status;
     }
     hr_source_path(source, i, path, sizeof(path));
@@ -314,7 +322,7 @@ enum hr_status hr_source_read(hr_source source, uint64_t i, size_t max_bytes,
         status = hr__source_file(path, max_bytes, encoded_room, to, &to->size);
     to->data = to->memory;
     if (shard && !status)
-        hr__shard_form(shard, to);
+        hr__shard_form(shard, &range, to);
     return status;
 }
 

@@ -13,13 +13,12 @@
 
 // ---- Opening ---------------------------------------------------------------
 
-// A FIFO without a writer must not keep the caller.
 static bool open_file(struct hr__shard *shard)
 {
     const char *path = shard->path;
     struct stat st;
 
-    shard->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    shard->fd = hr__open_file(path, O_RDONLY);
     if (shard->fd < 0)
         return hr__source_fail(HR_EIO, "%s: %s", hr__source_short(path),
                                strerror(errno));

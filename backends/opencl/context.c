@@ -15,6 +15,8 @@ static void set_limits(struct ocl *o)
     cl_ulong most = o->facts.global / 4;
     size_t n = o->budget >> 20;
 
+    if (o->most)  // opened again: offers read these meanwhile
+        return;
     n = n > OCL_BATCH ? OCL_BATCH : n < OCL_BATCH_LEAST ? OCL_BATCH_LEAST : n;
     if (o->facts.unified && n > OCL_LIST)
         n = OCL_LIST;

@@ -18,8 +18,6 @@ bool hr__on_library_thread(void);
 bool hr__is_library_thread(pid_t tid);  // of this process
 // cores.c: what the system calls the processor; "" if it does not say.
 void hr__processor_name(char *text, size_t size);
-// fork.c: differs between a process and its children, once it was asked.
-unsigned hr__forks(void);
 
 // Set by tests: 1 = the next allocation or thread start fails, 2 = the one
 // after it, ...; 0 = none. Each failure is passed on as HR_ENOMEM.

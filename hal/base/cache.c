@@ -80,6 +80,16 @@ bool hr__read_all(int fd, void *to, size_t size)
     return true;
 }
 
+int hr__open_file(const char *path, int flags)
+{
+    int fd;
+
+    do
+        fd = open(path, flags | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0666);
+    while (fd < 0 && errno == EINTR);
+    return fd;
+}
+
 int hr__cache_open(const char *name, size_t *size, char why[HR__CACHE_WHY])
 {
     int folder = open_folder(false, why), fd;

@@ -11,9 +11,10 @@
 
 #include "hal/cache/store.h"
 
-static int64_t ns_of(const struct timespec *t)
+// (Modulo 2^64: files may be of the year 2400.)
+static uint64_t ns_of(const struct timespec *t)
 {
-    return (int64_t)t->tv_sec * 1000000000 + t->tv_nsec;
+    return (uint64_t)t->tv_sec * 1000000000 + (uint64_t)t->tv_nsec;
 }
 
 // Times of files are those of the last clock tick: whoever writes within the
@@ -22,7 +23,8 @@ static bool settled(const struct timespec *changed)
 {
     const int64_t tick = changed->tv_nsec ? 100000000 : 2000000000;
 
-    return hr__read_clock(CLOCK_REALTIME) - ns_of(changed) > tick;
+    return (int64_t)((uint64_t)hr__read_clock(CLOCK_REALTIME) -
+                     ns_of(changed)) > tick;
 }
 
 bool hr__cache_key_file(struct hr__cache_key *key, const struct stat *st)
@@ -32,8 +34,8 @@ bool hr__cache_key_file(struct hr__cache_key *key, const struct stat *st)
         (uint64_t)st->st_dev,
         (uint64_t)st->st_ino,
         (uint64_t)st->st_size,
-        (uint64_t)ns_of(&st->st_mtim),
-        (uint64_t)ns_of(&st->st_ctim),
+        ns_of(&st->st_mtim),
+        ns_of(&st->st_ctim),
     }};
     return settled(&st->st_ctim);
 }

@@ -65,6 +65,9 @@ bool hr__call_with_deadline(void (*fn)(void *arg), void *arg,
 // reason: a parent has.
 enum hr_status hr__fork_check(_Atomic pid_t *user, bool use, const char *what);
 
+// Differs between a process and its children, once it was asked.
+unsigned hr__forks(void);
+
 // Which loaded library has that address: its build id, or else its file's size,
 // date and name. One line without its end; "" if none has it.
 void hr__library_text(uintptr_t address, char *text, size_t size);
@@ -83,6 +86,9 @@ int hr__cache_open(const char *name, size_t *size, char why[HR__CACHE_WHY]);
 bool hr__cache_write(const char *name, const struct iovec *parts, int n);
 // False: there are not so many bytes.
 bool hr__read_all(int fd, void *to, size_t size);
+// open() of a file that may be slow (it is asked again after a signal) or a FIFO
+// without a writer (which must not keep the caller); flags: O_RDONLY or more.
+int hr__open_file(const char *path, int flags);
 
 // The only way the library gets heap memory: counted, and failed on purpose
 // by tests. dev may be NULL. Memory is 64-byte aligned, not cleared.

@@ -80,13 +80,12 @@ static enum hr_status fail(struct hr__header_error *err, enum hr_status status,
     return status;
 }
 
-// O_NONBLOCK: a FIFO without a writer must not keep the caller.
 static enum hr_status open_regular(const char *path, int *fd, uint64_t *size,
                                    struct hr__header_error *err)
 {
     struct stat st;
 
-    *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    *fd = hr__open_file(path, O_RDONLY);
     if (*fd < 0)
         return fail(err, HR_EIO, "%s", strerror(errno));
     if (fstat(*fd, &st) < 0)

@@ -341,9 +341,7 @@ static bool open_file(struct hr__work *work)
     bool ok;
 
     work->part_begun = hr__watch_begin();
-    // Not blocking: the name may be a FIFO that nobody writes.
-    work->fd = open(work->sample.path,
-                    O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    work->fd = hr__open_file(work->sample.path, O_RDONLY);
     ok = work->fd < 0 ? FAIL(work, HR_EIO, "%s", strerror(errno))
                       : file_size(work, &size) && read_head(work, size);
     if (!ok)

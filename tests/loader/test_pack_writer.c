@@ -276,6 +276,40 @@ static void not_ours(void)
           "a FIFO is taken");
 }
 
+// The name of the unfinished file is no way to another one.
+static void links(void)
+{
+    struct bytes want = wanted();
+    const char *path = pack_path("linked.hrp"), *other;
+    struct bytes empty = {0}, seen = {0};
+
+    for (int kind = 0; kind < 6; kind++) {
+        const struct bytes *was = kind % 3 == 1 ? &empty : &want;
+
+        unlink(part_of(path));
+        unlink(path);
+        other = pack_path(kind < 3 ? "soft" : "hard");
+        unlink(other);
+        if (kind % 3)  // else to no file, or one that is just begun
+            test_write(other, was->data, was->size);
+        else if (kind)
+            test_write(other, "HRPA", 4);
+        CHECK(!(kind < 3 ? symlink : link)(other, part_of(path)), "link");
+        CHECK(!hr_pack_writer_open(path) && hr_last_status() == HR_EFORMAT,
+              "%d: %s", kind, hr_last_error());
+        CHECK(kind || access(other, F_OK) < 0, "a file was made");
+        if (kind % 3) {
+            CHECK(read_file(other, &seen) && seen.size == was->size &&
+                      (!seen.size || !memcmp(seen.data, was->data, seen.size)),
+                  "%d: it was changed", kind);
+            free(seen.data);
+        }
+        unlink(part_of(path));
+        CHECK(write_all(path) && is_same(path, &want), "%s", hr_last_error());
+    }
+    free(want.data);
+}
+
 static void one_writer(void)
 {
     const char *path = pack_path("one.hrp");
@@ -384,11 +418,17 @@ static void no_memory(void)
 }
 
 static const struct test_case cases[] = {
-    TEST_CASE(cut_parts),    TEST_CASE(damaged_parts),
-    TEST_CASE(killed),       TEST_CASE(not_ours),
-    TEST_CASE(one_writer),   TEST_CASE(cut_back),
-    TEST_CASE(full_disk),    TEST_CASE(no_memory),
-    TEST_CASE(ends_of_data), TEST_CASE(no_memory_to_go_on),
+    TEST_CASE(cut_parts),
+    TEST_CASE(damaged_parts),
+    TEST_CASE(killed),
+    TEST_CASE(not_ours),
+    TEST_CASE(links),
+    TEST_CASE(one_writer),
+    TEST_CASE(cut_back),
+    TEST_CASE(full_disk),
+    TEST_CASE(no_memory),
+    TEST_CASE(ends_of_data),
+    TEST_CASE(no_memory_to_go_on),
 };
 
 int main(int argc, char **argv)

@@ -7,9 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "hal/base/base.h"
+#include "loader/source.h"
 #include "loader_data.h"
 
 enum { N = 30 };
@@ -54,6 +56,52 @@ static void folders(void)
     // What is behind the end has no name.
     check_name(s, s->num, "", "", -1);
     hr_source_close(&s);
+    hr_source_close(&s);
+}
+
+static void *ask(void *source)
+{
+    hr_source s = source;
+    size_t num;
+
+    return hr_source_class(s, N - 1) == 3 && hr_source_identity(s) &&
+                   hr_source_classes(s, &num) && num == 4
+               ? source
+               : NULL;
+}
+
+// A child asks of a source whose lock another thread had at fork().
+static void forked(void)
+{
+    hr_source s = hr_source_open(data_folder(N, test_seed));
+    struct hr__source *inside = hr__source_of(s);
+    int status = 0;
+    pid_t child;
+
+    pthread_mutex_lock(&inside->lock);
+    if (!(child = fork())) {
+        pthread_t threads[4];
+        int good = 0;
+
+        alarm(20);
+        for (int i = 0; i < 4; i++)
+            pthread_create(&threads[i], NULL, ask, (void *)(uintptr_t)s);
+        for (int i = 0; i < 4; i++) {
+            void *was;
+
+            pthread_join(threads[i], &was);
+            good += was != NULL;
+        }
+        _exit(good != 4);
+    }
+    pthread_mutex_unlock(&inside->lock);
+    waitpid(child, &status, 0);
+    CHECK(WIFEXITED(status) && !WEXITSTATUS(status), "%d", status);
+    // What is known is told without the lock.
+    CHECK(ask((void *)(uintptr_t)s), "the parent");
+    pthread_mutex_lock(&inside->lock);
+    CHECK(ask((void *)(uintptr_t)s), "with the lock");
+    pthread_mutex_unlock(&inside->lock);
     hr_source_close(&s);
 }
 
@@ -241,8 +289,9 @@ static void many(void)
 }
 
 static const struct test_case cases[] = {
-    TEST_CASE(folders),   TEST_CASE(identities), TEST_CASE(reading),
-    TEST_CASE(no_memory), TEST_CASE(many),       TEST_CASE(odd_callback),
+    TEST_CASE(folders),      TEST_CASE(identities), TEST_CASE(reading),
+    TEST_CASE(forked),       TEST_CASE(no_memory),  TEST_CASE(many),
+    TEST_CASE(odd_callback),
 };
 
 int main(int argc, char **argv)

@@ -177,6 +177,15 @@ for ((i = 0; i < rounds; i++)); do
     [ $((i % 3)) = 0 ] || rm killed.hrp
 done
 echo "$resumed of $rounds went on with something"
+# A picture that was replaced meanwhile, by one of the same size, is packed anew.
+cp -r large changed
+cp large.hrp changed.hrp.part
+picture=$(find changed -type f | sort | sed -n 7p)
+printf '\1\2\3' | dd of="$picture" bs=1 seek=3000 conv=notrunc 2>/dev/null
+run 0 pack changed --out fresh.hrp
+run 0 pack changed --out changed.hrp
+expect "something went on" grep -q "earlier run" out
+expect "the picture that is there now" same fresh.hrp changed.hrp
 "$headrace" pack large --out t.hrp >out 2>err &
 # (Or has ended, on a machine that looks too late.)
 expect "it begins" until_any find . -name 't.hrp*' -size +200k

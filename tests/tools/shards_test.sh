@@ -179,6 +179,9 @@ END
         expect "by their numbers" cmp files.npy web.npy
         run 0 run "http://127.0.0.1:$port/all.hrp" --out web.npy
         expect "a pack file" cmp files.npy web.npy
+        run 0 pack "http://127.0.0.1:$port/all.hrp" --out web.hrp
+        run 0 pack all.hrp --out disk.hrp
+        expect "packed as from the disk" cmp disk.hrp web.hrp
         run 0 run --list "http://127.0.0.1:$port/flat/list" --out web.npy
         expect "a list" cmp files.npy web.npy
         run 0 run --list "http://127.0.0.1:$port/flat/list" --out web/

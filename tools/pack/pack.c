@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <jansson.h>
@@ -123,16 +124,27 @@ static bool shard_path(const struct pack *pack, int i, char path[PATH_MAX])
     return length < PATH_MAX || tools_warn("--out: the name is too long");
 }
 
+static struct timespec written(const char *path)
+{
+    char part[PATH_MAX + 8];
+    struct stat st;
+
+    snprintf(part, sizeof(part), "%s.part", path);
+    return lstat(part, &st) ? (struct timespec){0} : st.st_mtim;
+}
+
 static bool open_writers(struct pack *pack)
 {
     char path[PATH_MAX];
 
     pack->writers = calloc((size_t)pack->opt.split, sizeof(*pack->writers));
-    if (!pack->writers)
+    pack->left = calloc((size_t)pack->opt.split, sizeof(*pack->left));
+    if (!pack->writers || !pack->left)
         return tools_warn("out of memory");
     for (int i = 0; i < pack->opt.split; i++) {
         if (!shard_path(pack, i, path) || !may_replace(path))
             return false;
+        pack->left[i] = written(path);
         pack->writers[i] = hr_pack_writer_open(path);
         if (!pack->writers[i])
             return tools_warn("%s", hr_last_error());
@@ -251,7 +263,7 @@ static int run(struct pack *pack)
     progress_begin(&pack->progress, num, !pack->opt.quiet);
     // None gets its name before all are whole.
     for (size_t i = 0; ok && i < n; i++)
-        ok = pack_shard(pack, pack->writers[i], num * i / n, num * (i + 1) / n);
+        ok = pack_shard(pack, i, num * i / n, num * (i + 1) / n);
     progress_clear(&pack->progress);
     return ok ? finish(pack) : stopped(pack);
 }
@@ -286,6 +298,7 @@ int cmd_pack(int argc, char **argv)
     for (int i = 0; pack.writers && i < pack.opt.split; i++)
         hr_pack_writer_close(&pack.writers[i]);
     free(pack.writers);
+    free(pack.left);
     inputs_finish(&pack.in);
     options_finish(&pack.line);
     return code;

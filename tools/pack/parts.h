@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 
 #include <headrace/headrace.h>
 
@@ -37,6 +38,8 @@ struct pack {
     struct inputs in;
     struct hr_limits limits;
     hr_pack_writer *writers;  // [split]
+    // [split] When an earlier run wrote last what is gone on with; 0 = none.
+    struct timespec *left;
     struct pack_counts counts;
     uint64_t num_told;
     struct progress progress;
@@ -45,8 +48,7 @@ struct pack {
 
 // One file, of the inputs from first to before end. False: a message was
 // printed, or stop_signal() says why.
-bool pack_shard(struct pack *pack, hr_pack_writer writer, size_t first,
-                size_t end);
+bool pack_shard(struct pack *pack, int shard, size_t first, size_t end);
 
 // ---- work.c ----------------------------------------------------------------
 

@@ -60,7 +60,7 @@ static bool source_size(const struct inputs *in, size_t i, uint64_t *size)
         struct hr_encoded read = {0};
         bool there = inputs_read(in, i, &read) == HR_OK;
 
-        *size = read.size;
+        *size = read.packed ? read.source : read.size;
         hr_encoded_finish(&read);
         return there;
     }
@@ -69,6 +69,27 @@ static bool source_size(const struct inputs *in, size_t i, uint64_t *size)
         return false;
     *size = (uint64_t)st.st_size;
     return true;
+}
+
+static bool is_later(const struct timespec *a, const struct timespec *b)
+{
+    return a->tv_sec > b->tv_sec ||
+           (a->tv_sec == b->tv_sec && a->tv_nsec >= b->tv_nsec);
+}
+
+// Whether what picture i is made of was written, or put there, since then.
+static bool is_newer(const struct inputs *in, size_t i,
+                     const struct timespec *left)
+{
+    char text[PATH_MAX];
+    struct stat st;
+    size_t number;
+    hr_pack_file file = inputs_pack(in, i, &number);
+    const char *path = file ? file->path
+                            : inputs_path(in, i, text, sizeof(text));
+
+    return path && !stat(path, &st) &&
+           (is_later(&st.st_mtim, left) || is_later(&st.st_ctim, left));
 }
 
 static bool is_same(const struct inputs *in, size_t i, uint64_t size,
@@ -84,9 +105,9 @@ static bool is_same(const struct inputs *in, size_t i, uint64_t size,
 // Goes on behind what an earlier run has written of the same pictures: *next is
 // the first that is to be packed. What could not be read then, and cannot now,
 // is told again.
-static bool go_on(struct pack *pack, hr_pack_writer writer, size_t end,
-                  size_t *next)
+static bool go_on(struct pack *pack, int shard, size_t end, size_t *next)
 {
+    hr_pack_writer writer = pack->writers[shard];
     struct hr_pack_entry entry;
     uint64_t size;
     size_t kept = 0;
@@ -95,7 +116,8 @@ static bool go_on(struct pack *pack, hr_pack_writer writer, size_t end,
         bool there = source_size(&pack->in, *next, &size);
 
         hr_pack_writer_entry(writer, kept, &entry);
-        if (there && !is_same(&pack->in, *next, size, &entry))
+        if (there && (!is_same(&pack->in, *next, size, &entry) ||
+                      is_newer(&pack->in, *next, &pack->left[shard])))
             break;
         if (there) {
             count(pack, &entry);
@@ -141,13 +163,12 @@ static bool put(struct pack *pack, hr_pack_writer writer, size_t i,
     return true;
 }
 
-bool pack_shard(struct pack *pack, hr_pack_writer writer, size_t first,
-                size_t end)
+bool pack_shard(struct pack *pack, int shard, size_t first, size_t end)
 {
     struct pack_work work;
     bool ok;
 
-    if (!go_on(pack, writer, end, &first))
+    if (!go_on(pack, shard, end, &first))
         return false;
     ok = pack_work_begin(&work, &pack->in, &pack->limits, first, end,
                          pack->opt.threads);
@@ -157,7 +178,7 @@ bool pack_shard(struct pack *pack, hr_pack_writer writer, size_t first,
         draw(pack);
         if (!p)
             continue;
-        ok = put(pack, writer, first++, p);
+        ok = put(pack, pack->writers[shard], first++, p);
         pack_work_give_back(&work);
     }
     pack_work_finish(&work);

@@ -32,6 +32,12 @@ static void read_source(struct pack_picture *p, const struct inputs *in,
         snprintf(p->message, sizeof(p->message), "%s", hr_last_error());
     p->data = p->read.data;
     p->source = p->size = p->read.size;
+    if (p->status)
+        return;
+    // Of a pack file of the web, or a file that is a packed picture.
+    p->packed = p->read.packed || hr_packed_check(p->data, p->size);
+    if (p->read.packed)
+        p->source = p->read.source;
 }
 
 static void make(struct pack_work *work, struct pack_picture *p, size_t i)

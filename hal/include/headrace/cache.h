@@ -22,7 +22,9 @@ HR_BEGIN_DECLS
 //
 // What is in it is found again by its content if it came as data, and by its
 // device, inode, size, and times of last change, if it came as a path: a file
-// that is written again, or replaced, is another one. A file that was changed
+// that is written again, or replaced, is another one. (What is written through a
+// mapping changes the times of a file late, or not at all: give such files as
+// data.) A file that was changed
 // less than a tenth of a second before it was opened is not kept (two seconds,
 // where the file system knows no fractions), as a change that the file's times
 // do not show might follow.

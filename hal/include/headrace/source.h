@@ -39,6 +39,10 @@ struct hr_encoded {
     // nothing between them.
     int w, h, c;
     enum hr_layout layout;
+    // hr_source_read() says of a picture of a pack file whether data is packed,
+    // and of a file of how many bytes.
+    bool packed;
+    uint64_t source;
 };
 
 // Samples that the program itself gives: a data base, a generator. Its functions
