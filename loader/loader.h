@@ -168,10 +168,12 @@ struct hr__loader {
     const struct hr__loader_sample *growing;
     struct hr__cursor plan;  // of the batch that is planned next, number seq
     uint64_t seq;
-    struct hr__cursor saved;  // of the oldest that was not delivered, number
-    uint64_t base;            // base; and of those behind it the ones that
-    uint64_t delivered;       // were: bit i = number base + i
-    uint64_t skip;            // of the resumed ones, from number 0 on
+    struct hr__cursor resumed;  // where it went on inside a batch, of which so
+    uint64_t rest;              // many samples are left; 0 = between two
+    struct hr__cursor saved;    // of the oldest that was not delivered, number
+    uint64_t base;              // base; and of those behind it the ones that
+    uint64_t delivered;         // were: bit i = number base + i
+    uint64_t skip;              // of the resumed ones, from number 0 on
     bool stop;
     bool signaled;  // fd is readable
     int in_flight;  // jobs

@@ -14,9 +14,11 @@
 
 bool hr__cursor_batch(const struct hr__loader *l, struct hr__cursor *at, int *n)
 {
-    uint64_t left, batch = (uint64_t)l->pub.batch;
-
     for (int epochs = 0; epochs < 2; epochs++) {
+        bool in_one = l->rest && at->k == l->resumed.k &&
+                      at->epoch == l->resumed.epoch;
+        uint64_t batch = in_one ? l->rest : (uint64_t)l->pub.batch, left;
+
         if (l->params.epochs >= 0 && at->epoch >= (uint64_t)l->params.epochs)
             return false;
         left = at->k < l->pub.samples ? l->pub.samples - at->k : 0;
@@ -65,6 +67,7 @@ static void fill_slot(struct hr__loader *l, struct hr__slot *slot, int n)
     slot->measured = false;
     slot->pub.epoch = (uint32_t)l->plan.epoch;
     slot->pub.number = l->plan.k / (uint64_t)l->pub.batch;
+    slot->pub.through = true;
     slot->pub.last = slot->is_last = is_last(l, l->plan.k + (uint64_t)n);
     slot->pub.failed = slot->pub.replaced = 0;
     slot->broken = HR_OK;
@@ -143,28 +146,51 @@ _Static_assert(sizeof(struct state) == sizeof(struct hr_loader_state),
 
 static const char magic[8] = "HRLOAD1";
 
+enum { FLAGS = 2 };  // bits of flags; above them samples of the batch at k
+
 static uint64_t sum_of(const struct state *state)
 {
     return XXH3_64bits(state, offsetof(struct state, sum));
 }
 
+// Samples of the oldest batch that were delivered, in parts.
+static uint32_t part_of(const struct hr__loader *l)
+{
+    for (int i = 0; l->params.own_size && i < l->pub.depth; i++) {
+        const struct hr__slot *slot = &l->slots[i];
+
+        if (slot->state != SLOT_FREE && slot->seq == l->base)
+            return (uint32_t)(slot->state == SLOT_HELD ? slot->end
+                              : slot->measured         ? slot->begin
+                                                       : 0);
+    }
+    return 0;
+}
+
+// The lock is held.
 static void fill_state(const struct hr__loader *l, uint64_t source,
                        struct state *out)
 {
     const struct hr__sampler *s = &l->sampler;
+    struct hr__cursor at = l->saved;
+    uint32_t part = part_of(l);
+    int n;
     size_t weights = s->sums ? (size_t)s->num * sizeof(*s->sums) : 0;
 
+    if (part)  // of the batch that begins there, maybe in the next epoch
+        hr__cursor_batch(l, &at, &n);
     *out = (struct state){
         .source = htole64(source),
         .seed = htole64(s->seed),
         .total = htole64(s->total),
         .weights = htole64(weights ? XXH3_64bits(s->sums, weights) : 0),
-        .epoch = htole64(l->saved.epoch),
-        .k = htole64(l->saved.k),
+        .epoch = htole64(at.epoch),
+        .k = htole64(at.k),
         .delivered = htole64(l->delivered),
         .shards = htole32(s->shards),
         .shard = htole32(s->shard),
-        .flags = htole32((uint32_t)s->shuffle | (uint32_t)s->drop << 1),
+        .flags = htole32((uint32_t)s->shuffle | (uint32_t)s->drop << 1 |
+                         part << FLAGS),
         .batch = htole32((uint32_t)l->pub.batch),
         .window = htole64(s->window),
     };
@@ -199,6 +225,7 @@ enum hr_status hr__loader_resume(struct hr__loader *l,
                                  const struct hr_loader_state *bytes)
 {
     struct state was, now;
+    uint32_t part;
 
     memcpy(&was, bytes->bytes, sizeof(was));
     if (memcmp(was.magic, magic, sizeof(magic)) ||
@@ -215,14 +242,21 @@ enum hr_status hr__loader_resume(struct hr__loader *l,
         return differs("list of weights");
     if (was.shards != now.shards || was.shard != now.shard)
         return differs("shard");
-    if (was.flags != now.flags)
+    part = le32toh(was.flags) >> FLAGS;
+    if ((le32toh(was.flags) ^ le32toh(now.flags)) & ((1u << FLAGS) - 1))
         return differs("shuffle or shard_drop");
     if (was.window != now.window)
         return differs("shuffle_buffer");
     if (was.delivered && was.batch != now.batch)
         return differs("batch, and batches came as ready");
+    // (The oldest batch is one that was not delivered.)
+    if (le64toh(was.delivered) & 1 || part >= le32toh(was.batch))
+        return hr__fail(HR_EINVAL, "this is not the state of a loader");
     l->saved.epoch = le64toh(was.epoch);
-    l->saved.k = le64toh(was.k);
+    l->saved.k = le64toh(was.k) + part;
+    l->resumed = l->saved;
+    if (part && was.batch == now.batch)
+        l->rest = (uint64_t)l->pub.batch - part;
     l->plan = l->saved;
     l->skip = l->delivered = le64toh(was.delivered);
     return HR_OK;

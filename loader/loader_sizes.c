@@ -100,6 +100,7 @@ void hr__slot_next_part(struct hr__slot *slot)
     slot->pub.n = slot->end - slot->begin;
     slot->pub.failed = 0;
     slot->pub.last = slot->is_last && slot->end == slot->all;
+    slot->pub.through = slot->end == slot->all;
     slot->pub.classes = slot->classes + slot->begin;
     slot->pub.indices = slot->indices + slot->begin;
     slot->pub.keys = slot->keys + slot->begin;
@@ -150,7 +151,10 @@ static bool reserve(struct hr__slot *slot)
         return true;
     hr__free(slot->memory);
     count_memory(slot, 0);
-    if (!(slot->memory = hr__alloc(NULL, size)))
+    // (Without a limit a share may be more than there is.)
+    if (!(slot->memory = hr__alloc(NULL, size)) && size > slot->need)
+        slot->memory = hr__alloc(NULL, size = slot->need);
+    if (!slot->memory)
         return hr__fail(HR_ENOMEM, "no memory for %zu bytes of pictures", size),
                false;
     count_memory(slot, size);

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "loader/pack_format.h"
 #include "loader_data.h"
 
 enum { N = 53, EPOCHS = 2 };
@@ -259,6 +260,20 @@ static void resume_refused(void)
     for (size_t i = 0; i < sizeof(state); i += 5) {
         bad = state;
         bad.bytes[i] ^= 4;
+        q = p, q.resume = &bad;
+        refused(source, q, "not the state of a loader");
+    }
+    // With a right checksum: the oldest batch is never one that was delivered,
+    // and a part is less than its batch.
+    for (int i = 0; i < 3; i++) {
+        static const size_t places[] = {56, 56, 72};
+        static const uint64_t values[] = {1, UINT64_MAX, (uint64_t)1 << 31 | 1};
+        uint64_t sum;
+
+        bad = state;
+        memcpy(bad.bytes + places[i], &values[i], i < 2 ? 8 : 4);
+        sum = pack_sum(&bad, sizeof(bad) - 8);  // XXH3 as well
+        memcpy(bad.bytes + sizeof(bad) - 8, &sum, 8);
         q = p, q.resume = &bad;
         refused(source, q, "not the state of a loader");
     }

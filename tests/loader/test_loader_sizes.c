@@ -243,8 +243,70 @@ static void parts_mapped(void)
     data_end(&calls);
 }
 
-// Saved in the middle of a batch it goes on with that batch.
+// What is delivered, one part after the other, up to number `most` or the end.
+static int take_parts(hr_loader loader, uint64_t *positions, int most)
+{
+    hr_loaded loaded;
+    int n = 0;
+
+    while (n < most && !hr_loader_next(loader, HR_FOREVER, &loaded) && loaded) {
+        uint64_t number = loaded->keys[0].index / BATCH;
+
+        for (int i = 0; i < loaded->n; i++)
+            positions[n++] = loaded->keys[i].index + 100 * loaded->epoch;
+        CHECK(loaded->number == number &&
+                  loaded->through ==
+                      (positions[n - 1] % 100 % BATCH == BATCH - 1 ||
+                       loaded->last),
+              "sample %d: batch %d, through %d", (int)positions[n - 1],
+              (int)loaded->number, loaded->through);
+        hr_loaded_release(&loaded);
+    }
+    return n;
+}
+
+// Saved anywhere, also inside a batch, it goes on with the next sample, and its
+// batches end where they did.
 static void resumed(void)
+{
+    struct hr_loader_params p = begin(NULL);
+    uint64_t all[4 * N], rest[4 * N];
+    struct hr_loader_state state;
+    hr_loader loader;
+    int num;
+
+    p.budget = 1;
+    p.epochs = 2;
+    for (int drop = 0; drop < 2; drop++) {
+        p.drop_remainder = drop;
+        p.resume = NULL;
+        loader = hr_loader_create(&p);
+        num = take_parts(loader, all, 4 * N);
+        CHECK(num == 2 * (drop ? N / BATCH * BATCH : N), "%d", num);
+        hr_loader_destroy(&loader);
+        for (int at = 0; at <= num; at++) {
+            int n;
+
+            p.resume = NULL;
+            loader = hr_loader_create(&p);
+            CHECK(take_parts(loader, rest, at) == at, "%d", at);
+            CU_ASSERT(!hr_loader_save(loader, &state));
+            hr_loader_destroy(&loader);  // with parts that nobody has seen
+            p.resume = &state;
+            loader = hr_loader_create(&p);
+            n = loader ? take_parts(loader, rest, 4 * N) : -1;
+            CHECK(n == num - at &&
+                      !memcmp(rest, all + at, (size_t)n * sizeof(*rest)),
+                  "behind %d of %d: %d, the first %d", at, num, n,
+                  n > 0 ? (int)rest[0] : -1);
+            hr_loader_destroy(&loader);
+        }
+    }
+    data_end(&calls);
+}
+
+// A part that is held was delivered; another batch size goes on as well.
+static void resumed_held(void)
 {
     struct hr_loader_params p = begin(NULL);
     struct hr_loader_state state;
@@ -253,20 +315,33 @@ static void resumed(void)
 
     p.budget = 1;
     loader = hr_loader_create(&p);
-    for (int k = 0; k < BATCH + 2; k++) {
-        CU_ASSERT(!hr_loader_next(loader, HR_FOREVER, &loaded));
-        hr_loaded_release(&loaded);
-    }
+    CU_ASSERT(!hr_loader_next(loader, HR_FOREVER, &loaded) && loaded->n == 1);
     CU_ASSERT(!hr_loader_save(loader, &state));
-    hr_loader_destroy(&loader);  // with parts that nobody has seen
+    hr_loaded_release(&loaded);
+    hr_loader_destroy(&loader);
     p.resume = &state;
+    p.batch = BATCH + 1;
+    p.budget = 0;
     loader = hr_loader_create(&p);
-    CU_ASSERT_FATAL(loader != NULL);
-    CU_ASSERT(!hr_loader_next(loader, HR_FOREVER, &loaded) && loaded);
-    CU_ASSERT_EQUAL(loaded->keys[0].index, BATCH);
+    CHECK(!hr_loader_next(loader, HR_FOREVER, &loaded) && loaded &&
+              loaded->n == BATCH + 1 && loaded->keys[0].index == 1,
+          "%s", hr_last_error());
     hr_loaded_release(&loaded);
     hr_loader_destroy(&loader);
     data_end(&calls);
+}
+
+// A budget without a limit: no share of it can be had at once.
+static void no_limit(void)
+{
+    hr_device dev = test_device("cpu", 2, 0);
+    struct hr_loader_params p = begin(dev);
+
+    p.epochs = 2;
+    p.budget = SIZE_MAX;
+    CU_ASSERT_EQUAL(drain(&p, SIZE_MAX), 2 * ((N + BATCH - 1) / BATCH));
+    data_end(&calls);
+    hr_device_close(&dev);
 }
 
 static void refused(void)
@@ -419,11 +494,10 @@ static void one_by_one(void)
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
-        TEST_CASE(whole_batches), TEST_CASE(parts),
-        TEST_CASE(one_alone),     TEST_CASE(parts_fail),
-        TEST_CASE(parts_mapped),  TEST_CASE(resumed),
-        TEST_CASE(refused),       TEST_CASE(no_memory),
-        TEST_CASE(timeouts),      TEST_CASE(strict),
+        TEST_CASE(whole_batches), TEST_CASE(parts),        TEST_CASE(one_alone),
+        TEST_CASE(parts_fail),    TEST_CASE(parts_mapped), TEST_CASE(resumed),
+        TEST_CASE(resumed_held),  TEST_CASE(no_limit),     TEST_CASE(refused),
+        TEST_CASE(no_memory),     TEST_CASE(timeouts),     TEST_CASE(strict),
         TEST_CASE(by_path),       TEST_CASE(one_by_one),
     };
 

@@ -61,6 +61,7 @@ typedef const struct hr_loaded_t {
     const hr_image *images;
     int failed;    // of results that are not HR_OK
     int replaced;  // by later samples (SKIP)
+    bool through;  // of its batch no other part comes (own_size)
 } *hr_loaded;
 
 struct hr_loader_params {
@@ -221,7 +222,9 @@ HR_API enum hr_status hr_loader_run(hr_loader loader, uint64_t steps,
                                     uint64_t *done);
 
 // Writes where the loader stands: behind the batches that were delivered, or
-// dropped for a failed sample. HR_EFORK. Threads: any.
+// dropped for a failed sample; with own_size behind the parts of the oldest one.
+// (With as_ready others may be between two of their parts: they come once more,
+// as a whole. See hr_loaded.through.) HR_EFORK. Threads: any.
 HR_API enum hr_status hr_loader_save(hr_loader loader,
                                      struct hr_loader_state *state);
 
