@@ -229,7 +229,7 @@ static void pixels(void)
         hr_op_decode(0),
         hr_op_random_resized_crop(.w = 24, .h = 20),
         hr_op_random_flip(.horizontal = .5),
-        hr_op_normalize(.mean = {.4f}, .std = {.2f}),
+        hr_op_normalize(.mean = {.4f}, .std = {.2f, .2f, .2f}),
     };
     struct hr_sample from_files[N], from_pack[N];
     enum hr_status file_status[N], pack_status[N];
