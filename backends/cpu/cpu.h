@@ -241,9 +241,6 @@ enum hr_status cpu_pack_alone(const void *data, size_t size,
                               const struct hr_info *info,
                               const struct hr_limits *limits, void **packed,
                               size_t *packed_size, struct hr__outcome *out);
-// The same: packed_finish().
-bool cpu_packed_finish(void *data, size_t size,
-                       const struct hr__packed_facts *facts);
 
 // ---- Where rows go (sink.c) -------------------------------------------------
 

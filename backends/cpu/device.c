@@ -175,6 +175,5 @@ const struct hr__backend hr__backend_cpu = {
     .jpeg_library = cpu_jpeg_library,
     .pack = cpu_pack_alone,
     .packed_check = cpu_packed_check,
-    .packed_finish = cpu_packed_finish,
     .specimen = cpu_specimen,
 };

@@ -3,24 +3,21 @@
 // NVIDIA's looks for ended transfers only every 20 ms (driver 580), and
 // clWaitForEvents() keeps a core busy. So a GPU's events are asked for by the
 // driver thread: the more seldom, the longer they take.
-#include "backends/opencl/keep.h"
 #include "backends/opencl/opencl.h"
 
 #define ASK_NS 50000
 
-bool ocl_await(struct ocl *o, cl_event *event, bool keep, ocl_done_fn done,
-               void *arg, struct ocl_fault *fault)
+bool ocl_await(struct ocl *o, cl_event event, ocl_done_fn done, void *arg,
+               struct ocl_fault *fault)
 {
     struct ocl_await *a = &o->awaits[o->num_awaits];
 
     if (!o->asks)
         return !ocl_failed(
-            fault, o->api.clSetEventCallback(*event, CL_COMPLETE, done, arg),
+            fault, o->api.clSetEventCallback(event, CL_COMPLETE, done, arg),
             "clSetEventCallback");
     o->num_awaits++;
-    *a = (struct ocl_await){*event, !keep, done, arg, hr__now(), hr__now()};
-    if (!keep)
-        *event = NULL;
+    *a = (struct ocl_await){event, done, arg, hr__now(), hr__now()};
     return true;
 }
 
@@ -46,8 +43,6 @@ static void finish_all(struct ocl *o)
 
     for (int i = 0; i < OCL_QUEUES; i++)
         ok &= !o->api.clFinish(o->queues[i]);
-    if (o->keeps && o->keeps->queue)
-        ok &= !o->api.clFinish(o->keeps->queue);
     pthread_mutex_lock(&o->guard.lock);
     o->guard.lost |= !ok;
     pthread_mutex_unlock(&o->guard.lock);
@@ -65,8 +60,6 @@ static cl_int ask(struct ocl *o, const struct ocl_await *a)
         finish_all(o);
         state = err;
     }
-    if (state <= CL_COMPLETE && a->owned)
-        o->api.clReleaseEvent(a->event);
     ocl_leave(o);
     return state;
 }
@@ -90,8 +83,5 @@ void ocl_await_look(struct ocl *o)
 
 void ocl_await_close(struct ocl *o)
 {
-    for (int i = 0; i < o->num_awaits; i++)
-        if (o->awaits[i].owned)
-            o->api.clReleaseEvent(o->awaits[i].event);
     o->num_awaits = 0;
 }

@@ -4,7 +4,6 @@
 // holds; and what is done about one that failed.
 #include <stdio.h>
 
-#include "backends/opencl/keep.h"
 #include "backends/opencl/opencl.h"
 
 struct ocl_batch *ocl_batch_find(struct ocl *o, enum ocl_batch_state state)
@@ -109,7 +108,7 @@ static bool ask_for_callback(struct ocl *o, struct ocl_batch *batch,
     batch->stuck = false;
     batch->since = hr__now();
     pthread_mutex_unlock(&o->guard.lock);
-    if (ocl_await(o, &batch->downloaded, true, on_done, batch, fault))
+    if (ocl_await(o, batch->downloaded, on_done, batch, fault))
         return true;
     pthread_mutex_lock(&o->guard.lock);
     batch->state = OCL_BUSY;
@@ -153,7 +152,6 @@ void ocl_batch_end(struct ocl *o, struct ocl_batch *batch,
     // If the device is dead, a driver may still read what the batch holds.
     if (!o->guard.dead)
         ocl_batch_release(o, batch);
-    ocl_keep_drop(o, batch);
     pthread_mutex_lock(&o->guard.lock);
     list = ocl_batch_take(batch, 0);
     ocl_batch_late_done(o, batch);
@@ -194,7 +192,6 @@ static void not_drained(struct ocl *o)
         ocl_import_forget(batch);
     }
     ocl_axes_drop(o, true);
-    ocl_keep_forget(o);
     hr__guard_log(&o->guard, HR_LOG_WARN,
                   "a queue cannot be waited for, buffers are left "
                   "behind");

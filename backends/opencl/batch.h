@@ -13,7 +13,6 @@
 
 struct ocl;         // one opened device
 struct ocl_import;  // memory of another engine
-struct ocl_keep;    // pictures that a cache shall have
 
 // ---- buffer.c --------------------------------------------------------------
 
@@ -37,8 +36,8 @@ void ocl_buffer_drop(struct ocl *o, struct ocl_buffer *b);
 // ---- batch.c ---------------------------------------------------------------
 
 // Batches at a time: two that the device has, and one that is planned; most
-// tasks of one; launches of one; slots of keep.h.
-enum { OCL_BATCHES = 3, OCL_KEEPS = 8, OCL_BATCH = 256, OCL_LAUNCHES = 21 };
+// tasks of one; launches of one.
+enum { OCL_BATCHES = 3, OCL_BATCH = 256, OCL_LAUNCHES = 21 };
 // So many tasks come together, if there are so many. More come into a batch
 // when the device has fallen behind. A device that has the host's memory never
 // takes more; and none takes more than the budget has MiB, or LEAST.
@@ -148,9 +147,6 @@ struct ocl_batch {
     unsigned chunks;  // pinned chunks that its upload reads, bit per chunk
     bool gpu, tiles;  // by the form for GPUs, and its hr_resize_gpu, too
     struct ocl_groups lists[OCL_LAUNCHES];
-    uint32_t lists_end;      // word of the plan
-    struct ocl_keep *keep;   // what of its pictures is kept; NULL: nothing
-    uint32_t keep_lists[7];  // and the lists of those kernels
 
     // Locked
     enum ocl_batch_state state;
@@ -277,9 +273,8 @@ struct ocl_plan {
     uint64_t in, work, out;  // bytes of the other buffers so far
     uint64_t pinned;         // and of payloads that the host does not copy
     uint64_t flags;          // bytes that are downloaded behind the tensors
-    uint64_t keep_work, keep_room;  // what ocl_keep_plan() will want
-    uint32_t groups;                // of all kernels, all pictures
-    bool fuse;                      // by the fused kernel what it can make
+    uint32_t groups;         // of all kernels, all pictures
+    bool fuse;               // by the fused kernel what it can make
     bool gpu;  // by forms for GPUs, where all pictures suit them
     // Of the picture before, for the next may be the same
     const struct hr__table *table;
@@ -321,8 +316,6 @@ void ocl_pack(const struct ocl_item *item, const struct hr__picture *pic,
 // work besides coefficients and what is made of them.
 size_t ocl_entropy_bytes(const struct ocl_scan *s);
 uint64_t ocl_entropy_work(const struct ocl_scan *s);
-// Where in the item there is room for a struct hr__pack.
-size_t ocl_entropy_pack_at(void);
 // Adds the source of picture i. False: the window is empty, or as ocl_plan_add.
 bool ocl_plan_entropy(struct ocl_plan *plan, int i,
                       const struct hr__picture *pic, struct hr__rect window,

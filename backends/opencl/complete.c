@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // On the guard's clock thread: the end of batches that the device is done with.
 // Nothing here calls OpenCL.
-#include "backends/opencl/keep.h"
 #include "backends/opencl/opencl.h"
 
 // Batches that were enqueued behind this one have had to wait for it: their
@@ -47,7 +46,6 @@ static void complete(struct ocl *o, struct ocl_batch *batch)
     ocl_tasks_failed(o, failed, &fault);
     ocl_deliver(o, batch);
     ocl_pinned_release(&o->pinned, batch);
-    ocl_keep_done(o, batch, batch->result == CL_COMPLETE);
     pthread_mutex_lock(&o->guard.lock);
     batch->num_items = 0;
     batch->state = OCL_FREE;

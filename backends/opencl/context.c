@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The context of a device and what is made in it: the three queues, the
 // program, pinned memory, imports. It is opened again after a loss.
-#include "backends/opencl/keep.h"
 #include "backends/opencl/opencl.h"
 
 // What files and coefficients of a picture take on their way up, in all but few.
@@ -114,7 +113,7 @@ bool ocl_context_open(struct ocl *o, struct ocl_fault *fault)
     reserve(o);
     ocl_pinned_open(o);
     ocl_import_open(o);
-    return ocl_program_open(o, fault) && ocl_keep_open(o, fault);
+    return ocl_program_open(o, fault);
 }
 
 void ocl_context_close(struct ocl *o)
@@ -133,7 +132,6 @@ void ocl_context_close(struct ocl *o)
     ocl_axes_drop(o, false);
     ocl_pinned_close(o);
     ocl_import_close(o);
-    ocl_keep_close(o);
     for (int i = 0; i < OCL_QUEUES; i++) {
         if (o->queues[i])
             o->api.clReleaseCommandQueue(o->queues[i]);

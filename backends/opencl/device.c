@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "backends/opencl/device_memory.h"
-#include "backends/opencl/keep.h"
 #include "backends/opencl/opencl.h"
 
 enum { MAX_SIDE = 16384 };
@@ -125,12 +124,10 @@ static enum hr_status ocl_open(struct hr__engine *e, const char *which)
     enum ocl_variant variant;
     enum hr_status status;
     enum ocl_who who;
-    int64_t keep_rate;
     struct ocl *o;
 
     if ((status = ocl_api_check()) || (status = ocl_variant_wanted(&variant)) ||
-        (status = ocl_entropy_wanted(e->params.entropy, &who)) ||
-        (status = ocl_keep_wanted(&keep_rate)))
+        (status = ocl_entropy_wanted(e->params.entropy, &who)))
         return status;
     if (!(o = hr__alloc(e->device, sizeof(*o))))
         return hr__fail(HR_ENOMEM, "out of memory");
@@ -141,7 +138,6 @@ static enum hr_status ocl_open(struct hr__engine *e, const char *which)
         o->batch[i].o = o;
     o->variant = variant;
     o->who = who;
-    o->keep_rate = keep_rate;
     o->budget = e->params.budget;
     o->plan.ref = o->axes.ref = &o->guard.ref;
     o->plan.axes = &o->axes;
@@ -182,7 +178,6 @@ static void ocl_close(struct hr__engine *e)
         return;
     stopped = stop(o, e);
     ocl_deliver_stop(o);
-    ocl_keep_finish(o, stopped);
     ocl_pool_finish(&o->pool);
     if (!stopped)
         return;

@@ -3,7 +3,6 @@
 // list of groups that it works at, one download.
 #include <string.h>
 
-#include "backends/opencl/keep.h"
 #include "backends/opencl/opencl.h"
 #include "kernels/plan.h"
 
@@ -100,7 +99,6 @@ static void write_lists(struct ocl *o, struct ocl_batch *batch,
         end = hr__kernel_pad(list, end);
         groups->num = (uint32_t)(end - list) / 2;
     }
-    batch->lists_end = (uint32_t)(end - words);
 }
 
 static bool set_arg(struct ocl *o, cl_kernel k, cl_uint at, size_t size,
@@ -171,19 +169,6 @@ static bool launch(struct ocl *o, struct ocl_batch *batch,
         atomic_fetch_add(&o->launches, 1);
     }
     return true;
-}
-
-// Behind them what is kept, if there is anything; then its last event counts.
-static bool launch_all(struct ocl *o, struct ocl_batch *batch,
-                       struct ocl_fault *fault)
-{
-    cl_event last = NULL;
-    bool ok = launch(o, batch, fault) &&
-              ocl_keep_launch(o, batch, &last, fault);
-
-    if (last)
-        ocl_times_kept(o, batch, last);
-    return ok;
 }
 
 // ---- Copying ---------------------------------------------------------------
@@ -323,7 +308,6 @@ void ocl_fill(struct ocl *o, struct ocl_batch *batch, enum hr_stage first)
               (uint32_t)(item->pinned || item->import ? item->in_at : base));
     }
     write_lists(o, batch, first);
-    ocl_keep_fill(o, batch);
     memcpy(batch->up.host, o->plan.data, o->plan.size);
 }
 
@@ -338,7 +322,7 @@ bool ocl_enqueue(struct ocl *o, struct ocl_batch *batch,
     if (!ocl_axes_send(o, (uint8_t *)batch->up.host + batch->axes_at, fault) ||
         !enqueue_upload(o, batch, in, fault) ||
         ocl_failed(fault, o->api.clFlush(o->queues[OCL_UPLOAD]), "clFlush") ||
-        !(ocl_times_uploaded(batch), launch_all(o, batch, fault)) ||
+        !(ocl_times_uploaded(batch), launch(o, batch, fault)) ||
         ocl_failed(fault, o->api.clFlush(o->queues[OCL_COMPUTE]), "clFlush") ||
         !enqueue_download(o, batch, ocl_plan_out(&o->plan), fault))
         return false;

@@ -3,26 +3,19 @@
 // of its scan (kernels/entropy.h), and the scan on its way into pinned memory,
 // where it loses its stuffing and markers. Only the host works here.
 //
-// In the upload lie struct hr__entropy, room for struct hr__pack, the
-// quantizers, the codes, the intervals, the scan. Threads that prepare samples
+// In the upload lie struct hr__entropy, the quantizers, the codes, the
+// intervals, the scan. Threads that prepare samples
 // copy all that depends on the file alone into pinned memory, where there is
 // some; else the driver thread does it.
 #include <string.h>
 
 #include "backends/opencl/opencl.h"
 #include "kernels/entropy_plan.h"
-#include "kernels/pack.h"
 #include "kernels/plan.h"
-
-size_t ocl_entropy_pack_at(void)
-{
-    return hr__kernel_round(sizeof(struct hr__entropy), 16);
-}
 
 static size_t quantizers_at(void)
 {
-    return ocl_entropy_pack_at() +
-           hr__kernel_round(sizeof(struct hr__pack), 16);
+    return hr__kernel_round(sizeof(struct hr__entropy), 16);
 }
 
 static size_t codes_at(void)

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which spans of a picture the engine takes, and for what reasons not more. It
 // takes pictures that the CPU has decoded from resample on.
-#include "backends/opencl/keep.h"
 #include "backends/opencl/opencl.h"
 
 #define FROM_BYTES HR__SPAN_BIT(HR_ENTROPY, HR_STORE)
@@ -88,8 +87,8 @@ static bool shows_it(const struct hr__step *step)
     return w->x < width && w->x + w->w > 0 && w->y < height && w->y + w->h > 0;
 }
 
-// Of pictures that it takes from reconstruct on. Those that are to be kept are
-// packed by the host, if the device does not do that.
+// Of pictures that it takes from reconstruct on. The host decodes the entropy
+// coding of those that a cache shall keep, for it packs them.
 static uint32_t from_bytes(const struct ocl *o, const struct hr__picture *pic,
                            unsigned *why)
 {
@@ -98,8 +97,7 @@ static uint32_t from_bytes(const struct ocl *o, const struct hr__picture *pic,
     struct ocl_scan scan;
     uint64_t dense;
 
-    if (!o->entropy || (pic->keep && !ocl_keep_on(o)) ||
-        pic->info.format != HR_FORMAT_JPEG || !shows_it(step))
+    if (!o->entropy || pic->keep || pic->info.format != HR_FORMAT_JPEG || !shows_it(step))
         return 0;
     if ((*why = ocl_scan_read(pic, &scan)))
         return 0;
@@ -109,11 +107,6 @@ static uint32_t from_bytes(const struct ocl *o, const struct hr__picture *pic,
         *why = HR_WHY_SIZE;
         return 0;
     }
-    if (pic->keep &&
-        (ocl_keep_room(&scan) > o->buffer_bytes ||
-         why_not_size(o, pic,
-                      dense + ocl_entropy_work(&scan) + ocl_keep_work(&scan))))
-        return 0;
     return FROM_BYTES;
 }
 

@@ -23,9 +23,6 @@
 //   surface.c  what an extension of the driver does for that
 //   pack.c     one picture: what the kernels must know of it
 //   entropy.c  the same of a file that the device decodes from its first bit
-//   keep_enqueue.c  whole pictures, packed on the device for a cache: commands
-//   keep_plan.c     which ones, and where
-//   keep.c     the slots that they lie in, and their way to the cache
 //   plan.c     what the kernels are told, as memory
 //   axes.c     weights, kept on the device
 //   times.c    when the device did what, for traces and profiles
@@ -153,14 +150,11 @@ void ocl_memory_let_go(struct ocl *o, struct hr__memory *memory);
 
 enum { OCL_UPLOAD, OCL_COMPUTE, OCL_DOWNLOAD, OCL_QUEUES };
 
-struct ocl_keeps;  // keep.h
-
 // Commands that a GPU has; the driver thread's.
 typedef void(CL_CALLBACK *ocl_done_fn)(cl_event event, cl_int result,
                                        void *arg);
 struct ocl_await {
     cl_event event;
-    bool owned;  // it is released when it has ended
     ocl_done_fn done;
     void *arg;
     int64_t since, asked;
@@ -204,10 +198,8 @@ struct ocl {
     cl_command_queue queues[OCL_QUEUES];
     cl_program program;
     cl_kernel kernels[HR__NUM_KERNELS];
-    enum ocl_who who;         // decodes entropy coding
-    bool entropy;             // the device can; does not change once it is open
-    int64_t keep_rate;        // bytes per second that are packed for caches
-    struct ocl_keeps *keeps;  // what packs them; NULL: nothing does
+    enum ocl_who who;  // decodes entropy coding
+    bool entropy;      // the device can; does not change once it is open
     bool program_cached;
     enum ocl_variant variant;
     char key[OCL_KEY_BYTES];
@@ -223,7 +215,7 @@ struct ocl {
     struct ocl_clock times;
     struct ocl_delivery delivery;
     bool asks;  // for the end of commands; else the driver calls back
-    struct ocl_await awaits[OCL_BATCHES + OCL_KEEPS];
+    struct ocl_await awaits[OCL_BATCHES];
     int num_awaits;
 
     // Locked. While guard.held the driver completes the program, and nothing
@@ -298,10 +290,10 @@ void ocl_deliver(struct ocl *o, const struct ocl_batch *batch);
 // ---- await.c (on the driver thread) ----------------------------------------
 
 // done() shall be called when the commands before the event have ended, on any
-// thread. keep: the event lives until then; else it is taken. False: the fault
-// says why, and nothing was done.
-bool ocl_await(struct ocl *o, cl_event *event, bool keep, ocl_done_fn done,
-               void *arg, struct ocl_fault *fault);
+// thread. The event lives until then. False: the fault says why, and nothing was
+// done.
+bool ocl_await(struct ocl *o, cl_event event, ocl_done_fn done, void *arg,
+               struct ocl_fault *fault);
 // When to look next at what is asked for; INT64_MAX: there is nothing.
 int64_t ocl_await_due(const struct ocl *o);
 // Calls done() of what has ended. Not locked
@@ -326,9 +318,6 @@ cl_event *ocl_times_upload(struct ocl *o, struct ocl_batch *batch, int i);
 cl_event *ocl_times_import(struct ocl *o, struct ocl_batch *batch);
 cl_event *ocl_times_kernel(struct ocl *o, struct ocl_batch *batch, int launch,
                            int kernel);
-// Packing came behind the last launch, and has ended with that event: it becomes
-// batch->computed.
-void ocl_times_kept(struct ocl *o, struct ocl_batch *batch, cl_event last);
 // Before the batch's events are released: reports them, and releases its own.
 void ocl_times_read(struct ocl *o, struct ocl_batch *batch);
 // Locked, but it unlocks for a while: reads a batch that is FREE again, while

@@ -25,7 +25,6 @@ bool ocl_plan_begin(struct ocl_plan *plan, int n)
 
     plan->size = 0;
     plan->in = plan->out = plan->pinned = plan->flags = 0;
-    plan->keep_work = plan->keep_room = 0;
     plan->work = HR__SLACK;
     plan->groups = 0;
     plan->table = NULL;
@@ -71,8 +70,7 @@ bool ocl_fits(const struct ocl *o, const struct ocl_plan *plan)
                o->buffer_bytes &&
            plan->axes->used <= o->buffer_bytes &&
            ocl_plan_out(plan) <= o->buffer_bytes &&
-           plan->work + plan->keep_work + HR__SLACK <= o->work_bytes &&
-           plan->keep_room <= o->buffer_bytes;
+           plan->work + HR__SLACK <= o->work_bytes;
 }
 
 // ---- Tables ---------------------------------------------------------------

@@ -3,7 +3,6 @@
 // the queues (enqueue.c). Nothing here waits but for the driver to take a
 // command.
 #include "backends/opencl/device_memory.h"
-#include "backends/opencl/keep.h"
 #include "backends/opencl/opencl.h"
 #include "kernels/plan.h"
 
@@ -77,8 +76,6 @@ static enum planned plan_one(struct ocl *o, struct ocl_batch *batch, int i,
     later = found && i && (item->dst != batch->dst || item->src != batch->src);
     ok = found && !later &&
          ocl_plan_add(&o->plan, i, task->pic, task->in, item);
-    if (ok && task->span.first == HR_ENTROPY && task->pic->keep)
-        ocl_keep_ask(o, &item->file->scan);
     hr__task_unclaim(task);
     if (later)
         return LATER;
@@ -257,7 +254,6 @@ static bool run_pictures(struct ocl *o, struct ocl_batch *batch,
 
     if (!ocl_import_all(o, batch))
         return false;
-    ocl_keep_drop(o, batch);  // of a first try
     ocl_axes_begin(&o->axes, o->buffer_bytes);
     if (!ocl_plan_begin(&o->plan, batch->num_items)) {
         *fault = (struct ocl_fault){HR_WHY_FAILED | HR_WHY_MEMORY,
@@ -269,11 +265,9 @@ static bool run_pictures(struct ocl *o, struct ocl_batch *batch,
         ocl_batch_end(o, batch, NULL);
         return true;
     }
-    ocl_keep_plan(o, batch);
     ocl_enter(o);
     ocl_batch_release_events(o, batch);
     ok = ocl_grow(o, batch, fault);
-    ocl_keep_grow(o, batch);
     ocl_pinned_grow(o);
     if (!ocl_leave(o) || !ok)
         return false;

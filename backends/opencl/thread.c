@@ -4,7 +4,6 @@
 #include <stdio.h>
 
 #include "backends/opencl/device_memory.h"
-#include "backends/opencl/keep.h"
 #include "backends/opencl/opencl.h"
 
 #define END_NS INT64_C(1500000000)  // less than closing may take
@@ -41,15 +40,8 @@ static bool others_free(const struct ocl *o, const struct ocl_batch *mine,
     return all;
 }
 
-static bool all_free(const struct ocl *o, const struct ocl_batch *mine,
-                     bool *stuck)
-{
-    return others_free(o, mine, stuck) && ocl_keep_idle(o);
-}
-
-// Waits until all batches but mine are free, and nothing is on its way to a
-// cache. False: they are not in time; or, unless this is the end, the guard has
-// given one up.
+// Waits until all batches but mine are free. False: they are not in time; or,
+// unless this is the end, the guard has given one up.
 static bool wait_for_others(struct ocl *o, const struct ocl_batch *mine,
                             bool end)
 {
@@ -58,14 +50,10 @@ static bool wait_for_others(struct ocl *o, const struct ocl_batch *mine,
 
     pthread_mutex_lock(&o->guard.lock);
     deadline = hr__now() + (end ? END_NS : o->guard.deadline / 4);
-    while (!(ok = all_free(o, mine, &stuck)) && !o->guard.dead &&
+    while (!(ok = others_free(o, mine, &stuck)) && !o->guard.dead &&
            (end || !stuck)) {
-        if (ocl_keep_waits(o)) {
-            pthread_mutex_unlock(&o->guard.lock);
-            ocl_keep_read(o);
-            pthread_mutex_lock(&o->guard.lock);
-        } else if (!wait(o, deadline)) {
-            ok = all_free(o, mine, &stuck);
+        if (!wait(o, deadline)) {
+            ok = others_free(o, mine, &stuck);
             break;
         }
     }
@@ -102,8 +90,6 @@ enum hr_status ocl_open_first(void *owner)
         return status;
     snprintf(o->guard.name, sizeof(o->guard.name), "opencl:%d", o->facts.index);
     ocl_variant_settle(o);
-    if (o->entropy && !ocl_keep_init(o))
-        return hr__fail(HR_ENOMEM, "out of memory");
     if (open_all(o, &o->batch[0], &fault))
         return HR_OK;
     if (o->entropy && o->who >= OCL_FASTER) {
@@ -112,7 +98,6 @@ enum hr_status ocl_open_first(void *owner)
                       "opened without entropy coding: %s", fault.text);
         ocl_context_close(o);
         o->entropy = false;
-        ocl_keep_never(o);
         fault = (struct ocl_fault){0};
         if (open_all(o, &o->batch[0], &fault))
             return HR_OK;
@@ -190,7 +175,7 @@ static bool wait_for_work(struct ocl *o)
     if (o->unkept && !o->guard.head && others_free(o, NULL, &stuck))
         deadline = hr__now() + IDLE_NS;
     return wait(o, deadline) || o->guard.head || o->guard.stop || o->requests ||
-           o->old_slabs || ocl_keep_waits(o);
+           o->old_slabs;
 }
 
 static void serve_memory(struct ocl *o)
@@ -233,17 +218,14 @@ static struct ocl_batch *next_batch(struct ocl *o)
         ocl_await_look(o);
     pthread_mutex_lock(&o->guard.lock);
     while (!o->guard.stop && !o->guard.dead &&
-           (o->requests || o->old_slabs || ocl_keep_waits(o) ||
-            !o->guard.head || !(batch = ocl_batch_find(o, OCL_FREE)))) {
-        bool asked = o->requests || o->old_slabs, keeps = ocl_keep_waits(o);
+           (o->requests || o->old_slabs || !o->guard.head || !(batch = ocl_batch_find(o, OCL_FREE)))) {
+        bool asked = o->requests || o->old_slabs;
 
-        if (!asked && !keeps && (ocl_times_idle(o) || wait_for_work(o)))
+        if (!asked && (ocl_times_idle(o) || wait_for_work(o)))
             continue;
         pthread_mutex_unlock(&o->guard.lock);
         if (asked)
             serve_memory(o);
-        else if (keeps)
-            ocl_keep_read(o);
         else
             keep_program(o);
         pthread_mutex_lock(&o->guard.lock);

@@ -53,16 +53,6 @@ cl_event *ocl_times_kernel(struct ocl *o, struct ocl_batch *batch, int launch,
     return o->times.on ? &batch->times.kernels[launch] : NULL;
 }
 
-void ocl_times_kept(struct ocl *o, struct ocl_batch *batch, cl_event last)
-{
-    cl_event *store = &batch->times.kernels[OCL_LAUNCHES - 1];
-
-    *store = batch->computed;
-    if (!o->times.on)
-        ocl_event_release(o, store);
-    batch->computed = last;
-}
-
 void ocl_times_sent(struct ocl *o, struct ocl_batch *batch, size_t up,
                     size_t down)
 {
@@ -154,10 +144,8 @@ void ocl_times_read(struct ocl *o, struct ocl_batch *batch)
         for (int i = 0; i < OCL_LAUNCHES; i++)
             report(o, OCL_COMPUTE, batch, t->kernels[i], t->kernels[i],
                    t->parts[i]);
-        // The last launch; or, if something was kept, what came behind it.
         report(o, OCL_COMPUTE, batch, batch->computed, batch->computed,
-               t->kernels[OCL_LAUNCHES - 1] ? HR_PART_ENTROPY
-                                            : t->parts[OCL_LAUNCHES - 1]);
+               t->parts[OCL_LAUNCHES - 1]);
         report(o, OCL_DOWNLOAD, batch, batch->downloaded, batch->downloaded,
                HR_PART_DOWNLOAD);
     }

@@ -4,7 +4,6 @@
 // cannot run them must be known before a sample meets it.
 #include <string.h>
 
-#include "backends/opencl/keep.h"
 #include "backends/opencl/opencl.h"
 
 enum { SIDE = 16, OUT = SIDE / 2, BLOCKS = SIDE / 8, SEGMENTS = 3 * BLOCKS };
@@ -116,13 +115,8 @@ static bool run(struct ocl *o, struct ocl_batch *batch,
         *fault = (struct ocl_fault){HR_WHY_MEMORY, "out of memory"};
         return false;
     }
-    if (!in)
-        ocl_keep_made_up(o, batch, pic);
-    if (!ocl_grow(o, batch, fault)) {
-        ocl_keep_drop(o, batch);
+    if (!ocl_grow(o, batch, fault))
         return false;
-    }
-    ocl_keep_grow(o, batch);
     batch->num_items = 1;
     batch->num_runs = 0;
     batch->num_downs = -1;
@@ -135,7 +129,6 @@ static bool run(struct ocl *o, struct ocl_batch *batch,
     ocl_fill(o, batch, first);
     ok = ocl_enqueue(o, batch, fault);
     batch->num_items = 0;
-    ocl_keep_drop(o, batch);
     if (!ocl_drain(o) && ok) {
         *fault = (struct ocl_fault){HR_WHY_FAILED, "clFinish failed"};
         ok = false;

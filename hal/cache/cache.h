@@ -45,9 +45,8 @@ void hr__cache_count(struct hr__cache *cache, bool hit);
 struct hr__cache_entry *hr__cache_make(struct hr__cache *cache,
                                        const struct hr__cache_key *key,
                                        size_t size);
-// From now on it is found, unless another of its key is. by_device: the host has
-// not packed it.
-void hr__cache_publish(struct hr__cache_entry *entry, bool by_device);
+// From now on it is found, unless another of its key is.
+void hr__cache_publish(struct hr__cache_entry *entry);
 void hr__cache_drop(struct hr__cache_entry *entry);  // NULL is fine
 
 #endif

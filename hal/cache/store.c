@@ -355,7 +355,7 @@ struct hr__cache_entry *hr__cache_make(struct hr__cache *cache,
     return &e->pub;
 }
 
-void hr__cache_publish(struct hr__cache_entry *entry, bool by_device)
+void hr__cache_publish(struct hr__cache_entry *entry)
 {
     struct entry *e = (struct entry *)entry;
     struct hr__cache *cache = entry->cache;
@@ -370,7 +370,6 @@ void hr__cache_publish(struct hr__cache_entry *entry, bool by_device)
         e->found = true;
         link_newest(cache, e);
         cache->stats.kept++;
-        cache->stats.by_device += by_device;
         cache->stats.pictures++;
     }
     pthread_mutex_unlock(&cache->lock);

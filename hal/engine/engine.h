@@ -156,10 +156,6 @@ struct hr__backend {
                            const struct hr_limits *limits, void **packed,
                            size_t *packed_size, struct hr__outcome *out);
     bool (*packed_check)(const void *data, size_t size);
-    // Writes head and padding of size bytes at data, a multiple of 8, whose
-    // offsets and segments are there, and checks all of it. Any thread.
-    bool (*packed_finish)(void *data, size_t size,
-                          const struct hr__packed_facts *facts);
 };
 
 enum { HR__SPECIMENS_LARGE = 1000, HR__SPECIMENS_TIMED = 2000 };

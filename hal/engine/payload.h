@@ -101,17 +101,6 @@ struct hr__coefficients {
     uint32_t offset[];
 };
 
-// A whole picture, packed to be kept, whose offsets and segments somebody else
-// has made: what the rest of it says. Factors are those of the file.
-enum { HR__PACKED_HEAD = 488, HR__PACKED_PAD = 128 };
-
-struct hr__packed_facts {
-    uint32_t width, height, orientation, num_components;
-    uint32_t color;         // enum hr_color: GRAY, YCC or RGB
-    uint32_t h[3], v[3];    // sampling factors; of an only component 1
-    uint16_t quant[3][64];  // natural order
-};
-
 // What a span that ends in RECONSTRUCT leaves: the samples of each component
 // as the IDCT made them, before upsampling. This header is at payload.extra
 // (its memory is the payload's, or lives as long); the sample in column c and

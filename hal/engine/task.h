@@ -89,26 +89,6 @@ struct hr__payload *hr__task_payload(struct hr__task *task, size_t size);
 // room. At most once for a task.
 void *hr__task_keep(struct hr__task *task, size_t size);
 
-// For an engine that packs it by itself, and has the bytes when the task has
-// long ended: where they go then. It holds the cache.
-struct hr__later {
-    hr_cache cache;  // NULL: dropped
-    const struct hr__backend *host;
-    uint64_t key[6];
-};
-// The task is claimed, size is an estimate. False: nobody wants it, or not any
-// more. Otherwise one of the other two must follow, on any thread, no lock held;
-// also after the device was closed.
-bool hr__task_keep_later(struct hr__task *task, size_t size,
-                         struct hr__later *later);
-// Copies size bytes, of which the head and the last HR__PACKED_PAD need not be
-// there, checks the picture that they come to, and gives it to the cache. False:
-// it is none, or the cache has no room.
-bool hr__later_keep(struct hr__later *later,
-                    const struct hr__packed_facts *facts, const void *data,
-                    size_t size);
-void hr__later_drop(struct hr__later *later);
-
 // Whether another engine makes it if this one ends it with HR_EDEVICE. Whether
 // its job has a time limit, which runs in any case.
 bool hr__task_may_leave(const struct hr__task *task);

@@ -166,7 +166,6 @@ void hr_device_stats(hr_device handle, struct hr_stats *stats)
     cache = hr__cache_of(NULL, dev->pub.params.cache);
     hr_cache_stats((hr_cache)cache, &kept);
     stats->cache_evictions = kept.evictions;
-    stats->cache_by_device = kept.by_device;
     stats->cache_bytes = kept.bytes;
     hr__cache_unref(cache);
     hr__device_unref(dev);

@@ -90,59 +90,6 @@ void *hr__task_keep(struct hr__task *task, size_t size)
     return work->entry ? work->entry->data : NULL;
 }
 
-// ---- Packed on a device ------------------------------------------------------
-
-_Static_assert(sizeof(((struct hr__later *)NULL)->key) ==
-                   sizeof(struct hr__cache_key),
-               "a key is a key");
-
-bool hr__task_keep_later(struct hr__task *task, size_t size,
-                         struct hr__later *later)
-{
-    struct hr__work *work = hr__work_of(task);
-    const struct hr__device *dev = work->job->dev;
-    struct hr__cache_entry *there;
-
-    if (!work->cache || !work->pic.keep ||
-        size > ((hr_cache)work->cache)->bytes)
-        return false;
-    // Another sample of the picture may have brought it meanwhile.
-    if ((there = hr__cache_find(work->cache, &work->key))) {
-        hr__cache_drop(there);
-        return false;
-    }
-    later->host = dev->engines[dev->num_engines - 1]->backend;
-    later->cache = hr_cache_retain((hr_cache)work->cache);
-    memcpy(later->key, &work->key, sizeof(later->key));
-    return true;
-}
-
-bool hr__later_keep(struct hr__later *later,
-                    const struct hr__packed_facts *facts, const void *data,
-                    size_t size)
-{
-    struct hr__cache *cache = (struct hr__cache *)later->cache;
-    struct hr__cache_entry *entry;
-    struct hr__cache_key key;
-    bool ok = false;
-
-    memcpy(&key, later->key, sizeof(key));
-    if ((entry = hr__cache_make(cache, &key, size))) {
-        memcpy(entry->data, data, size);
-        if ((ok = later->host->packed_finish(entry->data, size, facts)))
-            hr__cache_publish(entry, true);
-        hr__cache_drop(entry);
-    }
-    hr__later_drop(later);
-    return ok;
-}
-
-void hr__later_drop(struct hr__later *later)
-{
-    hr__cache_unref((struct hr__cache *)later->cache);
-    later->cache = NULL;
-}
-
 // ---- The end -----------------------------------------------------------------
 
 void hr__keep_end(struct hr__work *work)
@@ -152,7 +99,7 @@ void hr__keep_end(struct hr__work *work)
     if (work->hit || work->missed)
         hr__cache_count(work->cache, work->hit);
     if (work->entry && !work->hit && !out->status && !out->warnings)
-        hr__cache_publish(work->entry, false);
+        hr__cache_publish(work->entry);
 }
 
 void hr__keep_drop(struct hr__work *work)

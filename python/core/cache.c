@@ -154,8 +154,6 @@ static PyObject *get_stats(PyObject *self, PyObject *none)
     PyStructSequence_SetItem(stats, i++,
                              PyLong_FromUnsignedLongLong(s.pictures));
     PyStructSequence_SetItem(stats, i++, PyLong_FromSize_t(s.bytes));
-    PyStructSequence_SetItem(stats, i++,
-                             PyLong_FromUnsignedLongLong(s.by_device));
     if (!PyErr_Occurred())
         return stats;
     Py_DECREF(stats);
@@ -262,9 +260,7 @@ static PyMethodDef methods[] = {
     {"stats", get_stats, METH_NOARGS,
      "stats($self, /)\n--\n\n"
      "Return counters since it was made: (hits, misses, kept, evictions,\n"
-     "pictures, bytes), a named tuple, which has by_device by name only: how\n"
-     "many of the kept ones a device has packed. In the child of a fork:\n"
-     "zeros."},
+     "pictures, bytes), a named tuple. In the child of a fork: zeros."},
     {0},
 };
 
@@ -306,7 +302,6 @@ static PyStructSequence_Field fields[] = {
     {"evictions", "pictures that made room"},
     {"pictures", "there are now,"},
     {"bytes", "with this memory"},
-    {"by_device", "pictures of those that were kept that a device has packed"},
     {0},
 };
 
@@ -314,7 +309,7 @@ static PyStructSequence_Desc stats_desc = {
     .name = "headrace._core.CacheStats",
     .doc = "Counters of a Cache; made by Cache.stats() only.",
     .fields = fields,
-    .n_in_sequence = sizeof(fields) / sizeof(*fields) - 2,  // as ever
+    .n_in_sequence = sizeof(fields) / sizeof(*fields) - 1,
 };
 
 bool cache_add_types(PyObject *module, struct core *core)

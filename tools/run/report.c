@@ -76,11 +76,10 @@ static json_t *cache_json(const struct run *run, const struct hr_stats *stats)
 {
     if (!run->opt.cache)
         return NULL;
-    return json_pack("{s:I, s:I, s:I, s:I, s:I}", "hits",
+    return json_pack("{s:I, s:I, s:I, s:I}", "hits",
                      (json_int_t)stats->cache_hits, "misses",
                      (json_int_t)stats->cache_misses, "evictions",
-                     (json_int_t)stats->cache_evictions, "by_device",
-                     (json_int_t)stats->cache_by_device, "bytes",
+                     (json_int_t)stats->cache_evictions, "bytes",
                      (json_int_t)stats->cache_bytes);
 }
 

@@ -69,7 +69,6 @@ struct hr_cache_stats {
     uint64_t hits;       // pictures that were there
     uint64_t misses;     // pictures that could be kept, and were not there
     uint64_t kept;       // of these, how many were,
-    uint64_t by_device;  // and how many of these a device has packed
     uint64_t evictions;  // pictures that made room
     uint64_t pictures;   // there are now,
     size_t bytes;        // with this memory; at most hr_cache_t.bytes

@@ -269,7 +269,6 @@ struct hr_stats {
     // cache that samples use which name none: see struct hr_cache_stats.
     uint64_t cache_hits, cache_misses, cache_evictions;
     size_t cache_bytes;
-    uint64_t cache_by_device;  // of it, too
     // With hr_device_params.balance: the samples that each engine of the chain
     // was given, in the order of hr_device_profile(); as the first of its
     // engines, if a sample has several.

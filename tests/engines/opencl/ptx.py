@@ -39,10 +39,6 @@ LIMITS = {
     "hr_reconstruct_color_gpu": (64, 0, 0),
     "hr_color_gpu": (64, 0, 12),   # (of pictures that are turned)
     "hr_resize_gpu": (64, 0, 10),  # (tensors of bytes that are not aligned)
-    "hr_pack_clear": (64, 0, 0),
-    "hr_pack_measure": (64, 0, 0),
-    "hr_pack_place": (64, 0, 0),
-    "hr_pack_write": (64, 0, 13),  # (the bytes of segments lie anywhere)
     "hr_index": (64, 0, 0),
     "hr_reconstruct": (96, 320, 19),
     "hr_planes": (64, 0, 16),

@@ -652,8 +652,8 @@ static void device_memory(void)
     hr_device_close(&dev);
 }
 
-// What is to be kept is packed by the host if the device shall not, and comes
-// from the cache then.
+// The host decodes and packs what a cache shall keep; the second epoch comes
+// from the cache.
 static void kept(void)
 {
     const struct hr_batch_params params = {
@@ -664,9 +664,7 @@ static void kept(void)
     struct pictures p;
     hr_device dev;
 
-    setenv("HEADRACE_OPENCL_KEEP", "0", 1);
     dev = open_device();
-    unsetenv("HEADRACE_OPENCL_KEEP");
     CU_ASSERT_PTR_NOT_NULL_FATAL(cache);
     make_pictures(&p, &seed);
     use_pictures(&p);
