@@ -62,16 +62,6 @@ static const struct kind large[] = {
     {96, 72, 2, 1, JCS_YCbCr, 90, 0, COEFS},
 };
 
-// From CPU_SPECIMEN_TIMED on: about as many bytes as photos of their sizes.
-static const struct kind timed[] = {
-    {160, 120, 1, 1, JCS_YCbCr, 85, 0, SMOOTH},
-    {160, 120, 2, 2, JCS_YCbCr, 85, 0, SMOOTH},
-    {500, 375, 1, 1, JCS_YCbCr, 85, 0, SMOOTH},
-    {500, 375, 2, 2, JCS_YCbCr, 85, 0, SMOOTH},
-    {1600, 1200, 1, 1, JCS_YCbCr, 85, 0, SMOOTH},
-    {1600, 1200, 2, 2, JCS_YCbCr, 85, 0, SMOOTH},
-};
-
 struct writer {
     struct jpeg_compress_struct cinfo;  // first: the error handler casts
     struct jpeg_error_mgr error;
@@ -248,14 +238,11 @@ int cpu_specimen_count(void)
 static const struct kind *kind_of(int i)
 {
     int num_large = (int)(sizeof(large) / sizeof(*large));
-    int num_timed = (int)(sizeof(timed) / sizeof(*timed));
 
     if (i >= 0 && i < cpu_specimen_count())
         return &kinds[i];
     if (i >= CPU_SPECIMEN_LARGE && i - CPU_SPECIMEN_LARGE < num_large)
         return &large[i - CPU_SPECIMEN_LARGE];
-    if (i >= CPU_SPECIMEN_TIMED && i - CPU_SPECIMEN_TIMED < num_timed)
-        return &timed[i - CPU_SPECIMEN_TIMED];
     return NULL;
 }
 

@@ -12,10 +12,9 @@
 // there is no such one, or libjpeg refused. Its memory is libjpeg's own, some
 // 100 KB, and freed at return. Threads: any.
 bool cpu_specimen_make(int i, uint8_t *to, size_t room, size_t *size);
-// From here on: pictures of every sampling, at least 64 x 64; and from there on
-// some as photos are, to be timed: small, middle, large, each 4:4:4 and 4:2:0,
-// below 2 MB. Neither are counted.
-enum { CPU_SPECIMEN_LARGE = 1000, CPU_SPECIMEN_TIMED = 2000 };
+// From here on: pictures of every sampling, at least 64 x 64. They are not
+// counted.
+enum { CPU_SPECIMEN_LARGE = 1000 };
 
 int cpu_specimen_count(void);
 

@@ -106,8 +106,6 @@ static void fill_caps(struct hr__engine *e, const struct ocl *o)
     e->caps.exact = true;
     e->copy_bytes = o->buffer_bytes < COPY_BYTES ? o->buffer_bytes : COPY_BYTES;
     e->caps.software = is_software(f);
-    e->chooses = o->entropy && o->who >= OCL_FASTER;
-    e->divides = o->who == OCL_SHARED;
     for (int tier = 0; tier <= HR_FAST; tier++)
         e->caps.spans[tier] = ocl_spans(o);
 }
@@ -123,11 +121,11 @@ static enum hr_status ocl_open(struct hr__engine *e, const char *which)
 {
     enum ocl_variant variant;
     enum hr_status status;
-    enum ocl_who who;
+    enum hr_where where;
     struct ocl *o;
 
     if ((status = ocl_api_check()) || (status = ocl_variant_wanted(&variant)) ||
-        (status = ocl_entropy_wanted(e->params.entropy, &who)))
+        (status = ocl_entropy_wanted(e->params.entropy, &where)))
         return status;
     if (!(o = hr__alloc(e->device, sizeof(*o))))
         return hr__fail(HR_ENOMEM, "out of memory");
@@ -137,7 +135,8 @@ static enum hr_status ocl_open(struct hr__engine *e, const char *which)
     for (int i = 0; i < OCL_BATCHES; i++)
         o->batch[i].o = o;
     o->variant = variant;
-    o->who = who;
+    o->where = where;
+    o->first = !e->index;
     o->budget = e->params.budget;
     o->plan.ref = o->axes.ref = &o->guard.ref;
     o->plan.axes = &o->axes;

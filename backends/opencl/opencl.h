@@ -7,7 +7,7 @@
 //   device.c   the engine table: list, open, close
 //   guard.c    what the guard (hal/guard/) asks of this engine
 //   thread.c   the driver thread: opens, does batches, closes
-//   variant.c  which kernels suit the device, who decodes entropy coding
+//   variant.c  which kernels suit the device, where entropy coding is decoded
 //   warm.c     batches of made-up pictures when it is opened: all kernels once
 //   choose.c   which devices there are, and which of them a name means
 //   context.c  what is opened of a device: context, queues, and all in them
@@ -105,9 +105,9 @@ enum hr_status ocl_variant_wanted(enum ocl_variant *wanted);
 // Who shall decode entropy coding: by the parameter, or
 // HEADRACE_OPENCL_ENTROPY. FASTER: the HAL chooses by timing it; SHARED: .. and
 // divides them. HR_EINVAL as above.
-enum ocl_who { OCL_NOBODY, OCL_HOST, OCL_DEVICE, OCL_FASTER, OCL_SHARED };
-enum hr_status ocl_entropy_wanted(enum hr_where where, enum ocl_who *wanted);
-// Sets o->variant and o->who, if they are not set, once the device is known.
+// HR_WHERE_DEFAULT: neither the parameter nor the variable says where.
+enum hr_status ocl_entropy_wanted(enum hr_where where, enum hr_where *wanted);
+// Sets o->variant, if it is not set, and o->entropy, once the device is known.
 void ocl_variant_settle(struct ocl *o);
 // The one for such a device.
 enum ocl_variant ocl_variant_of(cl_device_type type);
@@ -198,8 +198,9 @@ struct ocl {
     cl_command_queue queues[OCL_QUEUES];
     cl_program program;
     cl_kernel kernels[HR__NUM_KERNELS];
-    enum ocl_who who;  // decodes entropy coding
-    bool entropy;      // the device can; does not change once it is open
+    enum hr_where where;  // entropy coding is to be decoded, if that was said
+    bool first;           // no engine stands in front of this one
+    bool entropy;  // the device decodes it; does not change once it is open
     bool program_cached;
     enum ocl_variant variant;
     char key[OCL_KEY_BYTES];

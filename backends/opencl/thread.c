@@ -92,8 +92,8 @@ enum hr_status ocl_open_first(void *owner)
     ocl_variant_settle(o);
     if (open_all(o, &o->batch[0], &fault))
         return HR_OK;
-    if (o->entropy && o->who >= OCL_FASTER) {
-        // Perhaps it cannot do what nobody has asked for.
+    if (o->entropy && !o->where) {
+        // Perhaps it lacks only kernels that the user has not asked for.
         hr__guard_log(&o->guard, HR_LOG_WARN,
                       "opened without entropy coding: %s", fault.text);
         ocl_context_close(o);

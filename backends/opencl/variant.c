@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which kernels suit a device, and who decodes entropy coding. Nothing but the
+// Which kernels suit a device, and where entropy coding is decoded. Nothing but the
 // kernels that are used is compiled: for the host's own processor that takes
 // longer than all else of opening.
 #include <stdlib.h>
@@ -35,30 +35,23 @@ enum hr_status ocl_variant_wanted(enum ocl_variant *wanted)
                     name);
 }
 
-enum hr_status ocl_entropy_wanted(enum hr_where where, enum ocl_who *wanted)
+enum hr_status ocl_entropy_wanted(enum hr_where where, enum hr_where *wanted)
 {
-    static const char *const who[] = {
-        [OCL_HOST] = "host",
-        [OCL_DEVICE] = "device",
-        [OCL_FASTER] = "measured",
-        [OCL_SHARED] = "shared",
-    };
     const char *name = secure_getenv("HEADRACE_OPENCL_ENTROPY");
 
-    *wanted = where == HR_WHERE_HOST     ? OCL_HOST
-              : where == HR_WHERE_DEVICE ? OCL_DEVICE
-                                         : OCL_NOBODY;
-    if (*wanted || !name || !*name)
+    *wanted = where;
+    if (where || !name || !*name)
         return HR_OK;
-    for (int i = OCL_HOST; i <= OCL_SHARED; i++)
-        if (!strcmp(name, who[i]))
-            *wanted = (enum ocl_who)i;
-    if (*wanted)
-        return HR_OK;
-    return hr__fail(HR_EINVAL,
-                    "HEADRACE_OPENCL_ENTROPY is '%.32s', not host, device, "
-                    "measured or shared",
-                    name);
+    if (!strcmp(name, "host"))
+        *wanted = HR_WHERE_HOST;
+    else if (!strcmp(name, "device"))
+        *wanted = HR_WHERE_DEVICE;
+    else
+        return hr__fail(HR_EINVAL,
+                        "HEADRACE_OPENCL_ENTROPY is '%.32s', not host or "
+                        "device",
+                        name);
+    return HR_OK;
 }
 
 enum ocl_variant ocl_variant_of(cl_device_type type)
@@ -66,16 +59,17 @@ enum ocl_variant ocl_variant_of(cl_device_type type)
     return type & CL_DEVICE_TYPE_GPU ? OCL_GPU : OCL_STAGED;
 }
 
-// On the host's own processor the host's decoder is faster than the same work
-// as kernels, and their compilation alone takes longer than opening may.
+// A GPU with memory of its own decodes entropy coding faster than the host's
+// threads, and leaves them to the program. On the host's own processor the
+// host's decoder is faster than the same work as kernels, and their compilation
+// alone takes longer than opening may. Behind a media engine, which has most of
+// the files, the host decodes the rest.
 void ocl_variant_settle(struct ocl *o)
 {
-    bool software = o->facts.type & CL_DEVICE_TYPE_CPU;
+    bool discrete = o->facts.type & CL_DEVICE_TYPE_GPU && !o->facts.unified;
 
     if (!o->variant)
         o->variant = ocl_variant_of(o->facts.type);
     o->asks = o->variant == OCL_GPU;
-    if (!o->who)
-        o->who = software ? OCL_HOST : OCL_SHARED;
-    o->entropy = o->who != OCL_HOST;
+    o->entropy = o->where ? o->where == HR_WHERE_DEVICE : discrete && o->first;
 }

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which engine takes the next sample, and who decodes entropy coding. Pure
-// functions: who calls them keeps the lock, and brings the time.
+// Which engine takes the next sample. Pure functions: the caller keeps the lock,
+// and brings the time.
 #ifndef HR__BALANCE_H
 #define HR__BALANCE_H
 
 #include "hal/engine/engine.h"
-
-// ---- balance.c -------------------------------------------------------------
 
 // What the host's threads may use of the CPU: fills with time, empties with
 // what they use, and may be overdrawn by what is under way.
@@ -59,32 +57,5 @@ void hr__balance_end(struct hr__balance *b, int lane, int64_t begun, int load,
 // It has not made it, and perhaps failed it.
 void hr__balance_drop(struct hr__balance *b, int lane, bool failed,
                       int64_t now);
-
-// ---- choice.c --------------------------------------------------------------
-
-// Files whose entropy coding the first engine and the host share:
-// those that the engine has from their first bit on, that a thread of the host
-// decodes, and that the engine has from there on.
-enum hr__place { HR__NOWHERE, HR__WHOLE, HR__AT_HOST, HR__REST, HR__PLACES };
-struct hr__divide {
-    int batch;      // that the engine likes to get together; 0 = nothing is
-                    // shared
-    int threads;    // of the host
-    int64_t takes;  // ns of a host's thread for a picture; 0 = not known
-    int counts[HR__PLACES];  // pictures
-};
-
-// The number of the record that is nearest to such a picture. kind: enum
-// hr_jpeg_kind; samples: in flight.
-int hr__choice_of(const struct hr_entropy_choice *choice, int width, int height,
-                  int kind, int samples);
-// Decides all records: those that were not timed as the nearest that was. False:
-// none was, or there are not all.
-bool hr__choice_decide(struct hr_entropy_choice *choice);
-// Whether the device decodes the next such picture (record `at`), if the host
-// could as well.
-bool hr__choice_divide(const struct hr_entropy_choice *choice, int at,
-                       const struct hr__divide *d,
-                       const struct hr__allowance *cap);
 
 #endif

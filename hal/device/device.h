@@ -124,8 +124,6 @@ struct hr__device {
     void (*on_planes)(void *ctx, const struct hr__payload *planes);
     void *planes_ctx;
     atomic_uint mismatched;  // engines found out by crosscheck.c, by bits
-    unsigned choosing;  // by bits: which get files only as pub.entropy says, or
-                        // not at all, if it is the second of them
     // When an engine was last seen to begin a task, or to end one.
     _Atomic int64_t alive[HR__MAX_ENGINES];
     _Atomic uint64_t media_pictures;
@@ -141,7 +139,6 @@ struct hr__device {
     _Atomic int num_samples;  // (read without the lock, too)
     struct hr__balance balance;
     int ungiven;  // samples in flight that it has not given to an engine
-    struct hr__divide divide;
     struct hr_stats stats;
     _Atomic size_t device_bytes, peak_device_bytes;
 

@@ -1,25 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What an engine may do of a sample: what it offers, without what its
-// certificate denies it, what is not tested now, what the host does faster, and
-// what it lost by wrong pixels.
+// certificate denies it, what is not tested now, and what it lost by wrong
+// pixels.
 #include "hal/device/device.h"
-
-// Whether engine i gets such a file from its first bit on.
-static bool gets_file(struct hr__device *dev, int i, int kind,
-                      const struct hr__picture *pic)
-{
-    const struct hr_entropy_choice *choice = &dev->pub.entropy;
-    int n = atomic_load_explicit(&dev->num_samples, memory_order_relaxed), at;
-
-    if (!(dev->choosing >> i & 1))
-        return true;
-    if (i || !choice->num_records)
-        return false;
-    if (dev->divide.batch)  // hal/job/share.c decides
-        return true;
-    at = hr__choice_of(choice, pic->width, pic->height, kind, n);
-    return choice->records[at].device;
-}
 
 void hr__device_offer(struct hr__device *dev, int i,
                       const struct hr__picture *pic, struct hr__offer *out)
@@ -37,9 +20,6 @@ void hr__device_offer(struct hr__device *dev, int i,
     if (out->spans & refused)
         out->why |= HR_WHY_CERTIFICATE;
     out->spans &= ~refused;
-    if (!dev->probing && out->spans & HR__SPAN_BIT(HR_ENTROPY, HR_STORE) &&
-        !gets_file(dev, i, kind, pic))
-        out->spans &= ~HR__SPAN_BIT(HR_ENTROPY, HR_STORE);
     if (atomic_load(&dev->mismatched) >> i & 1) {
         out->spans = 0;
         out->why |= HR_WHY_MISMATCH;

@@ -139,8 +139,6 @@ struct hr__backend {
     // Encoded picture number i (0, 1, ...) for the test, in
     // room bytes at to; the same each time. False: there are no more. From
     // HR__SPECIMENS_LARGE on: at least 64 x 64, for engines with a lower limit.
-    // From HR__SPECIMENS_TIMED on: for timing, HR__TIMED_SIZES sizes from small
-    // to large, each 4:4:4 and 4:2:0, of less than HR__TIMED_BYTES.
     bool (*specimen)(struct hr__engine *e, int i, uint8_t *to, size_t room,
                      size_t *size);
     // From now on n of its caps.threads threads take tasks (more: all of them);
@@ -158,8 +156,7 @@ struct hr__backend {
     bool (*packed_check)(const void *data, size_t size);
 };
 
-enum { HR__SPECIMENS_LARGE = 1000, HR__SPECIMENS_TIMED = 2000 };
-enum { HR__TIMED_SIZES = 3, HR__TIMED_BYTES = 2 << 20 };
+enum { HR__SPECIMENS_LARGE = 1000 };
 
 // What an engine would do of a sample: one bit per span, and why not more.
 struct hr__offer {
@@ -181,10 +178,6 @@ struct hr__engine {
     int depth;  // tasks that it works at together; open() fills it, if that is
                 // not three lists of caps.batch
     size_t copy_bytes;  // most of one copy task; open() fills it
-    bool chooses;  // open() says so: whether it is given files from their first
-                   // bit on, where it offers that, is decided by timing it
-                   // (hal/trust/choice.c)
-    bool divides;  // .. and where both can, the host shares them with it
     struct hr_device_params params;  // defaults filled in; deadline_ns may be
                                      // longer while the device is tested
     struct hr__shared_display display;  // of the engine in front that has one

@@ -137,7 +137,6 @@ static void look_closer(struct hr_device_info *info, const char *backend)
     }
     info->caps = dev->caps;
     info->certificate = dev->certificate;
-    info->entropy = dev->entropy;
     snprintf(info->description, sizeof(info->description), "%s",
              dev->description);
     hr_device_close(&dev);

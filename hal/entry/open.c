@@ -12,7 +12,7 @@ static struct hr__device *open_certified(const char *name,
 {
     struct hr__device *dev = hr__device_assemble(name, params);
 
-    if (dev && dev->num_engines > 1 && (hr__certify(dev) || hr__choose(dev))) {
+    if (dev && dev->num_engines > 1 && hr__certify(dev)) {
         // A hung engine may hold tasks, and with them the device.
         hr__device_unref(dev);
         return NULL;

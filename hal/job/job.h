@@ -74,8 +74,6 @@ struct hr__work {
     int lane, lane_load;
     int64_t lane_begun;
     bool given;              // it has had one
-    enum hr__place place;    // if device and host share its file's decoding;
-    int64_t placed;          // since when
     unsigned excluded;       // engines that failed it, bit per index
     bool serial;             // no engine but the host may decode its file
     unsigned why;            // collected reasons

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who makes a work, if several engines of its device could (hr_device_params.
+// Which engine makes a work, if several engines of its device could (hr_device_params.
 // balance): asks the balance, and tells it what became of the work. Only where
 // all of them make the same bytes, so that no picture depends on the answer.
-// And who decodes its entropy coding, if that is divided without a balance.
 #include "hal/job/work.h"
 
 static bool is_balanced(const struct hr__work *w)
@@ -93,88 +92,6 @@ static void give(struct hr__work *w, int lane, int64_t now)
     w->lane_load = dev->balance.lanes[lane].given;
 }
 
-// ---- Entropy coding --------------------------------------------------------
-
-enum { WEIGHT = 8 };  // of the past, in averages, against one picture
-
-// device->lock held.
-static void place(struct hr__work *w, enum hr__place to, int64_t now)
-{
-    struct hr__divide *d = &w->job->dev->divide;
-
-    if (w->place)
-        d->counts[w->place]--;
-    if (to)
-        d->counts[to]++;
-    w->place = to;
-    w->placed = now;
-}
-
-#define WHOLE HR__SPAN_BIT(HR_ENTROPY, HR_STORE)
-
-// Whether the first engine would go on with what another has decoded.
-static bool takes_rest(const struct hr__work *w, enum hr_stage first,
-                       const struct hr__offer *offers)
-{
-    struct hr__offer left[HR__MAX_ENGINES];
-    struct hr__plan plan;
-    int n = w->job->dev->num_engines;
-
-    for (int i = 0; i < n; i++)
-        left[i] = offers[i];
-    left[0].spans &= ~WHOLE;
-    return !w->job->params.spans && !hr__plan_build(&plan, first, left, n) &&
-           head_of(&plan) == 0;
-}
-
-static void divide(struct hr__work *w, enum hr_stage first,
-                   struct hr__offer *offers)
-{
-    struct hr__device *dev = w->job->dev;
-    const struct hr_entropy_choice *choice = &dev->pub.entropy;
-    int64_t now;
-    bool both, device;
-    int at;
-
-    if (!dev->divide.batch || dev->probing || !(offers[0].spans & WHOLE))
-        return;
-    both = takes_rest(w, first, offers);
-    at = hr__choice_of(choice, w->pic.width, w->pic.height,
-                       hr__jpeg_kind(&w->pic.info),
-                       atomic_load(&dev->num_samples));
-    now = hr__now();
-    pthread_mutex_lock(&dev->lock);
-    hr__allowance_fill(&dev->balance.allowance, now);
-    device = both ? hr__choice_divide(choice, at, &dev->divide,
-                                      &dev->balance.allowance)
-                  : choice->records[at].device;
-    place(w, device ? HR__WHOLE : HR__AT_HOST, now);
-    pthread_mutex_unlock(&dev->lock);
-    if (!device)
-        offers[0].spans &= ~WHOLE;
-}
-
-// A span of it has ended; the device may have the next.
-static void move_on(struct hr__work *w, bool made)
-{
-    struct hr__device *dev = w->job->dev;
-    struct hr__divide *d = &dev->divide;
-    int64_t now, took;
-    bool rest = made && w->place == HR__AT_HOST &&
-                w->at + 1 < w->plan.num_spans &&
-                !w->plan.spans[w->at + 1].engine;
-
-    if (!w->place)
-        return;
-    now = hr__now();
-    took = now - w->placed;
-    pthread_mutex_lock(&dev->lock);
-    if (rest)
-        d->takes = d->takes ? d->takes + (took - d->takes) / WEIGHT : took;
-    place(w, rest ? HR__REST : HR__NOWHERE, now);
-    pthread_mutex_unlock(&dev->lock);
-}
-
 // ---- All of it -------------------------------------------------------------
 
 void hr__share_plan(struct hr__work *w, enum hr_stage first,
@@ -185,10 +102,8 @@ void hr__share_plan(struct hr__work *w, enum hr_stage first,
     unsigned may;
     int head, lane;
 
-    if (!is_balanced(w)) {
-        divide(w, first, offers);
+    if (!is_balanced(w))
         return;
-    }
     may = find_lanes(w, first, offers, &head);
     if (head < 0)
         return;
@@ -225,7 +140,6 @@ void hr__share_made(struct hr__work *w, int engine)
 {
     struct hr__device *dev = w->job->dev;
 
-    move_on(w, true);
     if (w->lane != engine + 1)
         return;
     w->lane = 0;
@@ -240,7 +154,6 @@ void hr__share_left(struct hr__work *w, int engine)
     struct hr__device *dev = w->job->dev;
     int lane = w->lane - 1;
 
-    move_on(w, false);
     w->lane = 0;
     if (lane < 0)
         return;

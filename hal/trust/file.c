@@ -10,8 +10,7 @@
 //
 // Numbers with a fraction are counted in 1e-9, so that no locale matters. A
 // file that is not exactly this, or of another key with the same hash, is as
-// good as none. Where it lies, and who is trusted: cache.c. The lines between
-// key and sum of a choice are those of choice.c.
+// good as none. Where it lies, and which folders are trusted: cache.c.
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The room trust: what is found out of a device when it opens. Its certificate:
 // run.c makes it, of the pictures of cases.c; record.c says what one record
-// allows. choice.c: who is faster at entropy coding. file.c keeps both.
+// allows. file.c keeps it.
 #ifndef HR__TRUST_H
 #define HR__TRUST_H
 
@@ -11,16 +11,6 @@
 // sets refused, caps and certificate. Before anybody else knows the device.
 // Bounded in time; fails if the engine does not answer.
 enum hr_status hr__certify(struct hr__device *dev);
-
-// choice.c: after that. Times who decodes entropy coding faster, or learns from
-// disk how that ended, if an engine wants that; and sets choosing, entropy and
-// caps. Bounded in time; fails if the engine does not answer.
-enum hr_status hr__choose(struct hr__device *dev);
-// Set by tests: what a record takes per picture, instead of timing it (< 0: it
-// fails); and when timing ends. NULL, 0: as ever.
-void hr__test_choice(int64_t (*ns)(const struct hr_entropy_record *record,
-                                   bool device),
-                     int64_t limit_ns);
 
 // run.c: set by tests: the shortest deadline of a span in it, how long one job
 // may take besides, and when all of it has taken too long. 0: as ever.

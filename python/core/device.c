@@ -196,29 +196,9 @@ static PyObject *text_of(const char *text)
     return PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
 }
 
-// None: nobody has measured.
-static PyObject *entropy_list(const struct hr_entropy_choice *choice)
-{
-    PyObject *list = choice->measured ? PyList_New(0) : Py_NewRef(Py_None);
-
-    for (int i = 0; list && i < choice->num_records; i++) {
-        const struct hr_entropy_record *r = &choice->records[i];
-        PyObject *dict = Py_BuildValue(
-            "{s:s,s:i,s:i,s:i,s:d,s:d,s:N}", "kind", hr_jpeg_kind_name(r->kind),
-            "width", r->width, "height", r->height, "samples", r->samples,
-            "host_us", (double)r->host_ns / 1e3, "device_us",
-            (double)r->device_ns / 1e3, "device", PyBool_FromLong(r->device));
-
-        if (!dict || PyList_Append(list, dict))
-            Py_CLEAR(list);
-        Py_XDECREF(dict);
-    }
-    return list;
-}
-
 static PyObject *info_dict(const struct hr_device_info *info)
 {
-    return Py_BuildValue("{s:N,s:N,s:N,s:N,s:N,s:i,s:i,s:i,s:N,s:N,s:N,s:N}",
+    return Py_BuildValue("{s:N,s:N,s:N,s:N,s:N,s:i,s:i,s:i,s:N,s:N,s:N}",
                          "name", text_of(info->name), "backend",
                          text_of(info->backend), "description",
                          text_of(info->description), "available",
@@ -228,8 +208,7 @@ static PyObject *info_dict(const struct hr_device_info *info)
                          info->caps.batch, "host_memory",
                          PyBool_FromLong(info->caps.host_memory), "exact",
                          PyBool_FromLong(info->caps.exact), "software",
-                         PyBool_FromLong(info->caps.software), "entropy",
-                         entropy_list(&info->entropy));
+                         PyBool_FromLong(info->caps.software));
 }
 
 PyObject *device_list(PyObject *module, PyObject *none)
@@ -310,14 +289,6 @@ static PyObject *get_reference(PyObject *self, void *closure)
     (void)closure;
     return device ? text_of(hr_reference_name(hr_device_reference(device)))
                   : NULL;
-}
-
-static PyObject *get_entropy(PyObject *self, void *closure)
-{
-    hr_device device = opened(self);
-
-    (void)closure;
-    return device ? entropy_list(&device->entropy) : NULL;
 }
 
 // Of the engines, in the order of the shares.
@@ -448,10 +419,6 @@ static PyGetSetDef getset[] = {
      NULL},
     {"exact", get_exact, NULL, "whether all it offers is bit-exact here", NULL},
     {"reference", get_reference, NULL, "that its resizes follow now", NULL},
-    {"entropy", get_entropy, NULL,
-     "who decodes the entropy coding of JPEGs, as measured, as in devices();\n"
-     "None: nobody has measured",
-     NULL},
     {0},
 };
 

@@ -63,27 +63,6 @@ static json_t *certificate_json(const struct hr_certificate *cert)
     return json_pack("{s:s, s:o}", "tested", when, "records", records);
 }
 
-static json_t *entropy_json(const struct hr_entropy_choice *choice)
-{
-    json_t *records;
-
-    if (!choice->measured)
-        return json_null();
-    records = json_array();
-    for (int i = 0; i < choice->num_records; i++) {
-        const struct hr_entropy_record *r = &choice->records[i];
-
-        json_array_append_new(
-            records,
-            json_pack("{s:s, s:i, s:i, s:i, s:f, s:f, s:b}", "kind",
-                      hr_jpeg_kind_name(r->kind), "width", r->width, "height",
-                      r->height, "samples", r->samples, "host_us",
-                      (double)r->host_ns / 1e3, "device_us",
-                      (double)r->device_ns / 1e3, "device", r->device));
-    }
-    return records;
-}
-
 static json_t *info_json(const struct hr_device_info *info)
 {
     const struct hr_caps *caps = &info->caps;
@@ -99,15 +78,14 @@ static json_t *info_json(const struct hr_device_info *info)
         return json;
     }
     more = json_pack(
-        "{s:b, s:b, s:i, s:i, s:i, s:b, s:{s:o, s:o, s:o}, s:o, s:o}", "exact",
+        "{s:b, s:b, s:i, s:i, s:i, s:b, s:{s:o, s:o, s:o}, s:o}", "exact",
         caps->exact, "software", caps->software, "threads", caps->threads,
         "max_side", caps->max_side ? caps->max_side : HR_MAX_SIDE, "batch",
         caps->batch, "host_memory", caps->host_memory, "spans", tier_names[0],
         manifest_spans_json(caps->spans[0]), tier_names[1],
         manifest_spans_json(caps->spans[1]), tier_names[2],
         manifest_spans_json(caps->spans[2]), "certificate",
-        certificate_json(&info->certificate), "entropy",
-        entropy_json(&info->entropy));
+        certificate_json(&info->certificate));
     json_object_update(json, more);
     json_decref(more);
     return json;
@@ -186,56 +164,13 @@ static void print_certificate(const struct hr_certificate *cert)
         print_record(&cert->records[i]);
 }
 
-// Records of one size and sampling, which are n and differ in how many samples
-// are in flight.
-static void print_choice(const struct hr_entropy_record *r, int n)
-{
-    int from = n;
-
-    printf("%-12s   %s of about %dx%d: by the ", "", hr_jpeg_kind_name(r->kind),
-           r->width, r->height);
-    while (from && r[from - 1].device)
-        from--;
-    for (int i = 0; i < from; i++)
-        if (r[i].device) {
-            // Of neither a plain beginning.
-            printf("device with about");
-            for (; i < n; i++)
-                if (r[i].device)
-                    printf(" %d", r[i].samples);
-            puts(" in flight, else by the host");
-            return;
-        }
-    if (from == n)
-        puts("host");
-    else if (!from)
-        puts("device");
-    else
-        printf("device with about %d in flight or more, else by the host\n",
-               r[from].samples);
-}
-
 static void print_entropy(const struct hr_device_info *info)
 {
-    const struct hr_entropy_choice *choice = &info->entropy;
-    int n = 1;
-
-    if (!choice->measured) {
-        if (!strcmp(info->backend, "opencl"))
-            printf("%-12s entropy coding of JPEGs: by the %s, not measured\n",
-                   "",
-                   offers(info->caps.spans[HR_EXACT], HR_ENTROPY, HR_STORE)
-                       ? "device"
-                       : "host");
-        return;
-    }
-    printf("%-12s entropy coding of JPEGs, as measured with %d host threads\n",
-           "", info->caps.threads);
-    while (n < choice->num_records &&
-           choice->records[n].samples > choice->records[n - 1].samples)
-        n++;
-    for (int i = 0; i + n <= choice->num_records; i += n)
-        print_choice(&choice->records[i], n);
+    if (!strcmp(info->backend, "opencl"))
+        printf("%-12s entropy coding of JPEGs: by the %s\n", "",
+               offers(info->caps.spans[HR_EXACT], HR_ENTROPY, HR_STORE)
+                   ? "device"
+                   : "host");
 }
 
 static void print_info(const struct hr_device_info *info)

@@ -88,31 +88,7 @@ struct hr_certificate {
         records[HR_NUM_STAGES * (HR_NUM_STAGES + 1) / 2];
 };
 
-// Where an OpenCL device makes JPEGs and the program does not say whether the
-// host or the device decodes their entropy coding, the library times both when
-// the device is first opened, with generated pictures, and keeps the times on
-// disk beside its certificate. A picture goes by the record that is nearest to it
-// in size, sampling (4:4:4, or 4:2:0 for all others) and number of samples in
-// flight on the device: the faster of the two decodes it. With "shared", the
-// default, the other one does where it is idle and would be done sooner (not with
-// hr_device_params.balance); "measured" leaves that out.
-enum { HR_ENTROPY_RECORDS = 18 };
-struct hr_entropy_choice {
-    int64_t measured;  // seconds since 1970; 0 = nobody chooses: hr_caps.spans
-                       // says whether the device decodes them
-    int num_records;
-    struct hr_entropy_record {
-        int width, height;       // of the pictures
-        enum hr_jpeg_kind kind;  // HR_KIND_444, HR_KIND_420
-        int samples;             // in flight
-        // Per picture, with all that follows: the host decodes, on all threads
-        // of the device; the device does. 0 = not timed, others stand for it
-        int64_t host_ns, device_ns;
-        bool device;  // it decodes such pictures
-    } records[HR_ENTROPY_RECORDS];
-};
-
-// Who does a part of the work that host and device both could.
+// Where a part of the work is done that host and device both can do.
 enum hr_where { HR_WHERE_DEFAULT, HR_WHERE_HOST, HR_WHERE_DEVICE };
 
 struct hr_device_params {
@@ -157,11 +133,11 @@ struct hr_device_params {
     // That keeps what it decodes; the device has a reference of its own. NULL =
     // that of the process when a job is submitted, see hr_set_cache().
     hr_cache cache;
-    // Who decodes the entropy coding of the JPEGs that an OpenCL device makes;
-    // what the device cannot be told stays with the host. 0 = as the variable
-    // HEADRACE_OPENCL_ENTROPY says: host, device, measured or shared; without it
-    // shared, see struct hr_entropy_choice, but the host for a device that is
-    // this machine's own processor (caps.software)
+    // Where the entropy coding of the JPEGs that an OpenCL device makes is
+    // decoded; the host decodes what the kernels do not support. 0 = as the
+    // variable HEADRACE_OPENCL_ENTROPY says, host or device; without it on a GPU
+    // with memory of its own, if no media engine stands in front of it, else on
+    // the host
     enum hr_where entropy;
     // The engines of the device share the samples: each goes to the one that,
     // by what tasks took so far, lets all be done soonest; what the CPU gets so
@@ -196,7 +172,6 @@ typedef const struct hr_device_t {
     struct hr_device_params params;  // as given; defaults filled in of threads,
                                      // budget, deadline_ns and limits
     struct hr_certificate certificate;
-    struct hr_entropy_choice entropy;
 } *hr_device;
 
 // The one call: sets the default device of this process, which NULL means
@@ -283,7 +258,6 @@ struct hr_device_info {
     char reason[192];     // why it is not available; "" if it is
     struct hr_caps caps;  // if available
     struct hr_certificate certificate;
-    struct hr_entropy_choice entropy;
 };
 // Writes up to max lines in order of preference, returns how many there are.
 // Opens and closes each device. Threads: any.

@@ -72,8 +72,6 @@ static enum hr_status fake_open(struct hr__engine *e, const char *which)
     e->caps.host_memory = true;
     e->caps.exact = true;
     e->caps.software = f->s.software;
-    e->chooses = f->s.chooses || f->s.divides;
-    e->divides = f->s.divides;
     e->copy_bytes = f->s.copy_bytes;
     atomic_store(&e->meter.device_times, f->s.device_ns > 0);
     memcpy(e->caps.spans, f->s.spans, sizeof(f->s.spans));

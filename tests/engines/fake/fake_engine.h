@@ -55,8 +55,6 @@ struct fake_script {
     bool tested;               // not trusted: it needs a certificate
     const char *fingerprint;
     bool software;    // caps.software
-    bool chooses;     // it gets files as timing says
-    bool divides;     // .. and shares them with the host
     bool media;       // the CPU makes some of its pictures again
     int planes_form;  // enum planes_form, of what FAKE_P leaves;
                       // NUM_FORMS: with a header that is wrong

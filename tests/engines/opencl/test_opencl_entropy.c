@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "hal/trust/trust.h"
 #include "made.h"
 #include "opencl_env.h"
 
@@ -51,35 +50,6 @@ static bool decodes(const char *variable, enum hr_where where)
     return all;
 }
 
-// The device is faster where there are many.
-static int64_t of_many(const struct hr_entropy_record *r, bool device)
-{
-    return device == (r->samples > 8) ? 100 : 200;
-}
-
-static int64_t device_faster(const struct hr_entropy_record *r, bool device)
-{
-    (void)r;
-    return device ? 100 : 200;
-}
-
-// Whether timing decides.
-static bool chooses(const char *variable, enum hr_where where)
-{
-    hr_device dev;
-    bool does;
-
-    if (variable)
-        setenv(VARIABLE, variable, 1);
-    dev = open_with(where);
-    unsetenv(VARIABLE);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(dev);
-    does = ((struct hr__device *)(uintptr_t)dev)->choosing;
-    CU_ASSERT_EQUAL(dev->entropy.measured > 0, does);
-    hr_device_close(&dev);
-    return does;
-}
-
 static void knob(void)
 {
     CU_ASSERT(!decodes(NULL, HR_WHERE_DEFAULT));
@@ -87,16 +57,6 @@ static void knob(void)
     CU_ASSERT(decodes("device", HR_WHERE_DEFAULT));
     CU_ASSERT(!decodes("host", HR_WHERE_DEFAULT));
     CU_ASSERT(!decodes("", HR_WHERE_DEFAULT));
-    CU_ASSERT(!chooses("device", HR_WHERE_DEFAULT));
-    CU_ASSERT(!chooses("host", HR_WHERE_DEFAULT));
-    // The device of these tests is this machine's processor.
-    CU_ASSERT_EQUAL(chooses(NULL, HR_WHERE_DEFAULT), !env.ocl->caps.software);
-    hr__test_choice(of_many, OPENCL_PATIENCE);
-    CU_ASSERT(decodes("measured", HR_WHERE_DEFAULT));
-    CU_ASSERT(chooses("measured", HR_WHERE_DEFAULT));
-    hr__test_choice(NULL, 0);
-    CU_ASSERT(!chooses("measured", HR_WHERE_DEVICE));
-    CU_ASSERT(!chooses("shared", HR_WHERE_HOST));
     // Parameters come first.
     CU_ASSERT(!decodes("device", HR_WHERE_HOST));
     CU_ASSERT(decodes("host", HR_WHERE_DEVICE));
@@ -275,58 +235,6 @@ static void photos(void)
     batches = atomic_load(&o->batches) - batches;
     CHECK(batches > 0 && launches == 9 * batches, "%d launches, %d batches",
           (int)launches, (int)batches);
-    hr_device_close(&dev);
-}
-
-// The same pictures, few and many at once: some by the host, some by the device,
-// none by another way.
-static void measured(void)
-{
-    enum { N = 64 };
-    static struct hr_op ops[N][4];
-    struct hr_sample s[N];
-    hr_device dev;
-    int fallbacks;
-
-    setenv(VARIABLE, "measured", 1);
-    hr__test_choice(of_many, OPENCL_PATIENCE);
-    dev = open_with(HR_WHERE_DEFAULT);
-    hr__test_choice(NULL, 0);
-    unsetenv(VARIABLE);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(dev);
-    opencl_fill(s, ops, N);
-    for (int n = 4; n <= N; n *= 16)
-        CU_ASSERT_EQUAL(compare(dev, s, n,
-                                hr_batch_params(.n = n, .c = 3, .h = SIDE,
-                                                .w = SIDE),
-                                "measured", &fallbacks),
-                        n == N ? N : 0);
-    CU_ASSERT_EQUAL(fallbacks, 0);
-    hr_device_close(&dev);
-}
-
-// Both kinds of pictures in one job: the host tries one, the device is said to be
-// the faster one, and has not enough to do yet.
-static void shared(void)
-{
-    enum { N = 24 };
-    static struct hr_op ops[N][4];
-    struct hr_sample s[N];
-    hr_device dev;
-    int fallbacks, n;
-
-    setenv(VARIABLE, "shared", 1);
-    hr__test_choice(device_faster, OPENCL_PATIENCE);
-    dev = open_with(HR_WHERE_DEFAULT);
-    hr__test_choice(NULL, 0);
-    unsetenv(VARIABLE);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(dev);
-    opencl_fill(s, ops, N);
-    n = compare(dev, s, N,
-                hr_batch_params(.n = N, .c = 3, .h = SIDE, .w = SIDE), "shared",
-                &fallbacks);
-    CHECK(n > 0 && n < N, "%d of %d by the device", n, N);
-    CU_ASSERT_EQUAL(fallbacks, 0);
     hr_device_close(&dev);
 }
 
@@ -689,9 +597,9 @@ int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
         TEST_CASE(knob),         TEST_CASE(same),          TEST_CASE(same_gpu),
-        TEST_CASE(serial),       TEST_CASE(photos),        TEST_CASE(measured),
-        TEST_CASE(shared),       TEST_CASE(damage),        TEST_CASE(headers),
-        TEST_CASE(out_of_scope), TEST_CASE(device_memory), TEST_CASE(kept),
+        TEST_CASE(serial),       TEST_CASE(photos),        TEST_CASE(damage),
+        TEST_CASE(headers),      TEST_CASE(out_of_scope),
+        TEST_CASE(device_memory), TEST_CASE(kept),
         TEST_CASE(hostile),
     };
 
