@@ -89,7 +89,7 @@ static bool find_reference_named(struct core *core, PyObject *name,
                                  enum hr_reference *out)
 {
     const char *text;
-    char message[128];
+    char message[192];
 
     *out = HR_REFERENCE_DEFAULT;
     if (name == Py_None)
@@ -98,7 +98,11 @@ static bool find_reference_named(struct core *core, PyObject *name,
         return false;
     if ((*out = hr_reference_find(text)))
         return true;
-    snprintf(message, sizeof(message), "there is no reference '%.64s'", text);
+    snprintf(message, sizeof(message), "there is no reference '%.64s':", text);
+    for (int i = 1; i < HR_NUM_REFERENCES; i++)
+        snprintf(message + strlen(message), sizeof(message) - strlen(message),
+                 "%s %s", i > 1 ? "," : " one of",
+                 hr_reference_name((enum hr_reference)i));
     return core_raise(core, HR_EINVAL, message), false;
 }
 

@@ -43,6 +43,10 @@ def set_image_backend(
     if name is None:
         reset_image_backend()
         return
+    if not isinstance(name, str):
+        raise TypeError(
+            f"name must be a str, as 'cpu' or 'auto', not {name!r}"
+        )
     from . import dropin
 
     _core.set_image_backend(name)

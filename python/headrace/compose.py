@@ -27,8 +27,8 @@ _FILTERS: dict[Any, Filter] = {
 def translate(transform: Any) -> tuple[Ops, str]:
     """Return the ops of torchvision's transforms, and the dtype they make.
 
-    transform: a Compose, or one transform, of torchvision.transforms or of
-    its v2: Resize, CenterCrop, RandomCrop, RandomResizedCrop,
+    transform: a Compose, a list, or one transform, of torchvision.transforms
+    or of its v2: Resize, CenterCrop, RandomCrop, RandomResizedCrop,
     RandomHorizontalFlip, RandomVerticalFlip; ToTensor, PILToTensor, ToImage,
     ToDtype, ConvertImageDtype, Normalize; of v2 also Identity, RGB and
     ToPureTensor. It is one that takes an RGB picture of Pillow, as
@@ -51,7 +51,10 @@ def translate(transform: Any) -> tuple[Ops, str]:
         elif name == "Normalize":
             made.normalize(each)
         elif name not in _NOTHING:
-            raise _refused(each, "there are no such ops")
+            raise _refused(
+                each, "there are no such ops; the drop-in takes it: "
+                "headrace.set_image_backend() and torch's DataLoader"
+            )
     return made.all()
 
 
@@ -98,7 +101,11 @@ class _Made:
     def normalize(self, t: Any) -> None:
         if self.dtype != "f32" or self.numbers:
             raise _refused(t, "it must follow ToTensor or ToDtype, once")
-        self._normalize(_floats(t.mean), _floats(t.std))
+        try:
+            mean, std = _floats(t.mean), _floats(t.std)
+        except (TypeError, ValueError):
+            raise _refused(t, "mean and std must be numbers") from None
+        self._normalize(mean, std)
 
     def _normalize(self, mean: Any, std: Any) -> None:
         self.steps.append(
@@ -118,13 +125,34 @@ class _Made:
 
 def is_transform(steps: Any) -> bool:
     """Whether these are no ops, but perhaps transforms."""
-    return callable(steps)
+    return callable(steps) or (
+        isinstance(steps, (list, tuple)) and any(map(callable, steps))
+    )
+
+
+def as_ops(steps: Any) -> tuple[Ops, str | None]:
+    """Ops, or transforms as ops; and the dtype that transforms make."""
+    if is_transform(steps):
+        return translate(steps)
+    try:
+        found = tuple(steps)
+    except TypeError:
+        found = (None,)
+    # What they mean is looked at when they are used.
+    if not all(isinstance(op, tuple) and op for op in found):
+        raise TypeError(
+            "steps must be ops, as in (ops.decode(), ...), or transforms of "
+            f"torchvision, not {steps!r:.60}"
+        )
+    return found, None
 
 
 def _flat(transform: Any) -> Iterator[Any]:
-    if type(transform).__name__ == "Compose" and _is_known(transform):
-        for each in transform.transforms:
+    if isinstance(transform, (list, tuple)):
+        for each in transform:
             yield from _flat(each)
+    elif type(transform).__name__ == "Compose" and _is_known(transform):
+        yield from _flat(transform.transforms)
     else:
         yield transform
 
@@ -140,7 +168,9 @@ def _refused(transform: Any, why: str) -> ArgumentError:
 
 
 def _floats(x: Any) -> tuple[float, ...]:
-    return tuple(float(y) for y in x)
+    """Of a sequence, or of one number: torchvision takes both."""
+    one = isinstance(x, (int, float)) or getattr(x, "ndim", 1) == 0
+    return (float(x),) if one else tuple(float(y) for y in x)
 
 
 def _sequence(x: Any) -> Any:

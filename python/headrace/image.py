@@ -185,8 +185,10 @@ class Image:
             )
         return self.apply(_ops.crop(x, y, w, h, pad=pad))
 
-    def center_crop(self, w: int, h: int, *, pad: bool = False) -> Image:
-        """Keep w x h pixels in the middle."""
+    def center_crop(
+        self, w: int, h: int | None = None, *, pad: bool = False
+    ) -> Image:
+        """Keep w x h (or w x w) pixels in the middle."""
         return self.apply(_ops.center_crop(w, h, pad=pad))
 
     def resize(
@@ -367,10 +369,25 @@ def decode(
     headrace.PictureError if the header cannot be read, headrace.ReadError if
     the file cannot.
     """
+    _refuse_pixels(source)
     info = _core.probe(source)
     stored = (info.width, info.height, info.orientation)
     op = _ops.decode(mode, apply_orientation=apply_orientation)
     return Image._make(source, stored, (op,), 1 if mode == "L" else 3)
+
+
+def _refuse_pixels(source: Any) -> None:
+    """An array or a picture of Pillow is what decode() makes, not takes."""
+    if getattr(source, "ndim", 1) > 1:
+        raise ArgumentError(
+            f"decode() takes encoded bytes or a path, not an array of shape "
+            f"{tuple(source.shape)}: from_pixels() takes pixels"
+        )
+    if type(source).__module__.startswith("PIL."):
+        raise TypeError(
+            f"decode() takes encoded bytes or a path, not {source!r}: "
+            "from_pixels(numpy.asarray(picture)) takes its pixels"
+        )
 
 
 def from_pixels(array: Buffer) -> Image:
@@ -378,10 +395,24 @@ def from_pixels(array: Buffer) -> Image:
 
     The array is borrowed as long as the Image lives.
     """
-    view = memoryview(array)
+    try:
+        view = memoryview(array)
+    except TypeError:
+        raise TypeError(
+            "from_pixels() takes an array of uint8, h x w x c, not "
+            f"{type(array).__name__}: numpy.asarray() makes one"
+        ) from None
     if view.ndim != 3 or view.format != "B":
-        raise ArgumentError("pixels must be uint8, h x w x c")
-    assert view.shape is not None
+        raise ArgumentError(
+            f"pixels must be uint8, h x w x c, not {view.format!r} of shape "
+            f"{view.shape}"
+        )
+    assert view.shape is not None and view.strides is not None
     h, w, c = view.shape
+    if view.strides[1:] != (c, 1):
+        raise ArgumentError(
+            "the pixels of a row must lie without gaps: "
+            "numpy.ascontiguousarray(array)"
+        )
     pixels = _core.Pixels(w, h, c, data=array)
     return Image._make(pixels, (w, h, 1), (), c)

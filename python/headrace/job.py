@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal, TypeAlias
 
 from . import _core
+from .compose import as_ops, is_transform
 from .image import Image, Source
 from .ops import Key, Ops
 
 Sources: TypeAlias = "Source | Image"
 Sample: TypeAlias = (
-    "Image | tuple[Sources, Ops] | tuple[Sources, Ops, Key | None]"
+    "Image | tuple[Sources, Any] | tuple[Sources, Any, Key | None]"
 )
 
 
@@ -35,7 +36,8 @@ def submit(
         samples: each is (source, ops) or (source, ops, key). source: encoded
             bytes or another buffer of them, also what pack() returned (held
             by the job), a path (read by the job), Pixels, or an Image, whose
-            ops come first. ops: a tuple of headrace.ops. key: (seed, index,
+            ops come first. ops: a tuple or list of headrace.ops, or transforms
+            of torchvision, see headrace.compose.translate(). key: (seed, index,
             epoch) for random ops. An Image alone is a sample, too.
         out: a Batch: sample i is written to slot first_slot + i, and must
             have its channels and size; or a list of Pixels, one for each.
@@ -62,8 +64,9 @@ def submit(
     released then. Raises headrace.ArgumentError or TypeError if a sample
     cannot be; then nothing is submitted.
     """
+    known: dict[int, tuple[Any, Ops]] = {}
     return _core.submit(
-        [_plain(s) for s in samples],
+        [_plain(s, known) for s in samples],
         out,
         device=device,
         on_error=on_error,
@@ -76,11 +79,18 @@ def submit(
     )
 
 
-def _plain(sample: Sample) -> Any:
+def _plain(sample: Sample, known: dict[int, tuple[Any, Ops]]) -> Any:
     if isinstance(sample, Image):
         return (sample._source, sample._ops, sample._key)
-    image = sample[0]
-    if not isinstance(image, Image):
-        return sample
-    key = sample[2] if len(sample) == 3 else image._key
-    return (image._source, image._ops + sample[1], key)
+    if not isinstance(sample, tuple) or len(sample) not in (2, 3):
+        return sample  # refused, with its number
+    image, steps, *key = sample
+    if type(steps) is not tuple or is_transform(steps):
+        # (The steps are kept, so that no others get their id.)
+        if id(steps) not in known:
+            known[id(steps)] = steps, as_ops(steps)[0]
+        steps = known[id(steps)][1]
+    if isinstance(image, Image):
+        key = key or [image._key]
+        return (image._source, image._ops + steps, *key)
+    return (image, steps, *key)

@@ -19,7 +19,11 @@ UNLABELLED = "a picture without a label, where others have one"
 
 
 def tell(
-    where: str, skipped: Skipped, faults: Sequence[str], strict: bool
+    where: str,
+    skipped: Skipped,
+    faults: Sequence[str],
+    strict: bool,
+    stacklevel: int = 3,
 ) -> None:
     """Warn of what there is, for the caller's caller; strict: raise."""
     said = list(_groups(skipped))
@@ -33,7 +37,7 @@ def tell(
     text = f"{where}: {'; '.join(said)}"
     if strict:
         raise ReadError(text, status="HR_EIO")
-    warnings.warn(text, stacklevel=3)
+    warnings.warn(text, stacklevel=stacklevel)
 
 
 def _groups(skipped: Skipped) -> Iterable[str]:

@@ -11,11 +11,12 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from . import _core, left_out
-from .compose import is_transform, translate
+from ._arguments import hints, whole
+from .compose import as_ops
 from .errors import ArgumentError, Error
 from .ops import Ops
 from .packfolder import Entries, PackFolder
-from .pipeline import checked, dtype_of, open_device
+from .pipeline import dtype_of, open_device
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -25,6 +26,25 @@ if TYPE_CHECKING:
 _TENSORS = ("torch", "numpy")
 _SETTINGS = ("threads", "reads", "depth", "bytes")
 _CIFARS = ("10", "100", "100-coarse")
+
+
+# Keywords of torch's DataLoader and of others, and what stands for them.
+_OTHERS = {
+    "batch_size": "it is batch",
+    "num_workers": "the loader's threads decode: threads, 0 for all cores",
+    "pin_memory": 'memory="pinned", where the device has such memory',
+    "sampler": "shuffle, weights and shard say which samples come",
+    "batch_sampler": "batch, shuffle, weights and shard say what comes",
+    "collate_fn": "batches are whole tensors",
+    "prefetch_factor": "budget and settings say how much is read ahead",
+    "persistent_workers": "threads stay until close()",
+    "drop_remainder": "it is drop_last",
+    "generator": "it is seed",
+    "transform": "transforms are steps, the second argument",
+    "transforms": "transforms are steps, the second argument",
+    "num_threads": "it is threads",
+    "timeout": "a loader waits as long as it takes",
+}
 
 
 class Cifar:
@@ -67,6 +87,7 @@ class Loader:
     the same for any device, number of threads and batch size.
     """
 
+    @hints(_OTHERS)
     def __init__(
         self,
         source: Any,
@@ -158,20 +179,18 @@ class Loader:
         Raises headrace.ArgumentError, also for a source without pictures;
         headrace.ReadError, headrace.PictureError for one that cannot be opened.
         """
-        if is_transform(steps):
-            steps, made = translate(steps)
-            dtype = dtype or made  # type: ignore[assignment]
-        self._steps: Ops = checked(steps)
+        self._steps, made = as_ops(steps)
         found = _source(source, _http(http), left_out.numbered(classes))
         self._source, self._classes, self._skipped = found
         _check(source, self._source)
         skipped = self._skipped + self._source.skipped
         if not isinstance(source, PackFolder) or strict:
-            left_out.tell(_called(source), skipped, self.faults, strict)
+            # (Between it and the program is what @hints put there.)
+            left_out.tell(_called(source), skipped, self.faults, strict, 4)
         if to is not None and to not in _TENSORS:
             raise ArgumentError(f"to {to!r}: must be 'torch' or 'numpy'")
-        if epochs is not None and epochs < 1:
-            raise ArgumentError("epochs: at least 1, or None")
+        if epochs is not None:
+            whole("epochs", epochs, 1)
         for name, number, least in (
             ("batch", batch, 1),
             ("samples", samples, 0),
@@ -179,10 +198,8 @@ class Loader:
             ("reads", reads, 0),
             ("budget", budget, 0),
         ):
-            if number < least:
-                raise ArgumentError(f"{name}: {number} is less than {least}")
-        if not 0 <= seed < 1 << 64:
-            raise ArgumentError(f"seed: {seed} is not in 0 .. 2**64 - 1")
+            whole(name, number, least)
+        whole("seed", seed, below=1 << 64)
         self._to = to
         self._epochs = epochs
         rank, world = _shard() if shard is None else shard
@@ -196,7 +213,7 @@ class Loader:
         }
         self._options: dict[str, Any] = {
             "batch": batch,
-            "dtype": dtype or dtype_of(self._steps),
+            "dtype": dtype or made or dtype_of(self._steps),
             "layout": layout,
             "memory": memory,
             "tier": tier,
@@ -208,7 +225,7 @@ class Loader:
             "shard": rank,
             "shard_drop": shard_drop,
             "drop_last": drop_last,
-            "weights": None if weights is None else array("d", weights),
+            "weights": self._weights(weights),
             "samples": samples,
             "budget": budget,
             "reads": reads,
@@ -225,6 +242,16 @@ class Loader:
         self._state: bytes | None = None  # that the next one goes on from
         self._turn: object = None  # of the newest `for`
         self.last: _core.Loaded | None = None
+
+    def _weights(self, weights: Iterable[float] | None) -> array[float] | None:
+        if weights is None:
+            return None
+        found, n = array("d", weights), len(self._source)
+        if len(found) != n:
+            raise ArgumentError(
+                f"weights: {len(found)} of them for {n} samples: each needs one"
+            )
+        return found
 
     # ---- What there is -----------------------------------------------------
 

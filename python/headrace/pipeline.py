@@ -8,8 +8,9 @@ from collections.abc import Generator, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from . import _core
+from .compose import as_ops
 from .errors import ArgumentError
-from .ops import Op, Ops
+from .ops import Ops
 
 if TYPE_CHECKING:
     import numpy
@@ -36,7 +37,7 @@ class Pipeline:
 
     def __init__(
         self,
-        steps: Iterable[Op],
+        steps: Any,
         *,
         size: tuple[int, int] | None = None,
         dtype: Literal["f32", "f16", "u8"] | None = None,
@@ -52,7 +53,8 @@ class Pipeline:
         """Keep what is said; nothing is opened.
 
         Args:
-            steps: ops of headrace.ops, decode() first.
+            steps: ops of headrace.ops, decode() first; or transforms of
+                torchvision, see headrace.compose.translate().
             size: (width, height) of all results; None: as steps say, which
                 must then make every picture the same size.
             dtype: of the tensor; None: "f32" if the last op makes numbers of
@@ -72,7 +74,7 @@ class Pipeline:
         Raises headrace.ArgumentError if the steps make pictures of different
         sizes, or none.
         """
-        self._steps: Ops = checked(steps)
+        self._steps, made = as_ops(steps)
         self._random = any(op[0] in _RANDOM for op in self._steps)
         self._seed = seed
         self._tier = tier
@@ -89,7 +91,7 @@ class Pipeline:
             "c": c,
             "h": h,
             "w": w,
-            "dtype": dtype or dtype_of(self._steps),
+            "dtype": dtype or made or dtype_of(self._steps),
             "layout": layout,
         }
         self._opened: dict[int, _core.Device | None] = {}
@@ -307,14 +309,6 @@ def _channels(steps: Ops) -> int:
         if op[0] == _core.DECODE:
             return 1 if op[1] == _core.GRAY else 3
     raise ArgumentError("a Pipeline begins with ops.decode()")
-
-
-def checked(steps: Iterable[Any]) -> Ops:
-    """Ops as a tuple; what they mean is looked at when they are used."""
-    found = tuple(steps)
-    if not all(isinstance(op, tuple) and op for op in found):
-        raise TypeError("steps must be ops, as in (ops.decode(), ...)")
-    return found
 
 
 def dtype_of(steps: Ops) -> str:

@@ -60,7 +60,7 @@ class OpLists(unittest.TestCase):
 
     def test_wrong_ones(self):
         cases = [
-            ("not a tuple", [ops.decode()], TypeError, "tuple"),
+            ("not a list", 7, TypeError, "steps must be ops"),
             ("op is a list", ([1, 0],), TypeError, "op 0"),
             ("empty op", ((),), TypeError, "op 0"),
             ("no such op", ((99,),), ValueError, "99"),
