@@ -95,6 +95,23 @@ def on():
         dropin.uninstall()
 
 
+def in_fetch(run):
+    """run() in the fetch of a DataLoader, as a data set's item."""
+
+    class Data(torch.utils.data.Dataset):
+        def __len__(self):
+            return 1
+
+        def __getitem__(self, index):
+            found.append(run())
+            return 0
+
+    found = []
+    for _ in torch.utils.data.DataLoader(Data(), batch_size=None):
+        pass
+    return found[0]
+
+
 def saved(image, **kwargs):
     file = io.BytesIO()
     image.save(file, "JPEG", **kwargs)

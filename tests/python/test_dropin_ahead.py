@@ -319,7 +319,9 @@ class Ends(Cases):
         data = Pictures(self.folder)
         headrace.set_image_backend("cpu")
         next(iter(DataLoader(data, BATCH)))
-        self.kept = [data[index] for index in range(BATCH // 2)]
+        self.kept = case.in_fetch(
+            lambda: [data[index] for index in range(BATCH // 2)]
+        )
         self.assertIsNotNone(ahead.here.begun.group)
         return data
 
@@ -334,12 +336,12 @@ class Ends(Cases):
     def test_other_threads(self):
         """A thread that records has no plan of this one's."""
         data = self.begin()
-        before = len(self.sent)
+        before = self.early()
         thread = threading.Thread(
             target=lambda: [data[index] for index in range(BATCH)])
         thread.start()
         thread.join()
-        self.assertEqual(len(self.sent), before)
+        self.assertEqual(self.early(), before)
 
     @unittest.skipUnless(hasattr(os, "fork"), "no fork")
     def test_fork_meanwhile(self):

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """install() and uninstall(): what is replaced, what comes back, the report."""
 
+import inspect
 import io
+import pickle
 import subprocess
 import sys
 import unittest
+import warnings
 from unittest import mock
 
 import dropin_case as case  # first: it may skip this file
@@ -14,8 +17,13 @@ import torchvision
 from dropin_case import KINDS, on
 from headrace import dropin
 from headrace.dropin import hooks, pillow
-from PIL import Image
+from PIL import Image, ImageOps
+from torchvision import transforms
+from torchvision.datasets.folder import pil_loader
 from torchvision.transforms import functional as F
+from torchvision.transforms._presets import ImageClassification
+
+IN_PLACE = "to_tensor", "pil_to_tensor", "normalize"
 
 
 class Hooks(case.Case):
@@ -119,25 +127,74 @@ class Hooks(case.Case):
     def test_wrapped_by_somebody(self):
         """What wraps ours stays, passes on, and a warning says so."""
         calls = []
+        stock = vars(torch.nn.Parameter)["__new__"]
         dropin.install()
-        ours = F.to_tensor
+        ours = torch.nn.Parameter.__new__
 
-        def tracer(pic):
-            calls.append(pic)
-            return ours(pic)
+        def tracer(cls, *args):
+            calls.append(args)
+            return ours(cls, *args)
 
-        F.to_tensor = tracer
+        torch.nn.Parameter.__new__ = tracer
         try:
-            with self.assertWarnsRegex(RuntimeWarning, "to_tensor"):
+            with self.assertWarnsRegex(RuntimeWarning, "__new__"):
                 dropin.uninstall()
-            self.assertIs(F.to_tensor, tracer)
-            image = Image.open(io.BytesIO(KINDS["colour"]))
-            self.assertIs(type(F.to_tensor(image)), torch.Tensor)
+            self.assertIs(torch.nn.Parameter.__new__, tracer)
+            self.assertEqual(len(torch.nn.Parameter(torch.ones(3))), 3)
             self.assertEqual(len(calls), 1)
         finally:
-            stock = ours.__closure__[0].cell_contents
-            F.to_tensor = stock
-        self.assertEqual(stock.__module__, F.__name__)
+            torch.nn.Parameter.__new__ = stock
+
+    def test_functions_stay_the_same_objects(self):
+        """Imported before or after: they pickle, and show what they are."""
+        imported = {name: getattr(F, name) for name in IN_PLACE}
+
+        def seen():
+            return [
+                (
+                    f.__module__,
+                    f.__qualname__,
+                    f.__doc__,
+                    str(inspect.signature(f)),
+                    inspect.getsource(f),
+                    pickle.loads(pickle.dumps(f)) is getattr(F, name),
+                    f is getattr(F, name),
+                )
+                for name, f in imported.items()
+            ] + [pickle.dumps(f) for f in (pil_loader, ImageOps.expand)]
+
+        wanted = seen()
+        with on():
+            self.assertEqual(seen(), wanted)
+            imported["to_tensor"](Image.open(io.BytesIO(KINDS["colour"])))
+            self.assertEqual(dropin.report()["totals"]["jobs"], 1)
+        self.assertEqual(seen(), wanted)
+
+    def test_torchscript(self):
+        """It compiles and traces what calls functions that are replaced."""
+        x = torch.rand(3, 30, 40)
+
+        def calls(x: torch.Tensor) -> torch.Tensor:
+            return F.normalize(x, [0.5, 0.5, 0.5], [0.25, 0.25, 0.25])
+
+        def made():
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                step = transforms.Normalize((0.1, 0.2, 0.3), (0.4, 0.5, 0.6))
+                both = torch.nn.Sequential(transforms.CenterCrop(10), step)
+                found = [
+                    torch.jit.script(step)(x),
+                    torch.jit.script(both)(x),
+                    torch.jit.script(calls)(x),
+                    torch.jit.script(F.normalize)(x, [0.5], [0.2]),
+                    torch.jit.script(ImageClassification(crop_size=8))(x),
+                    torch.jit.trace(step, x)(x * 2),
+                ]
+            return [each.numpy().tobytes() for each in found]
+
+        wanted = made()
+        with on():
+            self.assertEqual(made(), wanted)
 
     def script(self, text):
         """Runs it in an interpreter that has imported nothing yet."""
@@ -186,7 +243,8 @@ class Hooks(case.Case):
             "image = datasets.folder.pil_loader(path)\n"
             "assert type(image).__name__ == 'HeadraceImage'\n"
             "lazy = transforms.ToTensor()(image)\n"
-            "assert type(lazy).__name__ == 'LazyTensor'\n"
+            "assert type(lazy) is torch.Tensor\n"
+            "assert dropin.report()['totals']['jobs'] == 1\n"
             "batch = torch.utils.data.default_collate([lazy, lazy])\n"
             "assert type(batch) is torch.Tensor\n"
             "assert torch.equal(batch[0], lazy + 0)\n"
@@ -196,7 +254,8 @@ class Hooks(case.Case):
             "    pass\n"
             "else:\n"
             "    lazy = v2.ToImage()(image)\n"
-            "    assert type(lazy).__name__ == 'LazyTVImage', type(lazy)\n"
+            "    assert type(lazy).__name__ == 'Image', type(lazy)\n"
+            "    assert dropin.report()['totals']['jobs'] == 2\n"
             "dropin.uninstall()\n"
             "assert type(Image.open(path)).__name__ == 'JpegImageFile'\n"
         )

@@ -41,7 +41,10 @@ class Jobs(case.Case):
                     [self.five(each) for each in data]
                 )
 
-        wanted = list(run())
+        def in_a_fetch():
+            return case.in_fetch(lambda: list(run()))
+
+        wanted = in_a_fetch()
         real = jobs._core.submit
         sizes = []
 
@@ -53,7 +56,7 @@ class Jobs(case.Case):
             core = mock.Mock(wraps=jobs._core)
             core.submit, core.TABLE = submit, jobs._core.TABLE
             with mock.patch.object(jobs, "_core", core):
-                for one, other in zip(run(), wanted):
+                for one, other in zip(in_a_fetch(), wanted):
                     self.assert_same_tensor(one, other)
         self.assertEqual(sizes, [2, 10, 1, 5])
 
@@ -90,7 +93,7 @@ class Jobs(case.Case):
 
     def test_cancel_twice(self):
         with on():
-            cell = F.to_tensor(self.image())._hr
+            cell = case.in_fetch(lambda: F.to_tensor(self.image())._hr)
             (handle,) = tensor.submit_batch([tensor.record_of_cell(cell)])
             handle.cancel()
             handle.cancel()
@@ -106,13 +109,16 @@ class Jobs(case.Case):
 
     def test_records_of_many_sizes(self):
         """One job for each size and type; results in their order."""
-        with on():
+        def recorded():
             lazies = [
                 F.to_tensor(self.image().resize((20 + i % 2, 30)))
                 for i in range(4)
             ] + [F.pil_to_tensor(self.image().resize((20, 30)))]
             records = [tensor.record_of(lazy) for lazy in lazies]
-            wanted = [tensor.plain(lazy) for lazy in lazies]
+            return records, [tensor.plain(lazy) for lazy in lazies]
+
+        with on():
+            records, wanted = case.in_fetch(recorded)
             records = pickle.loads(pickle.dumps(records, 5))
             dropin.report(reset=True)
             handles = tensor.submit_batch(records)
@@ -237,7 +243,7 @@ class Errors(case.Case):
         self.assertEqual(wanted[0], OSError)
         # With libraries that differ, the whole file is looked at first.
         agree = mock.patch.object(files, "scans_agree", True)
-        with on(), agree:
+        def check():
             lazies = [tensor_of(path) for path in paths]
             self.assertEqual(
                 case.outcome(lambda: torch.utils.data.default_collate(lazies)),
@@ -248,6 +254,9 @@ class Errors(case.Case):
                 lazies[1].sum()
             self.assertTrue(torch.equal(lazies[0] + 0, wanted_good))
             self.assertTrue(dropin.report()["failed"])
+
+        with on(), agree:
+            case.in_fetch(check)
 
     def test_job_that_fails_where_pillow_does_not(self):
         """Pillow's pixels, and it is counted."""
@@ -307,7 +316,7 @@ class Threads(case.Case):
             return F.to_tensor(image.resize((20, 30)))
 
         wanted = [make() + 0, make().sub_(0.5) + 0]
-        with on():
+        def check():
             mine, theirs = make(), make()
             real = jobs.failures
 
@@ -321,6 +330,9 @@ class Threads(case.Case):
                 mine.sum()
             self.assert_same_tensor(tensor.plain(mine), wanted[0])
             self.assert_same_tensor(tensor.plain(theirs), wanted[1])
+
+        with on():
+            case.in_fetch(check)
 
     def test_import_while_another_thread_installs(self):
         """Neither may wait for the other for ever."""

@@ -14,7 +14,7 @@ import dropin_case as case  # first: it may skip this file
 import numpy as np
 import torch
 import torchvision
-from dropin_case import KINDS, digest, facts, on
+from dropin_case import KINDS, digest, facts, in_fetch, on
 from headrace import dropin
 from headrace.dropin import tensor
 from PIL import Image
@@ -249,9 +249,13 @@ class Tensors(case.Case):
         return facts(result)
 
     def check(self, make):
+        for place in in_fetch, lambda run: run():
+            self.check_there(place, make)
+
+    def check_there(self, place, make):
         wanted = self.results(make)
         with on():
-            found = self.results(make)
+            found = place(lambda: self.results(make))
         for name in OPERATIONS:
             with self.subTest(name):
                 self.assertEqual(
@@ -310,34 +314,41 @@ class Tensors(case.Case):
 
     def test_pointwise_is_recorded(self):
         with on():
-            x = F.to_tensor(self.image())
-            x = (x.sub(0.5).div_(MEAN).half() * 2).float().clone().detach()
-            x = torch.clamp(x.contiguous().neg(), -1, 1).flip(-1)
-            x = torch.stack([x[..., 2:9, 3:12], x[..., 3:10, 1:10]]) + 1
-            self.assertIs(type(x), tensor.LazyTensor)
-            self.assertNotIn("jobs", dropin.report()["totals"])
-            self.assertEqual(x.shape, (2, 3, 7, 9))
+            in_fetch(self.pointwise)
+
+    def pointwise(self):
+        x = F.to_tensor(self.image())
+        x = (x.sub(0.5).div_(MEAN).half() * 2).float().clone().detach()
+        x = torch.clamp(x.contiguous().neg(), -1, 1).flip(-1)
+        x = torch.stack([x[..., 2:9, 3:12], x[..., 3:10, 1:10]]) + 1
+        self.assertIs(type(x), tensor.LazyTensor)
+        self.assertNotIn("jobs", dropin.report()["totals"])
+        self.assertEqual(x.shape, (2, 3, 7, 9))
 
     def test_tables_are_forgotten(self):
         """Random factors must not fill the memory."""
         with on():
-            x = F.to_tensor(self.image())
-            for index in range(1000):
-                x * (index + 0.5)
-            self.assertLess(len(x._hr.table.results), 100)
+            self.assertLess(in_fetch(self.remembered), 100)
+
+    def remembered(self):
+        x = F.to_tensor(self.image())
+        for index in range(1000):
+            x * (index + 0.5)
+        return len(x._hr.table.results)
 
     def test_dead_tables_are_not_mistaken(self):
         """What is remembered belongs to a table, not to its address."""
-        wanted = []
-        for index in range(50):
-            x = F.to_tensor(self.image()) * (index + 0.5)
-            wanted.append((x + 1).sum().item())
+        wanted = [self.scaled(index) for index in range(50)]
         with on():
-            for index in range(50):
-                x = F.to_tensor(self.image()) * (index + 0.5)
-                self.assertEqual((x + 1).sum().item(), wanted[index])
-                del x
-                gc.collect()
+            found = in_fetch(lambda: [self.scaled(i) for i in range(50)])
+        self.assertEqual(found, wanted)
+
+    def scaled(self, index):
+        x = F.to_tensor(self.image()) * (index + 0.5)
+        result = (x + 1).sum().item()
+        del x
+        gc.collect()
+        return result
 
 if __name__ == "__main__":
     unittest.main()

@@ -182,9 +182,7 @@ def collated(cells: Sequence[Cell], whole: Cell) -> Tensor:
         _miss()
     if group is not None:
         here.misses = 0
-        value = group.slots(0, n)
-        # Stock's tensor has no memory behind its end.
-        return value if n == len(group.out) else value.clone()
+        return group.slots(0, n)
     return _made(cells, whole)
 
 
@@ -195,7 +193,7 @@ def _made(cells: Sequence[Cell], whole: Cell) -> Tensor:
     device = group.add(whole.samples, tables_of(whole))
     _expect_another(cells, whole, device)
     value = group.slots(0, len(whole.samples))
-    return value.reshape(whole.lead + value.shape[1:])
+    return value.reshape(whole.lead + value.shape[1:]).detach()
 
 
 def _expect_another(cells: Sequence[Cell], whole: Cell, device: str) -> None:

@@ -104,6 +104,7 @@ class Handle:
         value = value.reshape(record.lead + value.shape[1:])
         if record.hwc and not record.lead:
             value = value.permute(1, 2, 0).contiguous().permute(2, 0, 1)
+        value = value.detach()  # no view, as what comes from a worker
         if record.kind is not Tensor:
             return value.as_subclass(record.kind)
         return value
@@ -230,14 +231,14 @@ class Group:
             failed[index] = error
 
     def slots(self, start: int, length: int) -> Tensor:
-        """The tensor of these slots. Raises for the first bad one."""
+        """A tensor of these slots alone. Raises for the first bad one."""
         failed = self.wait()
         for index in range(start, start + length):
             if index in failed:
                 raise failed[index]
         if start == 0 and length == len(self.out):
             return self.out
-        return self.out[start : start + length]
+        return self.out[start : start + length].clone()
 
     def cancel(self) -> None:
         """Ends the jobs early. In a forked child they are the parent's."""

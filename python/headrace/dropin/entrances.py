@@ -7,6 +7,7 @@ Imports torch.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import torch
@@ -14,20 +15,20 @@ from PIL import Image
 from torch import Tensor
 
 from . import ahead, pillow
-from .functions import stacked
+from .functions import keeps_hwc, stacked
 from .jobs import GRAY
 from .report import note
 from .tables import Table, identity
 from .tensor import (
     Cell,
     LazyTensor,
+    begin,
     collect,
     copy_of,
-    lazy,
     lazy_tv_image,
     make_values,
     plain,
-    remember,
+    run_plain,
     wrap,
 )
 from .workers import in_worker
@@ -56,7 +57,8 @@ def to_tensor(stock: Any) -> Any:
         if table is None:
             table = Table(stock(_ramp_picture(pic.mode)))
             _to_tensor_tables[key] = table
-        return lazy(LazyTensor, hr[0], size, table)
+        # (Stock makes a grey picture's values in the order of its bytes.)
+        return begin(LazyTensor, hr[0], size, table, size[0] == 1)
 
     return to_tensor
 
@@ -95,7 +97,7 @@ def _bytes_of(cls: Any, pic: Any) -> Any:
     hr = pic._hr or pic._record()
     if hr is None or not pillow.active:
         return None
-    return lazy(cls, hr[0], _chw(hr, pic), None, True)
+    return begin(cls, hr[0], _chw(hr, pic), None, True)
 
 
 def normalize(stock: Any) -> Any:
@@ -118,7 +120,7 @@ def _normalized(
 ) -> Any:
     cell = tensor._hr
     table = cell.table
-    if table is None or cell.value is not None or cell.lead or inplace:
+    if table is None or cell.lead or inplace or not cell.open():
         return None
     try:
         key = (stock, tuple(mean), tuple(std))
@@ -128,14 +130,28 @@ def _normalized(
     if made is None:
         if any(type(value) is not float for value in key[1] + key[2]):
             return None
-        try:
-            made = Table(stock(table.values, list(mean), list(std)))
-        except Exception:
+        made = _table_of(stock, table, list(mean), list(std))
+        if made is None:
             return None
         table.remember(key, made)
-    other = Cell(cell.samples, cell.size, made, cell.hwc)
-    remember(other)
-    return wrap(type(tensor), other)
+    hwc = keeps_hwc(tensor, torch.clone)
+    if hwc is None:
+        return None
+    return wrap(type(tensor), cell.like(made, hwc))
+
+
+def _table_of(
+    stock: Any, table: Table, *args: Any, **kwargs: Any
+) -> Table | None:
+    """What it makes of the table; None: it is not value by value."""
+    values = table.values
+    try:
+        out = stock(values, *args, **kwargs)
+    except Exception:
+        return None  # the picture itself raises it
+    if type(out) is not Tensor or out is values or out.shape != values.shape:
+        return None
+    return Table(out)
 
 
 def fast_kernel(stock: Any) -> Any:
@@ -147,12 +163,12 @@ def fast_kernel(stock: Any) -> Any:
     def kernel(inpt: Any, *args: Any, **kwargs: Any) -> Any:
         cell = inpt._hr
         made = _kernel_table(stock, cell, args, kwargs)
-        if made is None:
-            out = stock(inpt.as_subclass(Tensor), *args, **kwargs)
-            return out.as_subclass(type(inpt).stands_for)
-        other = cell.like(made)
-        remember(other)
-        return wrap(type(inpt), other)
+        hwc = None
+        if made is not None:
+            hwc = keeps_hwc(inpt, torch.clone)
+        if hwc is None:
+            return _run_kernel(stock, inpt, inpt, *args, **kwargs)
+        return wrap(type(inpt), cell.like(made, hwc))
 
     return kernel
 
@@ -166,22 +182,32 @@ def crop_kernel(stock: Any) -> Any:
 
     def kernel(inpt: Any, *args: Any, **kwargs: Any) -> Any:
         cell = inpt._hr
-        if cell.value is None:
-            copy = copy_of(cell)
+        if cell.open() and cell.base is None:
+            copy = copy_of(cell, cell.hwc)
             copy.alone = True
             picture = wrap(LazyTensor, copy)
         else:
-            picture = inpt.as_subclass(Tensor)
-        out = stock(picture, *args, **kwargs)
-        return out.as_subclass(type(inpt).stands_for)
+            picture = inpt
+        return _run_kernel(stock, inpt, picture, *args, **kwargs)
 
     return kernel
+
+
+def _run_kernel(
+    stock: Any, inpt: Any, picture: Any, *args: Any, **kwargs: Any
+) -> Any:
+    """The kernel of plain tensors; a tv_tensors.Image comes of an Image."""
+    kind = inpt.stands_for
+    if kind is Tensor:
+        return stock(picture, *args, **kwargs)
+    out = stock(picture.as_subclass(Tensor), *args, **kwargs)
+    return out.as_subclass(kind)
 
 
 def _kernel_table(
     stock: Any, cell: Cell, args: Any, kwargs: Any
 ) -> Table | None:
-    if cell.value is not None or cell.tables is not None:
+    if not cell.open() or cell.tables is not None:
         return None
     if args or kwargs.get("inplace"):
         return None
@@ -194,13 +220,9 @@ def _kernel_table(
     if made is None:
         if not all(map(_is_plain, kwargs.values())):
             return None
-        try:
-            out = stock(table.values, **kwargs)
-        except Exception:
-            return None
-        if type(out) is not Tensor or out is table.values:
-            return None
-        made = table.remember(key, Table(out))
+        made = _table_of(stock, table, **kwargs)
+        if made is not None:
+            table.remember(key, made)
     return made
 
 
@@ -213,6 +235,26 @@ def _is_plain(value: Any) -> bool:
     """Not a list of anything but floats."""
     return not isinstance(value, (list, tuple)) or all(
         type(number) is float for number in value
+    )
+
+
+def plain_first(stock: Any) -> Any:
+    """A function that looks behind a tensor, as tracers and C code do."""
+
+    @functools.wraps(stock)
+    def with_plain(*args: Any, **kwargs: Any) -> Any:
+        return run_plain(stock, args, kwargs)
+
+    return with_plain
+
+
+def data() -> Any:
+    """Tensor.data: torch takes the memory of what it is set to."""
+    stock: Any = torch._C._TensorBase.data
+    return property(
+        stock.__get__,
+        lambda self, value: stock.__set__(self, plain(value)),
+        doc=stock.__doc__,
     )
 
 

@@ -27,6 +27,7 @@ _OFF, _ITERABLE, _MAP = range(3)
 
 class _Here(threading.local):
     place: int | None = None
+    number = 1
 
 
 _here = _Here()
@@ -47,6 +48,11 @@ def is_off() -> bool:
     return _here.place == _OFF
 
 
+def number() -> int:
+    """Differs from fetch to fetch of this thread; never 0."""
+    return _here.number
+
+
 def within(owner: Any, stock: Callable[..., Any]) -> Callable[..., Any]:
     """The fetch() of owner, one of places(), around the stock one."""
     place = _ITERABLE if "Iterable" in owner.__name__ else _MAP
@@ -55,6 +61,7 @@ def within(owner: Any, stock: Callable[..., Any]) -> Callable[..., Any]:
     def fetch(self: Any, possibly_batched_index: Any) -> Any:
         outer = _here.place
         _here.place = place if outer is None else min(outer, place)
+        _here.number += 1
         try:
             return stock(self, possibly_batched_index)
         finally:

@@ -22,8 +22,9 @@ from .tensor import (
     Lazy,
     LazyTensor,
     copy_of,
+    hwc_strides,
     no_torch_function,
-    remember,
+    plain_strides,
     set_table,
     tables_of,
     wrap,
@@ -43,19 +44,18 @@ def _share(func: Any, args: Any, kwargs: Any) -> Any:
     tensor = args[0]
     if len(args) > 1 or kwargs or tensor._hr.value is not None:
         return NotImplemented
-    return wrap(type(tensor), tensor._hr)
+    return wrap(type(tensor), tensor._hr, Tensor.detach)
 
 
 def _same(func: Any, args: Any, kwargs: Any) -> Any:
     """contiguous(), cpu(): this very tensor, where nothing is to do."""
     tensor = args[0]
-    cell = tensor._hr
-    if len(args) > 1 or kwargs or cell.value is not None:
+    if len(args) > 1 or kwargs or not tensor._hr.open():
         return NotImplemented
-    if func is Tensor.contiguous and cell.hwc:
-        copy = copy_of(cell)
-        copy.hwc = False
-        return wrap(_kind(tensor, func), copy)
+    if func is Tensor.contiguous and not tensor.is_contiguous():
+        return wrap(_kind(tensor, func), copy_of(tensor._hr, False))
+    if _kind(tensor, func) is not type(tensor):
+        return tensor.as_subclass(Tensor)
     return tensor
 
 
@@ -69,9 +69,50 @@ def _no_grad(func: Any, args: Any, kwargs: Any) -> Any:
 
 def _clone(func: Any, args: Any, kwargs: Any) -> Any:
     tensor = args[0]
-    if len(args) > 1 or kwargs or tensor._hr.value is not None:
+    if len(args) > 1 or kwargs or not tensor._hr.open():
         return NotImplemented
-    return wrap(_kind(tensor, func), copy_of(tensor._hr))
+    hwc = keeps_hwc(tensor, torch.clone)
+    if hwc is None:
+        return NotImplemented
+    return wrap(_kind(tensor, func), copy_of(tensor._hr, hwc))
+
+
+def keeps_hwc(tensor: Any, run: Callable[[Tensor], Any]) -> bool | None:
+    """Cell.hwc of what run(tensor) makes; None: its strides are others.
+
+    Torch keeps the strides of a picture. What it makes of those of a window,
+    or of a side of one, a small tensor of the kind shows.
+    """
+    cell = tensor._hr
+    if cell.strides is not None:
+        return None
+    if cell.base is None and not (cell.hwc and 1 in cell.size):
+        return bool(cell.hwc)
+    twin = _small_twin(cell)
+    try:
+        with torch.no_grad():
+            made = run(twin).stride()
+    except Exception:
+        return None
+    shape = tuple(twin.shape)
+    if made == plain_strides(shape):
+        return False
+    return True if made == hwc_strides(shape[-3:]) else None
+
+
+def _small_twin(cell: Cell) -> Tensor:
+    """Zeros: sides of one are one, windows are windows, others are two."""
+    whole = cell.base[0] if cell.base is not None else cell
+    c = cell.size[0]
+    h, w = (min(side, 2) for side in cell.size[1:])
+    more = [a != b for a, b in zip(cell.size[1:], whole.size[1:])]
+    sides = (h + more[0], w + more[1])
+    how: Any = {"dtype": cell.dtype, "device": "cpu"}
+    if whole.hwc and not whole.lead:
+        zeros = torch.zeros(sides + (c,), **how).permute(2, 0, 1)
+    else:
+        zeros = torch.zeros(whole.lead + (c,) + sides, **how)
+    return zeros[..., :h, :w]
 
 
 def _kind(tensor: Any, func: Any) -> Any:
@@ -104,7 +145,7 @@ def _pointwise(func: Any, args: Any, kwargs: Any) -> Any:
     if not isinstance(tensor, Lazy):
         return NotImplemented  # 1 - x: comes as rsub, with the tensor first
     cell = tensor._hr
-    if cell.value is not None or cell.tables is not None:
+    if not cell.open() or cell.tables is not None:
         return NotImplemented
     before = cell.table
     table = before or identity(cell.size[0])
@@ -129,20 +170,17 @@ def _pointwise(func: Any, args: Any, kwargs: Any) -> Any:
     if func is Tensor.to or func in _CONVERSIONS:
         if made.values.dtype == cell.dtype and made is not table:
             if not _copies(args, kwargs):
-                return _to_itself(tensor)
-    other = cell.like(made)
-    remember(other)
-    return wrap(_kind(tensor, func), other)
-
-
-def _to_itself(tensor: Any) -> Any:
-    return tensor
+                return tensor
+    hwc = keeps_hwc(tensor, lambda twin: func(twin, *args[1:], **kwargs))
+    if hwc is None:
+        return NotImplemented
+    return wrap(_kind(tensor, func), cell.like(made, hwc))
 
 
 def _copies(args: Any, kwargs: Any) -> bool:
-    return bool(kwargs.get("copy", False)) or any(
-        arg is True for arg in args[1:]
-    )
+    """to(..., non_blocking, copy)"""
+    flags = [arg for arg in args[1:] if type(arg) is bool]
+    return bool(kwargs.get("copy", flags[1:] == [True]))
 
 
 def _run_on_table(
@@ -186,9 +224,7 @@ def _operand(arg: Any, cell: Cell) -> Any:
     kind = type(arg)
     if kind in (int, float, bool, str) or arg is None:
         return kind, arg if arg != 0 else str(arg)  # -0.0 is not 0.0
-    if kind in (torch.dtype, torch.memory_format):
-        if arg is torch.channels_last:
-            return None
+    if kind is torch.dtype or arg is torch.preserve_format:
         return kind, arg
     if kind is torch.device:
         return (kind, arg) if arg.type == "cpu" else None
@@ -218,7 +254,7 @@ def _small_tensor(arg: Tensor, cell: Cell) -> Any:
 def _flip(func: Any, args: Any, kwargs: Any) -> Any:
     tensor = args[0]
     cell = tensor._hr
-    if cell.value is not None or kwargs or not _fits(cell):
+    if not cell.open() or kwargs or not _fits(cell):
         return NotImplemented
     dims = args[1:]
     if len(dims) == 1 and isinstance(dims[0], (tuple, list)):
@@ -231,20 +267,21 @@ def _flip(func: Any, args: Any, kwargs: Any) -> Any:
     if not dims or not dims <= {-1, -2}:
         return NotImplemented
     op = (FLIP, -1 in dims, -2 in dims, False)
-    return wrap(_kind(tensor, func), _with_op(cell, op, cell.size))
+    hwc = keeps_hwc(tensor, lambda twin: torch.flip(twin, tuple(dims)))
+    if hwc is None:
+        return NotImplemented
+    return wrap(_kind(tensor, func), _with_op(cell, op, cell.size, hwc))
 
 
 def _fits(cell: Cell) -> bool:
     return all(len(ops) < jobs.MAX_OPS for _, ops in cell.samples)
 
 
-def _with_op(cell: Cell, op: Any, size: tuple[int, int, int]) -> Cell:
+def _with_op(
+    cell: Cell, op: Any, size: tuple[int, int, int], hwc: bool
+) -> Cell:
     samples = tuple((source, ops + (op,)) for source, ops in cell.samples)
-    other = Cell(
-        samples, size, cell.table, cell.hwc, cell.lead, cell.tables
-    )
-    remember(other)
-    return other
+    return Cell(samples, size, cell.table, hwc, cell.lead, cell.tables)
 
 
 def _get_item(func: Any, args: Any, kwargs: Any) -> Any:
@@ -253,7 +290,7 @@ def _get_item(func: Any, args: Any, kwargs: Any) -> Any:
     if not isinstance(tensor, Lazy):
         return NotImplemented
     cell = tensor._hr
-    if cell.value is not None or cell.base is not None:
+    if not cell.open() or cell.base is not None:
         return NotImplemented
     if type(index) is not tuple or not _fits(cell):
         return NotImplemented
@@ -262,8 +299,9 @@ def _get_item(func: Any, args: Any, kwargs: Any) -> Any:
         return NotImplemented
     x, y, w, h = window
     op = (CROP, x, y, w, h, False)
-    view = _with_op(cell, op, (cell.size[0], h, w))
+    view = _with_op(cell, op, (cell.size[0], h, w), cell.hwc)
     if cell.alone:
+        view.strides = cell.layout()[0]
         return wrap(_kind(tensor, func), view)
     view.base = (cell, index)
     cell.views = [ref for ref in cell.views or () if ref() is not None]
@@ -308,7 +346,7 @@ def stacked(tensors: Sequence[Any]) -> Cell | None:
     """One cell for all, or None: they differ, or have values."""
     cells = []
     for each in tensors:
-        if not isinstance(each, Lazy) or each._hr.value is not None:
+        if not isinstance(each, Lazy) or not each._hr.open():
             return None
         cells.append(each._hr)
     if not cells:
@@ -329,9 +367,7 @@ def stacked(tensors: Sequence[Any]) -> Cell | None:
     else:
         table = None
     lead = (len(cells),) + first.lead
-    cell = Cell(samples, first.size, table, False, lead, tables)
-    remember(cell)
-    return cell
+    return Cell(samples, first.size, table, False, lead, tables)
 
 
 _POINTWISE = """
@@ -346,8 +382,7 @@ negative_ __iadd__ __isub__ __imul__ __itruediv__ __idiv__
 """.split()
 _FACTS = """
 size dim stride is_contiguous numel nelement element_size is_floating_point
-is_complex is_signed get_device ndimension __len__ storage_offset
-is_shared is_pinned is_same_size
+is_complex is_signed get_device ndimension __len__ storage_offset is_same_size
 """.split()
 _FACT_PROPERTIES = """
 shape dtype device ndim layout is_cuda is_sparse is_quantized is_mkldnn

@@ -19,6 +19,7 @@ Threads: install() and uninstall() take turns; they change the process.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.abc
 import sys
@@ -52,6 +53,8 @@ class HookError(Error):
 
 def look(owner: Any, name: Any) -> Any:
     """The value of a class or module itself, or of a dict; else MISSING."""
+    if name == "__code__":
+        return owner.__code__
     if isinstance(owner, dict):
         return owner.get(name, MISSING)
     return vars(owner).get(name, MISSING)
@@ -72,11 +75,56 @@ def put(owner: Any, name: Any, value: Any) -> None:
 # ---- the hooks -------------------------------------------------------------
 
 
-def _function(module: Any, name: str) -> Any:
-    found = look(module, name)
+def _function(owner: Any, name: str) -> Any:
+    """A stock function; of a module, a copy: see _in_place()."""
+    found = look(owner, name)
     if not isinstance(found, types.FunctionType):
-        _refuse("%s.%s is not a function" % (module.__name__, name))
-    return found
+        _refuse("%s.%s is not a function" % (owner.__name__, name))
+    if not isinstance(owner, types.ModuleType) or found.__closure__:
+        return found
+    if found not in _copies:
+        copy = types.FunctionType(
+            found.__code__,
+            found.__globals__,
+            found.__name__,
+            found.__defaults__,
+        )
+        copy.__kwdefaults__ = found.__kwdefaults__
+        _copies[found] = functools.update_wrapper(copy, found)
+        del copy.__wrapped__  # type: ignore[attr-defined]
+    return _copies[found]
+
+
+# Stock functions of modules, and what has their code when they run ours.
+_copies: dict[types.FunctionType, Any] = {}
+# What they run.
+called: dict[str, Callable[..., Any]] = {}
+_CODE = """
+def {name}({arguments}):
+    from {here} import called
+    return called["{key}"]({arguments})
+"""
+
+
+def _in_place(stock: types.FunctionType, new: Any) -> Triples:
+    """A function runs ours and stays the same object.
+
+    So it is replaced where it was imported from its module before, too, and
+    it pickles. TorchScript compiles the stock code.
+    """
+    key = "%s.%s" % (stock.__module__, stock.__qualname__)
+    called[key] = new
+    code = stock.__code__
+    names = ", ".join(code.co_varnames[: code.co_argcount])
+    text = _CODE.format(
+        name=stock.__name__, arguments=names, here=__name__, key=key
+    )
+    made: dict[str, Any] = {}
+    exec(compile(text, "<%s>" % __name__, "exec"), made)
+    yield stock, "__code__", made[stock.__name__].__code__
+    yield stock, "__wrapped__", _copies[stock]
+    yield stock, "__original_fn", _copies[stock]
+    yield stock, "__script_if_tracing_wrapper", True
 
 
 def _refuse(what: str) -> NoReturn:
@@ -182,6 +230,28 @@ def _data_hooks(module: Any) -> Triples:
     yield from worker_hooks()
 
 
+# Functions that look behind a tensor: tracers, and what takes its memory.
+_DOORS = """
+torch.jit.trace torch.jit.trace_module torch.onnx.export torch.export.export
+torch.utils.dlpack.to_dlpack torch._C._to_dlpack torch._C._to_dlpack_versioned
+torch.utils.swap_tensors
+""".split()
+
+
+def _torch_hooks(torch: Any) -> Triples:
+    from . import entrances
+
+    for door in _DOORS:
+        module, _, name = door.rpartition(".")
+        stock = getattr(sys.modules.get(module), name, None)
+        if stock is not None:
+            yield sys.modules[module], name, entrances.plain_first(stock)
+    parameter = torch.nn.Parameter
+    new = staticmethod(entrances.plain_first(parameter.__new__))
+    yield parameter, "__new__", new
+    yield torch.Tensor, "data", entrances.data()
+
+
 def _collate_hooks(kind: type) -> Triples:
     from torch.utils.data._utils import collate
 
@@ -209,6 +279,7 @@ SETS: dict[str, Callable[[Any], Triples]] = {
     "torchvision.transforms.functional": _functional_hooks,
     "torchvision.transforms.v2": _v2_hooks,
     "torch.utils.data": _data_hooks,
+    "torch": _torch_hooks,
     "torchdata.stateful_dataloader.stateful_dataloader": _torchdata_hooks,
 }
 # A set whose hooks make use of the one before.
@@ -218,6 +289,7 @@ _NEEDS = {
     "torchvision.transforms.functional": PILLOW,
     "torchvision.transforms.v2": "torchvision.transforms.functional",
     "torch.utils.data": PILLOW,
+    "torch": PILLOW,
 }
 
 
@@ -304,6 +376,7 @@ def uninstall() -> None:
         _set_active(False)
         while _hooks:
             _undo(_hooks.pop())
+        _copies.clear()
         _done.clear()
 
 
@@ -355,9 +428,17 @@ def _apply(name: str, arrived: str | None) -> None:
     _done.add(name)
     there = {(id(hook.owner), hook.name) for hook in _hooks}
     for owner, key, new in list(SETS[name](sys.modules[name])):
-        if (id(owner), key) not in there:
-            _hooks.append(Hook(owner, key, look(owner, key), new))
-            put(owner, key, new)
+        old = look(owner, key)
+        hooks = [(owner, key, new)]
+        if isinstance(owner, types.ModuleType) and old in _copies:
+            hooks = list(_in_place(old, new))
+        elif isinstance(new, types.FunctionType) and callable(old):
+            functools.update_wrapper(new, old)
+        for owner, key, new in hooks:
+            if (id(owner), key) not in there:
+                there.add((id(owner), key))
+                _hooks.append(Hook(owner, key, look(owner, key), new))
+                put(owner, key, new)
     _set_active(True)
 
 

@@ -190,18 +190,10 @@ def _reduce_lazy(lazy: Any) -> Any:
     if ticket is not None:
         return ticket
     try:
-        value = _tensor().plain(lazy)
+        _tensor().plain(lazy)
     except Exception as error:
         return _failed, (_picklable(error), Worker.number)
-    return _reduce_plain(value)
-
-
-def _reduce_plain(value: torch.Tensor) -> Any:
-    """As torch pickles this tensor for another process."""
-    reduce = _REDUCERS.get(type(value))
-    if reduce is not None:
-        return reduce(value)
-    return value.__reduce_ex__(pickle.HIGHEST_PROTOCOL)
+    return _tensor().transport(lazy)
 
 
 def _ship(lazy: Any) -> Any:
@@ -367,7 +359,9 @@ def _wrap_next(stock: Callable[[Any], Any]) -> Callable[[Any], Any]:
                 close()
             raise
         try:
-            return _resolve(data)
+            data = _resolve(data)
+            _tensor().settle()
+            return data
         except BaseException:
             # Stock counts a batch once it is whole.
             self._num_yielded -= 1

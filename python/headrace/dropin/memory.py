@@ -16,6 +16,7 @@ Threads: any.
 from __future__ import annotations
 
 import contextlib
+import functools
 import mmap
 import os
 import sys
@@ -71,7 +72,14 @@ def _forked() -> None:
     _forks += 1
 
 
-os.register_at_fork(after_in_parent=_forked, after_in_child=_forked)
+def _in_child() -> None:
+    """No thread of a child holds its parent's lock."""
+    global _lock
+    _lock = threading.Lock()
+    _forked()
+
+
+os.register_at_fork(after_in_parent=_forked, after_in_child=_in_child)
 
 
 def empty(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
@@ -79,13 +87,18 @@ def empty(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
     count = 1
     for side in shape:
         count *= side
-    size = count * torch.empty(0, dtype=dtype).element_size()
+    size = count * _size_of(dtype)
     if size < SMALLEST:
-        return torch.empty(shape, dtype=dtype)
+        return torch.empty(shape, dtype=dtype, device="cpu")
     with _lock:
         block = _take(size)
         flat = torch.frombuffer(block.map, dtype=dtype, count=count)
-    return flat.view(shape)
+    return flat.view(shape).detach()  # not a view, for torch
+
+
+@functools.lru_cache
+def _size_of(dtype: torch.dtype) -> int:
+    return torch.empty(0, dtype=dtype, device="cpu").element_size()
 
 
 def _take(size: int) -> _Block:

@@ -87,7 +87,7 @@ def identity(channels: int) -> Table:
     """The table of untouched bytes."""
     table = _identities.get(channels)
     if table is None:
-        ramp = torch.arange(256, dtype=torch.uint8)
+        ramp = torch.arange(256, dtype=torch.uint8, device="cpu")
         table = Table(ramp.expand(channels, 1, 256).contiguous())
         _identities[channels] = table
     return table

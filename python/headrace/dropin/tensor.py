@@ -6,9 +6,14 @@ or (N, C, H, W), (N, K, C, H, W) ... of a stack of them. LazyTVImage is the
 same for transforms v2, a torchvision.tv_tensors.Image.
 
 What it holds is a Cell: recordings (see jobs.py), a Table, or the value, as
-soon as somebody needed it. From then on the value is the truth, and everything
-works on it. as_subclass() and detach() share
-the cell, as they share memory in stock torch.
+soon as somebody needed it. as_subclass() and detach() share the cell, as they
+share memory in stock torch.
+
+A lazy tensor exists in the fetch of a DataLoader only. Where it is needed, and
+at the latest behind the fetch, it becomes the plain tensor: torch swaps what
+the two objects stand for. A torch that cannot do that (before 2.1), or another
+reference to the memory, leaves a Lazy object that has the plain tensor's
+memory and hands every call on to it.
 
 Pointwise operations (to, div, sub_, ...) are recorded: they run on the Table,
 which holds what each of the 256 byte values has become, as a tensor of
@@ -16,9 +21,9 @@ C x 1 x 256 numbers. So the bits are those of the user's own torch.
 Slices of the picture and flips are recorded as ops. torch.stack and collating
 give a lazy stack. Everything else makes the value first.
 
-What is made one by one is made in groups: whoever forces one lazy tensor
-forces up to GROUP others of this thread that have the same shape and are still
-alive, in one job.
+What is made one by one is made in groups: forcing one lazy tensor forces up to
+GROUP others of this fetch that have the same shape and are still alive, in one
+job.
 
 For DataLoader workers (workers.py):
 
@@ -35,15 +40,20 @@ may go to any thread.
 
 from __future__ import annotations
 
+import contextlib
+import copy
+import os
+import pickle
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Sequence
+from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from . import ahead, jobs
+from . import ahead, fetch, jobs
 from .batches import Handle, Record, made_by, replay, submit_batch
 from .report import caller, count, note
 from .tables import Table
@@ -56,6 +66,9 @@ no_torch_function = getattr(
     torch._C, "DisableTorchFunctionSubclass", None
 ) or (torch._C.DisableTorchFunction)
 _make_wrapper = Tensor._make_wrapper_subclass
+_DATA: Any = torch._C._TensorBase.data
+# Swaps what two tensors stand for; None: this torch has no such function.
+_swap: Any = getattr(torch._C, "_swap_tensor_impl", None)
 
 
 class Cell:
@@ -64,9 +77,10 @@ class Cell:
     samples: recordings, one per picture. lead: shape before (C, H, W).
     table: None = the bytes themselves. tables: one per sample, where they
     differ. hwc: stock's tensor would have strides of an H x W x C array.
-    value: the plain tensor; then nothing else counts.
-    base: (cell, index) whose memory stock's tensor would share. alone: it
-    shares none with its slices.
+    permuted: it would be a view of one. value: the plain tensor; then nothing
+    else counts. base: (cell, index) whose memory stock's tensor would share;
+    the last op of its recording is the window. alone: it shares none with its
+    slices, which have these strides then. used: the last fetch that used it.
     """
 
     __slots__ = (
@@ -76,10 +90,13 @@ class Cell:
         "table",
         "tables",
         "hwc",
+        "permuted",
         "value",
         "base",
         "views",
         "alone",
+        "strides",
+        "used",
         "__weakref__",
     )
 
@@ -98,10 +115,13 @@ class Cell:
         self.hwc = hwc
         self.lead = lead
         self.tables = tables
+        self.permuted = False
         self.value: Tensor | None = None
         self.base: tuple[Cell, Any] | None = None
         self.views: list[weakref.ref[Cell]] | None = None
         self.alone = False
+        self.strides: tuple[int, ...] | None = None
+        self.used = 0
 
     @property
     def dtype(self) -> torch.dtype:
@@ -114,8 +134,46 @@ class Cell:
     def shape(self) -> tuple[int, ...]:
         return self.lead + self.size
 
-    def like(self, table: Table | None) -> Cell:
-        return Cell(self.samples, self.size, table, self.hwc, self.lead)
+    def like(self, table: Table | None, hwc: bool) -> Cell:
+        return Cell(self.samples, self.size, table, hwc, self.lead)
+
+    def layout(self) -> tuple[tuple[int, ...], int]:
+        """Strides and storage offset of stock's tensor."""
+        if self.strides is not None:
+            return self.strides, 0
+        if self.base is not None:
+            strides, _ = self.base[0].layout()
+            _, x, y = self.samples[0][1][-1][:3]
+            return strides, x * strides[-1] + y * strides[-2]
+        if self.hwc and not self.lead:
+            return hwc_strides(self.size), 0
+        return plain_strides(self.shape), 0
+
+    def open(self) -> bool:
+        """May it go on recording? Not if it has its value.
+
+        Who uses it in two fetches keeps it, and it shall have its value.
+        """
+        if self.value is not None:
+            return False
+        now = fetch.number()
+        if self.used != now:
+            if self.used:
+                return False
+            self.used = now
+        return True
+
+
+def hwc_strides(size: tuple[int, int, int]) -> tuple[int, ...]:
+    return 1, size[2] * size[0], size[0]
+
+
+def plain_strides(shape: Sequence[int]) -> tuple[int, ...]:
+    strides, step = [], 1
+    for side in reversed(shape):
+        strides.append(step)
+        step *= max(side, 1)
+    return tuple(reversed(strides))
 
 
 def record_of(lazy: Any) -> Record | None:
@@ -144,46 +202,68 @@ def tables_of(cell: Cell) -> Sequence[Table | None]:
 
 # ---- making values ---------------------------------------------------------
 
-_here = threading.local()
 # Held while a cell gets its value, or another table in place.
 _lock = threading.Lock()
 
 
-def remember(cell: Cell) -> None:
-    """Puts a cell on this thread's list of those without a value."""
-    here = _here.__dict__
-    live = here.get("live")
-    if live is None:
-        live = here["live"] = []
-        here["limit"] = GROUP
-    live.append(weakref.ref(cell))
-    if len(live) > here["limit"]:
-        live[:] = [ref for ref in live if _is_open(ref())]
-        here["limit"] = max(GROUP, 2 * len(live))
+def _forked() -> None:
+    """In the child of a fork no thread holds the parent's lock."""
+    global _lock
+    _lock = threading.Lock()
 
 
-def _is_open(cell: Cell | None) -> bool:
-    return cell is not None and cell.value is None
+os.register_at_fork(after_in_child=_forked)
+
+
+class _Here(threading.local):
+    """Lazy tensors without a value that this thread's fetch has made."""
+
+    def __init__(self) -> None:
+        self.live: list[weakref.ref[Any]] = []
+
+
+_here = _Here()
+
+
+def _alive() -> list[Any]:
+    """The lazy tensors of this fetch that are still lazy. Oldest first."""
+    found = [ref() for ref in _here.live]
+    return [each for each in found if isinstance(each, Lazy)]
 
 
 def _peers(cell: Cell) -> list[Cell]:
     """The cell, and others that the same job can make. Oldest first."""
-    live = getattr(_here, "live", [])
-    found = []
+    found = {id(cell): cell}
     key = (cell.shape, cell.dtype, cell.hwc)
-    for ref in live:
-        other = ref()
+    for each in _alive():
+        other = each._hr
         if (
-            _is_open(other)
-            and other is not cell
+            other.value is None
             and other.base is None
             and other.views is None
             and (other.shape, other.dtype, other.hwc) == key
         ):
-            found.append(other)
-            if len(found) >= GROUP - 1:
+            found[id(other)] = other
+            if len(found) == GROUP:
                 break
-    return [cell] + found
+    return list(found.values())
+
+
+def settle() -> None:
+    """Behind a fetch: what is still lazy is kept, and gets its value.
+
+    One that cannot be made stays as it is, and raises where it is needed.
+    """
+    if not _here.live or in_worker():
+        return
+    kept = _alive()
+    _here.live.clear()
+    if kept:
+        _make(list({id(each._hr): each._hr for each in kept}.values()))
+    for each in kept:
+        if each._hr.value is not None or each._hr.base is not None:
+            with contextlib.suppress(Exception):
+                plain(each)
 
 
 def value_of(cell: Cell) -> Tensor:
@@ -191,7 +271,7 @@ def value_of(cell: Cell) -> Tensor:
     while cell.value is None:
         if cell.base is not None:
             base, index = cell.base
-            cell.value = value_of(base)[index]
+            cell.value = value_of(base)[index]  # as in stock, a view
         else:
             make_values([cell])
     return cell.value
@@ -217,13 +297,20 @@ def make_values(cells: Sequence[Cell]) -> None:
     todo = list(cells)
     if len(cells) == 1 and cells[0].views is None:
         todo = _peers(cells[0])
-    errors = []
-    for group in _by_kind(todo):
-        errors += _run(group)
+    errors = _make(todo)
     for cell in cells:
         for failed, error in errors:
             if failed is cell:
                 raise error
+
+
+def _make(cells: Sequence[Cell]) -> list[tuple[Cell, Exception]]:
+    """Makes what has neither value nor base; says what cannot be made."""
+    errors = []
+    todo = [c for c in cells if c.value is None and c.base is None]
+    for group in _by_kind(todo):
+        errors += _run(group)
+    return errors
 
 
 def _by_kind(cells: Sequence[Cell]) -> Iterable[list[Cell]]:
@@ -254,10 +341,26 @@ def _run(cells: list[Cell]) -> list[tuple[Cell, Exception]]:
         except Exception as error:
             errors.append((cell, error))
         else:
-            value = value.reshape(cell.shape) if cell.lead else value[0]
-            _set(cell, table, value)
+            _set(cell, table, _shaped(cell, value))
         start += length
     return errors
+
+
+def _laid(cell: Cell, value: Tensor) -> Tensor:
+    strides, _ = cell.layout()
+    facts: Any = {"dtype": cell.dtype, "device": "cpu"}
+    return torch.empty_strided(cell.size, strides, **facts).copy_(value)
+
+
+def _shaped(cell: Cell, value: Tensor) -> Tensor:
+    """What stock makes is no view, but for the bytes of a picture."""
+    if cell.lead:
+        return value.reshape(cell.shape).detach()
+    if cell.strides is not None:
+        return _laid(cell, value[0])
+    if cell.permuted:
+        return value[0].permute(1, 2, 0).detach().permute(2, 0, 1)
+    return value[0].detach()
 
 
 def _replay_all(cell: Cell) -> Tensor:
@@ -266,8 +369,8 @@ def _replay_all(cell: Cell) -> Tensor:
         for sample, table in zip(cell.samples, tables_of(cell))
     ]
     if cell.lead:
-        return torch.stack(values).reshape(cell.shape)
-    return values[0] if cell.hwc else values[0].contiguous()
+        return torch.stack(values).reshape(cell.shape).detach()
+    return _shaped(cell, _laid(cell, values[0])[None])
 
 
 def set_table(cell: Cell, old: Table | None, new: Table) -> bool:
@@ -300,47 +403,51 @@ def _set(cell: Cell, table: Table | None, value: Tensor) -> None:
 # ---- the classes -----------------------------------------------------------
 
 
-def wrap(cls: Any, cell: Cell) -> Any:
-    size = cell.lead + cell.size
-    if cell.hwc and not cell.lead:
-        c, _, w = cell.size
-        lazy = _make_wrapper(
-            cls, size, strides=(1, w * c, c), dtype=cell.dtype
-        )
-    else:
-        lazy = _make_wrapper(cls, size, dtype=cell.dtype)
+def wrap(cls: Any, cell: Cell, how: Any = None) -> Any:
+    """A new lazy tensor; how: what makes it of the cell's value."""
+    shape = cell.lead + cell.size
+    facts: dict[str, Any] = {"dtype": cell.dtype, "device": "cpu"}
+    if cell.base or cell.strides or cell.hwc and not cell.lead:
+        facts["strides"], facts["storage_offset"] = cell.layout()
+    lazy = _make_wrapper(cls, shape, **facts)
     lazy._hr = cell
+    if how is not None:
+        lazy._hr_how = how
+    if fetch.is_lazy() and not in_worker():
+        _here.live.append(weakref.ref(lazy))
     return lazy
 
 
-def lazy(
+def begin(
     cls: Any,
     sample: jobs.Recording,
     size: tuple[int, int, int],
     table: Table | None,
     hwc: bool = False,
 ) -> Any:
-    """A new lazy tensor of one picture."""
+    """A tensor of one picture: lazy in a fetch, else made now."""
+    cell = Cell((sample,), size, table, hwc)
+    cell.permuted = table is None
+    if not fetch.is_lazy():
+        value = value_of(cell)
+        return value if cls is LazyTensor else value.as_subclass(cls.stands_for)
     if ahead.here.plan is not None:
         ahead.sample_ends(_newest())
-    cell = Cell((sample,), size, table, hwc)
-    remember(cell)
     return wrap(cls, cell)
 
 
 def _newest() -> Cell | None:
-    """The last cell of this thread, if somebody has it."""
-    live = getattr(_here, "live", None)
-    return live[-1]() if live else None
+    """The last cell of this thread, if it is still lazy."""
+    last = _here.live[-1]() if _here.live else None
+    return last._hr if isinstance(last, Lazy) else None
 
 
 def _fact(name: str) -> Any:
     stock = getattr(Tensor, name)
 
     def get(self: Any) -> Any:
-        value = self._hr.value
-        if value is not None:
-            return getattr(value, name)
+        if self._hr.value is not None:
+            return getattr(plain(self), name)
         with no_torch_function():
             return stock.__get__(self)
 
@@ -352,6 +459,7 @@ class Lazy:
 
     __slots__ = ()
     _hr: Cell
+    _hr_plain: Tensor
     stands_for: type
 
     shape = _fact("shape")
@@ -368,39 +476,39 @@ class Lazy:
             out = record(func, args, kwargs or {})
             if out is not NotImplemented:
                 return out
-        return _run_stock(func, args, kwargs)
+        return run_plain(func, args, kwargs)
 
     @classmethod
     def __torch_dispatch__(
         cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
-        return _run_stock(func, args, kwargs)
+        return run_plain(func, args, kwargs)
 
     def as_subclass(self, cls: Any) -> Any:
         cell = self._hr
         if cell.value is None:
             if cls is Tensor:
-                return wrap(LazyTensor, cell)
+                return wrap(LazyTensor, cell, _view)
             if _tv and cls is _tv[0].stands_for:
-                return wrap(_tv[0], cell)
-        return value_in_class(self).as_subclass(cls)
+                return wrap(_tv[0], cell, _view)
+        return plain(self).as_subclass(cls)
 
     def __deepcopy__(self, memo: Any) -> Any:
         cell = self._hr
-        if cell.value is not None:
-            return value_in_class(self).__deepcopy__(memo)
-        return wrap(type(self), copy_of(cell))
+        if cell.value is not None or cell.base is not None:
+            return copy.deepcopy(plain(self), memo)
+        return wrap(type(self), copy_of(cell, cell.hwc))
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         # Values, not paths: what is saved may outlive the file. What goes
         # between processes of one program is reduced by transport().
-        return value_in_class(self).__reduce_ex__(protocol)
+        return plain(self).__reduce_ex__(protocol)
 
 
+# (Without __slots__: an object gets the class of what it stands for.)
 class LazyTensor(Lazy, Tensor):
     """A torch.Tensor that is still to be made."""
 
-    __slots__ = ("_hr",)
     stands_for = Tensor
 
 
@@ -419,7 +527,6 @@ def define_tv_image(stock: Any) -> Any:
         class LazyTVImage(Lazy, stock):
             """A torchvision.tv_tensors.Image that is still to be made."""
 
-            __slots__ = ("_hr",)
             stands_for = stock
 
             @classmethod
@@ -438,31 +545,63 @@ def lazy_types() -> tuple[type, ...]:
 
 
 def plain(tensor: Any) -> Tensor:
-    """The tensor with its value: plain, or a tv_tensors.Image."""
-    return value_in_class(tensor) if isinstance(tensor, Lazy) else tensor
+    """The tensor with its value: it itself, where torch can do that.
+
+    Else each lazy tensor has one plain tensor, and the memory of that.
+    """
+    if not isinstance(tensor, Lazy):
+        return tensor
+    made: Tensor | None = tensor.__dict__.get("_hr_plain")
+    if made is None:
+        made = _alias(tensor, value_of(tensor._hr))
+    if _become(tensor, made):
+        return tensor
+    if "_hr_plain" not in tensor.__dict__:
+        tensor._hr_plain = made
+        with no_torch_function(), contextlib.suppress(RuntimeError):
+            _DATA.__set__(tensor, made)  # C code may look for its memory
+    return made
 
 
-def value_in_class(tensor: Any) -> Tensor:
-    value = value_of(tensor._hr)
+def _alias(tensor: Any, value: Tensor) -> Tensor:
+    """Another tensor of the same memory: a view where stock's is one."""
     if tensor.stands_for is not Tensor:
         return value.as_subclass(tensor.stands_for)
-    return value
+    how = tensor.__dict__.get("_hr_how")
+    if how is None:
+        how = _view if value._is_view() else Tensor.detach
+    return how(value)
 
 
-def copy_of(cell: Cell) -> Cell:
-    copy = Cell(
+def _view(value: Tensor) -> Tensor:
+    return value[...]
+
+
+def _become(tensor: Any, made: Tensor) -> bool:
+    if _swap is None:
+        return False
+    try:
+        _swap(tensor, made)
+    except RuntimeError:
+        return False  # C++ code holds it at the moment
+    tensor.__class__ = tensor.stands_for
+    for name in [n for n in tensor.__dict__ if n.startswith("_hr")]:
+        delattr(tensor, name)
+    return True
+
+
+def copy_of(cell: Cell, hwc: bool) -> Cell:
+    return Cell(
         cell.samples,
         cell.size,
         cell.table,
-        cell.hwc,
+        hwc,
         cell.lead,
         cell.tables,
     )
-    remember(copy)
-    return copy
 
 
-def _run_stock(func: Any, args: Any, kwargs: Any) -> Any:
+def run_plain(func: Any, args: Any, kwargs: Any) -> Any:
     """Replaces all lazy tensors by their values and calls func."""
     found: list[Any] = []
     collect((args, kwargs), found)
@@ -484,7 +623,7 @@ def collect(item: Any, found: list[Any]) -> None:
 
 def _replace(item: Any) -> Any:
     if isinstance(item, Lazy):
-        return value_in_class(item)
+        return plain(item)
     kind = type(item)
     if kind in (list, tuple):
         return kind([_replace(part) for part in item])
@@ -494,30 +633,12 @@ def _replace(item: Any) -> Any:
 
 
 def transport(tensor: Any) -> Any:
-    """Reduces a lazy tensor for a queue of multiprocessing."""
-    record = record_of(tensor)
-    if record is None:
-        value = value_in_class(tensor)
-        return torch.multiprocessing.reductions.reduce_tensor(value)
-    return _arrive, (record,)
-
-
-def _arrive(record: Record) -> Any:
-    tables: Any = tuple(record.tables)
-    table = tables[0]
-    if all(other is table for other in tables):
-        tables = None
-    cell = Cell(
-        tuple(record.samples),
-        record.size,
-        table,
-        record.hwc,
-        record.lead,
-        tables,
-    )
-    remember(cell)
-    known = _tv and _tv[0].stands_for is record.kind
-    return wrap(_tv[0] if known else LazyTensor, cell)
+    """Reduces it for a queue of multiprocessing, as torch the plain one."""
+    value = plain(tensor)
+    reduce = vars(ForkingPickler)["_extra_reducers"].get(type(value))
+    if reduce is not None:
+        return reduce(value)
+    return value.__reduce_ex__(pickle.HIGHEST_PROTOCOL)
 
 
 # What is recorded; functions.py puts it here.
