@@ -6,7 +6,8 @@
 //   header       64 bytes
 //   pictures     in the order in which they were added: each a record, its name
 //                and label, and its data
-//   index        the same once more, without the data: all that a reader needs
+//   index        the same once more, without the data, and the classes: all that
+//                a reader needs
 //
 // Records, data and index begin at multiples of 64 bytes. The file ends with
 // the index. The records are for a writer that was interrupted: it goes through
@@ -14,13 +15,14 @@
 // zeros in place of the last four numbers.
 //
 //   header   0  u8[8]  "HRPACK\r\n"
-//            8  u32    version, 1
-//           12  u32    0
+//            8  u32    version: 1, or 2 if the index has classes
+//           12  u32    of version 2: 1 if the numbers of classes are fixed, or 0
+//                      if they are the places of their sorted labels; else 0
 //           16  u64    num: pictures
 //           24  u64    bytes of the file
 //           32  u64    where the index begins
 //           40  u64    checksum of the index
-//           48  u64    0
+//           48  u64    of version 2: the number of classes; else 0
 //           56  u64    checksum of the 56 bytes before
 //
 //   record   0  u8[4]  "HRPE"
@@ -50,6 +52,9 @@
 //                      their names, by bytes; zeros up to a multiple of 8
 //                      texts: of each picture the name, 0, the label, 0, one
 //                      behind the other
+//                      of version 2: zeros up to a multiple of 8; for each class
+//                      an i64, its number; for each its label, 0. A class need
+//                      have no picture
 #ifndef HEADRACE_LOADER_PACK_FORMAT_H
 #define HEADRACE_LOADER_PACK_FORMAT_H
 
@@ -66,6 +71,8 @@
 
 enum {
     PACK_VERSION = 1,
+    PACK_VERSION_CLASSES = 2,
+    PACK_FIXED = 1,        // in the header
     PACK_TEXT_MAX = 4095,  // bytes of a name or a label
     PACK_PACKED = 1,       // flag
 };
@@ -74,8 +81,8 @@ enum {
 // and its sisters.
 struct pack_header {
     char magic[8];
-    uint32_t version, zero;
-    uint64_t num, bytes, index, index_sum, zeros, sum;
+    uint32_t version, fixed;
+    uint64_t num, bytes, index, index_sum, classes, sum;
 };
 
 struct pack_record {
@@ -123,6 +130,9 @@ struct pack_view {
     const char *texts;
     uint64_t text_size;
     uint64_t packed, data_bytes, source_bytes;
+    uint64_t num_classes;
+    const int64_t *numbers;   // of the classes
+    const char *class_texts;  // their labels, behind each other
     // Entries whose numbers were looked at, and what the next one must say.
     uint64_t looked, record_at, text_at;
 };
@@ -139,6 +149,9 @@ enum hr_status pack_view_head(struct pack_view *view, const void *head,
                               const char **why);
 enum hr_status pack_view_index(struct pack_view *view, const void *index,
                                uint64_t *offset, const char **why);
+// Fills in the classes of a view whose index was checked.
+void pack_view_classes(const struct pack_view *view,
+                       struct hr_pack_class *classes);
 // Looks at the numbers of those entries that the first `size` bytes of the index
 // have, for one that comes bit by bit and might be very long.
 enum hr_status pack_view_part(struct pack_view *view, const void *index,

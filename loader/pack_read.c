@@ -76,7 +76,11 @@ static enum hr_status read_index(struct pack_file *f)
     if (!(f->good = hr__alloc(NULL, bits)))
         return hr__fail(HR_ENOMEM, "out of memory");
     memset((void *)f->good, 0, bits);
-    f->pub.version = PACK_VERSION;
+    f->pub.version = le32toh(
+        ((const struct pack_header *)(const void *)f->view.map)->version);
+    f->pub.num_classes = (size_t)f->view.num_classes;
+    f->pub.fixed =
+        ((const struct pack_header *)(const void *)f->view.map)->fixed != 0;
     f->pub.num = (size_t)f->view.num;
     f->pub.packed = (size_t)f->view.packed;
     f->pub.bytes = f->view.size;
@@ -187,6 +191,11 @@ enum hr_status hr_pack_find(hr_pack_file file, const char *name, size_t length,
     return hr__fail(HR_EINVAL, "%s: there is no picture '%.*s'",
                     pack_short(file->path), length < 100 ? (int)length : 100,
                     name);
+}
+
+void hr_pack_classes(hr_pack_file file, struct hr_pack_class *classes)
+{
+    pack_view_classes(&mine(file)->view, classes);
 }
 
 // ---- Checks ----------------------------------------------------------------

@@ -110,7 +110,12 @@ static bool is_ours(struct scan *s)
     size_t size = s->size < 12 ? (size_t)s->size : 12;
 
     pack_header_init(&begun);
-    return read_at(s, &header, size, 0) && !memcmp(&header, &begun, size);
+    if (!read_at(s, &header, size, 0))
+        return false;
+    // (Version 2 has the same records.)
+    if (size == 12 && le32toh(header.version) == PACK_VERSION_CLASSES)
+        header.version = begun.version;
+    return !memcmp(&header, &begun, size);
 }
 
 static enum hr_status scan(struct scan *s)

@@ -151,18 +151,24 @@ static int compare(const void *a, const void *b, void *context)
                   name_of(t, *(const uint32_t *)b));
 }
 
-void *pack_table_index(const struct pack_table *t, struct pack_parts *parts,
-                       uint64_t *size)
+void *pack_table_index(const struct pack_table *t,
+                       const struct pack_classes *classes,
+                       struct pack_parts *parts, uint64_t *size)
 {
+    uint64_t classes_at;
     uint32_t *order;
     uint8_t *index;
 
     if (!pack_parts(parts, t->num))
         return NULL;
-    *size = parts->texts + t->text_size;
+    classes_at = (parts->texts + t->text_size + 7) & ~UINT64_C(7);
+    *size = classes->num ? classes_at + classes->size
+                         : parts->texts + t->text_size;
     if (*size > SIZE_MAX || !(index = hr__alloc(NULL, (size_t)*size + 1)))
         return NULL;
-    memset(index, 0, (size_t)parts->texts);
+    memset(index, 0, (size_t)*size);
+    if (classes->num)
+        memcpy(index + classes_at, classes->data, classes->size);
     order = (uint32_t *)(void *)(index + parts->order);
     for (uint32_t i = 0; i < t->num; i++)
         order[i] = i;

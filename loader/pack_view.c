@@ -30,7 +30,8 @@ static enum hr_status check_header(struct check *c)
     if (view->size < sizeof(*h))
         return bad(c, HR_ETRUNCATED, view->size, "it ends in its header");
     // Another version may have another header.
-    if (le32toh(h->version) != PACK_VERSION)
+    if (le32toh(h->version) != PACK_VERSION &&
+        le32toh(h->version) != PACK_VERSION_CLASSES)
         return bad(c, HR_EUNSUPPORTED, 8,
                    "of a version that this library does not read");
     if (le64toh(h->sum) != pack_header_sum(h))
@@ -42,7 +43,9 @@ static enum hr_status check_header(struct check *c)
     if (le64toh(h->bytes) < view->size)
         return bad(c, HR_ECORRUPT, le64toh(h->bytes),
                    "there is something behind its end");
-    if (h->zero || h->zeros)
+    if (le32toh(h->version) == PACK_VERSION
+            ? h->fixed || h->classes
+            : le32toh(h->fixed) > PACK_FIXED || !h->classes)
         return bad(c, HR_ECORRUPT, 12, "the header has bits of nobody's");
     return HR_OK;
 }
@@ -60,6 +63,7 @@ static enum hr_status find_index(struct check *c)
         view->index_at > view->size)
         return bad(c, HR_ECORRUPT, 32, "the index is not in it");
     view->index_size = view->size - view->index_at;
+    view->num_classes = le64toh(h->classes);
     view->looked = view->text_at = 0;
     view->record_at = sizeof(*h);
     if (!pack_parts(&parts, view->num) || parts.texts > view->index_size)
@@ -160,10 +164,46 @@ static enum hr_status check_entries(struct check *c)
         return status;
     if (view->record_at != view->index_at)
         return bad(c, HR_ECORRUPT, 32, "the index is not where it belongs");
-    if (view->text_at != view->text_size)
-        return bad(c, HR_ECORRUPT, view->index_at + view->index_size,
-                   "the index has texts of nobody's");
     return HR_OK;
+}
+
+static const char *check_class(const struct pack_view *view, uint64_t at)
+{
+    uint64_t left = view->text_size - at;
+    const char *label = view->texts + at;
+    size_t most = left < PACK_TEXT_MAX + 1 ? (size_t)left : PACK_TEXT_MAX + 1;
+
+    return !most || !memchr(label, 0, most) ? "a class's label is no text"
+           : *label                         ? NULL
+                                            : "a class has no label";
+}
+
+// Behind the texts of the pictures; then the index ends.
+static enum hr_status check_classes(struct check *c)
+{
+    struct pack_view *view = c->view;
+    uint64_t at = view->text_at, left;
+    const char *why = NULL;
+
+    for (; view->num_classes && at % 8 && at < view->text_size && !why; at++)
+        if (view->texts[at])
+            why = "there are bits of nobody's";
+    left = view->text_size - at;
+    if (!why && view->num_classes > left / (sizeof(*view->numbers) + 2))
+        why = "it names more classes than its index has room for";
+    if (!why) {
+        view->numbers = (const void *)(view->texts + at);
+        at += view->num_classes * sizeof(*view->numbers);
+        view->class_texts = view->texts + at;
+    }
+    for (uint64_t i = 0; i < view->num_classes && !why; i++)
+        if (!(why = check_class(view, at)))
+            at += strlen(view->texts + at) + 1;
+    if (!why && at != view->text_size)
+        why = "the index has texts of nobody's";
+    at = view->index_at +
+         (uint64_t)(view->texts - (const char *)view->entries) + at;
+    return why ? bad(c, HR_ECORRUPT, at, why) : HR_OK;
 }
 
 static enum hr_status check_order(struct check *c)
@@ -225,9 +265,20 @@ enum hr_status pack_view_index(struct pack_view *view, const void *index,
     struct check c = {.view = view};
     enum hr_status status;
 
-    if (!(status = check_index(&c, index)) && !(status = check_entries(&c)))
+    if (!(status = check_index(&c, index)) && !(status = check_entries(&c)) &&
+        !(status = check_classes(&c)))
         status = check_order(&c);
     return checked(&c, status, offset, why);
+}
+
+void pack_view_classes(const struct pack_view *view,
+                       struct hr_pack_class *classes)
+{
+    const char *at = view->class_texts;
+
+    for (uint64_t i = 0; i < view->num_classes; i++, at += strlen(at) + 1)
+        classes[i] = (struct hr_pack_class){
+            at, (int64_t)le64toh((uint64_t)view->numbers[i])};
 }
 
 enum hr_status pack_view_open(struct pack_view *view, const void *map,

@@ -114,6 +114,7 @@ void hr_pack_writer_close(hr_pack_writer *writer)
     if (w->fd >= 0)
         close(w->fd);
     pack_table_finish(&w->table);
+    hr__free(w->classes.data);
     hr__free(w);
     *writer = NULL;
 }
@@ -261,6 +262,38 @@ enum hr_status hr_pack_writer_cut(hr_pack_writer writer, size_t num)
     return ftruncate(w->fd, (off_t)bytes) ? pack_writer_errno(w) : HR_OK;
 }
 
+// ---- Classes ---------------------------------------------------------------
+
+enum hr_status hr_pack_writer_classes(hr_pack_writer writer,
+                                      const struct hr_pack_class *classes,
+                                      size_t num, bool fixed)
+{
+    struct pack_writer *w = pack_writer_of(writer);
+    struct pack_classes made = {.num = num, .fixed = num && fixed};
+    char *text;
+
+    for (size_t i = 0; i < num; i++) {
+        size_t size = strlen(classes[i].label);
+
+        if (!size || !pack_is_label(classes[i].label, size))
+            return hr__fail(HR_EINVAL, "%s: '%.100s' is no label of a class",
+                            pack_short(w->pub.path), classes[i].label);
+        made.size += sizeof(int64_t) + size + 1;
+    }
+    if (!(made.data = hr__alloc(NULL, made.size + 1)))
+        return hr__fail(HR_ENOMEM, "out of memory");
+    text = (char *)made.data + num * sizeof(int64_t);
+    for (size_t i = 0; i < num; i++) {
+        uint64_t number = htole64((uint64_t)classes[i].number);
+
+        memcpy((char *)made.data + i * sizeof(number), &number, sizeof(number));
+        text = stpcpy(text, classes[i].label) + 1;
+    }
+    hr__free(w->classes.data);
+    w->classes = made;
+    return HR_OK;
+}
+
 // ---- The end ---------------------------------------------------------------
 
 static enum hr_status write_index(struct pack_writer *w,
@@ -269,12 +302,15 @@ static enum hr_status write_index(struct pack_writer *w,
     struct pack_parts parts;
     uint64_t size;
     enum hr_status status;
-    void *index = pack_table_index(&w->table, &parts, &size);
+    void *index = pack_table_index(&w->table, &w->classes, &parts, &size);
 
     if (!index)
         return hr__fail(HR_ENOMEM, "out of memory");
     *header = (struct pack_header){
-        .version = htole32(PACK_VERSION),
+        .version = htole32(w->classes.num ? PACK_VERSION_CLASSES
+                                          : PACK_VERSION),
+        .fixed = htole32(w->classes.fixed ? PACK_FIXED : 0),
+        .classes = htole64(w->classes.num),
         .num = htole64(w->table.num),
         .bytes = htole64(w->pub.bytes + size),
         .index = htole64(w->pub.bytes),

@@ -28,9 +28,17 @@ enum hr_status pack_table_add(struct pack_table *table,
                               uint64_t record_at, const char *name,
                               const char *label);
 void pack_table_cut(struct pack_table *table, size_t num);
+// What the index ends with: numbers and labels, as their bytes lie.
+struct pack_classes {
+    void *data;  // of hr__alloc()
+    size_t size, num;
+    bool fixed;
+};
+
 // The bytes of the index, of hr__alloc(); NULL: out of memory.
-void *pack_table_index(const struct pack_table *table, struct pack_parts *parts,
-                       uint64_t *size);
+void *pack_table_index(const struct pack_table *table,
+                       const struct pack_classes *classes,
+                       struct pack_parts *parts, uint64_t *size);
 void pack_table_finish(struct pack_table *table);
 
 struct pack_writer {
@@ -39,6 +47,7 @@ struct pack_writer {
     int fd;
     bool finished;
     struct pack_table table;
+    struct pack_classes classes;
 };
 
 struct pack_writer *pack_writer_of(hr_pack_writer writer);

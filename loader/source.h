@@ -258,6 +258,11 @@ bool hr__source_put_member_dir(struct hr__source *s, const char *path,
                                uint32_t pack, uint32_t shard, const char *name,
                                uint32_t *dir);
 
+// Names the classes of a pack file.
+bool hr__source_name_packed(struct hr__source *s,
+                            const struct hr_pack_class *classes, size_t num,
+                            bool fixed);
+
 // Numbers the labels of all samples. Threads: any.
 bool hr__source_find_classes(struct hr__source *s);
 // The order that Python gives to the names of files: by their characters, and a

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pictures of pack files, called as if the file were a folder.
 #include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "hal/engine/base.h"
@@ -60,6 +61,33 @@ bool hr__source_put_member(struct hr__source *s, const char *path,
            hr__source_put(s, dir, slash ? slash + 1 : name, own);
 }
 
+bool hr__source_name_packed(struct hr__source *s,
+                            const struct hr_pack_class *classes, size_t num,
+                            bool fixed)
+{
+    uint32_t unused;
+
+    for (size_t i = 0; i < num; i++)
+        if (!hr__source_name_class(s, classes[i].label,
+                                   fixed ? &classes[i].number : NULL, &unused))
+            return false;
+    return true;
+}
+
+static bool put_classes(struct hr__source *s, hr_pack_file file)
+{
+    struct hr_pack_class *classes = hr__alloc(NULL, (file->num_classes + 1) *
+                                                        sizeof(*classes));
+    bool ok = classes != NULL;
+
+    if (!ok)
+        return hr__source_fail(HR_ENOMEM, "out of memory");
+    hr_pack_classes(file, classes);
+    ok = hr__source_name_packed(s, classes, file->num_classes, file->fixed);
+    hr__free(classes);
+    return ok;
+}
+
 static bool put_entry(struct hr__source *s, hr_pack_file file, size_t i)
 {
     struct hr_pack_entry entry;
@@ -78,7 +106,7 @@ bool hr__source_unpack(struct hr__source *s, const char *path)
 {
     hr_pack_file file = hr_pack_open(path);
 
-    if (!file || !keep_pack(s, file))
+    if (!file || !keep_pack(s, file) || !put_classes(s, file))
         return false;
     for (size_t i = 0; i < file->num; i++)
         if (!put_entry(s, file, i))
@@ -98,4 +126,40 @@ hr_pack_file hr_source_pack(hr_source source, uint64_t i, size_t *number)
     pack = s->dirs[item->dir].pack;
     *number = item->number;
     return pack ? s->packs[pack - 1] : NULL;
+}
+
+// ---- What a writer is told -------------------------------------------------
+
+static int compare_classes(const void *a, const void *b)
+{
+    const struct hr_pack_class *ca = a, *cb = b;
+
+    if (ca->number != cb->number)
+        return ca->number < cb->number ? -1 : 1;
+    return strcmp(ca->label, cb->label);
+}
+
+enum hr_status hr_source_pack_classes(hr_source source, hr_pack_writer writer)
+{
+    struct hr__source *s = hr__source_of(source);
+    struct hr_pack_class *classes;
+    enum hr_status status;
+    size_t num = 0, kept = 0;
+
+    if (!hr__source_find_classes(s))
+        return hr_last_status();
+    if (!(classes = hr__alloc(NULL, (s->num_labels + 1) * sizeof(*classes))))
+        return hr__fail(HR_ENOMEM, "out of memory");
+    for (size_t i = 0; i < s->num_labels; i++)
+        if (s->labels[i].has_class)
+            classes[num++] = (struct hr_pack_class){s->labels[i].text,
+                                                    s->labels[i].number};
+    if (num)
+        qsort(classes, num, sizeof(*classes), compare_classes);
+    for (size_t i = 0; i < num; i++)  // a name and a text may be the same
+        if (!i || compare_classes(&classes[i - 1], &classes[i]))
+            classes[kept++] = classes[i];
+    status = hr_pack_writer_classes(writer, classes, kept, s->numbers);
+    hr__free(classes);
+    return status;
 }

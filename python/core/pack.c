@@ -260,6 +260,36 @@ static PyObject *get_labels(PyObject *self, void *closure)
     return texts(self, true);
 }
 
+static PyObject *get_classes(PyObject *self, void *closure)
+{
+    hr_pack_file file = pack_of(self)->file;
+    struct hr_pack_class *list = PyMem_Calloc(file->num_classes + 1,
+                                              sizeof(*list));
+    PyObject *tuple = list ? PyTuple_New((Py_ssize_t)file->num_classes)
+                           : PyErr_NoMemory();
+
+    (void)closure;
+    if (list)
+        hr_pack_classes(file, list);
+    for (size_t i = 0; tuple && i < file->num_classes; i++) {
+        PyObject *pair = Py_BuildValue("NL", text_of(list[i].label),
+                                       (long long)list[i].number);
+
+        if (pair)
+            PyTuple_SetItem(tuple, (Py_ssize_t)i, pair);
+        else
+            Py_CLEAR(tuple);
+    }
+    PyMem_Free(list);
+    return tuple;
+}
+
+static PyObject *get_fixed(PyObject *self, void *closure)
+{
+    (void)closure;
+    return PyBool_FromLong(pack_of(self)->file->fixed);
+}
+
 static PyObject *get_path(PyObject *self, void *closure)
 {
     (void)closure;
@@ -316,6 +346,11 @@ static PyGetSetDef pack_getset[] = {
     {"path", get_path, NULL, "of the file, as it was opened", NULL},
     {"names", get_names, NULL, "tuple of the pictures' names", NULL},
     {"labels", get_labels, NULL, "tuple of their labels; '': none", NULL},
+    {"classes", get_classes, NULL,
+     "pairs (label, number) of all classes; (): the labels are the classes",
+     NULL},
+    {"fixed", get_fixed, NULL,
+     "whether the numbers of classes hold, or only the labels' order", NULL},
     {"packed", get_packed, NULL, "how many are packed, not kept as they were",
      NULL},
     {"bytes", get_bytes, NULL, "of the file", AT(bytes)},

@@ -108,6 +108,25 @@ static void dealloc(PyObject *self)
     Py_DECREF(type);
 }
 
+// ---- Classes ----------------------------------------------------------------
+
+static PyObject *classes(PyObject *self, PyObject *args)
+{
+    struct core *core = core_of(self);
+    enum hr_status status;
+    PyObject *source;
+
+    if (!PyArg_ParseTuple(args, "O!:classes", core->source, &source) ||
+        !begin(self))
+        return NULL;
+    status = hr_source_pack_classes(source_get(source),
+                                    writer_of(self)->writer);
+    end(self);
+    if (status)
+        return core_raise_last(core);
+    Py_RETURN_NONE;
+}
+
 // ---- A sample ---------------------------------------------------------------
 
 // An entry of a pack file, as it lies there.
@@ -323,6 +342,9 @@ static PyMethodDef methods[] = {
      "Read a sample of a Source, pack it, and add it. Return (why it could\n"
      "not be packed and is kept as it is, why it could not be read and is\n"
      "left out): texts or None. Raises what is wrong with the writer."},
+    {"classes", classes, METH_VARARGS,
+     "classes($self, source, /)\n--\n\n"
+     "Say the classes of a Source, also those that no sample has."},
     {"entry", entry, METH_O,
      "entry($self, number, /)\n--\n\n"
      "Return (name, label, bytes of its file) of a picture that is there."},

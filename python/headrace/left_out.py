@@ -13,6 +13,8 @@ from .errors import ArgumentError, ReadError
 Skipped: TypeAlias = tuple[tuple[str, str], ...]
 Classes: TypeAlias = "Sequence[str] | Mapping[str, int]"
 
+_LISTED = 1 << 22  # classes, as the library lists them
+
 WORD = "a word, where other labels are numbers, is of no class"
 OTHER = "a label that is none of the classes"
 UNLABELLED = "a picture without a label, where others have one"
@@ -75,9 +77,10 @@ def numbered(classes: Classes | None) -> dict[str, int] | None:
 
 def listed(numbers: Mapping[str, int]) -> tuple[str, ...]:
     """Names in the order of their numbers; "" for those that have none."""
-    names: list[str] = [""] * (max([-1, *numbers.values()]) + 1)
+    kept = [n for n in numbers.values() if 0 <= n < _LISTED]
+    names: list[str] = [""] * (max([-1, *kept]) + 1)
     for name in sorted(numbers, reverse=True):
-        if numbers[name] >= 0:
+        if 0 <= numbers[name] < _LISTED:
             names[numbers[name]] = name
     return tuple(names)
 

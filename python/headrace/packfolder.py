@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 from . import left_out
 from ._core import PackFile
+from .errors import ArgumentError
 
 Path: TypeAlias = "str | os.PathLike[str] | os.PathLike[bytes]"
 
@@ -18,9 +19,14 @@ class PackFolder:
 
     path: of a pack file, or several, as --split makes them. Sample i is
     (transform(picture), target_transform(class)): a picture of Pillow, RGB,
-    and a number. Classes are the labels; they, and the pictures in them, have
-    the order that ImageFolder gives to the folder that was packed, so that
-    shuffling with the same seed gives the same batches.
+    and a number. Classes are those of the folder that was packed, also empty
+    ones; they, and the pictures in them, have the order that ImageFolder gives
+    to it, so that shuffling with the same seed gives the same batches. Of tar
+    files and lists whose labels are numbers, these are the classes, and
+    classes[i] is "" for a number that does not occur.
+
+    A picture without a label, where others have one, is no sample: that is one
+    warning, and in the attribute skipped; with strict headrace.ReadError.
 
     After headrace.set_image_backend() pictures are recorded, and a batch is
     one job; without it each is made when it is asked for. The numbers are the
@@ -57,22 +63,23 @@ class PackFolder:
         ]
         # ImageFolder's order: classes; folders in them; names in those.
         found.sort(key=lambda each: each[:3])
-        self.classes = sorted({label for label, *_ in found if label})
-        self.class_to_idx = {name: i for i, name in enumerate(self.classes)}
+        self.class_to_idx = numbers = _numbers(self.packs)
+        self.classes = list(left_out.listed(numbers))
         # As beside the folders of classes: it is no sample.
-        self._skipped: left_out.Skipped = ()
-        if self.classes and not found[0][0]:
-            self._skipped = tuple(
-                (os.path.join(pack.path, name), left_out.UNLABELLED)
-                for label, _, name, pack, _ in found
-                if not label
+        self._skipped: left_out.Skipped = tuple(
+            (
+                os.path.join(pack.path, name),
+                left_out.WORD if label else left_out.UNLABELLED,
             )
-            found = found[len(self._skipped) :]
+            for label, _, name, pack, _ in found
+            if numbers and label not in numbers
+        )
+        if self._skipped:
+            found = [each for each in found if each[0] in numbers]
         called = ", ".join(map(os.fsdecode, paths))
         left_out.tell(called, self._skipped, (), strict)
         self.samples = [
-            (name, self.class_to_idx.get(label, -1))
-            for label, _, name, *_ in found
+            (name, numbers.get(label, -1)) for label, _, name, *_ in found
         ]
         self.targets = [target for _, target in self.samples]
         self._places = [(pack, number) for *_, pack, number in found]
@@ -105,6 +112,27 @@ class PackFolder:
             len(self),
             len(self.classes),
         )
+
+
+def _fixed(packs: Sequence[PackFile]) -> bool:
+    return any(pack.fixed for pack in packs)
+
+
+def _numbers(packs: Sequence[PackFile]) -> dict[str, int]:
+    """The number of each class, also of those that no picture has."""
+    if not _fixed(packs):
+        named = {label for pack in packs for label, _ in pack.classes}
+        labels = named.union(*(pack.labels for pack in packs)) - {""}
+        return {label: i for i, label in enumerate(sorted(labels))}
+    numbers: dict[str, int] = {}
+    for pack in packs:
+        for label, number in pack.classes if pack.fixed else ():
+            if numbers.setdefault(label, number) != number:
+                raise ArgumentError(
+                    f"{pack.path}: class {label!r} is number {number}, "
+                    f"and {numbers[label]} in another file"
+                )
+    return numbers
 
 
 class Entries:

@@ -366,6 +366,7 @@ def _write(
                 tally.fail(fault, strict)
             elif why:
                 tally.kept[why] += 1
+        writer.classes(source)
         writer.finish()
     finally:
         writer.close()

@@ -47,6 +47,37 @@ static struct bytes made(int n)
     return whole(path);
 }
 
+static void seal(struct bytes *b);
+
+// The same file with three classes, of which one has no picture: version 2.
+static struct bytes made_classes(int n)
+{
+    static const char labels[] = "a\0bird\0long label";
+    static const uint64_t numbers[] = {0, 7, UINT64_MAX};
+    struct bytes b = made(n), v2;
+    size_t at = (b.size + 7) & ~(size_t)7;
+    struct pack_header h;
+
+    v2.size = at + sizeof(numbers) + sizeof(labels);
+    v2.data = calloc(1, v2.size);
+    memcpy(v2.data, b.data, b.size);
+    for (int i = 0; i < 3; i++) {
+        uint64_t number = htole64(numbers[i]);
+
+        memcpy(v2.data + at + 8 * (size_t)i, &number, 8);
+    }
+    memcpy(v2.data + at + sizeof(numbers), labels, sizeof(labels));
+    memcpy(&h, v2.data, sizeof(h));
+    h.version = htole32(PACK_VERSION_CLASSES);
+    h.fixed = htole32(PACK_FIXED);
+    h.classes = htole64(3);
+    h.bytes = htole64(v2.size);
+    memcpy(v2.data, &h, sizeof(h));
+    seal(&v2);
+    free(b.data);
+    return v2;
+}
+
 static size_t index_of(const struct bytes *b)
 {
     struct pack_header header;
@@ -63,11 +94,17 @@ static enum hr_status walk(const char *path)
 {
     hr_pack_file file = hr_pack_open(path);
     struct hr_sample s = {0};
+    struct hr_pack_class *classes;
     struct hr_pack_entry e;
     size_t found;
 
     if (!file)
         return hr_last_status();
+    classes = calloc(file->num_classes + 1, sizeof(*classes));
+    hr_pack_classes(file, classes);
+    for (size_t i = 0; i < file->num_classes; i++)
+        sum ^= (uint8_t)(strlen(classes[i].label) + (size_t)classes[i].number);
+    free(classes);
     for (size_t i = 0; i < file->num; i++) {
         CHECK(hr_pack_entry(file, i, &e) == HR_OK &&
                   hr_pack_find(file, e.name, strlen(e.name), &found) == HR_OK &&
@@ -82,11 +119,10 @@ static enum hr_status walk(const char *path)
     return HR_OK;
 }
 
-static void cut_anywhere(void)
+static void cut_file(struct bytes b)
 {
     int fd;
     const char *path = memory_file(&fd);
-    struct bytes b = made(9);
     size_t index = index_of(&b);
 
     for (size_t n = 0; n < b.size; n++) {
@@ -103,12 +139,17 @@ static void cut_anywhere(void)
     close(fd);
 }
 
+static void cut_anywhere(void)
+{
+    cut_file(made(9));
+    cut_file(made_classes(9));
+}
+
 // With each byte of header and index changed: their checksums notice.
-static void flipped_bytes(void)
+static void flip_file(struct bytes b)
 {
     int fd;
     const char *path = memory_file(&fd);
-    struct bytes b = made(9);
     size_t index = index_of(&b);
 
     for (size_t at = 0; at < b.size; at == 63 ? at = index : at++) {
@@ -121,6 +162,12 @@ static void flipped_bytes(void)
     }
     free(b.data);
     close(fd);
+}
+
+static void flipped_bytes(void)
+{
+    flip_file(made(9));
+    flip_file(made_classes(9));
 }
 
 static void seal(struct bytes *b)
@@ -209,6 +256,29 @@ static void forged_fields(void)
     close(fd);
 }
 
+static void forged_classes(void)
+{
+    int fd;
+    const char *path = memory_file(&fd);
+    struct bytes b = made_classes(5), v1 = made(5);
+    size_t at = (v1.size + 7) & ~(size_t)7, labels = at + 3 * 8;
+
+    forge_number(fd, path, &b, 8, 4, false, "version");
+    forge_number(fd, path, &b, 12, 4, true, "fixed");
+    forge_number(fd, path, &b, 48, 8, false, "number of classes");
+    for (size_t i = v1.size; i < at; i++)
+        forge(fd, path, &b, i, "/", 1, false, "a gap");
+    for (size_t i = at; i < labels; i += 8)
+        forge_number(fd, path, &b, i, 8, true, "number");
+    for (size_t i = labels; i < b.size; i++) {
+        forge(fd, path, &b, i, "/", 1, b.data[i] != 0, "label");
+        forge(fd, path, &b, i, "", 1, b.data[i] == 0, "zero in a label");
+    }
+    free(b.data);
+    free(v1.data);
+    close(fd);
+}
+
 // It ends with its entry, at the end of a page: the texts would be behind it.
 static void index_without_texts(void)
 {
@@ -240,10 +310,10 @@ static void random_files(void)
     int fd;
     const char *path = memory_file(&fd);
     uint64_t seed = test_seed;
-    struct bytes b;
+    struct bytes both[] = {made(9), made_classes(9)};
 
-    b = made(9);
     for (int i = 0; i < test_loops(400); i++) {
+        struct bytes b = both[i / 4 % 2];
         struct bytes copy = {test_copy(b.data, b.size), b.size};
         int changes = 1 + (int)(next_random(&seed) % 6);
         size_t index = index_of(&b);
@@ -261,13 +331,15 @@ static void random_files(void)
         walk(path);
         for (size_t k = i % 4 == 3 ? 0 : copy.size; k < copy.size; k++)
             copy.data[k] = (uint8_t)next_random(&seed);
-        memcpy(copy.data, PACK_MAGIC "\1\0\0", 12);
+        memcpy(copy.data, i % 8 > 3 ? PACK_MAGIC "\1\0\0" : PACK_MAGIC "\2\0\0",
+               12);
         seal(&copy);
         put(fd, copy.data, copy.size);
         walk(path);
         free(copy.data);
     }
-    free(b.data);
+    free(both[0].data);
+    free(both[1].data);
     close(fd);
 }
 
@@ -368,10 +440,11 @@ static void not_files(void)
 }
 
 static const struct test_case cases[] = {
-    TEST_CASE(cut_anywhere),       TEST_CASE(flipped_bytes),
-    TEST_CASE(forged_fields),      TEST_CASE(index_without_texts),
-    TEST_CASE(random_files),       TEST_CASE(damaged_data),
-    TEST_CASE(changed_while_open), TEST_CASE(not_files),
+    TEST_CASE(cut_anywhere),   TEST_CASE(flipped_bytes),
+    TEST_CASE(forged_fields),  TEST_CASE(index_without_texts),
+    TEST_CASE(forged_classes), TEST_CASE(random_files),
+    TEST_CASE(damaged_data),   TEST_CASE(changed_while_open),
+    TEST_CASE(not_files),
 };
 
 int main(int argc, char **argv)

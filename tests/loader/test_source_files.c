@@ -523,6 +523,72 @@ static void given(void)
     hr_source_close(&s);
 }
 
+static hr_source labelled(const char *const *paths, const char *a,
+                          const char *b, const char *c);
+
+// Of a pack file of one sample classes are those of all it was made from.
+static void expect_packed(const char *what, hr_source s)
+{
+    struct hr_encoded read = {0};
+    char path[4200], name[4200];
+    const char *const *want = NULL, *const *got = NULL;
+    struct hr_pack_entry e = {0};
+    size_t num = 0, there = 0;
+    hr_pack_writer w;
+    hr_source packed;
+
+    snprintf(path, sizeof(path), "%s/x.hrp", test_folder());
+    w = hr_pack_writer_open(path);
+    CHECK(s && s->num && w && !hr_source_read(s, s->num - 1, 0, &read) &&
+              (want = hr_source_classes(s, &num)),
+          "%s: %s", what, hr_last_error());
+    e = (struct hr_pack_entry){.name = hr_source_name(s, s->num - 1, name,
+                                                      sizeof(name)),
+                               .label = hr_source_label(s, s->num - 1),
+                               .data = read.data,
+                               .size = read.size,
+                               .source = read.size};
+    CHECK(!hr_pack_writer_add(w, &e) && !hr_source_pack_classes(s, w) &&
+              !hr_pack_writer_finish(w),
+          "%s: %s", what, hr_last_error());
+    hr_pack_writer_close(&w);
+    packed = hr_source_open(path);
+    CHECK(packed && (got = hr_source_classes(packed, &there)) && num == there &&
+              hr_source_class(packed, 0) == hr_source_class(s, s->num - 1),
+          "%s: %zu classes, not %zu", what, there, num);
+    for (size_t i = 0; got && i < num; i++)
+        CHECK(!strcmp(want[i], got[i]), "%s: class %zu is %s", what, i, got[i]);
+    hr_encoded_finish(&read);
+    hr_source_close(&packed);
+    hr_source_close(&s);
+}
+
+static void packed(void)
+{
+    static const char *const names[] = {"d", "never", "b", "a", "c"};
+    static const int64_t merged[] = {3, 9, 3, 0, -1};
+    const char *dir = data_folder(N, test_seed);
+    char paths[3][4200];
+    const char *p[] = {paths[0], paths[1], paths[2]};
+    hr_source s = hr_source_open(dir);
+
+    for (uint64_t i = 0; i < 3; i++)
+        hr_source_path(s, i, paths[i], sizeof(paths[i]));
+    expect_packed("words", s);
+    expect_packed("numbers", labelled(p, "10", "2", "007"));
+    expect_packed("a number below 0", labelled(p, "10", "2", "-1"));
+    expect_packed("a word among them", labelled(p, "10", "2", "x"));
+    expect_packed("no label", labelled(p, "b", "a", ""));
+    s = hr_source_create();
+    CHECK(!hr_source_set_classes(s, names, NULL, 5) && !hr_source_add(s, dir),
+          "%s", hr_last_error());
+    expect_packed("given ones", s);
+    s = hr_source_create();
+    CHECK(!hr_source_set_classes(s, names, merged, 5) && !hr_source_add(s, dir),
+          "%s", hr_last_error());
+    expect_packed("merged ones", s);
+}
+
 // ---- Whatever is in them ---------------------------------------------------
 
 // Reads all of it: there are at least n samples, and each can be read.
@@ -785,7 +851,7 @@ static const struct test_case cases[] = {
     TEST_CASE(records),      TEST_CASE(short_records), TEST_CASE(tars),
     TEST_CASE(hostile_tars), TEST_CASE(damaged),       TEST_CASE(changed),
     TEST_CASE(loaded),       TEST_CASE(numbers),       TEST_CASE(no_pictures),
-    TEST_CASE(refused),      TEST_CASE(given),
+    TEST_CASE(refused),      TEST_CASE(given),         TEST_CASE(packed),
 };
 
 int main(int argc, char **argv)

@@ -223,7 +223,8 @@ static int finish(struct pack *pack)
     int code = TOOLS_OK;
 
     for (int i = 0; i < pack->opt.split; i++)
-        if (hr_pack_writer_finish(pack->writers[i]) != HR_OK) {
+        if (hr_source_pack_classes(pack->in.source, pack->writers[i]) ||
+            hr_pack_writer_finish(pack->writers[i])) {
             tools_warn("%s", hr_last_error());
             return TOOLS_CANNOT;
         }

@@ -37,13 +37,17 @@ HR_BEGIN_DECLS
 // Threads: safe, but for hr_pack_close().
 typedef const struct hr_pack_file_t {
     const char *path;       // as it was opened
-    uint32_t version;       // of the format
+    uint32_t version;       // of the format: 1, or 2 if it says its classes
     size_t num;             // pictures
     size_t packed;          // of these, those that are packed
     uint64_t bytes;         // of the file
     uint64_t data_bytes;    // of the pictures in it
     uint64_t source_bytes;  // of the files that they were made of
-} *hr_pack_file;
+    size_t num_classes;  // that it names; 0: labels are names of classes, and
+                         // there are no others
+    bool fixed;          // numbers of classes are as they are named; false:
+                         // they are the places of the sorted labels
+} * hr_pack_file;
 
 // Opens the file at path, which is copied. The header and the index are read
 // and checked, nothing else: a million pictures take a fraction of a second,
@@ -74,6 +78,16 @@ struct hr_pack_entry {
 // Threads: any.
 HR_API enum hr_status hr_pack_entry(hr_pack_file file, size_t i,
                                     struct hr_pack_entry *entry);
+
+// A class by its label; it need have no picture.
+struct hr_pack_class {
+    const char *label;
+    int64_t number;
+};
+
+// Fills in num_classes classes, whose labels live as long as the file is open.
+// Threads: any.
+HR_API void hr_pack_classes(hr_pack_file file, struct hr_pack_class *classes);
 
 // Finds a picture by its name, which has length bytes: *i. HR_EINVAL: there is
 // none of that name. Some microseconds. Threads: any.
@@ -114,7 +128,7 @@ typedef const struct hr_pack_writer_t {
     const char *path;  // of the file that will be
     size_t num;        // pictures that are in it
     uint64_t bytes;    // of PATH.part, so far
-} *hr_pack_writer;
+} * hr_pack_writer;
 
 // Begins PATH.part, or goes on with it: all pictures of an earlier writer that
 // are there whole are read, checked and kept, num says how many; what is behind
@@ -131,11 +145,19 @@ HR_API enum hr_status hr_pack_writer_entry(hr_pack_writer writer, size_t i,
 HR_API enum hr_status hr_pack_writer_cut(hr_pack_writer writer, size_t num);
 
 // Puts a picture behind the others. The same pictures in the same order make
-// the same file, byte by byte, however often the writer was interrupted.
+// the same file, byte by byte, however often the writer was interrupted (if the
+// same classes are named).
 // HR_EINVAL: a name that is there already or is no relative path, packed data
 // that are none; HR_EIO, HR_ENOMEM. After a failure nothing was added.
 HR_API enum hr_status hr_pack_writer_add(hr_pack_writer writer,
                                          const struct hr_pack_entry *entry);
+
+// Says which classes there are, whatever pictures there will be; texts are copied.
+// fixed: see struct hr_pack_file_t. Another call replaces what was said; num 0:
+// labels say all. Labels are not empty. HR_EINVAL, HR_ENOMEM.
+HR_API enum hr_status hr_pack_writer_classes(hr_pack_writer writer,
+                                             const struct hr_pack_class *classes,
+                                             size_t num, bool fixed);
 
 // Writes the index, waits until everything is on disk, and gives the file its
 // name, in the place of what is called so. Then the writer is of no use but for

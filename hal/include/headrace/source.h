@@ -247,6 +247,12 @@ HR_API const char *hr_source_label(hr_source source, uint64_t i);
 HR_API const char *const *hr_source_classes(hr_source source, size_t *num);
 HR_API int64_t hr_source_class(hr_source source, uint64_t i);
 
+// Tells a writer of a pack file the classes of all samples, and those that no
+// sample has: a source of that file alone has the same classes, whichever samples
+// were packed. As hr_pack_writer_classes(). Threads: of the source any.
+HR_API enum hr_status hr_source_pack_classes(hr_source source,
+                                             hr_pack_writer writer);
+
 // What was named and is no sample, i < skipped, as its path, in the order of the
 // samples; *why is the reason, which hr_skip_text() says in words. The text is
 // written to buffer; NULL: there is no such i, or it does not fit. Threads: any.
