@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import datetime
+import shlex
+import sys
 from collections.abc import Iterable, Iterator
 from html import escape
 
@@ -20,8 +23,13 @@ h2 { font-size: 20px; margin: 40px 0 12px; }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: 4px 20px; }
 dt, .soft { color: var(--soft); }
 dd { margin: 0; }
-table { border-collapse: collapse; width: 100%;
+.scroll { overflow-x: auto; }
+table { border-collapse: collapse; width: 100%; overflow-wrap: normal;
   font-variant-numeric: tabular-nums; }
+td { white-space: nowrap; }
+td.text, td:first-child { white-space: normal; min-width: 14ch; }
+@media (max-width: 600px) { body { padding: 24px 16px; }
+  dl { grid-template-columns: 1fr; } dd { margin-bottom: 8px; } }
 th, td { padding: 4px 10px; border-bottom: 1px solid var(--line);
   text-align: right; }
 th:first-child, td:first-child, td.text { text-align: left; }
@@ -31,11 +39,24 @@ TAIL = "</body>\n</html>"
 
 
 def head(title: str, style: str) -> Iterator[str]:
-    """Up to the heading; style: more of it."""
+    """Up to the heading and when it was made; style: more of it.
+
+    title: of the module, which is the command.
+    """
     yield '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">'
     yield '<meta name="viewport" content="width=device-width">'
     yield f"<title>{escape(title)}</title>\n<style>{STYLE}{style}</style>"
     yield f"</head>\n<body>\n<h1>{escape(title)}</h1>"
+    made = datetime.datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z")
+    command = shlex.join(["python3", "-m", title, *sys.argv[1:]])
+    yield f'<p class="soft">{made}: <code>{escape(command)}</code></p>'
+
+
+def table(rows: Iterable[str]) -> Iterator[str]:
+    """Of rows; where it is too wide it scrolls, and no word is broken."""
+    yield '<div class="scroll" tabindex="0">\n<table>'
+    yield from rows
+    yield "</table>\n</div>"
 
 
 def facts(found: Iterable[tuple[str, str]]) -> Iterator[str]:

@@ -17,6 +17,8 @@ _STYLE = """
   display: inline-block; vertical-align: middle; min-width: 2px; }
 .ours .bar { background: var(--good); }
 .bars span { margin-left: 8px; }
+@media (max-width: 600px) { .bars { grid-template-columns: 1fr; }
+  .bars > :nth-child(even) { margin-bottom: 8px; } }
 """
 
 
@@ -62,7 +64,17 @@ def _chart(f: Figures, which: str, title: str) -> Iterator[str]:
 
 
 def _table(f: Figures) -> Iterator[str]:
-    yield "<h2>All figures</h2>\n<table>\n<tr><th></th>"
+    yield "<h2>All figures</h2>"
+    yield from _html.table(_rows(f))
+    yield '<p class="soft">CPU seconds are for 1,000 pictures, of all threads'
+    yield "and worker processes; memory is the most that they held, and beside"
+    yield "it what of that came after the packages were imported. Other figures"
+    yield "are medians of the rounds. Pixels: stock's are those of torchvision"
+    yield "on Pillow.</p>"
+
+
+def _rows(f: Figures) -> Iterator[str]:
+    yield "<tr><th></th>"
     for _, title in text.EPOCHS:
         yield f'<th colspan="{len(text.COLUMNS)}">{escape(title)}</th>'
     yield '<th>first</th><th colspan="2">memory, MB</th><th></th></tr>'
@@ -74,9 +86,3 @@ def _table(f: Figures) -> Iterator[str]:
         yield f"<tr><td>{escape(row.name)}</td>"
         yield "".join(f"<td>{escape(c)}</td>" for c in text.cells(f, row))
         yield "</tr>"
-    yield "</table>"
-    yield '<p class="soft">CPU seconds are for 1,000 pictures, of all threads'
-    yield "and worker processes; memory is the most that they held, and beside"
-    yield "it what of that came after the packages were imported. Other figures"
-    yield "are medians of the rounds. Pixels: stock's are those of torchvision"
-    yield "on Pillow.</p>"

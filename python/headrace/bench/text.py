@@ -14,6 +14,10 @@ LAST = ("batch s", "whole", "beside", "pixels")  # columns behind them
 _PIXELS = {"stock": "stock's", "others": "others"}
 
 
+def _some(n: int, what: str) -> str:
+    return f"{n} {what}" if n == 1 else f"{n} {what}s"
+
+
 def left_out(files: int) -> str:
     """Behind what is said of those that are taken."""
     if not files:
@@ -30,12 +34,12 @@ def facts(f: Figures) -> list[tuple[str, str]]:
     )
     pictures += left_out(a["left_out"])
     return [
-        ("machine", f"{a['machine']}, {a['cores']} cores"),
+        ("machine", f"{a['machine']}, {_some(a['cores'], 'core')}"),
         ("pictures", pictures),
         (
             "work",
             f"RandomResizedCrop({a['size']}), flip, ToTensor, Normalize; "
-            f"batches of {a['batch']}; {a['workers']} workers or threads",
+            f"batches of {a['batch']}; workers or threads: {a['workers']}",
         ),
         (
             "rounds",

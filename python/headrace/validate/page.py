@@ -56,11 +56,15 @@ def _parts(found: Findings) -> Iterator[str]:
 
 
 def _table(found: Findings) -> Iterator[str]:
-    yield "<h2>Pipelines</h2>\n<table>\n<tr>"
+    yield "<h2>Pipelines</h2>"
+    yield from _html.table(_rows(found))
+
+
+def _rows(found: Findings) -> Iterator[str]:
+    yield "<tr>"
     yield "".join(f"<th>{name}</th>" for name in text.COLUMNS) + "</tr>"
     for name, row in found.rows.items():
         yield from _row(name, row)
-    yield "</table>"
 
 
 def _row(name: str, row: Row) -> Iterator[str]:
