@@ -14,11 +14,14 @@
 // Appends the path of sample j to the names; false: no memory.
 static bool put_name(struct hr__slot *slot, int j)
 {
-    char path[PATH_MAX];
+    const struct hr__loader_sample *sample = &slot->samples[j];
+    char buffer[PATH_MAX];
+    const char *path = sample->is_lent ? sample->lent.path : NULL;
     size_t size;
 
-    hr_source_path(slot->loader->params.source, slot->indices[j], path,
-                   sizeof(path));
+    if (!path)
+        path = hr_source_path(slot->loader->params.source, slot->indices[j],
+                              buffer, sizeof(buffer));
     size = strlen(path) + 1;
     if (slot->names_room - slot->names_used < size) {
         size_t more = 2 * slot->names_room + PATH_MAX;

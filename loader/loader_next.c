@@ -110,13 +110,30 @@ void hr_loaded_release(hr_loaded *loaded)
 
 // ---- Next ------------------------------------------------------------------
 
+// What the thread's last hr_loader_next() failed for.
+static _Thread_local struct {
+    bool is;
+    struct hr_result result;
+    uint64_t index;
+} failed;
+
+const struct hr_result *hr_loader_failed(uint64_t *index)
+{
+    if (index)
+        *index = failed.is ? failed.index : 0;
+    return failed.is ? &failed.result : NULL;
+}
+
 static const char *why_of(const struct hr__slot *slot, enum hr_status *status)
 {
     *status = slot->broken;
     for (int i = 0; i < slot->pub.n && !slot->broken; i++)
         if (slot->pub.results[i].status) {
-            *status = slot->pub.results[i].status;
-            return slot->pub.results[i].message;
+            failed.is = true;
+            failed.result = slot->pub.results[i];
+            failed.index = slot->pub.indices[i];
+            *status = failed.result.status;
+            return failed.result.message;
         }
     return slot->broken_text;
 }
@@ -208,6 +225,7 @@ enum hr_status hr_loader_next(hr_loader loader, int64_t timeout_ns,
     if (!l || !loaded)
         return hr__fail(HR_EINVAL, "hr_loader_next: no loader, or no place");
     *loaded = NULL;
+    failed.is = false;
     if (l->pid != getpid())
         return hr__fail(HR_EFORK, "the loader is the parent process's");
     pthread_mutex_lock(&l->lock);

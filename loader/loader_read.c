@@ -109,8 +109,9 @@ static enum hr_status read_file(struct hr__loader_sample *sample,
     return status;
 }
 
+// *number: of the class, if it comes with the bytes.
 static enum hr_status read_lent(struct hr__loader_sample *sample,
-                                uint64_t index)
+                                uint64_t index, int64_t *number)
 {
     const struct hr__loader *l = sample->slot->loader;
     enum hr_status status = hr__source_lend(l->source, index, &sample->from);
@@ -119,6 +120,8 @@ static enum hr_status read_lent(struct hr__loader_sample *sample,
         return status;
     sample->lent = sample->from;
     sample->is_lent = true;
+    if (sample->from.has_class)
+        *number = sample->from.class_number;
     if (sample->from.data || l->by_path || !sample->from.path)
         return HR_OK;
     return read_file(sample, sample->from.path);
@@ -201,7 +204,7 @@ static void read_sample(struct hr__slot *slot, int j)
     sample->from = (struct hr_encoded){0};
     slot->classes[j] = hr_source_class(l->params.source, index);
     if (l->source->calls.read)
-        sample->status = read_lent(sample, index);
+        sample->status = read_lent(sample, index, &slot->classes[j]);
     else if ((file = hr_source_pack(l->params.source, index, &number)))
         sample->status = read_packed(sample, file, number);
     else if ((shard = hr__source_shard(l->source, index, &range)))
@@ -316,5 +319,7 @@ void *hr__loader_reader(void *ctx)
         pthread_mutex_lock(&l->lock);
     }
     pthread_mutex_unlock(&l->lock);
+    if (l->source->calls.thread_ends)
+        l->source->calls.thread_ends(l->source->calls.ctx);
     return NULL;
 }

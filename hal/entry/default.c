@@ -97,14 +97,24 @@ enum hr_status hr_set_image_backend(const char *name)
     return HR_OK;
 }
 
+// A copy: another thread may set another default, which ends this one.
 const char *hr_get_image_backend(void)
 {
+    static _Thread_local char name[sizeof(named)];
     struct hr__device *dev = hr__device_get(NULL);
-    const char *name = dev ? dev->pub.name : NULL;
 
-    // The default keeps the device, and with it the name, alive.
+    if (!dev)
+        return NULL;
+    snprintf(name, sizeof(name), "%s", dev->pub.name);
     hr__device_unref(dev);
     return name;
+}
+
+hr_device hr_device_retain(hr_device handle)
+{
+    struct hr__device *dev = hr__device_get(handle);
+
+    return dev ? &dev->pub : NULL;
 }
 
 // ---- What is there ---------------------------------------------------------------------

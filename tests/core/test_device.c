@@ -102,6 +102,21 @@ static void limits(void)
     free(jpeg.data);
 }
 
+// One more reference, of a device or of the default one.
+static void retained(void)
+{
+    hr_device dev = hr_device_open("cpu", NULL), more = hr_device_retain(dev);
+    hr_device by_default = hr_device_retain(NULL);
+
+    CHECK(dev && more == dev, "another device");
+    hr_device_close(&dev);
+    CHECK(!strcmp(more->name, "cpu"), "it has gone");
+    hr_device_close(&more);
+    CHECK(by_default && !strcmp(by_default->name, hr_get_image_backend()),
+          "not the default");
+    hr_device_close(&by_default);
+}
+
 static void the_default(void)
 {
     hr_batch a, b;
@@ -122,6 +137,7 @@ static void the_default(void)
           "%s", hr_last_error());
     b = hr_batch_create(NULL, hr_batch_params(.n = 1, .c = 1, .h = 1, .w = 1));
     CHECK(a && b, "batches");
+    retained();
     // Of another device now, and goes on there.
     job = hr_submit(NULL,
                     &(struct hr_sample){.data = "x",

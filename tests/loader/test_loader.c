@@ -564,6 +564,16 @@ static void fails(void)
         CHECK(!status || !b, "a batch and an error");
         CHECK(!status || strstr(hr_last_error(), ".jpg"), "%s",
               hr_last_error());
+        {
+            uint64_t index;
+            const struct hr_result *failed = hr_loader_failed(&index);
+
+            CHECK(!status == !failed, "a result without an error, or none");
+            CHECK(!failed ||
+                      (failed->status == status && is_bad(source, index) &&
+                       !strcmp(failed->message, hr_last_error())),
+                  "the result of another sample");
+        }
         errors += status != HR_OK;
         batches += b != NULL;
         samples += b ? (uint64_t)b->n : 0;
@@ -666,12 +676,67 @@ static void callbacks_fail(void)
     data_calls_finish(&c, N);
 }
 
+static atomic_int ended;
+
+static void end_of_thread(void *ctx)
+{
+    (void)ctx;
+    atomic_fetch_add(&ended, 1);
+}
+
+static enum hr_status (*plain_read)(void *ctx, uint64_t i,
+                                    struct hr_encoded *to, char message[256]);
+
+// The class of sample 2 does not come with its bytes.
+static enum hr_status read_with_class(void *ctx, uint64_t i,
+                                      struct hr_encoded *to, char message[256])
+{
+    to->has_class = i != 2;
+    to->class_number = (int64_t)i + 100;
+    return plain_read(ctx, i, to, message);
+}
+
+static void callbacks_say_classes(void)
+{
+    struct data_calls c;
+    hr_source source;
+    struct hr_loader_params p;
+    hr_loader loader;
+    hr_loaded b;
+
+    atomic_store(&ended, 0);
+    data_calls_init(&c, N, test_seed);
+    plain_read = c.calls.read;
+    c.calls.read = read_with_class;
+    c.calls.thread_ends = end_of_thread;
+    source = hr_source_of_calls(&c.calls);
+    p = base_params(source);
+    p.reads = 3;
+    loader = hr_loader_create(&p);
+    while (loader && !hr_loader_next(loader, HR_FOREVER, &b) && b) {
+        for (int i = 0; i < b->n; i++) {
+            int64_t number = (int64_t)b->indices[i];
+
+            CHECK(b->classes[i] == (number == 2 ? 2 : number + 100), "class");
+        }
+        hr_loaded_release(&b);
+    }
+    hr_loader_destroy(&loader);
+    CHECK(atomic_load(&ended) >= 1 && atomic_load(&ended) <= 3, "%d ends",
+          atomic_load(&ended));
+    hr_source_close(&source);
+    data_calls_finish(&c, N);
+}
+
 static const struct test_case cases[] = {
-    TEST_CASE(one_by_one),     TEST_CASE(determinism),    TEST_CASE(resume),
-    TEST_CASE(resume_refused), TEST_CASE(as_ready),       TEST_CASE(shards),
-    TEST_CASE(remainders),     TEST_CASE(weighted),       TEST_CASE(drawn),
-    TEST_CASE(zeros),          TEST_CASE(fails),          TEST_CASE(skips),
-    TEST_CASE(all_bad),        TEST_CASE(callbacks_fail), TEST_CASE(epochs),
+    TEST_CASE(one_by_one), TEST_CASE(determinism),
+    TEST_CASE(resume),     TEST_CASE(resume_refused),
+    TEST_CASE(as_ready),   TEST_CASE(shards),
+    TEST_CASE(remainders), TEST_CASE(weighted),
+    TEST_CASE(drawn),      TEST_CASE(zeros),
+    TEST_CASE(fails),      TEST_CASE(skips),
+    TEST_CASE(all_bad),    TEST_CASE(callbacks_fail),
+    TEST_CASE(epochs),     TEST_CASE(callbacks_say_classes),
 };
 
 int main(int argc, char **argv)

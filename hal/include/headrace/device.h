@@ -188,8 +188,8 @@ typedef const struct hr_device_t {
 HR_API enum hr_status hr_set_image_backend(const char *name);
 
 // Returns the name of the default device, and opens it if nobody has. NULL if
-// it cannot open (HEADRACE_BACKEND names a device that does not work). Valid
-// until the next hr_set_image_backend().
+// it cannot open (HEADRACE_BACKEND names a device that does not work). A copy,
+// valid until the next call by the same thread. Threads: any.
 HR_API const char *hr_get_image_backend(void);
 
 // Opens a device: "cpu", "opencl", "opencl:1", ...; NULL or "auto" as above.
@@ -203,6 +203,12 @@ HR_API hr_device hr_device_open(const char *name,
 // Returns the reference that a job follows if it is submitted to dev now. NULL
 // = the default device, which this does not open. Threads: any.
 HR_API enum hr_reference hr_device_reference(hr_device dev);
+
+// Returns the device with one more reference, for hr_device_close(), so that
+// another thread may close its own meanwhile; dev NULL is the default device,
+// which this opens if nobody has. NULL with hr_last_error(): HR_EFORK, and those
+// of opening. Threads: any; somebody must have dev open.
+HR_API hr_device hr_device_retain(hr_device dev);
 
 // Gives up a device and sets *dev to NULL. Its jobs go on; the last user takes
 // it down, which may be a thread of the library after this has returned (see

@@ -198,6 +198,11 @@ HR_API void hr_loader_stop(hr_loader loader);
 HR_API enum hr_status hr_loader_next(hr_loader loader, int64_t timeout_ns,
                                      hr_loaded *loaded);
 
+// The sample for which hr_loader_next() failed last on this thread: its result,
+// and its number in the source. NULL: it did not fail, or not for a sample.
+// Valid until the thread's next hr_loader_next(). Threads: any, each its own.
+HR_API const struct hr_result *hr_loader_failed(uint64_t *index);
+
 // Gives the batch back, sets *loaded to NULL. NULL is fine. Threads: any.
 HR_API void hr_loaded_release(hr_loaded *loaded);
 

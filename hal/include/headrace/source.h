@@ -43,6 +43,9 @@ struct hr_encoded {
     // and of a file of how many bytes.
     bool packed;
     uint64_t source;
+    // From callbacks: the class comes with the bytes, class_of is not asked.
+    bool has_class;
+    int64_t class_number;  // -1 = none
 };
 
 // Samples that the program itself gives: a data base, a generator. Its functions
@@ -63,8 +66,11 @@ struct hr_source_calls {
     // Takes back what read has lent, as read set it. NULL: nothing is to be
     // done. It is called once for each read that returned HR_OK.
     void (*done)(void *ctx, uint64_t i, const struct hr_encoded *from);
-    // The number of the class; NULL: none has one.
+    // The number of the class; NULL: none has one, unless read says so.
     int64_t (*class_of)(void *ctx, uint64_t i);
+    // Each thread of a loader that may have called read calls this before it
+    // ends: what read keeps for a thread can go. NULL: nothing is to be done.
+    void (*thread_ends)(void *ctx);
 };
 
 // Why what was named is no sample.
@@ -94,7 +100,7 @@ typedef const struct hr_source_t {
     size_t skipped;  // what was named and is no sample: hr_source_skipped()
     size_t others;   // regular files of folders, not called like pictures
     const char *first_other;
-} * hr_source;
+} *hr_source;
 
 // hr_source_create() makes one with nothing in it; hr_source_open() is that,
 // and hr_source_add(); hr_source_of_calls() the program's own, to which nothing
