@@ -51,7 +51,8 @@ static void get_strides(struct tensor *t)
     t->strides[p->layout == HR_NCHW ? 2 : 1] = (Py_ssize_t)p->stride_h;
 }
 
-static bool make(struct core *core, struct tensor *t, hr_device dev,
+// Gives *dev back.
+static bool make(struct core *core, struct tensor *t, hr_device *dev,
                  struct hr_batch_params *p)
 {
     PyThreadState *gil;
@@ -61,7 +62,8 @@ static bool make(struct core *core, struct tensor *t, hr_device dev,
     if ((p->data = t->data))
         set_strides(t, p);
     gil = PyEval_SaveThread();
-    t->batch = hr_batch_create(dev, p);
+    t->batch = hr_batch_create(*dev, p);
+    hr_device_close(dev);
     PyEval_RestoreThread(gil);
     if (!t->batch)
         return core_raise_last(core), false;
@@ -79,19 +81,25 @@ static PyObject *create(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     struct core *core = core_of_type(type);
     struct hr_batch_params p = {0};
     struct tensor *t;
-    hr_device dev;
+    hr_device dev = NULL;
 
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "iiii|OOOOOO:Batch", names,
                                      &p.n, &p.c, &p.h, &p.w, &dtype, &layout,
                                      &data, &device, &memory, &keep) ||
         !sizes_valid(core, &p) || !device_find(core, device, &dev) ||
-        !(t = (struct tensor *)PyType_GenericAlloc(type, 0)))
+        !(t = (struct tensor *)PyType_GenericAlloc(type, 0))) {
+        device_leave(dev);
         return NULL;
+    }
+    PyObject_GC_UnTrack(t);  // the collector must not show it half made
     if (tensor_parse_form(dtype, layout, memory, t)) {
         set_shape(t, &p);
-        if (tensor_borrow(t, data, keep) && make(core, t, dev, &p))
+        if (tensor_borrow(t, data, keep) && make(core, t, &dev, &p)) {
+            PyObject_GC_Track(t);
             return (PyObject *)t;
+        }
     }
+    device_leave(dev);
     Py_DECREF(t);
     return NULL;
 }
@@ -113,7 +121,7 @@ static struct tensor *make_twin(struct tensor *t, int n)
     p.data = NULL;
     set_shape(twin, &p);
     twin->nbytes = t->nbytes / t->shape[0] * n;
-    if (make(core_of_type(type), twin, NULL, &p)) {
+    if (make(core_of_type(type), twin, &(hr_device){NULL}, &p)) {
         twin->strides[3] = t->strides[3];
         if (t->layout == HR_NHWC)
             twin->strides[2] = t->strides[2];
@@ -125,11 +133,9 @@ static struct tensor *make_twin(struct tensor *t, int n)
 
 static PyObject *batch_read(PyObject *self, PyObject *args, PyObject *kwargs)
 {
-    PyThreadState *gil;
     static char *names[] = {"first", "n", "timeout", NULL};
     struct tensor *t = tensor_of(self), *twin;
     PyObject *timeout = NULL;
-    enum hr_status status;
     int first = 0, n = -1;
     int64_t ns;
 
@@ -137,20 +143,18 @@ static PyObject *batch_read(PyObject *self, PyObject *args, PyObject *kwargs)
                                      &n, &timeout) ||
         !core_seconds(timeout, HR_FOREVER, &ns))
         return NULL;
+    if (!t->batch)
+        return core_raise(core_of(self), HR_EINVAL, "read: it was collected");
     if (n < 0)
         n = (int)t->shape[0] - first;
     if (first < 0 || n < 1 || n > t->shape[0] - first)
         return core_raise(core_of(self), HR_EINVAL, "read: no such slots");
     if (!(twin = make_twin(t, n)))
         return NULL;
-    gil = PyEval_SaveThread();
-    status = hr_batch_read(t->batch, first, n, twin->data, twin->batch->size,
-                           ns);
-    PyEval_RestoreThread(gil);
-    if (!status)
+    if (tensor_copy(t, first, n, twin, ns))
         return (PyObject *)twin;
     Py_DECREF(twin);
-    return core_raise_last(core_of(self));
+    return NULL;
 }
 
 static Py_ssize_t length(PyObject *self)

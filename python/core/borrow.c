@@ -84,7 +84,9 @@ static bool borrow_buffer(struct tensor *t, PyObject *data)
         take_strides(t, v->strides);
         return true;
     }
-    return (PyBuffer_IsContiguous(v, 'C') && v->len >= t->nbytes) ||
+    // An array of another shape is not what was meant, however large it is.
+    return (v->ndim == 1 && PyBuffer_IsContiguous(v, 'C') &&
+            v->len >= t->nbytes) ||
            wrong_shape(t);
 }
 
@@ -106,13 +108,18 @@ static bool take_dlpack(struct tensor *t, const struct dl_tensor *d)
 
     if (!dlpack_fits(t, d) || d->ndim != t->ndim)
         return wrong_shape(t);
-    for (int i = d->ndim; i-- > 0;) {
+    for (int i = 0; i < d->ndim; i++)
         shape[i] = (Py_ssize_t)d->shape[i];
-        strides[i] = d->strides ? (Py_ssize_t)d->strides[i] * tensor_item(t)
-                                : size;
-        size *= shape[i];
+    // What follows multiplies sizes that are the tensor's own, then.
+    if (!same_shape(t, d->ndim, shape))
+        return wrong_shape(t);
+    for (int i = d->ndim; i-- > 0; size *= shape[i]) {
+        strides[i] = size;
+        if (d->strides && __builtin_mul_overflow((Py_ssize_t)d->strides[i],
+                                                 tensor_item(t), &strides[i]))
+            return wrong_shape(t);
     }
-    if (!same_shape(t, d->ndim, shape) || !strides_fit(t, strides))
+    if (!strides_fit(t, strides))
         return wrong_shape(t);
     take_strides(t, strides);
     t->data = (char *)d->data + d->byte_offset;
@@ -146,7 +153,8 @@ static bool borrow_dlpack(struct tensor *t, PyObject *data)
 
 bool tensor_borrow(struct tensor *t, PyObject *data, PyObject *keep)
 {
-    tensor_pack(t);
+    if (!tensor_pack(t))
+        return false;
     if (keep && keep != Py_None)
         t->keep = Py_NewRef(keep);
     if (!data || data == Py_None)

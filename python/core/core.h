@@ -10,6 +10,7 @@
 //   ops       tuples become ops, and back
 //   probe     header facts
 //   submit    tuples become samples, samples become a job
+//   errand    calls that may wait for ever, on threads of their own
 //   flight    what a job in flight borrows; its end; exit and fork
 //   job       Job
 //   result    Result
@@ -26,15 +27,23 @@
 // until the job is done. A struct flight holds references to them, apart from
 // the Python object: that may be collected earlier.
 //
-// Locks: the GIL, then the mutex of flight.c. Nobody who has the mutex asks for
-// the GIL. Calls of the library that may wait are made without both.
+// A handle of the library that is used is held: device_find() gives a reference.
+// A borrowed Python object is not used behind a call that may run Python code:
+// that may drop it, or give the GIL to a thread that does.
+//
+// Locks: the GIL, then the mutex of flight.c, of loader.c or of errand.c. A
+// thread that has a mutex does not ask for the GIL. Calls of the library that
+// may wait are made without both, in slices of time between which signals are
+// heard; what cannot be cut into slices is an errand.
 #ifndef HR_PY_CORE_H
 #define HR_PY_CORE_H
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <time.h>
 
 #include <headrace/headrace.h>
 
@@ -91,6 +100,8 @@ void *core_raise_result(struct core *core, const struct hr_result *r,
                         PyObject *file);
 // The last part of a result's message: the reason.
 const char *core_reason(const struct hr_result *r);
+// How long its first part is: what is not named so has no file.
+size_t core_name_size(const struct hr_result *r);
 
 // ---- ops --------------------------------------------------------------------
 
@@ -119,8 +130,10 @@ bool ops_add_constants(PyObject *module);
 
 extern PyType_Spec device_spec;
 // Of None (NULL: the default device, or that of a batch), a name, or a Device.
-// False with an exception.
+// *out is a reference, for hr_device_close() without the GIL, or for
+// device_leave(). False with an exception.
 bool device_find(struct core *core, PyObject *device, hr_device *out);
+void device_leave(hr_device device);
 PyObject *device_list(PyObject *module, PyObject *none);
 PyObject *device_set_default(PyObject *module, PyObject *name);
 PyObject *device_get_default(PyObject *module, PyObject *none);
@@ -179,8 +192,13 @@ static inline Py_ssize_t tensor_item(const struct tensor *t)
     return (Py_ssize_t)hr_dtype_size(t->dtype);  // bytes of an element
 }
 
-// Strides without gaps, and nbytes.
-void tensor_pack(struct tensor *t);
+// Strides without gaps, and nbytes. False with an exception: no memory has so
+// many bytes.
+bool tensor_pack(struct tensor *t);
+// Copies to twin, which is in host memory: slots of a batch, or all of pixels.
+// False with an exception.
+bool tensor_copy(struct tensor *t, int first, int n, struct tensor *twin,
+                 int64_t timeout_ns);
 // Whether the host may read it now; waits for who writes it. False with a
 // BufferError, or what went wrong.
 bool tensor_reachable(struct tensor *t);
@@ -213,6 +231,28 @@ bool pixels_wait(struct tensor *t, int64_t timeout_ns);
 
 extern PyType_Spec batch_spec, pixels_spec;
 
+// ---- errand -----------------------------------------------------------------
+
+int64_t core_now(void);                   // nanoseconds of the monotonic clock
+struct timespec core_slice(int64_t end);  // the end of a slice of time, or end
+void core_init_cond(pthread_cond_t *cond);  // for that clock
+
+// Calls run(ctx) on a thread of its own, without the GIL, and waits for it, for
+// patience_ns at most (< 0: no end), with signals until a handler of one raises.
+// True: it has ended; then an exception may be set all the same. False: ctx is
+// the thread's, which calls leave(ctx) with the GIL when run() has ended (not if
+// the interpreter has).
+// hasten, if not NULL, is called before that, and shall make run() end soon.
+bool errand_do(void (*run)(void *ctx), void (*hasten)(void *ctx),
+               void (*leave)(void *ctx), void *ctx, int64_t patience_ns,
+               bool signals);
+// The same without waiting, and on any thread, with the GIL or without. False:
+// there is no thread, nothing was called.
+bool errand_send(void (*run)(void *ctx), void (*leave)(void *ctx), void *ctx);
+void errand_exit(int64_t end);  // waits for all until then, or Ctrl-C
+void errand_init(void);         // once per process
+void errand_forked(void);       // in the child
+
 // ---- flight -----------------------------------------------------------------
 
 struct flight {
@@ -222,7 +262,7 @@ struct flight {
     PyObject *out;      // Batch, or tuple of Pixels
     PyObject *on_done;  // to be called once, or NULL
     PyObject *self;     // the Job, while on_done shall be called
-    PyObject *files;    // of failed samples: number -> path
+    PyObject *files;  // number of a sample -> path of its source, if it has one
     struct held sources, tables;
     unsigned generation;
     enum { FLIGHT_NEW, FLIGHT_FLYING, FLIGHT_DONE } state;
@@ -236,14 +276,17 @@ bool flight_closed(void);            // the interpreter has ended our work
 struct flight *flight_new(void);
 // Gives up a flight that was not submitted, or whose Job goes away.
 void flight_leave(struct flight *f);
-// hr_submit() of samples, waiting for room. False with an exception.
-bool flight_submit(struct core *core, struct flight *f, hr_device dev,
+// hr_submit() of samples, waiting for room. False with an exception. *dev is
+// given back where the GIL is not held, or stays the caller's.
+bool flight_submit(struct core *core, struct flight *f, hr_device *dev,
                    const struct hr_sample *samples, int n, hr_batch batch,
                    struct hr_job_params *params);
 bool flight_done(struct flight *f);
 // Gives back what was borrowed, once the flight is done.
 void flight_settle(struct flight *f);
-// The path of a sample that failed, borrowed, or NULL.
+// Notes the path of a sample's source, before it flies. False with an exception.
+bool flight_note(struct flight *f, Py_ssize_t i, PyObject *file);
+// The path of a sample that failed, a new reference; None: it has none.
 PyObject *flight_file(struct flight *f, int i);
 // Whether this thread runs an on_done.
 bool flight_in_callback(void);
@@ -269,6 +312,9 @@ PyObject *results_of(struct core *core, PyObject *keep, struct flight *f,
 
 extern PyType_Spec source_spec, loader_spec, loaded_spec;
 hr_source source_get(PyObject *source);
+// The path of a sample that failed so, a new reference; None: it has none.
+PyObject *source_file(PyObject *source, uint64_t i,
+                      const struct hr_result *result);
 // The class of sample i, for which the library found this one.
 int64_t source_class(PyObject *source, uint64_t i, int64_t found);
 // Frees what was read and is not used any more.
@@ -282,13 +328,16 @@ struct lending {
     int lent, refs;
 };
 void lending_leave(struct lending *lending);
+// The path of sample i of a Loaded, if it failed: a new reference, or None.
+PyObject *loaded_file(PyObject *loaded, int i);
 // A Loaded of the batch, which it takes, also on failure. If one more must not
 // be lent it is a copy.
 PyObject *loaded_new(struct core *core, PyObject *source, hr_loaded loaded,
                      struct lending *lending, bool copy);
 
-// Ends all loaders, for good; called at exit.
-void loader_exit(void);
+// Ends all loaders, for good; called at exit. Until end it waits for them.
+void loader_exit(int64_t end);
 void loader_forked(void);  // in the child
+void loader_init(void);    // in another interpreter
 
 #endif

@@ -144,48 +144,87 @@ static PyObject *create(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     return open_device(core, name, &params);
 }
 
-// A device opened before fork is opened again in the child.
-static PyObject *cached(struct core *core, PyObject *name)
+static struct device *device_of(PyObject *self)
+{
+    return (struct device *)self;
+}
+
+// Of this process, and open; borrowed. NULL, perhaps with an exception.
+static PyObject *find_cached(struct core *core, PyObject *name)
 {
     PyObject *found = core_alive(core)
                           ? PyDict_GetItemWithError(core->devices, name)
                           : NULL;
+
+    return found && device_of(found)->device &&
+                   device_of(found)->generation == flight_generation()
+               ? found
+               : NULL;
+}
+
+// A device opened before fork is opened again in the child. Of two threads that
+// open it at once the second finds the first one's.
+static PyObject *cached(struct core *core, PyObject *name)
+{
+    PyObject *found = Py_XNewRef(find_cached(core, name)), *opened;
     const char *text;
 
-    if (found && ((struct device *)found)->device &&
-        ((struct device *)found)->generation == flight_generation())
-        return Py_NewRef(found);
-    if (PyErr_Occurred() || !(text = PyUnicode_AsUTF8AndSize(name, NULL)) ||
-        !(found = open_device(core, text, NULL)))
-        return NULL;
-    if (PyDict_SetItem(core->devices, name, found)) {
-        Py_DECREF(found);
-        return NULL;
+    if (found || PyErr_Occurred() ||
+        !(text = PyUnicode_AsUTF8AndSize(name, NULL)) ||
+        !(opened = open_device(core, text, NULL)))
+        return found;
+    if ((found = Py_XNewRef(find_cached(core, name))) || PyErr_Occurred() ||
+        PyDict_SetItem(core->devices, name, opened)) {
+        Py_DECREF(opened);
+        return found;
     }
-    return found;
+    return opened;
+}
+
+// The device of an object, with a reference. False with an exception.
+static bool retain(struct core *core, PyObject *self, hr_device *out)
+{
+    if (!device_of(self)->device)
+        return core_raise(core, HR_EINVAL, "the device is closed"), false;
+    if (!(*out = hr_device_retain(device_of(self)->device)))
+        return core_raise_last(core), false;
+    return true;
+}
+
+void device_leave(hr_device device)
+{
+    PyThreadState *gil;
+
+    if (!device)
+        return;
+    // It may be the last reference, and wait for a driver.
+    gil = PyEval_SaveThread();
+    hr_device_close(&device);
+    PyEval_RestoreThread(gil);
 }
 
 bool device_find(struct core *core, PyObject *device, hr_device *out)
 {
+    PyObject *name, *found;
+    bool done;
+
     *out = NULL;
     if (!device || device == Py_None)
         return renew(core);
-    if (PyUnicode_Check(device)) {
-        // The cache keeps it.
-        if (!(device = cached(core, device)))
-            return false;
-        *out = ((struct device *)device)->device;
-        Py_DECREF(device);
-        return true;
-    }
-    if (Py_TYPE(device) != core->device) {
+    if (Py_TYPE(device) == core->device)
+        return retain(core, device, out);
+    if (!PyUnicode_Check(device)) {
         PyErr_SetString(PyExc_TypeError,
                         "device must be None, a name or a Device");
         return false;
     }
-    if (!(*out = ((struct device *)device)->device))
-        return core_raise(core, HR_EINVAL, "the device is closed"), false;
-    return true;
+    // A subclass of str might run code when it is looked up.
+    if (!(name = PyUnicode_FromObject(device)))
+        return false;
+    done = (found = cached(core, name)) && retain(core, found, out);
+    Py_XDECREF(found);
+    Py_DECREF(name);
+    return done;
 }
 
 // ---- Facts ------------------------------------------------------------------
@@ -241,66 +280,70 @@ PyObject *device_list(PyObject *module, PyObject *none)
     return list;
 }
 
-static hr_device opened(PyObject *self)
+// What the device says of itself, taken at once: when a list or a dict is made
+// other code may run, which closes the device. (Its texts are not copied; what
+// makes a str of them runs no code.) False with an exception.
+static bool facts_of(PyObject *self, struct hr_device_t *facts)
 {
-    hr_device device = ((struct device *)self)->device;
+    hr_device device = device_of(self)->device;
 
-    return device
-               ? device
-               : core_raise(core_of(self), HR_EINVAL, "the device is closed");
+    if (!device)
+        return core_raise(core_of(self), HR_EINVAL, "the device is closed"),
+               false;
+    memcpy(facts, device, sizeof(*facts));
+    return true;
 }
 
 static PyObject *get_name(PyObject *self, void *closure)
 {
-    hr_device device = opened(self);
+    struct hr_device_t facts;
 
     (void)closure;
-    return device ? text_of(device->name) : NULL;
+    return facts_of(self, &facts) ? text_of(facts.name) : NULL;
 }
 
 static PyObject *get_backend(PyObject *self, void *closure)
 {
-    hr_device device = opened(self);
+    struct hr_device_t facts;
 
     (void)closure;
-    return device ? text_of(device->backend) : NULL;
+    return facts_of(self, &facts) ? text_of(facts.backend) : NULL;
 }
 
 static PyObject *get_description(PyObject *self, void *closure)
 {
-    hr_device device = opened(self);
+    struct hr_device_t facts;
 
     (void)closure;
-    return device ? text_of(device->description) : NULL;
+    return facts_of(self, &facts) ? text_of(facts.description) : NULL;
 }
 
 static PyObject *get_exact(PyObject *self, void *closure)
 {
-    hr_device device = opened(self);
+    struct hr_device_t facts;
 
     (void)closure;
-    return device ? PyBool_FromLong(device->caps.exact) : NULL;
+    return facts_of(self, &facts) ? PyBool_FromLong(facts.caps.exact) : NULL;
 }
 
 static PyObject *get_reference(PyObject *self, void *closure)
 {
-    hr_device device = opened(self);
+    struct hr_device_t facts;
 
     (void)closure;
-    return device ? text_of(hr_reference_name(hr_device_reference(device)))
-                  : NULL;
+    if (!facts_of(self, &facts))
+        return NULL;
+    return text_of(
+        hr_reference_name(hr_device_reference(device_of(self)->device)));
 }
 
 // Of the engines, in the order of the shares.
-static PyObject *engines_tuple(hr_device device)
+static PyObject *engines_tuple(const struct hr_profile *profile)
 {
-    struct hr_profile profile;
-    PyObject *tuple;
+    PyObject *tuple = PyTuple_New(profile->num_engines);
 
-    hr_device_profile(device, &profile);
-    tuple = PyTuple_New(profile.num_engines);
-    for (int i = 0; tuple && i < profile.num_engines; i++) {
-        PyObject *name = text_of(profile.engines[i].name);
+    for (int i = 0; tuple && i < profile->num_engines; i++) {
+        PyObject *name = text_of(profile->engines[i].name);
 
         if (name)
             PyTuple_SetItem(tuple, i, name);
@@ -329,13 +372,15 @@ static PyObject *fallbacks_dict(const struct hr_stats *stats)
 
 static PyObject *get_stats(PyObject *self, PyObject *none)
 {
-    hr_device device = opened(self);
+    struct hr_profile profile;
+    struct hr_device_t facts;
     struct hr_stats s;
 
     (void)none;
-    if (!device)
+    if (!facts_of(self, &facts))
         return NULL;
-    hr_device_stats(device, &s);
+    hr_device_stats(device_of(self)->device, &s);
+    hr_device_profile(device_of(self)->device, &profile);
     return Py_BuildValue(
         "{s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:n,s:n,s:K,s:K,s:N,s:N,s:(KKKK)}",
         "jobs", s.jobs, "samples", s.samples, "failed", s.failed, "canceled",
@@ -344,24 +389,19 @@ static PyObject *get_stats(PyObject *self, PyObject *none)
         (Py_ssize_t)s.bytes_in_flight, "peak_bytes", (Py_ssize_t)s.peak_bytes,
         "cache_hits", s.cache_hits, "cache_misses", s.cache_misses,
         "fallback_reasons", fallbacks_dict(&s), "engines",
-        engines_tuple(device), "shares", s.shares[0], s.shares[1], s.shares[2],
-        s.shares[3]);
+        engines_tuple(&profile), "shares", s.shares[0], s.shares[1],
+        s.shares[2], s.shares[3]);
 }
 
 // ---- Closing ----------------------------------------------------------------
 
+// Those that use it at the moment have a reference.
 static void shut(PyObject *self)
 {
-    PyThreadState *gil;
-    hr_device device = ((struct device *)self)->device;
+    hr_device device = device_of(self)->device;
 
-    ((struct device *)self)->device = NULL;
-    if (!device)
-        return;
-    // It may wait for a driver.
-    gil = PyEval_SaveThread();
-    hr_device_close(&device);
-    PyEval_RestoreThread(gil);
+    device_of(self)->device = NULL;
+    device_leave(device);
 }
 
 static PyObject *close_device(PyObject *self, PyObject *none)
@@ -386,10 +426,13 @@ static PyObject *leave(PyObject *self, PyObject *args)
 
 static PyObject *represent(PyObject *self)
 {
-    hr_device device = ((struct device *)self)->device;
+    struct hr_device_t facts;
+    bool closed = !device_of(self)->device;
 
+    if (!closed && !facts_of(self, &facts))
+        return NULL;
     return PyUnicode_FromFormat("<headrace.Device %s>",
-                                device ? device->name : "(closed)");
+                                closed ? "(closed)" : facts.name);
 }
 
 static void dealloc(PyObject *self)

@@ -30,7 +30,7 @@ static void raise_all(struct core *core, enum hr_status status,
                       const char *text, PyObject *file, int64_t offset,
                       const char *stage, const char *reason)
 {
-    PyObject *error, *at = NULL;
+    PyObject *error, *make, *at = NULL;
 
     if (PyErr_Occurred() || !core_alive(core))
         return;
@@ -39,12 +39,13 @@ static void raise_all(struct core *core, enum hr_status status,
     else if (!(at = PyLong_FromLongLong(offset)))
         return;
     // Texts may hold a path, which has any encoding, and may be cut.
-    error = PyObject_CallFunction(core->make_error, "sNOOzN",
-                                  hr_status_name(status),
+    make = Py_NewRef(core->make_error);
+    error = PyObject_CallFunction(make, "sNOOzN", hr_status_name(status),
                                   PyUnicode_DecodeFSDefault(text),
                                   file ? file : Py_None, at, stage,
                                   PyUnicode_DecodeFSDefault(reason));
     Py_DECREF(at);
+    Py_DECREF(make);
     if (!error)
         return;
     PyErr_SetObject((PyObject *)Py_TYPE(error), error);
@@ -62,8 +63,9 @@ void *core_raise_last(struct core *core)
     return core_raise(core, hr_last_status(), hr_last_error());
 }
 
-// "NAME: STAGE at byte N: REASON"; NAME may hold anything.
-const char *core_reason(const struct hr_result *r)
+// "NAME: STAGE at byte N: REASON"; NAME may hold anything. The place of the
+// first colon and how long it is to REASON; NULL: the message is another one.
+static const char *find_stage(const struct hr_result *r, size_t *size)
 {
     char mark[96];
     const char *at;
@@ -74,7 +76,24 @@ const char *core_reason(const struct hr_result *r)
                       (long long)r->offset);
     snprintf(mark + n, sizeof(mark) - (size_t)n, ": ");
     at = strstr(r->message, mark);
-    return at ? at + strlen(mark) : r->message;
+    *size = at ? strlen(mark) : 0;
+    return at;
+}
+
+const char *core_reason(const struct hr_result *r)
+{
+    size_t size;
+    const char *at = find_stage(r, &size);
+
+    return at ? at + size : r->message;
+}
+
+size_t core_name_size(const struct hr_result *r)
+{
+    size_t size;
+    const char *at = find_stage(r, &size);
+
+    return at ? (size_t)(at - r->message) : 0;
 }
 
 void *core_raise_result(struct core *core, const struct hr_result *r,

@@ -5,17 +5,14 @@
 //
 // A flight has up to two users: its Job, and the library while it flies. The
 // Job goes first: the flight is an orphan, and goes on the list of the dead
-// when it is done. The interpreter's main thread, or the next submit, frees
-// those: that needs the GIL, and the library's threads shall not wait for it.
+// when it is done. An errand, or the next submit, frees those: that needs the
+// GIL, and the library's threads shall not wait for it.
 //
 // The mutex guards the two lists, f->state, f->orphan, f->job and the flags. It
 // is taken with the GIL or without, and nobody who has it asks for the GIL.
 #include "core.h"
 
-#include <errno.h>
-#include <pthread.h>
 #include <stdlib.h>
-#include <time.h>
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t ended;  // a flight is done
@@ -23,35 +20,13 @@ static struct flight *flying, *dead;
 static unsigned landings;     // how many are done, modulo 2^32
 static unsigned generation;   // of processes: how often this one forked
 static bool closing, closed;  // the exit hook has begun, has ended
+static bool burying;          // an errand frees the dead
 static _Thread_local bool in_callback;
-
-static const int64_t slice_ns = 50000000;  // between two looks for signals
-
-// ---- Clocks -----------------------------------------------------------------
-
-static int64_t now(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
-}
-
-static void init_cond(void)
-{
-    pthread_condattr_t attr;
-
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&ended, &attr);
-    pthread_condattr_destroy(&attr);
-}
 
 // With the mutex, which it gives up meanwhile.
 static void wait_slice(void)
 {
-    int64_t end = now() + slice_ns;
-    struct timespec t = {end / 1000000000, end % 1000000000};
+    struct timespec t = core_slice(INT64_MAX);
 
     pthread_cond_timedwait(&ended, &mutex, &t);
 }
@@ -94,20 +69,34 @@ static void flight_free(struct flight *f)
 }
 
 // With the GIL. Freeing may run any code, also code that submits.
-static int free_dead(void *unused)
+static void free_dead(void)
 {
     struct flight *f;
 
-    (void)unused;
     for (;;) {
         pthread_mutex_lock(&mutex);
         if ((f = dead))
             unlink_from(&dead, f);
         pthread_mutex_unlock(&mutex);
         if (!f)
-            return 0;
+            return;
         flight_free(f);
     }
+}
+
+// The errand: what is left when it has waited for the GIL.
+static void come(void *unused)
+{
+    (void)unused;
+}
+
+static void bury(void *unused)
+{
+    (void)unused;
+    pthread_mutex_lock(&mutex);
+    burying = false;  // those that die from now on have the next one
+    pthread_mutex_unlock(&mutex);
+    free_dead();
 }
 
 static void call_python(struct flight *f, hr_job job)
@@ -117,7 +106,7 @@ static void call_python(struct flight *f, hr_job job)
     bool late;
 
     pthread_mutex_lock(&mutex);
-    late = closed;
+    late = closed || f->generation != generation;
     if (!f->job)
         f->job = job;  // hr_submit() has not returned yet
     pthread_mutex_unlock(&mutex);
@@ -131,28 +120,37 @@ static void call_python(struct flight *f, hr_job job)
     Py_XDECREF(answer);
     Py_CLEAR(f->on_done);
     Py_CLEAR(f->self);  // perhaps the last reference: an orphan from now on
+    PyGILState_Release(state);  // what is local to the thread goes, too
     in_callback = false;
-    PyGILState_Release(state);
 }
 
 // The library's on_done: on a thread of its own, without the GIL.
 static void landed(void *ctx, hr_job job)
 {
     struct flight *f = ctx;
+    bool call;
 
     if (f->on_done)
         call_python(f, job);
     pthread_mutex_lock(&mutex);
+    if (f->generation != generation) {  // of an interpreter that has ended
+        pthread_mutex_unlock(&mutex);
+        return;
+    }
     unlink_from(&flying, f);
     f->state = FLIGHT_DONE;
     landings++;
     pthread_cond_broadcast(&ended);
-    if (f->orphan) {
+    if (f->orphan)
         link_in(&dead, f);
-        if (!closed)
-            Py_AddPendingCall(free_dead, NULL);
-    }
+    if ((call = f->orphan && !closed && !burying))
+        burying = true;
     pthread_mutex_unlock(&mutex);
+    if (call && !errand_send(come, bury, NULL)) {
+        pthread_mutex_lock(&mutex);
+        burying = false;
+        pthread_mutex_unlock(&mutex);
+    }
 }
 
 // ---- From outside -----------------------------------------------------------
@@ -195,13 +193,26 @@ bool flight_done(struct flight *f)
     return done;
 }
 
+bool flight_note(struct flight *f, Py_ssize_t i, PyObject *file)
+{
+    PyObject *number = PyLong_FromSsize_t(i);
+    bool noted = number && (f->files || (f->files = PyDict_New())) &&
+                 !PyDict_SetItem(f->files, number, file);
+
+    Py_XDECREF(number);
+    return noted;
+}
+
 PyObject *flight_file(struct flight *f, int i)
 {
-    PyObject *number = f->files ? PyLong_FromLong(i) : NULL;
+    bool failed = f->files && f->job->results[i].status;
+    PyObject *number = failed ? PyLong_FromLong(i) : NULL;
     PyObject *file = number ? PyDict_GetItemWithError(f->files, number) : NULL;
 
     Py_XDECREF(number);
-    return file;  // borrowed
+    if (PyErr_Occurred())
+        return NULL;
+    return Py_NewRef(file ? file : Py_None);
 }
 
 unsigned flight_generation(void)
@@ -262,16 +273,16 @@ static bool wait_for_room(unsigned seen)
     return !PyErr_CheckSignals();
 }
 
-bool flight_submit(struct core *core, struct flight *f, hr_device dev,
+bool flight_submit(struct core *core, struct flight *f, hr_device *dev,
                    const struct hr_sample *samples, int n, hr_batch batch,
                    struct hr_job_params *params)
 {
     PyThreadState *gil;
-    int64_t deadline = params->timeout_ns ? now() + params->timeout_ns : 0;
+    int64_t deadline = params->timeout_ns ? core_now() + params->timeout_ns : 0;
     unsigned seen;
     hr_job job;
 
-    free_dead(NULL);
+    free_dead();
     params->on_done = landed;
     params->ctx = f;
     for (;;) {
@@ -279,7 +290,8 @@ bool flight_submit(struct core *core, struct flight *f, hr_device dev,
             return core_raise(core, HR_ECANCELED, "the interpreter exits"),
                    false;
         gil = PyEval_SaveThread();
-        job = hr_submit(dev, samples, n, batch, params);
+        if ((job = hr_submit(*dev, samples, n, batch, params)))
+            hr_device_close(dev);
         PyEval_RestoreThread(gil);
         if (job)
             break;
@@ -293,7 +305,7 @@ bool flight_submit(struct core *core, struct flight *f, hr_device dev,
                    false;
         if (!wait_for_room(seen))
             return false;
-        if (deadline && (params->timeout_ns = deadline - now()) <= 0)
+        if (deadline && (params->timeout_ns = deadline - core_now()) <= 0)
             return core_raise(core, HR_ETIMEDOUT,
                               "no room for the job in time"),
                    false;
@@ -334,24 +346,26 @@ static bool wait_for_some(void)
 PyObject *flight_exit(PyObject *module, PyObject *none)
 {
     const int64_t patience = 60000000000, after_interrupt = 2000000000;
-    int64_t end = now() + patience;
+    // What a data set's code would still give is of no use to anybody.
+    const int64_t loader_patience = 5000000000;
+    int64_t end = core_now() + patience;
 
     (void)module, (void)none;
     pthread_mutex_lock(&mutex);
     closing = true;
     pthread_mutex_unlock(&mutex);
-    loader_exit();
+    loader_exit(core_now() + loader_patience);
     cancel_all(false);
-    while (wait_for_some() && now() < end)
+    while (wait_for_some() && core_now() < end)
         if (PyErr_CheckSignals()) {
             PyErr_Clear();
             cancel_all(true);
-            end = now() + after_interrupt;
+            end = core_now() + after_interrupt;
         }
     pthread_mutex_lock(&mutex);
     closed = true;
     pthread_mutex_unlock(&mutex);
-    free_dead(NULL);
+    free_dead();
     Py_RETURN_NONE;
 }
 
@@ -359,17 +373,33 @@ PyObject *flight_exit(PyObject *module, PyObject *none)
 static void child_after_fork(void)
 {
     pthread_mutex_init(&mutex, NULL);
-    init_cond();
+    core_init_cond(&ended);
     generation++;
     flying = dead = NULL;
-    in_callback = false;
+    in_callback = burying = false;
+    errand_forked();
     loader_forked();
 }
 
 static void init_process(void)
 {
-    init_cond();
+    core_init_cond(&ended);
+    errand_init();
     pthread_atfork(NULL, NULL, child_after_fork);
+}
+
+// A program that embeds Python has ended one interpreter, and made another:
+// what flew then holds objects of the old one.
+static void begin_anew(void)
+{
+    pthread_mutex_lock(&mutex);
+    if (closed) {
+        generation++;
+        flying = dead = NULL;
+        closing = closed = burying = false;
+        loader_init();
+    }
+    pthread_mutex_unlock(&mutex);
 }
 
 bool flight_init(PyObject *module)
@@ -378,6 +408,7 @@ bool flight_init(PyObject *module)
     PyObject *atexit, *hook, *answer = NULL;
 
     pthread_once(&once, init_process);
+    begin_anew();
     atexit = PyImport_ImportModule("atexit");
     hook = PyObject_GetAttrString(module, "_at_exit");
     if (atexit && hook)

@@ -4,7 +4,6 @@
 
 #include <stddef.h>
 #include <structmember.h>
-#include <time.h>
 
 struct job {
     PyObject ob_base;
@@ -82,63 +81,24 @@ static bool of_this_process(PyObject *self)
     return true;
 }
 
-// Path of a sample's source, a new reference; None: bytes, or Pixels.
-static PyObject *place_of(struct core *core, PyObject *source)
+// Pictures of pack files are checked when they are made first.
+static void note_passed(struct core *core, struct flight *f)
 {
-    if (Py_TYPE(source) == core->entry)
-        return entry_place(source);
-    if (PyObject_CheckBuffer(source))
-        return Py_NewRef(Py_None);
-    return PyOS_FSPath(source);
-}
+    for (int i = 0; f->samples && i < f->job->num_samples; i++) {
+        PyObject *source = PyTuple_GetItem(PyTuple_GetItem(f->samples, i), 0);
 
-// Paths of samples that failed, for messages: the rest of the samples goes.
-static bool keep_files(struct core *core, struct flight *f)
-{
-    if (f->files || !f->samples)
-        return true;
-    if (!(f->files = PyDict_New()))
-        return false;
-    for (int i = 0; i < f->job->num_samples; i++) {
-        PyObject *sample = PyTuple_GetItem(f->samples, i);
-        PyObject *source = PyTuple_GetItem(sample, 0), *number;
-        int failed;
-
-        if (!f->job->results[i].status) {
-            if (Py_TYPE(source) == core->entry)
-                entry_passed(source);
-            continue;
-        }
-        number = PyLong_FromLong(i);
-        source = place_of(core, source);
-        failed = !number || !source ||
-                 (source != Py_None &&
-                  PyDict_SetItem(f->files, number, source));
-        Py_XDECREF(number);
-        Py_XDECREF(source);
-        if (failed)
-            return false;
+        if (Py_TYPE(source) == core->entry && !f->job->results[i].status)
+            entry_passed(source);
     }
-    return true;
 }
 
 // What the job has borrowed goes back as soon as somebody knows that it is done
 // (not inside its own callback: the library has it a moment longer).
-static bool settle(struct core *core, struct flight *f)
+static void settle(struct core *core, struct flight *f)
 {
-    if (!keep_files(core, f))
-        return false;
+    note_passed(core, f);
     if (flight_done(f))
         flight_settle(f);
-    return true;
-}
-
-static int64_t nanoseconds(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
 }
 
 // HR_PENDING after timeout_ns, or how the job ended. False with an exception:
@@ -148,7 +108,7 @@ static bool await_end(PyObject *self, int64_t timeout_ns,
 {
     PyThreadState *gil;
     const int64_t slice = 50000000;
-    int64_t begin = nanoseconds(), left = timeout_ns;
+    int64_t begin = core_now(), left = timeout_ns;
     hr_job job = flight_of(self)->job;
 
     if (!of_this_process(self))
@@ -164,11 +124,12 @@ static bool await_end(PyObject *self, int64_t timeout_ns,
         PyEval_RestoreThread(gil);
         if (PyErr_CheckSignals())
             return false;
-        if (timeout_ns >= 0 &&
-            (left = timeout_ns - (nanoseconds() - begin)) < 0)
+        if (timeout_ns >= 0 && (left = timeout_ns - (core_now() - begin)) < 0)
             left = 0;
     }
-    return *status == HR_PENDING || settle(core_of(self), flight_of(self));
+    if (*status != HR_PENDING)
+        settle(core_of(self), flight_of(self));
+    return true;
 }
 
 // The job's status is that of a sample.
@@ -176,11 +137,17 @@ static PyObject *raise_failed(PyObject *self, enum hr_status status)
 {
     struct flight *f = flight_of(self);
 
-    for (int i = 0; i < f->job->num_samples; i++)
-        if (f->job->results[i].status == status &&
-            f->job->results[i].message[0])
-            return core_raise_result(core_of(self), &f->job->results[i],
-                                     flight_file(f, i));
+    for (int i = 0; i < f->job->num_samples; i++) {
+        const struct hr_result *result = &f->job->results[i];
+        PyObject *file;
+
+        if (result->status != status || !result->message[0])
+            continue;
+        if ((file = flight_file(f, i)))
+            core_raise_result(core_of(self), result, file);
+        Py_XDECREF(file);
+        return NULL;
+    }
     return core_raise(core_of(self), status, hr_status_text(status));
 }
 
@@ -286,6 +253,19 @@ static Py_ssize_t job_length(PyObject *self)
     return flight_of(self)->job->num_samples;
 }
 
+static PyObject *job_represent(PyObject *self)
+{
+    hr_job job = flight_of(self)->job;
+    bool here = job && flight_of(self)->generation == flight_generation();
+    enum hr_status status = here ? hr_job_poll(job, 0) : HR_EFORK;
+
+    if (!here)
+        return PyUnicode_FromString("<headrace.Job>");
+    return PyUnicode_FromFormat("<headrace.Job of %d, %s>", job->num_samples,
+                                status == HR_PENDING ? "at work"
+                                                     : hr_status_name(status));
+}
+
 static PyMethodDef job_methods[] = {
     {"wait", (PyCFunction)(void (*)(void))job_wait,
      METH_VARARGS | METH_KEYWORDS,
@@ -325,6 +305,7 @@ static PyType_Slot job_slots[] = {
     {Py_tp_dealloc, dealloc},
     {Py_tp_traverse, traverse},
     {Py_tp_clear, clear},
+    {Py_tp_repr, job_represent},
     {Py_tp_methods, job_methods},
     {Py_tp_getset, job_getset},
     {Py_tp_members, job_members},

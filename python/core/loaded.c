@@ -18,6 +18,7 @@ struct loaded {
     uint32_t epoch;
     uint64_t number;
     bool last;
+    PyObject *source;
     PyObject *labels;  // a bytearray of int64
     const uint64_t *indices;
     const struct hr_random *keys;
@@ -144,6 +145,7 @@ PyObject *loaded_new(struct core *core, PyObject *source, hr_loaded from,
         return NULL;
     }
     self->lent = from;
+    self->source = Py_NewRef(source);
     self->lending = lending;
     lending->refs++;
     lending->lent += self->counted = !copied;
@@ -161,6 +163,15 @@ PyObject *loaded_new(struct core *core, PyObject *source, hr_loaded from,
 }
 
 // ---- Facts -----------------------------------------------------------------------
+
+PyObject *loaded_file(PyObject *self, int i)
+{
+    const struct loaded *loaded = loaded_of(self);
+
+    if (!loaded->results[i].status)
+        Py_RETURN_NONE;
+    return source_file(loaded->source, loaded->indices[i], &loaded->results[i]);
+}
 
 static PyObject *get_labels(PyObject *self, void *closure)
 {
@@ -268,6 +279,7 @@ static Py_ssize_t length(PyObject *self)
 static int traverse(PyObject *self, visitproc visit, void *arg)
 {
     Py_VISIT(Py_TYPE(self));
+    Py_VISIT(loaded_of(self)->source);
     return 0;
 }
 
@@ -284,6 +296,7 @@ static void dealloc(PyObject *self)
     loaded->lending->lent -= loaded->counted;
     lending_leave(loaded->lending);
     Py_CLEAR(loaded->labels);
+    Py_CLEAR(loaded->source);
     free(loaded->copy);
     PyObject_GC_Del(self);
     Py_DECREF(type);

@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 // Loader: batches that are made ahead.
 //
-// Its work is apart from the Python object, which may be collected on a thread
-// of the loader's own, in the Python code of a sequence: then the main thread
-// ends it. The list of all works, and what is in them, belongs to who has the
-// GIL, but for users, which the mutex guards.
+// Its work is apart from the Python object. An errand ends it: the loader's own
+// threads may be in the Python code of a sequence, for ever, or be the thread
+// that drops the object, in that code or in a job's callback. The list of all
+// works, and what is in them, belongs to the thread that has the GIL, but for
+// users, which the mutex guards, and ending, which is the errand's.
 #include "core.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 struct work {
     struct work *prev, *next;
     hr_loader loader;  // NULL: closed
+    hr_loader ending;
     PyObject *source, *device;
     struct held tables;
     struct lending *lending;
     unsigned generation;
     int users;  // threads in calls of the library, without the GIL
-    int refs;   // the Python object, and who ends it
+    int refs;   // the Python object's, and the errand's
 };
 
 struct loader {
@@ -96,37 +96,46 @@ static void leave_work(struct work *w)
     free(w);
 }
 
-// Waits for the loader's threads, which may ask for the GIL. Meanwhile another
-// thread may drop the Python object.
-static void close_work(struct work *w)
+// Without the GIL, for which the loader's threads may ask.
+static void end_loader(void *work)
 {
-    bool here = w->generation == flight_generation();
-    hr_loader loader = w->loader;
-    PyThreadState *gil;
+    struct work *w = work;
 
-    if (!loader)
-        return;
-    w->loader = NULL;
-    w->refs++;
-    unlink_work(w);
-    gil = PyEval_SaveThread();
-    hr_loader_stop(loader);
+    hr_loader_stop(w->ending);
     pthread_mutex_lock(&mutex);
-    while (here && w->users)
+    while (w->users)
         pthread_cond_wait(&idle, &mutex);
     pthread_mutex_unlock(&mutex);
-    hr_loader_destroy(&loader);
-    PyEval_RestoreThread(gil);
+    hr_loader_destroy(&w->ending);
+}
+
+static void ended(void *work)
+{
+    struct work *w = work;
+
     held_release(&w->tables);
     source_settle(w->source);
     leave_work(w);
 }
 
-static int free_work(void *work)
+// Waits for the end, as errand_do() does: what is not done by then goes on. False
+// with an exception. Meanwhile another thread may drop the Python object.
+static bool close_work(struct work *w, int64_t patience_ns, bool signals)
 {
-    close_work(work);
-    leave_work(work);
-    return 0;
+    if (!w->loader)
+        return true;
+    w->ending = w->loader;
+    w->loader = NULL;
+    w->refs++;
+    unlink_work(w);
+    if (w->generation != flight_generation()) {
+        hr_loader_destroy(&w->ending);  // the parent's: nothing is waited for
+        ended(w);
+        return true;
+    }
+    if (errand_do(end_loader, NULL, ended, w, patience_ns, signals))
+        ended(w);
+    return !signals || !PyErr_Occurred();
 }
 
 void loader_forked(void)
@@ -135,11 +144,24 @@ void loader_forked(void)
     pthread_cond_init(&idle, NULL);
 }
 
-void loader_exit(void)
+void loader_init(void)
+{
+    closing = false;
+    works = NULL;
+}
+
+void loader_exit(int64_t end)
 {
     closing = true;
     while (works)
-        close_work(works);
+        close_work(works, 0, false);
+    errand_exit(end);
+}
+
+// A thread that the loader's end waits for does not wait for it.
+static bool may_wait(void)
+{
+    return !source_reading() && !flight_in_callback();
 }
 
 static PyObject *end(PyObject *self, PyObject *none)
@@ -147,20 +169,26 @@ static PyObject *end(PyObject *self, PyObject *none)
     (void)none;
     if (source_reading() && !opened(self))
         return NULL;
-    close_work(work_of(self));
+    if (!close_work(work_of(self), may_wait() ? -1 : 0, may_wait()))
+        return NULL;
     Py_RETURN_NONE;
 }
 
+// Nobody can be told of a signal here: it waits for a moment only.
 static void dealloc(PyObject *self)
 {
+    const int64_t moment = 1000000000;
     struct work *w = work_of(self);
     PyTypeObject *type = Py_TYPE(self);
+    PyObject *error, *value, *trace;
 
     PyObject_GC_UnTrack(self);
-    if (w && !source_reading())
-        free_work(w);
-    else if (w && Py_AddPendingCall(free_work, w) && w->loader)
-        hr_loader_stop(w->loader);  // its memory stays
+    PyErr_Fetch(&error, &value, &trace);
+    if (w) {
+        close_work(w, may_wait() ? moment : 0, false);
+        leave_work(w);
+    }
+    PyErr_Restore(error, value, trace);
     PyObject_GC_Del(self);
     Py_DECREF(type);
 }
@@ -259,7 +287,8 @@ static bool read_weights(struct call *c)
         return true;
     if (PyObject_GetBuffer(c->weights, view, PyBUF_C_CONTIGUOUS))
         return false;
-    if ((uint64_t)view->len != n * sizeof(double))
+    if ((uint64_t)view->len % sizeof(double) ||
+        (uint64_t)view->len / sizeof(double) != n)
         return PyErr_SetString(core_argument_error(),
                                "weights: a float64 for each sample"),
                false;
@@ -332,6 +361,7 @@ static bool read_call(struct core *core, PyObject *args, PyObject *kwargs,
 static bool open_work(struct core *core, struct work *w, struct call *c)
 {
     PyThreadState *gil;
+    hr_device dev;
 
     if (closing)
         return core_raise(core, HR_ECANCELED, "the interpreter exits"), false;
@@ -341,12 +371,13 @@ static bool open_work(struct core *core, struct work *w, struct call *c)
     w->generation = flight_generation();
     w->source = Py_NewRef(c->source);
     w->device = Py_XNewRef(c->device);
-    if (!read_ops(c, &w->tables) ||
-        !device_find(core, c->device, &c->params.device))
+    if (!read_ops(c, &w->tables) || !device_find(core, c->device, &dev))
         return false;
     c->params.source = source_get(c->source);
+    c->params.device = dev;
     gil = PyEval_SaveThread();
     w->loader = hr_loader_create(&c->params);
+    hr_device_close(&dev);  // the loader has it
     PyEval_RestoreThread(gil);
     if (!w->loader)
         return core_raise_last(core), false;
@@ -364,11 +395,14 @@ static PyObject *create(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 
     if (core_alive(core) && read_call(core, args, kwargs, &c) &&
         (self = (struct loader *)PyType_GenericAlloc(type, 0))) {
+        PyObject_GC_UnTrack(self);  // the collector must not show it half made
         if ((self->work = calloc(1, sizeof(*self->work))))
             self->work->refs = 1;
         else
             PyErr_NoMemory();
-        if (!self->work || !open_work(core, self->work, &c))
+        if (self->work && open_work(core, self->work, &c))
+            PyObject_GC_Track(self);
+        else
             Py_CLEAR(self);
     }
     if (c.weights_view.obj)
@@ -377,14 +411,6 @@ static PyObject *create(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 }
 
 // ---- Next ------------------------------------------------------------------------
-
-static int64_t now(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
-}
 
 // Waits for a slice of time at most.
 static enum hr_status wait_slice(PyObject *self, int64_t ns, hr_loaded *loaded)
@@ -397,6 +423,23 @@ static enum hr_status wait_slice(PyObject *self, int64_t ns, hr_loaded *loaded)
     status = hr_loader_next(loader, ns < slice_ns ? ns : slice_ns, loaded);
     leave(w, gil);
     return status;
+}
+
+// With the facts of the sample, if it is one's.
+static PyObject *raise_failed(PyObject *self, enum hr_status status)
+{
+    uint64_t index;
+    const struct hr_result *failed = hr_loader_failed(&index);
+    struct hr_result result;
+    PyObject *file;
+
+    if (!failed || failed->status != status)
+        return core_raise_last(core_of(self));
+    result = *failed;
+    if ((file = source_file(work_of(self)->source, index, &result)))
+        core_raise_result(core_of(self), &result, file);
+    Py_XDECREF(file);
+    return NULL;
 }
 
 static PyObject *next(PyObject *self, PyObject *args, PyObject *kwargs)
@@ -413,7 +456,10 @@ static PyObject *next(PyObject *self, PyObject *args, PyObject *kwargs)
                                      &timeout) ||
         !core_seconds(timeout, INT64_MAX / 2, &left))
         return NULL;
-    for (end = now() + left;; left = end - now()) {
+    if (flight_in_callback())
+        return core_raise(core_of(self), HR_EINVAL,
+                          "a callback must not wait for a loader");
+    for (end = core_now() + left;; left = end - core_now()) {
         if (!opened(self))
             return NULL;
         status = wait_slice(self, left < 0 ? 0 : left, &loaded);
@@ -426,7 +472,7 @@ static PyObject *next(PyObject *self, PyObject *args, PyObject *kwargs)
                               "no batch was ready in time");
     }
     if (status)
-        return core_raise_last(core_of(self));
+        return raise_failed(self, status);
     if (!loaded)
         Py_RETURN_NONE;
     source_settle(w->source);

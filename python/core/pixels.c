@@ -4,7 +4,6 @@
 
 #include <stddef.h>
 #include <structmember.h>
-#include <time.h>
 
 static struct tensor *tensor_of(PyObject *self)
 {
@@ -31,7 +30,8 @@ static bool sizes_valid(struct core *core, const struct hr_image_params *p)
     return false;
 }
 
-static bool make(struct core *core, struct tensor *t, hr_device dev,
+// Gives *dev back.
+static bool make(struct core *core, struct tensor *t, hr_device *dev,
                  struct hr_image_params *p)
 {
     PyThreadState *gil;
@@ -45,7 +45,8 @@ static bool make(struct core *core, struct tensor *t, hr_device dev,
         p->stride_h = (size_t)t->strides[planar];
     }
     gil = PyEval_SaveThread();
-    t->image = hr_image_create(dev, p);
+    t->image = hr_image_create(*dev, p);
+    hr_device_close(dev);
     PyEval_RestoreThread(gil);
     if (!t->image)
         return core_raise_last(core), false;
@@ -63,56 +64,66 @@ static PyObject *create(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     struct core *core = core_of_type(type);
     struct hr_image_params p = {.c = 3};
     struct tensor *t;
-    hr_device dev;
+    hr_device dev = NULL;
 
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "ii|iOOOOOO:Pixels", names,
                                      &p.w, &p.h, &p.c, &dtype, &layout, &data,
                                      &device, &memory, &keep) ||
         !sizes_valid(core, &p) || !device_find(core, device, &dev) ||
-        !(t = (struct tensor *)PyType_GenericAlloc(type, 0)))
+        !(t = (struct tensor *)PyType_GenericAlloc(type, 0))) {
+        device_leave(dev);
         return NULL;
+    }
+    PyObject_GC_UnTrack(t);  // the collector must not show it half made
     if (tensor_parse_form(dtype, layout, memory, t)) {
         // Pictures are interleaved bytes if nobody says otherwise.
         t->dtype = dtype && dtype != Py_None ? t->dtype : HR_U8;
         t->layout = layout && layout != Py_None ? t->layout : HR_NHWC;
         set_shape(t, &p);
-        if (tensor_borrow(t, data, keep) && make(core, t, dev, &p))
+        if (tensor_borrow(t, data, keep) && make(core, t, &dev, &p)) {
+            PyObject_GC_Track(t);
             return (PyObject *)t;
+        }
     }
+    device_leave(dev);
     Py_DECREF(t);
     return NULL;
 }
 
 // ---- Waiting, reading -------------------------------------------------------
 
-static int64_t nanoseconds(void)
+// A slice of time. *over: the status is the picture's own, which may be that of
+// a job that was not done in time.
+static enum hr_status wait_slice(struct tensor *t, int64_t ns, bool *over)
 {
-    struct timespec t;
+    const int64_t most = 50000000;
+    int64_t slice = ns < 0 || ns > most ? most : ns, begin = core_now();
+    PyThreadState *gil = PyEval_SaveThread();
+    enum hr_status status = hr_image_wait(t->image, slice);
 
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
+    *over = status != HR_ETIMEDOUT || core_now() - begin < slice;
+    PyEval_RestoreThread(gil);
+    return status;
 }
 
 bool pixels_wait(struct tensor *t, int64_t timeout_ns)
 {
-    PyThreadState *gil;
-    const int64_t slice = 50000000;
-    int64_t begin = nanoseconds(), left = timeout_ns;
+    int64_t begin = core_now(), left = timeout_ns;
     enum hr_status status = hr_image_wait(t->image, 0);
+    bool over = false;
 
-    while (status == HR_ETIMEDOUT && left) {
-        if (flight_in_callback())
+    while (status == HR_ETIMEDOUT && left && !flight_in_callback()) {
+        status = wait_slice(t, left, &over);
+        if (over)
             break;
-        gil = PyEval_SaveThread();
-        status = hr_image_wait(t->image,
-                               left < 0 || left > slice ? slice : left);
-        PyEval_RestoreThread(gil);
         if (PyErr_CheckSignals())
             return false;
-        if (timeout_ns >= 0 &&
-            (left = timeout_ns - (nanoseconds() - begin)) < 0)
+        if (timeout_ns >= 0 && (left = timeout_ns - (core_now() - begin)) < 0)
             left = 0;
     }
+    // Said anew: a handler may have used the library.
+    if (status == HR_ETIMEDOUT)
+        status = hr_image_wait(t->image, 0);
     if (status)
         core_raise_last(core_of((PyObject *)t));
     return !status;
@@ -134,19 +145,21 @@ static PyObject *wait_for(PyObject *self, PyObject *args, PyObject *kwargs)
 
 static PyObject *pixels_read(PyObject *self, PyObject *args, PyObject *kwargs)
 {
-    PyThreadState *gil;
     static char *names[] = {"timeout", NULL};
     struct tensor *t = tensor_of(self), *twin;
-    struct hr_image_params p = t->image->params;
+    struct hr_image_params p;
     PyObject *timeout = NULL;
-    enum hr_status status;
     int64_t ns;
 
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O:read", names,
                                      &timeout) ||
-        !core_seconds(timeout, HR_FOREVER, &ns) ||
-        !(twin = (struct tensor *)PyType_GenericAlloc(Py_TYPE(self), 0)))
+        !core_seconds(timeout, HR_FOREVER, &ns))
         return NULL;
+    if (!t->image)
+        return core_raise(core_of(self), HR_EINVAL, "read: it was collected");
+    if (!(twin = (struct tensor *)PyType_GenericAlloc(Py_TYPE(self), 0)))
+        return NULL;
+    p = t->image->params;
     twin->dtype = t->dtype;
     twin->layout = t->layout;
     twin->nbytes = t->nbytes;
@@ -155,17 +168,14 @@ static PyObject *pixels_read(PyObject *self, PyObject *args, PyObject *kwargs)
         twin->strides[i] = t->strides[i];
     p.data = NULL;
     p.free_fn = NULL;
-    if (!make(core_of(self), twin, NULL, &p)) {
+    if (!make(core_of(self), twin, &(hr_device){NULL}, &p)) {
         Py_DECREF(twin);
         return NULL;
     }
-    gil = PyEval_SaveThread();
-    status = hr_image_read(t->image, twin->data, twin->image->size, ns);
-    PyEval_RestoreThread(gil);
-    if (!status)
+    if (tensor_copy(t, 0, 1, twin, ns))
         return (PyObject *)twin;
     Py_DECREF(twin);
-    return core_raise_last(core_of(self));
+    return NULL;
 }
 
 static PyObject *represent(PyObject *self)

@@ -111,12 +111,11 @@ static PyObject *get_reason(PyObject *self, void *closure)
 static PyObject *get_file(PyObject *self, void *closure)
 {
     struct result *r = (struct result *)self;
-    PyObject *file = r->flight ? flight_file(r->flight, r->index) : NULL;
 
     (void)closure;
-    if (PyErr_Occurred())
-        return NULL;
-    return Py_NewRef(file ? file : Py_None);
+    if (r->flight)
+        return flight_file(r->flight, r->index);
+    return loaded_file(r->keep, r->index);
 }
 
 static bool append(PyObject *list, PyObject *item)

@@ -41,7 +41,8 @@ struct source {
     PyObject *paths;     // a list: what table points into
     struct held bytes;   // and this
     struct item *table;  // NULL: there is none
-    int64_t *labels;     // [source->num], of items; NULL: the library's
+    int64_t *labels;     // [source->num], of items; NULL: the library's, or
+                         // they come with the bytes
     _Atomic(struct lent *) returned;
 };
 
@@ -67,6 +68,25 @@ int64_t source_class(PyObject *self, uint64_t i, int64_t found)
     const int64_t *labels = source_of(self)->labels;
 
     return labels ? labels[i] : found;
+}
+
+// Of a sequence the message names the path, if that was not bytes.
+PyObject *source_file(PyObject *self, uint64_t i,
+                      const struct hr_result *result)
+{
+    const struct source *s = source_of(self);
+    size_t size = core_name_size(result);
+    char name[4096];
+
+    if (s->table)
+        return s->table[i].path ? PyUnicode_DecodeFSDefault(s->table[i].path)
+                                : Py_NewRef(Py_None);
+    hr_source_path(s->source, i, name, sizeof(name));
+    if (!s->items)
+        return PyUnicode_DecodeFSDefault(name);
+    if (!size || (size == strlen(name) && !memcmp(result->message, name, size)))
+        Py_RETURN_NONE;
+    return PyUnicode_DecodeFSDefaultAndSize(result->message, (Py_ssize_t)size);
 }
 
 // ---- What was lent -----------------------------------------------------------
@@ -104,33 +124,35 @@ static void take_back(void *ctx, uint64_t i, const struct hr_encoded *from)
 
 // ---- One item ------------------------------------------------------------------
 
-// The picture and the class of an item: borrowed. A class is -1 if there is
-// none. False with an exception.
+// The picture, a new reference, and the class of an item; -1: there is none.
+// (A list may be changed by the code that is run for what is in it.) False with
+// an exception.
 static bool split_item(PyObject *item, PyObject **picture, int64_t *label)
 {
-    PyObject *number;
+    PyObject *pair, *number;
 
-    *picture = item;
     *label = -1;
-    if (!PyTuple_Check(item) && !PyList_Check(item))
+    if (!PyTuple_Check(item) && !PyList_Check(item)) {
+        *picture = Py_NewRef(item);
         return true;
-    if (PySequence_Size(item) != 2)
-        return PyErr_SetString(PyExc_TypeError,
-                               "an item must be a picture, or (picture, "
-                               "class)"),
-               false;
-    if (PyTuple_Check(item)) {
-        *picture = PyTuple_GetItem(item, 0);
-        number = PyTuple_GetItem(item, 1);
-    } else {
-        *picture = PyList_GetItem(item, 0);
-        number = PyList_GetItem(item, 1);
     }
-    if (!*picture || !number)
+    if (!(pair = PySequence_Tuple(item)))
         return false;
+    if (PyTuple_Size(pair) != 2) {
+        PyErr_SetString(PyExc_TypeError,
+                        "an item must be a picture, or (picture, class)");
+        Py_DECREF(pair);
+        return false;
+    }
+    number = PyTuple_GetItem(pair, 1);
     if (number != Py_None)
         *label = PyLong_AsLongLong(number);
-    return !(*label == -1 && PyErr_Occurred());
+    *picture = Py_NewRef(PyTuple_GetItem(pair, 0));
+    Py_DECREF(pair);
+    if (*label != -1 || !PyErr_Occurred())
+        return true;
+    Py_CLEAR(*picture);
+    return false;
 }
 
 static bool is_bytes(PyObject *picture)
@@ -165,18 +187,28 @@ static enum hr_status read_table(void *ctx, uint64_t i, struct hr_encoded *to,
     return HR_OK;
 }
 
-static bool ask(struct source *s, uint64_t i, struct lent *lent,
-                struct hr_encoded *to)
+static bool lend_picture(struct source *s, PyObject *picture, struct lent *lent,
+                         struct hr_encoded *to)
 {
-    PyObject *picture;
-
-    lent->item = PySequence_GetItem(s->items, (Py_ssize_t)i);
-    if (!lent->item || !split_item(lent->item, &picture, &s->labels[i]))
-        return false;
     if (is_bytes(picture))
         return hold_bytes(&lent->bytes, picture, &to->data, &to->size);
     lent->path = path_of(s->core, picture, &to->path);
     return lent->path != NULL;
+}
+
+// The class goes with the bytes: the next time the item may have another one.
+static bool ask(struct source *s, uint64_t i, struct lent *lent,
+                struct hr_encoded *to)
+{
+    PyObject *picture = NULL;
+    bool done;
+
+    lent->item = PySequence_GetItem(s->items, (Py_ssize_t)i);
+    done = lent->item && split_item(lent->item, &picture, &to->class_number) &&
+           lend_picture(s, picture, lent, to);
+    Py_XDECREF(picture);
+    to->has_class = done;
+    return done;
 }
 
 // Takes the exception: its class, and what it says.
@@ -205,25 +237,61 @@ static void explain(char message[256])
     Py_XDECREF(trace);
 }
 
+// A thread of a loader keeps its state in Python until it ends, and with it what
+// is local to the thread: connections, open files. (Not in another interpreter.)
+static _Thread_local struct {
+    bool has;
+    unsigned generation;
+} state;
+
+static PyGILState_STATE enter_python(void)
+{
+    if (!PyGILState_GetThisThreadState()) {
+        state.has = true;
+        state.generation = flight_generation();
+        PyGILState_Ensure();
+        PyEval_SaveThread();
+    }
+    return PyGILState_Ensure();
+}
+
+static void thread_ends(void *ctx)
+{
+    (void)ctx;
+    if (!state.has || flight_closed() ||
+        state.generation != flight_generation())
+        return;
+    state.has = false;
+    reading = true;  // what is freed may drop a loader
+    PyGILState_Ensure();
+    PyGILState_Release(PyGILState_LOCKED);  // of this Ensure(): goes on with it
+    PyGILState_Release(PyGILState_UNLOCKED);  // of the first one
+    reading = false;
+}
+
 static enum hr_status read_sequence(void *ctx, uint64_t i,
                                     struct hr_encoded *to, char message[256])
 {
     struct lent *lent = calloc(1, sizeof(*lent));
     struct source *s = ctx;
-    PyGILState_STATE state;
+    PyGILState_STATE before;
     bool done;
 
     if (!lent)
         return HR_ENOMEM;
-    state = PyGILState_Ensure();
+    if (flight_closed()) {
+        free(lent);
+        return HR_ECANCELED;
+    }
+    before = enter_python();
     reading = true;
     source_settle(&s->ob_base);
     if (!(done = ask(s, i, lent, to))) {
         explain(message);
         free_lent(lent);
     }
+    PyGILState_Release(before);
     reading = false;
-    PyGILState_Release(state);
     to->owner = done ? lent : NULL;
     return done ? HR_OK : HR_EIO;
 }
@@ -232,33 +300,82 @@ static enum hr_status read_sequence(void *ctx, uint64_t i,
 
 enum { NO_CIFAR = -1 };
 
-// Samples of all paths, which are a tuple: shards side by side.
+// What hr_source_add_all() works with: a server may let it wait for long.
+struct adding {
+    struct core *core;
+    hr_source source;
+    PyObject **kept;  // [num] paths, and what they are for the library
+    const char **texts;
+    Py_ssize_t num;
+    enum hr_status status;
+    char message[512];
+};
+
+static void add_all(void *ctx)
+{
+    struct adding *a = ctx;
+
+    a->status = hr_source_add_all(a->source, a->texts, (size_t)a->num);
+    snprintf(a->message, sizeof(a->message), "%s",
+             a->status ? hr_last_error() : "");
+}
+
+static void stop_adding(void *ctx)
+{
+    hr_source_stop(((struct adding *)ctx)->source);
+}
+
+static void free_adding(void *ctx)
+{
+    struct adding *a = ctx;
+    PyThreadState *gil = PyEval_SaveThread();
+
+    hr_source_close(&a->source);
+    PyEval_RestoreThread(gil);
+    for (Py_ssize_t i = 0; a->kept && i < a->num; i++)
+        Py_XDECREF(a->kept[i]);
+    PyMem_Free(a->texts);
+    PyMem_Free(a->kept);
+    free(a);
+}
+
+static bool read_paths(struct adding *a, PyObject *paths)
+{
+    a->num = PyTuple_Size(paths);
+    a->texts = PyMem_Calloc((size_t)a->num + 1, sizeof(*a->texts));
+    a->kept = PyMem_Calloc((size_t)a->num + 1, sizeof(*a->kept));
+    if (!a->texts || !a->kept)
+        return PyErr_NoMemory(), false;
+    for (Py_ssize_t i = 0; i < a->num; i++)
+        if (!(a->kept[i] = path_of(a->core, PyTuple_GetItem(paths, i),
+                                   &a->texts[i])))
+            return false;
+    return true;
+}
+
+// Samples of all paths, which are a tuple: shards side by side. After Ctrl-C the
+// source is the errand's.
 static bool add_paths(struct source *s, PyObject *paths)
 {
-    Py_ssize_t num = PyTuple_Size(paths), held = 0;
-    const char **texts = PyMem_Calloc((size_t)num + 1, sizeof(*texts));
-    PyObject **kept = PyMem_Calloc((size_t)num + 1, sizeof(*kept));
-    enum hr_status status = HR_OK;
-    PyThreadState *gil;
+    struct adding *a = calloc(1, sizeof(*a));
+    bool done;
 
-    while (texts && kept && held < num &&
-           (kept[held] = path_of(s->core, PyTuple_GetItem(paths, held),
-                                 &texts[held])))
-        held++;
-    if (!texts || !kept) {
-        PyErr_NoMemory();
-    } else if (held == num) {
-        gil = PyEval_SaveThread();
-        status = hr_source_add_all(s->source, texts, (size_t)num);
-        PyEval_RestoreThread(gil);
-        if (status)
-            core_raise_last(s->core);
+    if (!a)
+        return PyErr_NoMemory(), false;
+    a->core = s->core;
+    if (read_paths(a, paths)) {
+        a->source = s->source;
+        s->source = NULL;
+        if (!errand_do(add_all, stop_adding, free_adding, a, -1, true))
+            return false;
+        s->source = a->source;
+        a->source = NULL;
+        if (a->status)
+            core_raise(s->core, a->status, a->message);
     }
-    for (Py_ssize_t i = 0; i < held; i++)
-        Py_DECREF(kept[i]);
-    PyMem_Free(texts);
-    PyMem_Free(kept);
-    return !PyErr_Occurred();
+    done = !PyErr_Occurred();
+    free_adding(a);
+    return done;
 }
 
 // Samples of the file at path; as_item: the file itself; cifar: an enum hr_cifar.
@@ -292,12 +409,15 @@ static bool set_http(struct source *s, PyObject *http)
     const char *headers[HEADERS + 1] = {0};
     struct hr_http_params p = {.headers = headers};
     PyObject *none = PyTuple_New(0), *lines = NULL, *list = NULL;
+    PyObject *said = PyDict_Check(http) ? PyDict_Copy(http) : NULL;  // ours
     unsigned long long most = 0, seed = 0, unsized = 0, index = 0;
-    bool done = none && PyArg_ParseTupleAndKeywords(
-                            none, http, "|iiiiKOzzKKKi:http", names,
-                            &p.connections, &p.retries, &p.backoff_ms,
-                            &p.deadline_ms, &most, &lines, &p.user_agent,
-                            &p.ca_file, &seed, &unsized, &index, &p.add_ms);
+    bool done = none && said &&
+                PyArg_ParseTupleAndKeywords(none, said, "|iiiiKOzzKKKi:http",
+                                            names, &p.connections, &p.retries,
+                                            &p.backoff_ms, &p.deadline_ms,
+                                            &most, &lines, &p.user_agent,
+                                            &p.ca_file, &seed, &unsized, &index,
+                                            &p.add_ms);
 
     Py_XDECREF(none);
     done = done && (list = lines ? PySequence_Tuple(lines) : PyTuple_New(0));
@@ -313,7 +433,10 @@ static bool set_http(struct source *s, PyObject *http)
     p.index_bytes = index;
     if (done && hr_source_set_http(s->source, &p))
         done = core_raise_last(s->core);
+    if (!said && !PyErr_Occurred())
+        PyErr_SetString(PyExc_TypeError, "http must be a dict");
     Py_XDECREF(list);
+    Py_XDECREF(said);
     return done;
 }
 
@@ -428,8 +551,11 @@ static bool open_table(struct source *s, Py_ssize_t n)
         PyObject *picture;
         int64_t label;
 
-        done = split_item(PyTuple_GetItem(s->items, i), &picture, &label) &&
-               fill_entry(s, i, picture, &calls.identity);
+        if (!(done = split_item(PyTuple_GetItem(s->items, i), &picture,
+                                &label)))
+            break;
+        done = fill_entry(s, i, picture, &calls.identity);
+        Py_DECREF(picture);
     }
     if (done)
         s->source = hr_source_of_calls(&calls);
@@ -446,17 +572,8 @@ static bool read_labels(struct source *s, Py_ssize_t n, bool *paths)
         if (!split_item(PyTuple_GetItem(s->items, i), &picture, &s->labels[i]))
             return false;
         *paths = *paths && !is_bytes(picture);
+        Py_DECREF(picture);
     }
-    return true;
-}
-
-static bool make_labels(struct source *s, Py_ssize_t n)
-{
-    s->labels = malloc(((size_t)n + 1) * sizeof(*s->labels));
-    if (!s->labels)
-        return PyErr_NoMemory(), false;
-    for (Py_ssize_t i = 0; i < n; i++)
-        s->labels[i] = -1;
     return true;
 }
 
@@ -468,7 +585,9 @@ static bool open_items(struct source *s, PyObject *items, PyObject *http)
     if (!(s->items = PySequence_Tuple(items)))
         return false;
     n = PyTuple_Size(s->items);
-    if (!make_labels(s, n) || !read_labels(s, n, &paths))
+    if (!(s->labels = calloc((size_t)n + 1, sizeof(*s->labels))))
+        return PyErr_NoMemory(), false;
+    if (!read_labels(s, n, &paths))
         return false;
     if (!paths)
         return open_table(s, n);
@@ -478,8 +597,11 @@ static bool open_items(struct source *s, PyObject *items, PyObject *http)
         PyObject *picture;
         int64_t label;
 
-        done = split_item(PyTuple_GetItem(s->items, i), &picture, &label) &&
-               add_path(s, picture, true, NO_CIFAR);
+        if (!(done = split_item(PyTuple_GetItem(s->items, i), &picture,
+                                &label)))
+            break;
+        done = add_path(s, picture, true, NO_CIFAR);
+        Py_DECREF(picture);
     }
     Py_CLEAR(s->items);
     return done;
@@ -489,9 +611,14 @@ static bool open_sequence(struct source *s, PyObject *sequence)
 {
     Py_ssize_t n = PySequence_Size(sequence);
     struct hr_source_calls calls = {
-        .num = (uint64_t)n, .ctx = s, .read = read_sequence, .done = take_back};
+        .num = (uint64_t)n,
+        .ctx = s,
+        .read = read_sequence,
+        .done = take_back,
+        .thread_ends = thread_ends,
+    };
 
-    if (n < 0 || !make_labels(s, n))
+    if (n < 0)
         return false;
     s->items = Py_NewRef(sequence);
     s->source = hr_source_of_calls(&calls);
@@ -522,12 +649,15 @@ static PyObject *create(PyTypeObject *type, PyObject *args, PyObject *kwargs)
                NULL;
     if (!(s = (struct source *)PyType_GenericAlloc(type, 0)))
         return NULL;
+    PyObject_GC_UnTrack(s);  // the collector must not show it half made
     s->core = core;
     done = paths != Py_None   ? open_paths(s, paths, http, cifar, classes)
            : items != Py_None ? open_items(s, items, http)
                               : open_sequence(s, sequence);
-    if (done)
+    if (done) {
+        PyObject_GC_Track(s);
         return &s->ob_base;
+    }
     Py_DECREF(s);
     return NULL;
 }
@@ -633,7 +763,7 @@ static PyObject *get_classes(PyObject *self, void *closure)
     const char *const *list;
 
     (void)closure;
-    if (source_of(self)->labels)
+    if (source_of(self)->labels || source_of(self)->items)
         return PyTuple_New(0);
     if (!(list = hr_source_classes(source_get(self), &n)))
         return PyErr_NoMemory();

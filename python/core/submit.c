@@ -21,30 +21,34 @@ struct request {
 
 // ---- One sample -------------------------------------------------------------
 
-static bool read_path(struct request *r, PyObject *source,
-                      struct hr_sample *sample)
+static bool keep_name(struct request *r, PyObject *name)
 {
-    PyObject *held = path_of(r->core, source, &sample->path);
-    bool kept = held != NULL;
+    return (r->names || (r->names = PyList_New(0))) &&
+           !PyList_Append(r->names, name);
+}
 
-    // The tuple of samples keeps a str itself.
-    if (held && held != source)
-        kept = (r->names || (r->names = PyList_New(0))) &&
-               !PyList_Append(r->names, held);
+// The path is noted now: at the end of the job no Python code is to be run.
+static bool read_path(struct request *r, Py_ssize_t i, PyObject *source)
+{
+    PyObject *path = PyOS_FSPath(source), *held = NULL;
+    bool kept = path && flight_note(r->flight, i, path) &&
+                (held = path_of(r->core, path, &r->samples[i].path)) &&
+                keep_name(r, held);
+
+    Py_XDECREF(path);
     Py_XDECREF(held);
     return kept;
 }
 
 // Messages name the pack file and the picture.
-static bool read_entry(struct request *r, PyObject *entry,
-                       struct hr_sample *sample)
+static bool read_entry(struct request *r, Py_ssize_t i, PyObject *entry)
 {
     PyObject *place = NULL, *name = NULL;
+    struct hr_sample *sample = &r->samples[i];
 
     if (entry_sample(r->core, entry, sample) && (place = entry_place(entry)) &&
-        (name = PyUnicode_EncodeFSDefault(place)) &&
-        (r->names || (r->names = PyList_New(0))) &&
-        !PyList_Append(r->names, name))
+        flight_note(r->flight, i, place) &&
+        (name = PyUnicode_EncodeFSDefault(place)) && keep_name(r, name))
         sample->name = PyBytes_AsString(name);
     else
         sample->name = NULL;
@@ -53,15 +57,15 @@ static bool read_entry(struct request *r, PyObject *entry,
     return sample->name != NULL;
 }
 
-static bool read_source(struct request *r, PyObject *source,
-                        struct hr_sample *sample)
+static bool read_source(struct request *r, Py_ssize_t i, PyObject *source)
 {
+    struct hr_sample *sample = &r->samples[i];
     struct held *sources = &r->flight->sources;
     Py_ssize_t size;
     char *bytes;
 
     if (PyUnicode_Check(source))
-        return read_path(r, source, sample);
+        return read_path(r, i, source);
     if (PyBytes_Check(source)) {
         if (PyBytes_AsStringAndSize(source, &bytes, &size))
             return false;
@@ -74,9 +78,9 @@ static bool read_source(struct request *r, PyObject *source,
         return true;
     }
     if (Py_TYPE(source) == r->core->entry)
-        return read_entry(r, source, sample);
+        return read_entry(r, i, source);
     if (!PyObject_CheckBuffer(source))
-        return read_path(r, source, sample);
+        return read_path(r, i, source);
     if (!held_add(sources, source, PyBUF_SIMPLE))
         return false;
     sample->data = sources->views[sources->n - 1].buf;
@@ -99,7 +103,7 @@ static bool read_sample(struct request *r, Py_ssize_t i, struct hr_op **free)
     PyObject *out;
 
     sample->cache = r->cache;
-    if (!read_source(r, PyTuple_GetItem(tuple, 0), sample))
+    if (!read_source(r, i, PyTuple_GetItem(tuple, 0)))
         return false;
     if (i &&
         ops_of(tuple) == ops_of(PyTuple_GetItem(r->flight->samples, i - 1))) {
@@ -221,7 +225,8 @@ static bool read_out(struct request *r, PyObject *out)
     if (Py_TYPE(out) != r->core->batch)
         return read_images(r, out);
     r->flight->out = Py_NewRef(out);
-    r->batch = ((struct tensor *)out)->batch;
+    if (!(r->batch = ((struct tensor *)out)->batch))
+        return core_raise(r->core, HR_EINVAL, "out: it was collected"), false;
     r->channels = ((struct tensor *)out)->c;
     return true;
 }
@@ -276,7 +281,7 @@ static bool read_call(struct core *core, PyObject *args, PyObject *kwargs,
     return device_find(core, device, dev);
 }
 
-static PyObject *start(struct request *r, hr_device dev,
+static PyObject *start(struct request *r, hr_device *dev,
                        struct hr_job_params *params)
 {
     PyObject *job = job_new(r->core, r->flight);
@@ -298,13 +303,13 @@ PyObject *submit(PyObject *module, PyObject *args, PyObject *kwargs)
     struct request r = {.core = PyModule_GetState(module)};
     struct hr_job_params params = {0};
     PyObject *samples, *out, *on_done, *job = NULL;
-    hr_device dev;
+    hr_device dev = NULL;
 
     if (!core_alive(r.core) ||
         !read_call(r.core, args, kwargs, &samples, &out, &on_done, &dev,
                    &r.cache, &params) ||
         !(r.flight = flight_new()))
-        return NULL;
+        goto error;
     if (!(r.flight->samples = PySequence_Tuple(samples)))
         goto error;
     r.n = PyTuple_Size(r.flight->samples);
@@ -314,8 +319,9 @@ PyObject *submit(PyObject *module, PyObject *args, PyObject *kwargs)
         goto error;
     }
     if (read_out(&r, out) && read_on_done(&r, on_done) && read_samples(&r))
-        job = start(&r, dev, &params);
+        job = start(&r, &dev, &params);
 error:
+    device_leave(dev);
     if (r.flight)
         flight_leave(r.flight);
     Py_XDECREF(r.names);

@@ -47,8 +47,7 @@ class Image:
         "_channels",
         "_dtype",
         "_layout",
-        "_pixels",
-        "_job",
+        "_made",
         "__weakref__",
     )
 
@@ -60,8 +59,7 @@ class Image:
     _channels: int
     _dtype: Dtype
     _layout: Layout
-    _pixels: _core.Pixels | None
-    _job: _core.Job | None
+    _made: dict[str, tuple[_core.Pixels, _core.Job]]
 
     def __init__(self) -> None:
         raise TypeError("use headrace.decode() or headrace.from_pixels()")
@@ -87,8 +85,7 @@ class Image:
         image._channels = channels
         image._dtype = dtype
         image._layout = layout
-        image._pixels = None
-        image._job = None
+        image._made = {}
         return image
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -273,7 +270,7 @@ class Image:
         cache: that keeps the picture; None: that of the device, or of
         headrace.set_cache().
         """
-        if self._job is None:
+        if not self._made:
             w, h = self._size
             pixels = _core.Pixels(
                 w, h, self._channels, self._dtype, self._layout, device=device
@@ -284,9 +281,10 @@ class Image:
                 device=device,
                 cache=cache,
             )
-            # Of two threads one's work is wasted, and both are right.
-            self._pixels, self._job = pixels, job
-        return self._job
+            # Of two threads the first one's counts, for good: arrays may point
+            # to its pixels. The other's work is wasted.
+            self._made.setdefault("first", (pixels, job))
+        return self._made["first"][1]
 
     def pixels(self) -> _core.Pixels:
         """Wait for the pixels and return them, in host memory.
@@ -295,8 +293,7 @@ class Image:
         the picture is damaged; headrace.ReadError if there is no such file.
         """
         self.start().wait()
-        assert self._pixels is not None
-        return self._pixels
+        return self._made["first"][0]
 
     def numpy(self) -> numpy.typing.NDArray[Any]:
         """Return the pixels as a NumPy array of this shape; no copy.
@@ -318,10 +315,17 @@ class Image:
         return self.start().results[0]
 
     @property
+    def _pixels(self) -> _core.Pixels | None:
+        return self._made["first"][0] if self._made else None
+
+    @property
+    def _job(self) -> _core.Job | None:
+        return self._made["first"][1] if self._made else None
+
+    @property
     def __array_interface__(self) -> dict[str, Any]:
-        interface = self.pixels().__array_interface__
-        # NumPy keeps the object that was asked, and with it the memory.
-        return interface
+        # NumPy keeps the object that was asked, and with it these pixels.
+        return self.pixels().__array_interface__
 
     def __dlpack__(
         self,

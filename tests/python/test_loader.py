@@ -382,7 +382,7 @@ class Failing(unittest.TestCase):
         result = a.last.results[6]
         self.assertEqual(result.status_name, "HR_ETRUNCATED")
         self.assertIn(str(self.bad), result.message)
-        self.assertIsNone(result.file)
+        self.assertEqual(result.file, str(self.bad))
         self.assertFalse(x[6].any())
         self.assertTrue(x[5].any())
         with self.assertRaises(headrace.ArgumentError):
