@@ -9,6 +9,10 @@
 
 #include "hal/shape/shape.h"
 
+// A resize may name a larger picture than any that is made (3 x 1000 with a short
+// side of 256): only a window of it need be one.
+enum { RESIZED_MOST = 1 << 24 };
+
 // State of the fold: the last step of geo is the one being built.
 struct fold {
     struct hr__geometry *geo;
@@ -27,10 +31,23 @@ static void set_out(struct hr__step *s)
     s->out_h = s->transpose ? s->win.w : s->win.h;
 }
 
+// Whether a picture of that size may be made.
+static enum hr_status check_size(struct fold *f, int w, int h)
+{
+    if (w <= HR_MAX_SIDE && h <= HR_MAX_SIDE)
+        return HR_OK;
+    snprintf(f->text, 128, "a resize makes %dx%d of it, a side has at most %d",
+             w, h, HR_MAX_SIDE);
+    return HR_EINVAL;
+}
+
 static enum hr_status begin_step(struct fold *f, int w, int h)
 {
     struct hr__step *s;
+    enum hr_status status = check_size(f, w, h);
 
+    if (status)
+        return status;
     if (f->geo->num_steps == HR__MAX_STEPS) {
         snprintf(f->text, 128, "the ops need more than %d resample steps",
                  HR__MAX_STEPS);
@@ -214,7 +231,7 @@ static enum hr_status fold_resize(struct fold *f, const struct hr_resize *op)
     float box[4] = {0, 0, (float)w, (float)h};
 
     resize_size(op, w, h, &rw, &rh);
-    if (rw < 1 || rh < 1 || rw > HR_MAX_SIDE || rh > HR_MAX_SIDE) {
+    if (rw < 1 || rh < 1 || rw > RESIZED_MOST || rh > RESIZED_MOST) {
         snprintf(f->text, 128, "resize of %dx%d to %dx%d", w, h, rw, rh);
         return HR_EINVAL;
     }
@@ -378,7 +395,7 @@ enum hr_status hr__geometry_build(struct hr__geometry *out,
         if ((status = fold_op(&f, &ops[i], orientation)))
             return status;
     drop_unseen(out);
-    return HR_OK;
+    return check_size(&f, current(&f)->out_w, current(&f)->out_h);
 }
 
 void hr__geometry_size(const struct hr__geometry *geo, int *w, int *h)

@@ -214,7 +214,7 @@ static bool resize(struct picture *p, const struct hr_resize *op)
         w = s, h = (int)((double)((int64_t)s * p->h) / p->w);
     else if (s)
         h = s, w = (int)((double)((int64_t)s * p->w) / p->h);
-    if (w < 1 || h < 1 || w > HR_MAX_SIDE || h > HR_MAX_SIDE)
+    if (w < 1 || h < 1 || w > 1 << 18 || h > 1 << 18)
         return false;
     if (op->box[0] || op->box[1] || op->box[2] || op->box[3])
         for (int i = 0; i < 4; i++)

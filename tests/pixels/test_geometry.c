@@ -240,6 +240,44 @@ static void random_lists(void)
     hr_set_reference(HR_REFERENCE_DEFAULT);
 }
 
+// A resize may say more than the largest picture, if only a window of it is made.
+static void thin(void)
+{
+    static const int sizes[][2] = {{3, 1000}, {1000, 3}, {1, 400}, {2, 700}};
+    uint64_t seed = test_seed;
+
+    for (int i = 0; i < 4 * HR_NUM_FILTERS; i++) {
+        const struct hr_op ops[] = {
+            hr_op_resize(.short_side = 256,
+                         .filter = (enum hr_filter)(i % HR_NUM_FILTERS)),
+            hr_op_crop(.w = 224, .h = 224, .center = true),
+            hr_op_flip(.transpose = i % 2, .horizontal = true),
+            hr_op_resize(.w = 30, .h = 40)};
+        const int *size = sizes[i / HR_NUM_FILTERS];
+        hr_image src = test_image(cpu, size[0], size[1], 3, &seed), a, b, copy;
+        struct picture start = copy_of(src), want = copy_of(src);
+        int w, h;
+
+        CHECK(naive_apply(&want, ops, 4), "naive");
+        copy = same_on(fake, &start);
+        a = run_list(cpu, src, ops, 4, 30, 40);
+        b = run_list(fake, copy, ops, 4, 30, 40);
+        CHECK(equal(a, &want) && equal(b, &want), "%dx%d, filter %d", size[0],
+              size[1], i % HR_NUM_FILTERS);
+        // As a whole it is none.
+        CHECK(hr_ops_output_size(ops, 1, size[0], size[1], 1, &w, &h) ==
+                      HR_EINVAL &&
+                  strstr(hr_last_error(), "a side has at most 65535"),
+              "%s", hr_last_error());
+        hr_image_release(&a);
+        hr_image_release(&b);
+        hr_image_release(&copy);
+        hr_image_release(&src);
+        free(start.data);
+        free(want.data);
+    }
+}
+
 // ---- From a JPEG: only the window is decoded ------------------------------
 
 static void from_jpeg(void)
@@ -487,7 +525,7 @@ int main(int argc, char **argv)
         TEST_CASE(random_lists),   TEST_CASE(from_jpeg),
         TEST_CASE(orientations),   TEST_CASE(refused),
         TEST_CASE(too_many_steps), TEST_CASE(one_step),
-        TEST_CASE(fits),
+        TEST_CASE(fits),           TEST_CASE(thin),
     };
     int result;
 
