@@ -398,7 +398,7 @@ static void classes(void)
     }
     CU_ASSERT_EQUAL_FATAL(in.num, 5);
     CU_ASSERT(inputs_find_classes(&in));
-    CU_ASSERT_EQUAL(in.num_classes, 5);
+    CU_ASSERT_EQUAL_FATAL(in.num_classes, 5);
     for (size_t i = 0; i < in.num; i++) {
         CU_ASSERT_STRING_EQUAL(inputs_label(&in, i), labels[i]);
         CU_ASSERT_EQUAL(inputs_class(&in, i), numbers[i]);
