@@ -164,7 +164,6 @@ PyObject *pack_writer_entry_of(struct core *core, hr_source source, uint64_t i);
 
 extern PyType_Spec info_spec;
 PyObject *probe(PyObject *module, PyObject *source);
-PyObject *same_file(PyObject *module, PyObject *args);
 // A path as a new reference to bytes, or to a str whose UTF-8 is the path;
 // *out points into it. NULL with an exception.
 PyObject *path_of(struct core *core, PyObject *source, const char **out);

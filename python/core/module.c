@@ -238,11 +238,6 @@ static PyMethodDef methods[] = {
     {"probe", probe, METH_O,
      "probe($module, source, /)\n--\n\n"
      "Read the header of encoded bytes, or of a file, without decoding."},
-    {"same_file", same_file, METH_VARARGS,
-     "same_file($module, path, file, /)\n--\n\n"
-     "Return whether path is the file that os.stat() described when file was\n"
-     "made: (path, st_dev, st_ino, st_size, st_mtime_ns,\n"
-     "st_ctime_ns)."},
     {"set_cache", cache_set, METH_O,
      "set_cache($module, cache, /)\n--\n\n"
      "Keep pictures that are decoded, for the next time: in this Cache, or in\n"

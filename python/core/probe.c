@@ -161,38 +161,6 @@ PyObject *probe(PyObject *module, PyObject *source)
     return (PyObject *)info;
 }
 
-// ---- same_file() ------------------------------------------------------------
-
-static long long nanoseconds(const struct timespec *t)
-{
-    return t->tv_sec * 1000000000LL + t->tv_nsec;
-}
-
-PyObject *same_file(PyObject *module, PyObject *args)
-{
-    unsigned long long device, inode;
-    long long size, mtime_ns, ctime_ns;
-    PyObject *path, *file, *was, *held;
-    PyThreadState *gil;
-    const char *text;
-    struct stat st;
-    bool there;
-
-    if (!PyArg_ParseTuple(args, "OO!:same_file", &path, &PyTuple_Type, &file) ||
-        !PyArg_ParseTuple(file, "OKKLLL:same_file", &was, &device, &inode,
-                          &size, &mtime_ns, &ctime_ns) ||
-        !(held = path_of(PyModule_GetState(module), path, &text)))
-        return NULL;
-    gil = PyEval_SaveThread();
-    there = !stat(text, &st);
-    PyEval_RestoreThread(gil);
-    Py_DECREF(held);
-    return PyBool_FromLong(there && st.st_dev == device && st.st_ino == inode &&
-                           st.st_size == size &&
-                           nanoseconds(&st.st_mtim) == mtime_ns &&
-                           nanoseconds(&st.st_ctim) == ctime_ns);
-}
-
 // ---- Info -------------------------------------------------------------------
 
 #define INFO(self) (&((struct info *)(self))->info)

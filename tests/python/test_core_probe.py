@@ -128,28 +128,6 @@ class Probing(unittest.TestCase):
         with self.assertRaises(AttributeError):
             _core.probe(samples.small()).width = 3
 
-    def test_same_file(self):
-        with tempfile.TemporaryDirectory() as folder:
-            for name in "a.jpg", b"\xff.jpg":
-                path = os.path.join(folder, os.fsdecode(name))
-                pathlib.Path(path).write_bytes(b"1234")
-                os.utime(path, ns=(0, 1234567890123456789))
-                st = os.stat(path)
-                file = (path, st.st_dev, st.st_ino, st.st_size,
-                        st.st_mtime_ns, st.st_ctime_ns)
-                self.assertIs(_core.same_file(path, file), True)
-                for index in range(1, 6):
-                    other = list(file)
-                    other[index] += 1
-                    self.assertIs(_core.same_file(path, tuple(other)), False)
-            self.assertIs(_core.same_file(path + "x", file), False)
-            self.assertIs(_core.same_file(folder, file), False)
-        self.assertIs(_core.same_file(path, file), False)
-        with self.assertRaises(ValueError):
-            _core.same_file("a\0b", file)
-        for wrong in (path,), (7, file), (path, file[:5]), (path, list(file)):
-            with self.assertRaises(TypeError):
-                _core.same_file(*wrong)
 
 if __name__ == "__main__":
     unittest.main()

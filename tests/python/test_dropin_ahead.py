@@ -164,12 +164,13 @@ class Right(Cases):
         path = os.path.join(self.folder, "bad.jpg")
         good = case.saved(case.noise("RGB", (64, 64)))
         last = good.rindex(b"\xff\xda")
+        bad = good[:last] + b"\xff\xd8" + good[last:]
         with open(path, "wb") as file:
-            file.write(good[:last] + b"\xff\xd8" + good[last:])
+            file.write(bad)
         # The header is looked at as if the file were fine.
         real, info = files.probe, files.probe(good)
         patch = mock.patch.object(
-            files, "probe", lambda s: info if s == path else real(s))
+            files, "probe", lambda s: info if s == bad else real(s))
         # (No draws: stock raises before it draws for the rest of the batch.)
         data = Pictures(self.folder, transforms.Compose(
             [transforms.Resize((24, 24)), transforms.ToTensor()]))

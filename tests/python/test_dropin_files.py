@@ -1,13 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """A recorded picture whose file the program writes, moves or removes."""
 
+import io
 import os
+import pathlib
+import shutil
 import tempfile
 import unittest
+import zipfile
 
 import dropin_case as case  # first: it may skip this file
+import torch
 from dropin_case import KINDS, facts, on
-from PIL import Image, ImageOps
+from PIL import Image, ImageFile, ImageOps
+from torchvision import datasets
+from torchvision.transforms import functional as F
 
 
 def loaded(path):
@@ -63,9 +70,98 @@ SAVED = {
     "another name of it": lambda image, path: image.save(
         os.path.join(os.path.dirname(path), ".", os.path.basename(path))
     ),
+    "hard link": save_by_link(os.link),
     "symbolic link": save_by_link(os.symlink),
     "file": save_into,
 }
+
+
+def write(data):
+    def change(path):
+        with open(path, "wb") as file:
+            file.write(data)
+
+    return change
+
+
+def replaced(path):
+    write(KINDS["grey"])(path + ".new")
+    os.rename(path + ".new", path)
+
+
+def same_size_and_time(path):
+    status = os.stat(path)
+    with open(path, "r+b") as file:
+        file.seek(status.st_size // 2)
+        file.write(bytes(200))
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+# What becomes of the file.
+CHANGED = {
+    "unlinked": os.unlink,
+    "renamed": lambda path: os.rename(path, path + ".old"),
+    "replaced": replaced,
+    "written": write(KINDS["grey"]),
+    "no picture": write(b"nothing"),
+    "emptied": write(b""),
+    "other bytes": same_size_and_time,
+    "chmod": lambda path: os.chmod(path, 0),
+    "touched": os.utime,
+    "linked": lambda path: os.link(path, path + ".link"),
+    "folder": lambda path: shutil.rmtree(os.path.dirname(path)),
+}
+
+
+def from_folder(path):
+    return datasets.folder.pil_loader(path)
+
+
+def from_file(path):
+    with open(path, "rb") as file:
+        return Image.open(file).convert("RGB")
+
+
+def temporary(path):
+    with tempfile.NamedTemporaryFile(suffix=".jpg") as file:
+        with open(path, "rb") as other:
+            file.write(other.read())
+        file.flush()
+        return Image.open(file.name).convert("RGB")
+
+
+def relative(path):
+    here = os.getcwd()
+    os.chdir(os.path.dirname(path))
+    try:
+        return Image.open(os.path.basename(path)).convert("RGB")
+    finally:
+        os.chdir(here)
+
+
+READ = {
+    **{name: make for name, make in MADE.items() if name != "open"},
+    "folder": from_folder,
+    "file": from_file,
+    "temporary": temporary,
+    "relative": relative,
+}
+
+
+class Changing(torch.utils.data.Dataset):
+    """Its files change as soon as they have been read."""
+
+    def __init__(self, paths, read, change):
+        self.paths, self.read, self.change = paths, read, change
+
+    def __len__(self):
+        return len(self.paths)
+
+    def __getitem__(self, index):
+        path = self.paths[index]
+        picture = self.read(path)
+        self.change(path)
+        return F.to_tensor(picture.resize((20, 30)))
 
 
 class Files(case.Case):
@@ -88,19 +184,132 @@ class Files(case.Case):
             self.assertEqual(case.outcome(run), wanted)
 
     def test_saved_over_its_file(self):
-        for kind in "colour", "turned":
-            for way, make in MADE.items():
-                for how, save in SAVED.items():
+        for way, make in MADE.items():
+            for how, save in SAVED.items():
 
-                    def run():
-                        path = self.fresh(KINDS[kind])
-                        image = make(path)
-                        save(image, path)
-                        with open(path, "rb") as file:
-                            return facts(image)[1:], facts(file.read())
+                def run():
+                    path = self.fresh(KINDS["turned"])
+                    image = make(path)
+                    save(image, path)
+                    with open(path, "rb") as file:
+                        return facts(image)[1:], facts(file.read())
 
-                    with self.subTest("%s, %s, %s" % (kind, way, how)):
-                        self.compare(run)
+                with self.subTest("%s, %s" % (way, how)):
+                    self.compare(run)
+
+    def test_changed_behind_the_call_that_reads(self):
+        for way, read in READ.items():
+            for how, change in CHANGED.items():
+
+                def run():
+                    path = self.fresh(KINDS["colour"])
+                    picture = read(path)
+                    change(path)
+                    lazy = F.to_tensor(picture).contiguous()
+                    return lazy.numpy().tobytes(), facts(picture)
+
+                with self.subTest("%s, %s" % (way, how)):
+                    self.compare(run)
+
+    def test_changed_in_a_fetch(self):
+        for way, read in READ.items():
+            for how in "unlinked", "written", "chmod":
+                change = CHANGED[how]
+
+                def run():
+                    paths = [self.fresh(KINDS["colour"]) for _ in range(3)]
+                    data = Changing(paths, read, change)
+                    batches = torch.utils.data.DataLoader(data, 2)
+                    return [facts(batch) for batch in batches]
+
+                with self.subTest("%s, %s" % (way, how)):
+                    self.compare(run)
+
+    def test_changed_in_a_worker(self):
+        ways = [(r, c) for r in READ.values() for c in CHANGED.values()]
+
+        def run():
+            sets = []
+            for read, change in ways:
+                paths = [self.fresh(KINDS["colour"]) for _ in range(2)]
+                sets.append(Changing(paths, read, change))
+            data = torch.utils.data.ConcatDataset(sets)
+            batches = torch.utils.data.DataLoader(data, 2, num_workers=2)
+            return [facts(batch) for batch in batches]
+
+        self.compare(run)
+
+    def test_damaged_raises_where_it_is_read(self):
+        """And nothing is saved over by a picture that cannot be made."""
+        data = KINDS["colour"]
+        at = data.index(b"\xff\xda") + 400
+        data = data[:at] + b"\xff\xd8" + data[at:]
+        for way, read in READ.items():
+            for where in lambda run: run(), case.in_fetch:
+
+                def run():
+                    path = self.fresh(data)
+                    try:
+                        picture = read(path)
+                    except OSError as error:
+                        return str(error)
+                    return where(lambda: facts(picture))
+
+                if where is case.in_fetch and way not in ("load", "with"):
+                    continue  # there it is asked for again
+                with self.subTest("%s, %s" % (way, where)):
+                    wanted = run()
+                    with on():
+                        self.assertEqual(where(run), wanted)
+
+    def test_loaded_again(self):
+        """load() of a damaged picture raises each time, until it may not."""
+        data = KINDS["colour"]
+        data = data[: len(data) // 2] + b"\xff\xd8" + data[len(data) // 2 :]
+
+        def run():
+            image = Image.open(self.fresh(data))
+            first = case.outcome(image.load)
+            case.outcome(image.load)
+            ImageFile.LOAD_TRUNCATED_IMAGES = True
+            try:
+                image.load()
+            finally:
+                ImageFile.LOAD_TRUNCATED_IMAGES = False
+            return first, facts(image)
+
+        self.compare(run)
+
+    def test_where_a_file_object_stands(self):
+        data = KINDS["colour"]
+        tail = bytes(100_000)
+
+        def positions(open_file):
+            def run():
+                found = []
+                for content in data, data + tail, data * 3, data + b"x":
+                    with open_file(self.fresh(content)) as file:
+                        Image.open(file).load()
+                        found.append(file.tell())
+                        file.seek(0)
+                        image = Image.open(file)
+                        found.append(case.in_fetch(image.copy).size)
+                        found.append(file.tell())
+                return found
+
+            return run
+
+        def zipped(path):
+            with zipfile.ZipFile(path + ".zip", "w") as archive:
+                archive.write(path, "a")
+            return zipfile.ZipFile(path + ".zip").open("a")
+
+        for open_file in (
+            lambda path: open(path, "rb"),
+            lambda path: io.BytesIO(pathlib.Path(path).read_bytes()),
+            zipped,
+        ):
+            self.compare(positions(open_file))
 
 
 if __name__ == "__main__":

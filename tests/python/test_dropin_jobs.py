@@ -220,10 +220,10 @@ class Errors(case.Case):
 
     def test_one_bad_sample(self):
         """It raises what stock raises; its neighbours are fine."""
-        good = saved(noise("RGB", (400, 300)), quality=95, progressive=True)
-        # A second start of image, before the last scan.
-        last = good.rindex(b"\xff\xda")
-        bad = good[:last] + b"\xff\xd8" + good[last:]
+        good = saved(noise("RGB", (400, 300)), quality=95)
+        # A second start of image, within the scan.
+        half = len(good) // 2
+        bad = good[:half] + b"\xff\xd8" + good[half:]
         held = tempfile.TemporaryDirectory()
         self.addCleanup(held.cleanup)
         paths = [os.path.join(held.name, name) for name in "abc"]
@@ -241,8 +241,7 @@ class Errors(case.Case):
 
         wanted, wanted_good = case.outcome(run), tensor_of(paths[0])
         self.assertEqual(wanted[0], OSError)
-        # With libraries that differ, the whole file is looked at first.
-        agree = mock.patch.object(files, "scans_agree", True)
+
         def check():
             lazies = [tensor_of(path) for path in paths]
             self.assertEqual(
@@ -255,7 +254,7 @@ class Errors(case.Case):
             self.assertTrue(torch.equal(lazies[0] + 0, wanted_good))
             self.assertTrue(dropin.report()["failed"])
 
-        with on(), agree:
+        with on():
             case.in_fetch(check)
 
     def test_job_that_fails_where_pillow_does_not(self):

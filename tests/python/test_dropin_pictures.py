@@ -314,7 +314,7 @@ class Pictures(case.Case):
         with on():
             file = io.BytesIO(KINDS["colour"])
             image = Image.open(file)
-            image.load()
+            case.in_fetch(image.load)
             file.close()
             self.assertIs(type(image), pillow.HeadraceJpeg)
             image.tobytes()

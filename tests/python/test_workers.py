@@ -272,35 +272,40 @@ class Damage(Case):
         refused = mock.patch.object(channel.Channel, "_listen")
         with refused as listen, headrace.image_backend("cpu"):
             listen.side_effect = OSError("no descriptors")
-            self.check_vanished()
+            self.check_damaged()
 
     def test_what_only_the_job_can_see(self):
         """As if the worker had met it, and the next batch comes."""
         with headrace.image_backend("cpu"):
             for params in ({}, {"persistent_workers": True}):
-                iterator = self.check_vanished(**params)
+                iterator = self.check_damaged(**params)
                 # Nobody keeps it: no error has its frame.
                 self.assertIsNone(iterator())
-                make_pictures(self.own.name)
 
-    def check_vanished(self, **params):
+    def check_damaged(self, **params):
+        def damage(data):  # a second start of image, within the scan
+            at = data.index(b"\xff\xda") + 40
+            return data[:at] + b"\xff\xd8" + data[at:]
+
+        make_pictures(self.own.name)
+        self.rewrite(10, damage)
         iterator = iter(
             DataLoader(
-                case.Vanishes(self.own.name), BATCH, num_workers=2, **params
+                Pictures(self.own.name), BATCH, num_workers=2, **params
             )
         )
         next(iterator)
-        with self.assertRaises(FileNotFoundError) as caught:
+        with self.assertRaises(OSError) as caught:
             next(iterator)
         lines = case.text_of(case.bare(caught.exception))
         self.assertEqual(
             lines[:2],
             [
-                "Caught FileNotFoundError in DataLoader worker process 1.",
+                "Caught OSError in DataLoader worker process 1.",
                 "Original Traceback (most recent call last):",
             ],
         )
-        self.assertIn(self.names[10], lines[-1])
+        self.assertIn("broken data stream", lines[-1])
         self.assertEqual(iterator._num_yielded, 1)
         _, numbers = next(iterator)
         self.assertEqual(int(numbers[0]), 2 * BATCH)

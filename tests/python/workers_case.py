@@ -205,16 +205,6 @@ class Raises(Pictures):
         return super().__getitem__(index)
 
 
-class Vanishes(Pictures):
-    """The file of one picture goes when the data set has used it."""
-
-    def __getitem__(self, index):
-        sample = super().__getitem__(index)
-        if index == 10:
-            os.unlink(self.names[index])
-        return sample
-
-
 class Threads(Pictures):
     """What threads the worker has after it recorded a picture."""
 

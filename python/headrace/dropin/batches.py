@@ -77,7 +77,7 @@ class Record:
 
 
 def _buffer(source: jobs.Source) -> Any:
-    if isinstance(source, (jobs.File, _core.PackEntry)):
+    if isinstance(source, _core.PackEntry):
         return source
     return pickle.PickleBuffer(source)
 

@@ -15,21 +15,15 @@ from typing import Any
 from PIL import features
 
 from .. import _core
-from . import headers, jobs
+from . import headers
 from .report import count
 
 probe = _core.probe
 
 
-def absolute(path: Any) -> str:
-    if type(path) is str and path[:1] == "/":
-        return path
-    return os.path.abspath(os.fsdecode(path))
-
-
-def may_decode(info: Any, source: Any, mode: str | None) -> bool:
+def may_decode(info: Any, mode: str | None) -> bool:
     """Is it a picture that Headrace decodes as Pillow does? Counts why not."""
-    reason = _objection(info, source)
+    reason = _objection(info)
     if reason is None and mode is not None:
         if mode != ("L" if info.components == 1 else "RGB"):
             reason = "mode " + mode
@@ -39,7 +33,7 @@ def may_decode(info: Any, source: Any, mode: str | None) -> bool:
     return True
 
 
-def _objection(info: Any, source: Any) -> str | None:
+def _objection(info: Any) -> str | None:
     if info.format != "jpeg":
         return "not a JPEG file"
     if info.process == "lossless":
@@ -50,20 +44,9 @@ def _objection(info: Any, source: Any) -> str | None:
         return "%d components" % info.components
     if not info.ends:
         return "no end of image"
-    if info.process == "progressive" and not scans_agree:
-        return _missing_scans(info, source)
+    if info.process == "progressive" and not (scans_agree or info.all_scans):
+        return "partial progressive"
     return None
-
-
-def _missing_scans(info: Any, source: Any) -> str | None:
-    scans = info.all_scans
-    if scans is None:
-        try:
-            with open(source, "rb") as file:
-                scans = probe(file.read()).all_scans
-        except Exception as error:
-            return header_fault(error)
-    return None if scans else "partial progressive"
 
 
 def header_fault(error: Exception) -> str:
@@ -81,20 +64,65 @@ scans_agree = _version(_core.jpeg_library()) >= (3, 0, 1) <= _version(
 )
 
 
-def take(picture: Any) -> jobs.Source:
-    """The path of a regular file opened by name, else all bytes."""
-    fp = picture.fp
-    if type(fp) is io.BytesIO:
-        return fp.getvalue()
-    name = getattr(fp, "name", None)
-    if headers.is_plain_file(fp) and isinstance(name, (str, bytes)):
-        status = os.fstat(fp.fileno())
-        if stat.S_ISREG(status.st_mode):
-            source = jobs.file_of(absolute(name), status)
-            if jobs.is_same(source):
-                return source
-    place = fp.tell()
-    fp.seek(0)
-    data = fp.read()
-    fp.seek(place)
+def checked(data: bytes) -> tuple[str | None, bytes | None]:
+    """(None, the picture packed), or (reason, None) if it may be damaged.
+
+    To pack it is to decode what can be damaged; what is left is done later.
+    """
+    try:
+        return None, _core.pack(data)
+    except Exception as error:
+        return "check: " + getattr(error, "status", type(error).__name__), None
+
+
+def take(picture: Any) -> bytes:
+    """The bytes of the file, read when and as far as Pillow would read it."""
+    fp, block = picture.fp, picture.decodermaxblock
+    if headers.is_plain_file(fp):
+        data = read(fp.fileno())
+        if picture._exclusive_fp:
+            return data  # nobody else sees where it stands
+    elif type(fp) is io.BytesIO:
+        data = fp.getvalue()
+    else:
+        return _take_blocks(fp, block)
+    end = _end_of(data) or len(data)
+    fp.seek(min(-(-end // block) * block, len(data)))
     return data
+
+
+def _take_blocks(fp: Any, block: int) -> bytes:
+    """Of a stream: behind the picture it may have anything, or no end."""
+    data = b""
+    fp.seek(0)
+    while not _end_of(data):
+        more = fp.read(block)
+        if not more:
+            break
+        data += more
+    return data
+
+
+def _end_of(data: bytes) -> int:
+    """Behind the end marker; 0: it is not there."""
+    try:
+        found = data.find(b"\xff\xd9", probe(data).header_size)
+    except Exception:
+        return 0  # not even the header is
+    return found + 2 if found >= 0 else 0
+
+
+def read(fd: int) -> bytes:
+    """All of a file, wherever its position is: this leaves it alone."""
+    return os.pread(fd, os.fstat(fd).st_size, 0)
+
+
+def read_path(path: Any) -> bytes | None:
+    """None: it is no regular file. Raises what os.open() raises."""
+    if not stat.S_ISREG(os.stat(path).st_mode):
+        return None  # opening it may be noticed at its other end
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return read(fd)
+    finally:
+        os.close(fd)

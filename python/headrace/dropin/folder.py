@@ -1,28 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The fast way of torchvision.datasets.folder, and what it remembers.
+"""The fast way of torchvision.datasets.folder.
 
 ImageFolder and some 25 other data sets read pictures with ``pil_loader()``,
-which is ``open(path)`` and ``convert("RGB")``. Ours looks at the header in C
-and makes the recorded picture at once. What a header said is kept by path, so
-that in later epochs one system call tells whether the file is still the same.
-Workers tell their parent what they have learned.
+which is ``open(path)`` and ``convert("RGB")``. Ours reads the file, looks at
+its header in C, and makes the recorded picture at once.
 
-Threads: any; what is remembered are single dictionary updates.
+Threads: any.
 """
 
 from __future__ import annotations
 
 import io
-import os
 from typing import Any
 
 from PIL import Image, ImageFile
 
 from .. import _core
-from . import files, headers, jobs, pillow
+from . import fetch, files, jobs, pillow
 from .pillow import DECODE_OPS, HeadraceImage
 from .report import total
-from .workers import tells_parent
 
 _new = object.__new__
 
@@ -31,7 +27,12 @@ def pil_loader(stock: Any) -> Any:
     """The fast way of torchvision.datasets.folder: no header in Python."""
 
     def pil_loader(path: Any) -> Image.Image:
-        if pillow.active and not ImageFile.LOAD_TRUNCATED_IMAGES:
+        # (Elsewhere Pillow's open() and convert() check the picture.)
+        if (
+            pillow.active
+            and fetch.can_ask_again()
+            and not ImageFile.LOAD_TRUNCATED_IMAGES
+        ):
             picture = _load_rgb(path)
             if picture is not None:
                 return picture
@@ -42,20 +43,20 @@ def pil_loader(stock: Any) -> Any:
 
 def _load_rgb(path: Any) -> HeadraceImage | None:
     try:
-        known = _known.get(path)
-        if known is None or not _core.same_file(path, known[0][0][0]):
-            known = _learn(path, os.stat(path))
+        data = files.read_path(path)
+        info = files.probe(data)
     except Exception:
         return None  # the stock loader says what is wrong
-    if known is None:
+    if not files.may_decode(info, None):
         return None
-    hr, (w, h) = known
+    size = info.width, info.height
     limit = Image.MAX_IMAGE_PIXELS
-    if limit is not None and w * h > limit:
+    if limit is not None and size[0] * size[1] > limit:
         return None  # Image.open() warns, or raises
     picture = _new(HeadraceImage)
-    picture._hr = hr
-    picture._size = known[1]
+    native = "L" if info.components == 1 else "RGB"
+    picture._hr = (data, DECODE_OPS["RGB"]), native
+    picture._size = size
     total("recorded")
     return picture
 
@@ -72,7 +73,8 @@ def load_entry(entry: _core.PackEntry) -> Image.Image:
     size = info.width, info.height
     Image._decompression_bomb_check(size)
     recording = entry, DECODE_OPS["RGB"]
-    if not pillow.active or ImageFile.LOAD_TRUNCATED_IMAGES:
+    off = ImageFile.LOAD_TRUNCATED_IMAGES or fetch.is_off()
+    if not pillow.active or off:
         return jobs.decode(recording, "RGB", size)
     picture = _new(HeadraceImage)
     picture._hr = recording, "L" if info.components == 1 else "RGB"
@@ -80,57 +82,3 @@ def load_entry(entry: _core.PackEntry) -> Image.Image:
     picture._hr_info = {}
     total("recorded")
     return picture
-
-
-# What a header said: ((file, ops), native mode), size.
-_Known = tuple[tuple[tuple[jobs.File, jobs.Ops], str], tuple[int, int]]
-# By path. A file that is the same (one system call tells) is not read again in
-# later epochs.
-_known: dict[Any, _Known] = {}
-_MOST_KNOWN = 1 << 17  # about 60 MB
-# As a worker tells it: path, file, native mode, size.
-_Fact = tuple[Any, jobs.File, str, tuple[int, int]]
-
-
-def _learn(path: Any, status: os.stat_result) -> _Known | None:
-    info = files.probe(path)
-    if not files.may_decode(info, path, None):
-        return None
-    native = "L" if info.components == 1 else "RGB"
-    file = jobs.file_of(files.absolute(path), status)
-    fact = (path, file, native, (info.width, info.height))
-    if path.__class__ is str and headers.settled(*file[-2:]):
-        if tells_parent():
-            _learned.append(fact)
-        return _remember(*fact)
-    return _as_known(*fact[1:])
-
-
-def _as_known(file: jobs.File, native: str, size: tuple[int, int]) -> _Known:
-    return ((file, DECODE_OPS["RGB"]), native), size
-
-
-def _remember(
-    path: str, file: jobs.File, native: str, size: tuple[int, int]
-) -> _Known:
-    if len(_known) >= _MOST_KNOWN:
-        _known.clear()
-    known = _known[path] = _as_known(file, native, size)
-    return known
-
-
-# What this worker has learned: the workers of the next epoch are forked from
-# its parent, and need not read it again.
-_learned: list[_Fact] = []
-
-
-def take_learned() -> list[_Fact]:
-    learned = _learned[:]
-    del _learned[: len(learned)]
-    return learned
-
-
-def learn_from(learned: list[_Fact]) -> None:
-    """What take_learned() returned in a worker."""
-    for fact in learned:
-        _remember(*fact)

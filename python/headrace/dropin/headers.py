@@ -4,8 +4,7 @@
 A picture that Pillow has opened is a handful of plain values. They are kept by
 the file's identity, so that a file that is the same (one system call tells) is
 opened again without reading its header. Pictures with values of other kinds
-are not kept, nor large ones (thumbnails): of those Headrace remembers only
-whether it decodes them.
+are not kept, nor large ones (thumbnails).
 
 Threads: any; what is remembered are single dictionary updates.
 """
@@ -35,17 +34,14 @@ _ROUGHLY = 2048  # of one without text
 class Header:
     """The attributes of a picture that was opened and not touched."""
 
-    __slots__ = ("identity", "plain", "flat", "deep", "place", "whole", "taken")
+    __slots__ = ("plain", "flat", "deep", "place")
 
-    def __init__(self, identity: Identity, place: int) -> None:
-        self.identity = identity
+    def __init__(self, place: int) -> None:
         self.plain: dict[str, Any] = {}
         # Containers of plain values; dictionaries of such containers.
         self.flat: list[tuple[str, Any]] = []
         self.deep: list[tuple[str, dict[Any, Any]]] = []
         self.place = place  # in the file, where Pillow stopped to read
-        self.whole = False  # are these all attributes?
-        self.taken = False  # is it a picture that Headrace decodes?
 
     def add(self, name: str, value: Any) -> bool:
         """False: nothing that can be kept."""
@@ -59,20 +55,16 @@ class Header:
             return False
         return True
 
-    def fill(self, picture: Any) -> int:
-        """Takes all attributes, or none; returns bytes, roughly."""
-        text = 0
+    def fill(self, picture: Any) -> int | None:
+        """Takes all attributes; returns bytes, roughly. None: it cannot."""
+        text = _ROUGHLY
         for name, value in vars(picture).items():
             if name not in _OWN:
-                self.whole = self.add(name, value)
-                if not self.whole:
-                    break
+                if not self.add(name, value):
+                    return None
                 text += _text(value)
         # (Of an MPO that is none Pillow warns whenever it is opened.)
-        if not self.whole or text > _MOST_EACH or "mp" in picture.info:
-            self.whole, text = False, 0
-            self.plain, self.flat, self.deep = {}, [], []
-        return text + _ROUGHLY
+        return None if text > _MOST_EACH or "mp" in picture.info else text
 
     def attributes(self) -> dict[str, Any]:
         """Of a new picture; nothing that can be changed is shared."""
@@ -136,18 +128,19 @@ def find(identity: Identity) -> Header | None:
     return _known.get(identity)
 
 
-def learn(identity: Identity, picture: Any) -> Header | None:
+def learn(identity: Identity, picture: Any) -> None:
     """Remembers what stock Pillow has just made of a file, if it may."""
     global _used
     if not settled(*identity[3:]):
-        return None
-    header = Header(identity, picture.fp.tell())
+        return
+    header = Header(picture.fp.tell())
     size = header.fill(picture)
+    if size is None:
+        return
     if _used + size > _MOST:
         clear()
     _used += size
     _known[identity] = header
-    return header
 
 
 def _text(value: Any) -> int:

@@ -3,10 +3,9 @@
 
 A recording is ``(source, ops)``:
 
-source  bytes-like object, a PackEntry, or File(path, device, inode, size,
-        mtime_ns, ctime_ns). The numbers are those of fstat() when the file was
-        opened. A file that is another one by the time its picture is made is
-        an error, not another picture.
+source  bytes-like object: a JPEG file, or what _core.pack() made of one; or a
+        PackEntry. Never a path: a file may be another one, or gone, by the
+        time its picture is made.
 ops     tuple of _core's op tuples; the first is ``(DECODE, mode, False)``.
         RESIZE always says its order of passes, so a recording means the same
         whatever Pillow is installed where it runs.
@@ -25,12 +24,11 @@ import io
 import os
 import threading
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Union
+from typing import Any, Union
 
 from PIL import Image, JpegImagePlugin
 
 from .. import _core, backend
-from ..errors import PictureError
 from .report import count, total
 from .workers import in_worker
 
@@ -60,67 +58,30 @@ FLIPS = {  # Image.Transpose -> (horizontal, vertical, transpose)
 _TRANSPOSES = {flip: number for number, flip in FLIPS.items()}
 
 
-class File(NamedTuple):
-    """A regular file, and which one it was when it was opened."""
-
-    path: str
-    device: int
-    inode: int
-    size: int
-    mtime_ns: int
-    ctime_ns: int
-
-
-Source = Union[bytes, bytearray, memoryview, File, _core.PackEntry]
+Source = Union[bytes, bytearray, memoryview, _core.PackEntry]
 Ops = tuple[tuple[Any, ...], ...]
 Recording = tuple[Source, Ops]
 
 
-def file_of(path: str, status: os.stat_result) -> File:
-    return File(
-        path,
-        status.st_dev,
-        status.st_ino,
-        status.st_size,
-        status.st_mtime_ns,
-        status.st_ctime_ns,
-    )
-
-
-def is_same(source: File) -> bool:
-    """Is the file still the one that was opened?"""
-    return _core.same_file(source.path, source)
-
-
-def changed(source: File) -> Exception:
-    """What is raised for a file that is no longer the one opened."""
-    text = "%s: the file changed after it was opened" % source.path
-    return PictureError(text, status="HR_EIO", file=source.path)
-
-
-def core_source(source: Source) -> Any:
-    return source[0] if type(source) is File else source
-
-
 def open_stock(source: Source) -> Image.Image:
     """Opens it as Pillow does, without the drop-in."""
-    if type(source) is _core.PackEntry and source.packed:
+    if is_packed(source):
         return _unpacked(source)
-    if not isinstance(source, File):
-        return JpegImagePlugin.jpeg_factory(io.BytesIO(source))
-    if not is_same(source):
-        if not os.path.exists(source.path):
-            open(source.path, "rb").close()  # raises what Python raises
-        raise changed(source)
-    with open(source.path, "rb") as file:
-        return JpegImagePlugin.jpeg_factory(io.BytesIO(file.read()))
+    return JpegImagePlugin.jpeg_factory(io.BytesIO(source))
 
 
 # The device of _unpacked(), and the process that it belongs to.
 _own: tuple[int, _core.Device | None] = (0, None)
 
 
-def _unpacked(entry: _core.PackEntry) -> Image.Image:
+def is_packed(source: Source) -> bool:
+    """Is it what _core.pack() made?"""
+    if type(source) is _core.PackEntry:
+        return source.packed
+    return bytes(source[:2]) != b"\xff\xd8"
+
+
+def _unpacked(source: Source) -> Image.Image:
     """Pillow cannot read it; a CPU device of one thread can, also in workers.
 
     Raises PictureError, with the names of the pack file and the picture.
@@ -130,11 +91,11 @@ def _unpacked(entry: _core.PackEntry) -> Image.Image:
     if device is None or pid != os.getpid():
         device = _core.Device("cpu", threads=1)
         _own = os.getpid(), device
-    info = _core.probe(entry)
+    info = _core.probe(source)
     mode, channels = ("L", 1) if info.components == 1 else ("RGB", 3)
     ops = ((DECODE, GRAY if channels == 1 else RGB, False),)
     pixels = _core.Pixels(info.width, info.height, channels, device=device)
-    _core.submit([(entry, ops)], [pixels], device=device).wait()
+    _core.submit([(source, ops)], [pixels], device=device).wait()
     return Image.frombytes(mode, (info.width, info.height), bytes(pixels))
 
 
@@ -209,7 +170,7 @@ def submit(
 
 def _share(recordings: Sequence[Recording]) -> tuple[Any, Any, Any]:
     """(samples of a first job, its pictures, samples of the second)."""
-    samples: list[Any] = [(core_source(s), ops) for s, ops in recordings]
+    samples: list[Any] = list(recordings)
     members: dict[int, list[int]] = {}
     for index, (source, _) in enumerate(recordings):
         members.setdefault(id(source), []).append(index)
@@ -257,7 +218,6 @@ def failures(
 ) -> list[tuple[int, str]]:
     """Waits for the job. Returns (index, reason) of what did not succeed.
 
-    A picture whose file was replaced since it was recorded did not succeed.
     Raises only what concerns all: a device that is gone, Ctrl-C.
     """
     job.wait()
@@ -267,9 +227,10 @@ def failures(
         if result.status != 0:
             failed.append((index, result.status_name))
             continue
-        source = recordings[index][0]
-        if type(source) is File and not is_same(source):
-            failed.append((index, "file changed"))
+        if result.warnings:
+            # What the decoder mended Pillow may refuse, when it gets to the
+            # end of the file.
+            failed.append((index, "warnings"))
             continue
         name = _where(result)
         devices[name] = devices.get(name, 0) + 1

@@ -26,7 +26,7 @@ import torch.utils.data._utils.worker
 from torch._utils import ExceptionWrapper
 from torch.utils.data import dataloader
 
-from . import channel, folder
+from . import channel
 from .report import add, take
 from .workers import Worker, in_worker
 
@@ -229,16 +229,14 @@ def _picklable(error: BaseException) -> BaseException:
 
 
 def _tell(sender: channel.Sender) -> None:
-    counts, learned = take(), folder.take_learned()
-    if any(counts.values()) or learned:
-        sender.tell((counts, learned))
+    counts = take()
+    if any(counts.values()):
+        sender.tell(counts)
 
 
 def _hear(news: Any) -> None:
     """What _tell() sent; on the channel's thread."""
-    counts, learned = news
-    add(counts)
-    folder.learn_from(learned)
+    add(news)
 
 
 class WorkerLoop:
@@ -264,7 +262,6 @@ class WorkerLoop:
         if home is None or home.pid == os.getpid():
             return self.stock(*args, **kwargs)
         _enter(home, self._worker_id(args, kwargs))
-        Worker.forked = self.home is None
         try:
             return self.stock(*args, **kwargs)
         finally:
@@ -299,7 +296,6 @@ def _enter(home: Home, number: int) -> None:
     Worker.pid = os.getpid()
     Worker.number = number
     take()  # a forked worker has its parent's counts
-    folder.take_learned()
     Worker.sender = None  # right all the same: it decodes itself
     if home.link is not None:
         try:

@@ -34,7 +34,7 @@ from PIL.JpegImagePlugin import JpegImageFile
 from PIL.JpegImagePlugin import jpeg_factory as stock_factory
 
 from .. import _core
-from . import files, headers, jobs
+from . import fetch, files, headers, jobs
 from .jobs import CROP, DECODE, FLIP, GRAY, RESIZE, RGB, Recording
 from .report import caller, count, total
 
@@ -98,7 +98,7 @@ class _Recorder:
         _size: tuple[int, int]
         mode: str
 
-    def _record(self) -> tuple[Recording, str] | None:
+    def _record(self, check: bool = False) -> tuple[Recording, str] | None:
         return self._hr
 
     @property
@@ -114,9 +114,12 @@ class _Recorder:
     def load(self) -> Any:
         # Pillow's own methods want the pixels next; save() wants them before
         # it opens the file, which may be the picture's own.
-        if sys._getframe(1).f_globals.get("__name__") == "PIL.Image":
+        asks = sys._getframe(1).f_globals.get("__name__")
+        if asks == "PIL.Image" or not (
+            asks == "PIL.ImageOps" or fetch.is_lazy()
+        ):
             materialise(self)
-        elif self._record() is not None:
+        elif self._record(asks != "PIL.ImageOps") is not None:
             return _Pixels(self)
         return self.load()  # the stock method by now
 
@@ -236,12 +239,9 @@ class _Recorder:
 class HeadraceJpeg(_Recorder, JpegImageFile):
     """A JPEG file that was opened and not decoded. A JpegImageFile."""
 
-    # What is remembered of its file.
-    _hr_header: headers.Header | None = None
-
-    def _record(self) -> tuple[Recording, str] | None:
+    def _record(self, check: bool = False) -> tuple[Recording, str] | None:
         """Lets go of the file; None: the picture is stock Pillow now."""
-        return self._hr or _detach(self)
+        return self._hr or _detach(self, check)
 
     def draft(self, mode: Any, size: Any) -> Any:
         if self._hr is None:  # else it counts as loaded: no effect
@@ -346,7 +346,6 @@ def _swap_back(picture: Any) -> None:
     own.pop("_hr", None)
     own.pop("_hr_info", None)
     own.pop("_hr_colours", None)
-    own.pop("_hr_header", None)
 
 
 def _refuse(picture: Any, reason: str) -> None:
@@ -458,21 +457,21 @@ def open_jpeg(stock: Any) -> Any:
 
     def jpeg_factory(fp: Any = None, filename: Any = None) -> Any:
         # (Somebody else's factory may do anything: it is called.)
-        file = header = None
+        file = None
+        if fetch.is_off():
+            return stock(fp, filename)
         if active and stock is stock_factory and type(filename) is str:
             file = headers.identify(fp)
             if file is not None:
                 header = headers.find(file)
-                if header is not None and header.whole:
+                if header is not None:
                     return _open_again(header, fp, filename)
         image = stock(fp, filename)
         if active:
             if type(image) is JpegImageFile:
-                if file is not None and header is None:
-                    header = headers.learn(file, image)
+                if file is not None:
+                    headers.learn(file, image)
                 image.__class__ = HeadraceJpeg
-                if header is not None:
-                    image._hr_header = header
             else:
                 count("pillow", type(image).__name__)
         return image
@@ -486,18 +485,21 @@ def _open_again(header: headers.Header, fp: Any, filename: str) -> Any:
     picture.__dict__ = header.attributes()
     picture.fp = fp
     picture.filename = filename
-    picture._hr_header = header
     fp.seek(header.place)
     return picture
 
 
-def _detach(picture: Any) -> tuple[Recording, str] | None:
+def _detach(picture: Any, check: bool) -> tuple[Recording, str] | None:
     """Lets go of the file, at the moment when Pillow would have decoded it.
 
     Takes over what stock load() leaves behind: no tile, no file. None: the
-    picture is a plain JpegImageFile now, and Pillow will decode it.
+    picture is a plain JpegImageFile now, and Pillow will decode it. It does
+    so, and raises, here and now if the file is damaged, unless that can be
+    put right later: then nothing is checked.
     """
     reason, source = _source_of(picture)
+    if source is not None and (check or not fetch.can_ask_again()):
+        reason, source = files.checked(source)
     if source is None:
         if reason:
             count("pillow", reason)
@@ -514,10 +516,10 @@ def _detach(picture: Any) -> tuple[Recording, str] | None:
     return picture._hr
 
 
-def _source_of(picture: Any) -> tuple[str | None, jobs.Source | None]:
-    """(None, the source), or (reason, None). Reads no pixel."""
+def _source_of(picture: Any) -> tuple[str | None, bytes | None]:
+    """(None, the file), or (reason or None, None). Reads no pixel."""
     mode, size = picture.mode, picture._size
-    if not active:
+    if not active or fetch.is_off():
         return None, None
     if ImageFile.LOAD_TRUNCATED_IMAGES:
         return "LOAD_TRUNCATED_IMAGES", None
@@ -529,24 +531,14 @@ def _source_of(picture: Any) -> tuple[str | None, jobs.Source | None]:
         return "draft", None
     if picture.tile != [("jpeg", (0, 0, *size), 0, (mode, ""))]:
         return "edited tile", None
-    source = files.take(picture)
-    header = picture._hr_header
-    if header is not None:
-        if type(source) is not jobs.File or source[1:] != header.identity:
-            header = None
-        elif header.taken:
-            return None, source
     try:
-        info = files.probe(jobs.core_source(source))
+        source = files.take(picture)
+        info = files.probe(source)
     except Exception as error:
         return files.header_fault(error), None
     if (info.width, info.height) != size:
         return "header: size", None
-    if not files.may_decode(info, jobs.core_source(source), mode):
-        return None, None
-    if header is not None:
-        header.taken = True
-    return None, source
+    return None, source if files.may_decode(info, mode) else None
 
 
 def expand(stock: Any) -> Any:

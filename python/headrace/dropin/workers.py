@@ -65,18 +65,12 @@ class Worker:
 
     pid = -1
     number = 0
-    forked = False
     sender: Sender | None = None
 
 
 def in_worker() -> bool:
     """True in a DataLoader worker process, which must not open a device."""
     return Worker.pid == os.getpid()
-
-
-def tells_parent() -> bool:
-    """True in a worker whose successors are forked from its parent."""
-    return Worker.forked and in_worker()
 
 
 def hooks() -> list[tuple[Any, Any, Any]]:

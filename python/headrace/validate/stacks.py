@@ -171,8 +171,6 @@ class Recorder:
         return self._case(name, picture, record)
 
     def _case(self, name: str, picture: Picture, record: Any) -> Case:
-        from ..dropin import jobs
-
         (source, steps), table = record.samples[0], record.tables[0]
         if table is not None:
             steps = (*steps, table.op())
@@ -180,7 +178,7 @@ class Recorder:
         return Case(
             name,
             f"seed {self._seed}",
-            (jobs.core_source(source), steps),
+            (source, steps),
             (w, h),
             c,
             "f32",
