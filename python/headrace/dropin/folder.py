@@ -14,6 +14,7 @@ import io
 from typing import Any
 
 from PIL import Image, ImageFile
+from PIL.JpegImagePlugin import JpegImageFile
 
 from .. import _core
 from . import fetch, files, jobs, pillow
@@ -44,19 +45,22 @@ def pil_loader(stock: Any) -> Any:
 def _load_rgb(path: Any) -> HeadraceImage | None:
     try:
         data = files.read_path(path)
+        if data is None:
+            return None
+        stock = jobs.open_stock(data)  # it refuses headers that ours reads
         info = files.probe(data)
     except Exception:
         return None  # the stock loader says what is wrong
-    if not files.may_decode(info, None):
+    if type(stock) is not JpegImageFile or not files.may_decode(info, None):
         return None
     size = info.width, info.height
     limit = Image.MAX_IMAGE_PIXELS
     if limit is not None and size[0] * size[1] > limit:
         return None  # Image.open() warns, or raises
     picture = _new(HeadraceImage)
-    native = "L" if info.components == 1 else "RGB"
-    picture._hr = (data, DECODE_OPS["RGB"]), native
+    picture._hr = (data, DECODE_OPS["RGB"]), stock.mode
     picture._size = size
+    picture._hr_info = stock.info
     total("recorded")
     return picture
 
