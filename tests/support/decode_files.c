@@ -198,7 +198,7 @@ static void expected_pixel(const struct png_spec *spec, const int *v,
         int s = v[spec->type == 2 || spec->type == 6 ? c : 0];
 
         if (spec->type == 3)
-            rgb[c] = s < spec->colors ? palette[3 * s + c] : (uint8_t)s;
+            rgb[c] = s < spec->colors ? palette[3 * s + c] : 0;
         else if (spec->type == 0 && spec->bits == 16)
             rgb[c] = (uint8_t)(s > 255 ? 255 : s);
         else if (spec->bits == 16)
