@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from torch import Tensor
 
+from . import fetch
 from .batches import Group
 from .report import total
 from .tables import Table
@@ -173,6 +174,13 @@ def collated(cells: Sequence[Cell], whole: Cell) -> Tensor:
 
     Raises for the first picture that cannot be made what stock raises.
     """
+    try:
+        return _value(cells, whole)
+    except Exception as error:
+        raise fetch.late(error)
+
+
+def _value(cells: Sequence[Cell], whole: Cell) -> Tensor:
     begun, n = here.begun, len(cells)
     group = None
     if begun is not None and begun.is_of(cells):

@@ -3,10 +3,11 @@
 
 A fetch over a map-style data set can be done again: the loader has its
 indexes. So pictures and tensors may record in it, and a picture that turns out
-to be damaged is put right by another fetch with recording off. A fetch over an
-iterable data set cannot: pictures are checked where stock Pillow reads them;
-tensors record all the same, for the loader makes them. Anywhere else nothing
-is mended later: pictures are checked where they are read, tensors are plain.
+to be damaged is put right by a second fetch with recording off (again.py). A
+fetch over an iterable data set cannot: pictures are checked where stock Pillow
+reads them; tensors record all the same, for the loader makes them. Anywhere
+else nothing is mended later: pictures are checked where they are read, tensors
+are plain.
 
 Works without torch: then no thread is inside a fetch. Threads: each has a
 place of its own; one that a data set starts is outside.
@@ -14,38 +15,75 @@ place of its own; one that a data set starts is outside.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
+from ..errors import CanceledError, DeviceError, MemoryError
+from .workers import in_worker
+
 # Within another fetch the place is the lower one of both.
-_OFF, _ITERABLE, _MAP = range(3)
+OFF, ITERABLE, MAP = range(3)
 
 
 class _Here(threading.local):
     place: int | None = None
     number = 1
+    failed = False
 
 
 _here = _Here()
 
 
 def can_ask_again() -> bool:
-    """May what fails now be put right by another fetch?"""
-    return _here.place == _MAP
+    """May what fails now be put right by a second fetch?"""
+    return _here.place == MAP
 
 
 def is_lazy() -> bool:
     """May tensors record? The loader makes them before they are used."""
-    return _here.place in (_MAP, _ITERABLE)
+    return _here.place in (MAP, ITERABLE)
 
 
 def is_off() -> bool:
-    """Is this the second fetch, which is stock in every respect?"""
-    return _here.place == _OFF
+    """Is this a second fetch, which is stock in every respect?"""
+    return _here.place == OFF
+
+
+class AskAgain(BaseException):
+    """Ends a fetch whose second one says what is right.
+
+    No Exception: a data set that catches its own errors must not see it.
+    """
+
+
+def late(error: Exception) -> BaseException:
+    """What to raise where a recorded picture cannot be made.
+
+    Stock Pillow would have raised error when it read the picture.
+    """
+    if not can_ask_again() or isinstance(error, _NOT_OF_PICTURES):
+        return error
+    _here.failed = True
+    return AskAgain(str(error))
+
+
+_NOT_OF_PICTURES = (CanceledError, DeviceError, MemoryError)
+
+
+@contextlib.contextmanager
+def at(place: int) -> Iterator[_Here]:
+    """Enters a fetch of its own; gives where it is noted that it failed."""
+    outer = _here.place, _here.failed
+    _here.place, _here.failed = place, False
+    try:
+        yield _here
+    finally:
+        _here.place, _here.failed = outer
 
 
 def number() -> int:
@@ -55,13 +93,21 @@ def number() -> int:
 
 def within(owner: Any, stock: Callable[..., Any]) -> Callable[..., Any]:
     """The fetch() of owner, one of places(), around the stock one."""
-    place = _ITERABLE if "Iterable" in owner.__name__ else _MAP
+    from . import again
+
+    own = ITERABLE if "Iterable" in owner.__name__ else MAP
 
     @functools.wraps(stock)
     def fetch(self: Any, possibly_batched_index: Any) -> Any:
         outer = _here.place
-        _here.place = place if outer is None else min(outer, place)
         _here.number += 1
+        if outer is None or (outer != OFF and not in_worker()):
+            place = own if outer is None else min(outer, own)
+            looped = sys._getframe(1).f_code.co_name == "_worker_loop"
+            run = functools.partial(stock, self)
+            return again.fetch(run, possibly_batched_index, place, looped)
+        # A part of the fetch that it is in.
+        _here.place = min(outer, own)
         try:
             return stock(self, possibly_batched_index)
         finally:

@@ -26,7 +26,7 @@ import torch.utils.data._utils.worker
 from torch._utils import ExceptionWrapper
 from torch.utils.data import dataloader
 
-from . import channel
+from . import again, channel
 from .report import add, take
 from .workers import Worker, in_worker
 
@@ -38,10 +38,14 @@ _TORCHDATA_LOOP = "torchdata.stateful_dataloader.stateful_dataloader"
 
 
 class Home(NamedTuple):
-    """Where the iterator is: its process, and its channel if it has one."""
+    """Where the iterator is: its process, and its channel if it has one.
+
+    depth: batches that may be under way; 0: it opens no again.Fetched.
+    """
 
     pid: int
     link: channel.Link | None
+    depth: int
 
 
 class _Scope(threading.local):
@@ -66,6 +70,7 @@ class Ticket(torch.Tensor):
 
     _pending: channel.Pending
     _worker: int
+    _value: torch.Tensor | None
 
     @staticmethod
     def make(
@@ -79,14 +84,18 @@ class Ticket(torch.Tensor):
         )
         ticket._pending = pending
         ticket._worker = worker
+        ticket._value = None
         return ticket
 
     def value(self) -> torch.Tensor:
         """Waits; raises as a DataLoader raises what its worker met."""
+        if self._value is not None:
+            return self._value
         # Outside: a device that is gone, or what a signal handler raised.
         self._pending.wait()
         try:
-            return self._pending.result()
+            self._value = self._pending.result()
+            return self._value
         except Exception as met:
             error = ExceptionWrapper(
                 where=f"in DataLoader worker process {self._worker}"
@@ -94,13 +103,25 @@ class Ticket(torch.Tensor):
             _forget_frames(met)
         error.reraise()
 
+    def failed(self) -> bool:
+        """Waits: did stock meet a picture that it cannot make either?"""
+        if self._value is None:
+            self._pending.wait()
+            try:
+                self._value = self._pending.result()
+            except Exception as met:
+                _forget_frames(met)
+        return self._value is None
+
     def pin_memory(self, device: Any = None) -> torch.Tensor:
         """The tensor in pinned memory; itself where next() must raise."""
         try:
-            value = self._pending.result()
+            if self.failed():
+                return self
         except Exception as met:
             _forget_frames(met)
             return self
+        value = self.value()
         return value if value.is_pinned() else value.pin_memory()
 
     def as_subclass(self, cls: type) -> torch.Tensor:
@@ -153,7 +174,29 @@ def _claim(
         pending.fail(channel.ChannelError("the DataLoader iterator ended"))
     else:
         pending = owner.claim(name, number)
-    return Ticket.make(pending, shape, dtype, worker)
+    return _noted(Ticket.make(pending, shape, dtype, worker))
+
+
+class _Arriving(threading.local):
+    """Tickets of the batch that this thread is unpickling."""
+
+    def __init__(self) -> None:
+        self.tickets: list[Ticket] = []
+
+
+_arriving = _Arriving()
+
+
+def _noted(ticket: Ticket) -> Ticket:
+    _arriving.tickets.append(ticket)
+    return ticket
+
+
+def arrived(data: Any, worker: int, number: int | None) -> again.Fetched:
+    """Unpickles what a worker's loop sent."""
+    got = again.Fetched(data, worker, number)
+    got.tickets, _arriving.tickets = _arriving.tickets, []
+    return got
 
 
 class _Failed:
@@ -172,7 +215,7 @@ class _Failed:
 def _failed(error: BaseException, worker: int) -> Ticket:
     pending = channel.Pending()
     pending.fulfil(_Failed(error))
-    return Ticket.make(pending, (0,), torch.float32, worker)
+    return _noted(Ticket.make(pending, (0,), torch.float32, worker))
 
 
 # ---- in the worker ----
@@ -277,7 +320,7 @@ class WorkerLoop:
 
     def __reduce__(self) -> Any:
         state = _hooks().worker_state()
-        home = _scope.home or Home(os.getpid(), None)
+        home = _scope.home or Home(os.getpid(), None, 0)
         return _rebuild, (self.module, state, home)
 
 
@@ -295,6 +338,8 @@ def _rebuild(module: str, state: Any, home: Home) -> WorkerLoop:
 def _enter(home: Home, number: int) -> None:
     Worker.pid = os.getpid()
     Worker.number = number
+    Worker.depth = home.depth
+    again.forget()
     take()  # a forked worker has its parent's counts
     Worker.sender = None  # right all the same: it decodes itself
     if home.link is not None:
@@ -318,14 +363,18 @@ def _leave() -> None:
 # ---- in the process that owns the device ----
 
 
-def _open_channel(iterator: Any) -> None:
+def _open_channel(iterator: Any, loader: Any) -> None:
     """Before the iterator starts its workers."""
-    _scope.home = Home(os.getpid(), None)
+    depth = 2 + iterator._num_workers * (loader.prefetch_factor or 2)
+    iterator.__class__ = _opening(type(iterator))
+    iterator._headrace_redone = {}
+    iterator._headrace_others = collections.deque()
+    _scope.home = Home(os.getpid(), None, depth)
     try:
         owner = channel.Channel(_submit, _hear, iterator)
     except OSError:
         return  # no descriptors left: its workers decode themselves
-    _scope.home = Home(os.getpid(), owner.link)
+    _scope.home = Home(os.getpid(), owner.link, depth)
     iterator._headrace_close = weakref.finalize(iterator, owner.close)
 
 
@@ -335,35 +384,105 @@ def _submit(records: list[Any]) -> list[Any]:
 
 def _wrap_init(stock: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(stock)
-    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
-        stock(self, *args, **kwargs)
+    def __init__(self: Any, loader: Any, *args: Any, **kwargs: Any) -> None:
+        stock(self, loader, *args, **kwargs)
         # Workers start after this; each finds its channel in _scope.
         if self._num_workers > 0:
-            _open_channel(self)
+            _open_channel(self, loader)
 
     return __init__
 
 
-def _wrap_next(stock: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    @functools.wraps(stock)
-    def __next__(self: Any) -> Any:
-        try:
-            data = stock(self)
-        except StopIteration:
-            close = getattr(self, "_headrace_close", None)
-            if close is not None and getattr(self, "_shutdown", False):
-                close()
-            raise
-        try:
-            data = _resolve(data)
-            _tensor().settle()
-            return data
-        except BaseException:
-            # Stock counts a batch once it is whole.
-            self._num_yielded -= 1
-            raise
+class _Mark(NamedTuple):
+    """Stands in the place of a batch's number in the DataLoader's queues."""
 
-    return __next__
+    worker: int
+
+
+_openings: dict[type, type] = {}
+
+
+def _opening(stock: type) -> type:
+    """Like an iterator's class; its instances open what their workers send.
+
+    A class of its own, not a hook: an iterator may outlive the drop-in.
+    """
+    if stock not in _openings:
+        base: Any = stock
+
+        class Iterator(base):
+            def __next__(self) -> Any:
+                return _next(self, super().__next__)
+
+            def _get_data(self) -> Any:
+                others = self._headrace_others
+                got = others.popleft() if others else super()._get_data()
+                while type(got[0]) is _Mark:  # nobody waits for it any more
+                    got = super()._get_data()
+                return got
+
+            def _headrace_get(self) -> Any:
+                return super()._get_data()
+
+        for name in ("__module__", "__name__", "__qualname__", "__doc__"):
+            setattr(Iterator, name, getattr(stock, name))
+        _openings[stock] = Iterator
+    return _openings[stock]
+
+
+def _next(iterator: Any, stock: Callable[[], Any]) -> Any:
+    try:
+        got = stock()
+    except StopIteration:
+        close = getattr(iterator, "_headrace_close", None)
+        if close is not None and getattr(iterator, "_shutdown", False):
+            close()
+        raise
+    if type(got) is not again.Fetched:
+        return got
+    try:
+        return _opened(iterator, got)
+    except BaseException:
+        # Stock counts a batch once it is whole.
+        iterator._num_yielded -= 1
+        raise
+
+
+def _opened(iterator: Any, got: again.Fetched) -> Any:
+    """The batch with tensors for tickets; fetched again if one failed."""
+    redone = iterator._headrace_redone
+    key = got.worker, got.number
+    if key not in redone and got.number is not None:
+        if any([ticket.failed() for ticket in got.tickets]):
+            made = _ask_again(iterator, got.worker, got.number)
+            redone.update(((got.worker, n), data) for n, data in made.items())
+    if key not in redone:
+        return walk(got.data)
+    data = redone.pop(key)
+    if isinstance(data, ExceptionWrapper):
+        data.reraise()
+    return data
+
+
+def _ask_again(iterator: Any, worker: int, number: int) -> dict[int, Any]:
+    """Has the worker fetch a batch again; {} where it cannot be asked."""
+    if iterator._shutdown or not iterator._workers_status[worker]:
+        return {}
+    index: Any = again.Again(number)
+    if hasattr(iterator, "_snapshot_interval"):  # torchdata's
+        index = index, False
+    iterator._index_queues[worker].put((_Mark(worker), index))
+    while True:
+        got = iterator._headrace_get()
+        if type(got[0]) is _Mark:
+            break
+        iterator._headrace_others.append(got)
+    data = got[1]
+    if hasattr(iterator, "_snapshot_interval"):
+        data = data[0]
+    if isinstance(data, ExceptionWrapper):
+        data.reraise()
+    return dict(data.batches)
 
 
 # A batch is not deeper. Objects of the user's own are opened if they are the
@@ -375,14 +494,12 @@ _LEAVES = frozenset(
 )
 
 
-def _resolve(data: Any) -> Any:
+def walk(data: Any) -> Any:
     """Tensors for tickets and lazy tensors, wherever they are in a batch.
 
-    Lists, dicts and plain objects that come out of a queue belong to nobody
+    Lists, dicts and plain objects that come out of a fetch belong to nobody
     else: they are changed in place and keep their type.
     """
-    if in_worker():
-        return data  # a loader inside a worker: what it made stays recorded
     return _walk(data, _tensor().lazy_types(), 0)
 
 
@@ -449,8 +566,7 @@ def hooks() -> list[tuple[Any, Any, Any]]:
     entries = [_loop_hook(_TORCH_LOOP)]
     if _TORCHDATA_LOOP in sys.modules:
         entries += torchdata_hooks()
-    for name, wrap in (("__init__", _wrap_init), ("__next__", _wrap_next)):
-        entries.append((base, name, wrap(_function(base, name))))
+    entries.append((base, "__init__", _wrap_init(_function(base, "__init__"))))
     return entries
 
 

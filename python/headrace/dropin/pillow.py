@@ -301,7 +301,10 @@ def materialise(picture: Any) -> None:
     count("materialised", caller())
     image = _from_colours(picture)
     if image is None:
-        image = jobs.decode(hr[0], picture.mode, picture._size)
+        try:
+            image = jobs.decode(hr[0], picture.mode, picture._size)
+        except Exception as error:
+            raise fetch.late(error)
     if isinstance(picture, _Recorder):  # another thread was not faster
         _become_plain(picture, image.im)
 

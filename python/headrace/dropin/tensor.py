@@ -231,6 +231,13 @@ def _alive() -> list[Any]:
     return [each for each in found if isinstance(each, Lazy)]
 
 
+def any_lazy() -> bool:
+    """Did this thread's fetches make tensors that are still lazy?"""
+    kept = _alive()
+    _here.live[:] = map(weakref.ref, kept)
+    return bool(kept)
+
+
 def _peers(cell: Cell) -> list[Cell]:
     """The cell, and others that the same job can make. Oldest first."""
     found = {id(cell): cell}
@@ -249,21 +256,22 @@ def _peers(cell: Cell) -> list[Cell]:
     return list(found.values())
 
 
-def settle() -> None:
-    """Behind a fetch: what is still lazy is kept, and gets its value.
+def settle() -> bool:
+    """At the end of a fetch: what is still lazy is kept, and gets its value.
 
-    One that cannot be made stays as it is, and raises where it is needed.
+    False: nothing was. One that cannot be made is an error if there can be a
+    second fetch; else it stays as it is, and raises where it is needed.
     """
-    if not _here.live or in_worker():
-        return
     kept = _alive()
     _here.live.clear()
-    if kept:
-        _make(list({id(each._hr): each._hr for each in kept}.values()))
+    errors = _make(list({id(each._hr): each._hr for each in kept}.values()))
+    if errors and fetch.can_ask_again():
+        raise fetch.late(errors[0][1])
     for each in kept:
         if each._hr.value is not None or each._hr.base is not None:
             with contextlib.suppress(Exception):
                 plain(each)
+    return bool(kept)
 
 
 def value_of(cell: Cell) -> Tensor:
@@ -292,7 +300,11 @@ def make_values(cells: Sequence[Cell]) -> None:
         note("resize_is_not_pillows")
     if in_worker():
         for cell in cells:
-            _set(cell, cell.table, _replay_all(cell))
+            try:
+                value = _replay_all(cell)
+            except Exception as met:
+                raise fetch.late(met)
+            _set(cell, cell.table, value)
         return
     todo = list(cells)
     if len(cells) == 1 and cells[0].views is None:
@@ -301,7 +313,7 @@ def make_values(cells: Sequence[Cell]) -> None:
     for cell in cells:
         for failed, error in errors:
             if failed is cell:
-                raise error
+                raise fetch.late(error)
 
 
 def _make(cells: Sequence[Cell]) -> list[tuple[Cell, Exception]]:
@@ -413,7 +425,7 @@ def wrap(cls: Any, cell: Cell, how: Any = None) -> Any:
     lazy._hr = cell
     if how is not None:
         lazy._hr_how = how
-    if fetch.is_lazy() and not in_worker():
+    if fetch.is_lazy():
         _here.live.append(weakref.ref(lazy))
     return lazy
 

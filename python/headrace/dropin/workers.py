@@ -66,6 +66,8 @@ class Worker:
     pid = -1
     number = 0
     sender: Sender | None = None
+    # Batches that may be on their way; 0: its parent opens no Fetched.
+    depth = 0
 
 
 def in_worker() -> bool:

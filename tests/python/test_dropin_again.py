@@ -1,0 +1,314 @@
+# SPDX-License-Identifier: Apache-2.0
+# Long: many DataLoaders with workers.
+"""A damaged picture in a DataLoader: what a data set does about it is stock's.
+
+Each case runs with stock Pillow and with the drop-in; batches, errors and the
+states of generators must be equal.
+"""
+
+import collections
+import os
+import random
+import tempfile
+import unittest
+import warnings
+
+import dropin_case as case  # first: it may skip this file
+import headrace
+import numpy as np
+import torch
+from PIL import Image
+from torch.utils.data import (
+    BatchSampler,
+    ConcatDataset,
+    DataLoader,
+    Dataset,
+    SequentialSampler,
+    Subset,
+    default_collate,
+    get_worker_info,
+)
+from torchvision import datasets, transforms
+
+warnings.filterwarnings("ignore", message=".*num_workers.*")
+warnings.filterwarnings("ignore", message=".*worker processes.*")
+
+PICTURES = 20
+DAMAGED = (5, 13)
+RESIZE = transforms.Compose(
+    [
+        transforms.Resize((24, 24)),
+        transforms.RandomHorizontalFlip(),
+        transforms.ToTensor(),
+    ]
+)
+
+
+def setUpModule():
+    global folder
+    holder = tempfile.TemporaryDirectory()
+    unittest.addModuleCleanup(holder.cleanup)
+    folder = holder.name
+    draw = random.Random(3)
+    os.mkdir(os.path.join(folder, "class"))
+    for index in range(PICTURES):
+        size = draw.randrange(60, 90), draw.randrange(60, 90)
+        coarse = Image.frombytes("RGB", (9, 7), draw.randbytes(189))
+        coarse.resize(size, Image.BICUBIC).save(name(index), quality=90)
+        if index in DAMAGED:
+            damage(name(index))
+
+
+def name(index):
+    return os.path.join(folder, "class", "%02d.jpg" % index)
+
+
+def damage(path):
+    """A marker in the scan that there is not: libjpeg gives up."""
+    with open(path, "r+b") as file:
+        data = bytearray(file.read())
+        place = len(data) * 9 // 10
+        data[place : place + 2] = b"\xff\x18"
+        file.seek(0)
+        file.write(data)
+
+
+class Base(Dataset):
+    """What stock raises for a damaged picture leaves __getitem__."""
+
+    transform = RESIZE
+
+    def __len__(self):
+        return PICTURES
+
+    def read(self, index):
+        return self.transform(Image.open(name(index)).convert("RGB"))
+
+    def __getitem__(self, index):
+        return self.read(index), index
+
+
+class Next(Base):
+    def __getitem__(self, index):
+        try:
+            return super().__getitem__(index)
+        except OSError:
+            return self[(index + 1) % PICTURES]
+
+
+class Bare(Base):
+    def __getitem__(self, index):
+        try:
+            return super().__getitem__(index)
+        except:  # noqa: E722
+            return self[(index + 1) % PICTURES]
+
+
+class Drawn(Base):
+    """Another one, by each generator."""
+
+    def __getitem__(self, index):
+        try:
+            return super().__getitem__(index)
+        except Exception:
+            random.random()
+            torch.rand(1)
+            return self[int(np.random.randint(6, 10))]
+
+
+class Nothing(Base):
+    def __getitem__(self, index):
+        try:
+            return super().__getitem__(index)
+        except OSError:
+            return None
+
+
+class Grey(Base):
+    """A substitute of another shape and class."""
+
+    def __getitem__(self, index):
+        try:
+            return {"x": self.read(index), "n": index}
+        except OSError:
+            return {"x": torch.zeros(3, 24, 24, dtype=torch.float64), "n": -1}
+
+
+class Pixels(Base):
+    """Pixels are asked for behind the except."""
+
+    def read(self, index):
+        try:
+            picture = Image.open(name(index)).convert("RGB")
+        except OSError:
+            picture = Image.new("RGB", (64, 64), "red")
+        array = np.asarray(picture)[:32, :32]
+        return torch.from_numpy(array.copy()).sum()
+
+
+class Many(Base):
+    def __getitems__(self, indexes):
+        found = []
+        for index in indexes:
+            try:
+                found.append(self[index])
+            except OSError:
+                found.append((torch.ones(3, 24, 24), -index))
+        return found
+
+
+class Where(Base):
+    """The second time is in the worker, with all that it has."""
+
+    def __getitem__(self, index):
+        info = get_worker_info()
+        worker = -1 if info is None else info.id
+        try:
+            return self.read(index), worker, self.made == os.getpid()
+        except OSError:
+            return torch.zeros(3, 24, 24), worker, self.made == os.getpid()
+
+
+def set_up_worker(number):
+    get_worker_info().dataset.made = os.getpid()
+
+
+class Stops(Base):
+    def __getitem__(self, index):
+        try:
+            return super().__getitem__(index)
+        except OSError:
+            raise StopIteration("enough")
+
+
+class Nested(Base):
+    """A loader in the data set."""
+
+    def __len__(self):
+        return 3
+
+    def __getitem__(self, index):
+        inner = DataLoader(Next(), 6, sampler=range(index, index + 7))
+        return [x for x, _ in inner][0][0]
+
+
+Point = collections.namedtuple("Point", "x y")
+
+
+def filtered(batch):
+    return default_collate([item for item in batch if item is not None])
+
+
+def as_list(batch):
+    return batch
+
+
+def as_point(batch):
+    return Point([x for x, _ in batch], {"n": [n for _, n in batch]})
+
+
+def plain(item):
+    """Comparable, and with the types in it."""
+    if isinstance(item, torch.Tensor):
+        facts = type(item), item.dtype, tuple(item.shape), item.stride()
+        return (*facts, case.digest(item.contiguous().numpy().tobytes()))
+    if isinstance(item, dict):
+        return {key: plain(value) for key, value in item.items()}
+    if isinstance(item, (list, tuple)):
+        return type(item), [plain(value) for value in item]
+    return item
+
+
+def epoch(loader):
+    found = []
+    batches = iter(loader)
+    while True:
+        try:
+            found.append(plain(next(batches)))
+        except StopIteration:
+            return found
+        except Exception as error:
+            lines = str(error).strip().splitlines() or [""]
+            found.append((type(error), lines[0], lines[-1]))
+
+
+def run(data, epochs=1, **how):
+    random.seed(1)
+    np.random.seed(1)
+    torch.manual_seed(1)
+    loader = DataLoader(data, **{"batch_size": 4, **how})
+    found = [epoch(loader) for _ in range(epochs)]
+    found.append((random.random(), np.random.rand(), torch.rand(1).item()))
+    return found
+
+
+CASES = {
+    "next": lambda **how: run(Next(), **how),
+    "bare except": lambda **how: run(Bare(), **how),
+    "drawn": lambda **how: run(Drawn(), 2, **how),
+    "None, filtered": lambda **how: run(Nothing(), collate_fn=filtered, **how),
+    "another shape": lambda **how: run(Grey(), **how),
+    "raised": lambda **how: run(Base(), **how),
+    "StopIteration": lambda **how: run(Stops(), **how),
+    "pixels later": lambda **how: run(Pixels(), **how),
+    "__getitems__": lambda **how: run(Many(), **how),
+    "single samples": lambda **how: run(Next(), batch_size=None, **how),
+    "batch_sampler": lambda **how: run(
+        Next(),
+        batch_size=1,
+        batch_sampler=BatchSampler(SequentialSampler(Next()), 6, False),
+        **how,
+    ),
+    "Subset, ConcatDataset": lambda **how: run(
+        ConcatDataset([Subset(Drawn(), range(4, 9)), Next()]), **how
+    ),
+    "shuffled": lambda **how: run(Drawn(), 2, shuffle=True, **how),
+    "lists": lambda **how: run(Next(), collate_fn=as_list, **how),
+    "named tuples": lambda **how: run(Drawn(), collate_fn=as_point, **how),
+    "nested": lambda **how: run(Nested(), batch_size=1, **how),
+    "raised, lists": lambda **how: run(Base(), collate_fn=as_list, **how),
+    "folder": lambda **how: run(datasets.ImageFolder(folder, RESIZE), **how),
+}
+WITH_WORKERS = {
+    "persistent": lambda **how: run(
+        Drawn(), 3, persistent_workers=True, shuffle=True, **how
+    ),
+    "where": lambda **how: run(Where(), worker_init_fn=set_up_worker, **how),
+    "far ahead": lambda **how: run(
+        Drawn(), batch_size=2, prefetch_factor=4, **how
+    ),
+}
+
+
+class Same(case.Case):
+    def assert_same(self, way):
+        stock = way()
+        headrace.set_image_backend("cpu")
+        try:
+            found = way()
+        finally:
+            headrace.reset_image_backend()
+        for number, (one, other) in enumerate(zip(found, stock)):
+            self.assertEqual(str(one), str(other), "epoch %d" % number)
+
+
+def add_cases():
+    def add(title, way, workers):
+        def test(self):
+            self.assert_same(lambda: way(num_workers=workers))
+
+        text = "".join(c if c.isalnum() else "_" for c in title)
+        setattr(Same, "test_%s_%d" % (text, workers), test)
+
+    for title, way in CASES.items():
+        add(title, way, 0)
+        if title != "StopIteration":  # stock waits 5 s for such a worker
+            add(title, way, 2)
+    for title, way in WITH_WORKERS.items():
+        add(title, way, 2)
+
+
+add_cases()
+
+if __name__ == "__main__":
+    unittest.main()
