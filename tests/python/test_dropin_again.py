@@ -10,6 +10,7 @@ import collections
 import os
 import random
 import tempfile
+import threading
 import unittest
 import warnings
 
@@ -290,6 +291,45 @@ class Same(case.Case):
             headrace.reset_image_backend()
         for number, (one, other) in enumerate(zip(found, stock)):
             self.assertEqual(str(one), str(other), "epoch %d" % number)
+
+
+class Iterators(case.Case):
+    """What began with the drop-in on ends with it."""
+
+    def test_off_in_the_middle_and_between_epochs(self):
+        loader = DataLoader(Next(), 4, num_workers=2, persistent_workers=True)
+        for epoch_number in range(3):
+            headrace.set_image_backend("cpu")
+            for number, (x, _) in enumerate(loader):
+                self.assertIs(type(x), torch.Tensor)
+                if number == epoch_number:
+                    headrace.reset_image_backend()
+        for x, _ in loader:
+            self.assertIs(type(x), torch.Tensor)
+
+    def test_looks_like_stock(self):
+        loader = DataLoader(Next(), 4, num_workers=1)
+        stock = type(iter(loader))
+        headrace.set_image_backend("cpu")
+        try:
+            ours = type(iter(loader))
+        finally:
+            headrace.reset_image_backend()
+        self.assertTrue(issubclass(ours, stock))
+        self.assertEqual(repr(ours), repr(stock))
+
+    def test_no_thread_of_a_channel_at_the_fork_of_its_workers(self):
+        found = []
+        os.register_at_fork(before=lambda: found.append(threading.enumerate()))
+        headrace.set_image_backend("cpu")
+        try:
+            list(DataLoader(Next(), 4, num_workers=2))
+        finally:
+            headrace.reset_image_backend()
+        self.assertEqual(len(found), 2)
+        for threads in found:
+            names = [thread.name for thread in threads]
+            self.assertNotIn("headrace-channel", names)
 
 
 def add_cases():

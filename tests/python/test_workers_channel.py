@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The side channel alone: without torch, without pictures."""
 
+import errno
 import gc
 import os
 import pickle
+import resource
 import signal
 import socket
 import subprocess
@@ -12,6 +14,7 @@ import threading
 import time
 import unittest
 import weakref
+from unittest import mock
 
 from headrace.dropin import channel
 
@@ -336,8 +339,6 @@ class ChannelTest(unittest.TestCase):
         sender.close()
 
     def test_no_more_descriptors(self):
-        import resource
-
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         self.channel.close()
         most = max(map(int, descriptors()))
@@ -351,6 +352,79 @@ class ChannelTest(unittest.TestCase):
                         raise OSError  # there was room
             finally:
                 resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+    def test_silent_connections_are_few(self):
+        """What connects and says nothing holds no descriptor for long."""
+        silent = []
+        for _ in range(3 * channel._MOST_STRANGERS):
+            sock = socket.socket(socket.AF_UNIX)
+            self.addCleanup(sock.close)
+            sock.connect(self.channel.link.address)
+            silent.append(sock)
+        sender = self.sender()  # comes behind them
+        number = sender.ship("a")
+        self.assertEqual(self.claim(sender, number).result(), "a")
+        self.assertLessEqual(
+            len(self.channel._names), channel._MOST_STRANGERS + 1
+        )
+        sender.close()
+        for sock in silent:
+            sock.close()
+
+    def test_late_hellos_are_dropped(self):
+        with mock.patch.object(channel, "_HELLO_SECONDS", 0.0):
+            with socket.socket(socket.AF_UNIX) as silent:
+                silent.settimeout(10)
+                silent.connect(self.channel.link.address)
+                wait_until(lambda: self.channel._strangers)
+                sender = self.sender()
+                number = sender.ship("a")
+                self.assertEqual(self.claim(sender, number).result(), "a")
+                self.assertEqual(silent.recv(1), b"")  # was closed
+                sender.close()
+
+    @unittest.skipIf(os.geteuid() != 0, "needs to be another user")
+    def test_other_users_are_refused(self):
+        child = os.fork()
+        if child == 0:
+            os.setuid(65534)
+            with socket.socket(socket.AF_UNIX) as sock:
+                sock.settimeout(20)
+                sock.connect(self.channel.link.address)
+                os._exit(sock.recv(1) != b"")
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
+        self.assertEqual(self.channel._names, {})
+
+    def test_without_descriptors_it_waits(self):
+        """accept() fails: the thread sleeps, and goes on when there are."""
+        calls = []
+
+        def accept(listener):
+            calls.append(1)
+            raise OSError(errno.EMFILE, "no more descriptors")
+
+        with socket.socket(socket.AF_UNIX) as sock:
+            with mock.patch.object(socket.socket, "accept", accept):
+                sock.connect(self.channel.link.address)
+                wait_until(lambda: self.channel._full_until)
+                self.assertEqual(len(calls), 1)
+            wait_until(lambda: self.channel._strangers)
+        wait_until(lambda: not self.channel._strangers)
+
+    def test_started_later(self):
+        """Workers may connect and send before the thread runs."""
+        self.channel.close()
+        self.channel = channel.Channel(self.device.submit, start=False)
+        sender = self.sender()
+        number = sender.ship("a")
+        pending = self.claim(sender, number)
+        self.assertFalse(self.channel.threads_alive())
+        self.channel.start()
+        self.channel.start()
+        self.assertEqual(pending.result(), "a")
+        sender.close()
+        self.channel.close()
+        self.channel = channel.Channel(self.device.submit, start=False)
 
     def test_many_workers_at_once(self):
         senders = [self.sender() for _ in range(8)]

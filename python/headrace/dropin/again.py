@@ -91,7 +91,7 @@ def fetch(run: Run, index: Any, place: int, looped: bool) -> Any:
 
 
 def _stock(run: Run, index: Any) -> Any:
-    ahead.drop()
+    ahead.give_up()
     with places.at(places.OFF):
         return run(index)
 

@@ -143,7 +143,13 @@ os.register_at_fork(after_in_child=_forget)
 
 def drop() -> None:
     """Ends what this thread has begun; nothing is expected any more."""
-    begun, here.begun, here.plan = here.begun, None, None
+    here.plan = None
+    give_up()
+
+
+def give_up() -> None:
+    """Ends what this thread has begun; the next batch may be as expected."""
+    begun, here.begun = here.begun, None
     if begun is not None:
         begun.drop()
 

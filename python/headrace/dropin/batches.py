@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from .. import _core
+from .._forks import renewed
 from . import jobs, memory
 from .report import count
 from .tables import Table
@@ -132,7 +133,8 @@ class Group:
         self._parts: list[tuple[int, Any]] = []
         self._dtype = dtype
         self._pid = os.getpid()
-        self._lock = threading.Lock()
+        # Reentrant: a signal handler may need this batch, too.
+        self._lock = renewed(threading.RLock())
         self._failed: dict[int, BaseException] | None = None
         c, h, w = size
         # bfloat16 numbers are float32 numbers; others are looked up.
@@ -155,6 +157,7 @@ class Group:
             data=out.data_ptr(),
             keep=out,
         )
+        self._made = self.out  # what the jobs write
 
     def add(
         self,
@@ -187,17 +190,22 @@ class Group:
         with self._lock:
             if self._failed is not None:
                 return self._failed
+            # It may end anywhere, by Ctrl-C, and be called again: then it
+            # finds the bytes of the jobs as they were.
             failed: dict[int, BaseException] = {}
-            if self._looked_up:
-                self._wait_and_look_up(failed)
-            else:
-                for index, reason in self._failures():
-                    self._mend(index, reason, failed)
-            if self._dtype == torch.bfloat16:
-                self.out = self.out.to(torch.bfloat16)
+            self.out = self._finished(failed)
             self._failed = failed
             self._parts = []
             return failed
+
+    def _finished(self, failed: dict[int, BaseException]) -> Tensor:
+        if self._looked_up:
+            return self._wait_and_look_up(failed)
+        for index, reason in self._failures():
+            self._mend(self._made, index, reason, failed)
+        if self._dtype == torch.bfloat16:
+            return self._made.to(torch.bfloat16)
+        return self._made
 
     def _failures(self) -> list[tuple[int, str]]:
         """Waits for all parts; see jobs.failures()."""
@@ -208,24 +216,27 @@ class Group:
                 found.append((first + index, reason))
         return found
 
-    def _wait_and_look_up(self, failed: dict[int, BaseException]) -> None:
-        pixels = self.out
+    def _wait_and_look_up(self, failed: dict[int, BaseException]) -> Tensor:
+        pixels = self._made
         bad = dict(self._failures())
-        self.out = torch.empty_like(pixels, dtype=self._dtype)
+        out = torch.empty_like(pixels, dtype=self._dtype)
         for index, table in enumerate(self._tables):
             if index in bad:
-                self._mend(index, bad[index], failed)
+                self._mend(out, index, bad[index], failed)
             elif table is not None:
-                self.out[index] = table.look_up(pixels[index])
+                out[index] = table.look_up(pixels[index])
+        return out
 
     def _mend(
-        self, index: int, reason: str, failed: dict[int, BaseException]
+        self,
+        out: Tensor,
+        index: int,
+        reason: str,
+        failed: dict[int, BaseException],
     ) -> None:
         """Lets stock Pillow make what the job could not."""
         try:
-            self.out[index] = replay(
-                self._samples[index], self._tables[index]
-            )
+            out[index] = replay(self._samples[index], self._tables[index])
         except Exception as error:
             count("failed", reason)
             failed[index] = error

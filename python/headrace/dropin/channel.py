@@ -24,6 +24,7 @@ three tables of Channel; it is never held while submitting or waiting.
 from __future__ import annotations
 
 import array
+import errno
 import hmac
 import mmap
 import os
@@ -35,9 +36,12 @@ import struct
 import sys
 import tempfile
 import threading
+import time
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
+
+from .._forks import renewed
 
 # What a worker says first: the channel's key, its own name, its number.
 _HELLO = struct.Struct("<32s16sq")
@@ -55,6 +59,11 @@ _LINGER_SECONDS = 0.001
 _OWNER_SECONDS = 2.0
 # close() waits so long for the thread, which may be inside a submit.
 _JOIN_SECONDS = 5.0
+# Connections that have not said their hello, and how long they may take.
+_MOST_STRANGERS = 64
+_HELLO_SECONDS = 5.0
+# Without free descriptors nothing is accepted for so long.
+_FULL_SECONDS = 0.5
 _FD_BYTES = array.array("i").itemsize
 
 Submit = Callable[[list[Any]], Sequence[Any]]
@@ -129,7 +138,7 @@ class Channel:
     A handle has result() and may have wait(), see Pending. news(value) takes
     what workers report besides (see Sender.tell). When owner is gone the
     channel ends by itself: a signal handler may have cut close() short.
-    Raises OSError.
+    start=False: start() comes later. Raises OSError.
     """
 
     def __init__(
@@ -137,12 +146,13 @@ class Channel:
         submit: Submit,
         news: Callable[[Any], None] | None = None,
         owner: Any = None,
+        start: bool = True,
     ) -> None:
         self._submit = submit
         self._news = news
         self._owner = weakref.ref(owner) if owner is not None else None
         # Reentrant: a collector may call close() inside a guarded block.
-        self._lock = threading.RLock()
+        self._lock = renewed(threading.RLock())
         # Arrived and not claimed; claimed and not arrived; workers gone.
         self._arrived: dict[tuple[bytes, int], Pending] = {}
         self._claimed: dict[tuple[bytes, int], weakref.ref[Pending]] = {}
@@ -150,6 +160,9 @@ class Channel:
         self._closed = False
         self._folder: str | None = None
         self._names: dict[socket.socket, bytes | None] = {}
+        # Accepted, without a hello yet: when. The oldest comes first.
+        self._strangers: dict[socket.socket, float] = {}
+        self._full_until = 0.0
         self._group: list[tuple[Pending, Any]] = []
         self._listener, address = self._listen()
         try:
@@ -162,12 +175,10 @@ class Channel:
         self._thread = threading.Thread(
             target=self._run, name="headrace-channel", daemon=True
         )
+        self._started = False
         _channels[address] = self
-        try:
-            self._thread.start()
-        except RuntimeError as error:
-            self._end()
-            raise OSError(str(error)) from error
+        if start:
+            self.start()
 
     def _listen(self) -> tuple[socket.socket, str]:
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -186,6 +197,21 @@ class Channel:
         return listener, address
 
     # ---- any thread ----
+
+    def start(self) -> None:
+        """Starts the thread, unless it was; workers may have connected.
+
+        Raises OSError.
+        """
+        with self._lock:
+            if self._started or self._closed:
+                return
+            try:
+                self._thread.start()
+            except RuntimeError as error:
+                self._end()
+                raise OSError(str(error)) from error
+            self._started = True
 
     def claim(self, worker: bytes, number: int) -> Pending:
         """The batch of that number; it may be still on its way."""
@@ -209,6 +235,9 @@ class Channel:
             self._closed = True
         _channels.pop(self.link.address, None)
         if os.getpid() != self.link.pid:
+            return
+        if not self._started:
+            self._end()
             return
         try:
             self._wake.send(b"x")
@@ -234,7 +263,12 @@ class Channel:
 
     def _step(self) -> None:
         timeout = _LINGER_SECONDS if self._group else _OWNER_SECONDS
+        if self._full_until:
+            timeout = min(timeout, _FULL_SECONDS)
         ready = self._selector.select(timeout)
+        if self._full_until and time.monotonic() > self._full_until:
+            self._full_until = 0.0
+            self._selector.register(self._listener, selectors.EVENT_READ)
         if not ready:
             self._flush()
             if self._owner is not None and self._owner() is None:
@@ -245,23 +279,40 @@ class Channel:
                 return
             if sock is self._listener:
                 self._accept()
-            elif not self._read(sock):
+            elif sock in self._names and not self._read(sock):
                 self._drop(sock)
 
     def _accept(self) -> None:
+        self._send_strangers_away()
         try:
             conn, _ = self._listener.accept()
-        except OSError:
+        except OSError as error:
+            if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM):
+                self._selector.unregister(self._listener)
+                self._full_until = time.monotonic() + _FULL_SECONDS
+            return
+        if not _is_own(conn):
+            conn.close()
             return
         conn.settimeout(_READ_SECONDS)
         self._names[conn] = None  # nothing is believed before its hello
+        self._strangers[conn] = time.monotonic()
         self._selector.register(conn, selectors.EVENT_READ)
+
+    def _send_strangers_away(self) -> None:
+        """Those that have had time for a hello, where there are many."""
+        late = time.monotonic() - _HELLO_SECONDS
+        for conn, since in list(self._strangers.items()):
+            if since > late and len(self._strangers) < _MOST_STRANGERS:
+                break
+            self._drop(conn)
 
     def _drop(self, conn: socket.socket) -> None:
         """A worker went away: what it announced and did not send is lost."""
         self._flush()
         self._selector.unregister(conn)
         conn.close()
+        self._strangers.pop(conn, None)
         worker = self._names.pop(conn)
         if worker is None:
             return
@@ -304,6 +355,7 @@ class Channel:
         if not hmac.compare_digest(key, self.link.key):
             return False
         self._names[conn] = worker
+        del self._strangers[conn]
         return True
 
     def _expect(self, key: tuple[bytes, int]) -> Pending | None:
@@ -371,7 +423,6 @@ class Channel:
     def _forget(self) -> None:
         """In a forked child: the sockets and the thread are the parent's."""
         self._closed = True
-        self._lock = threading.RLock()  # its holder was not copied
         self._close_sockets()
         # Its jobs are the parent's, too: they cannot be cancelled here.
         _inherited.append((self._arrived, self._group))
@@ -384,7 +435,7 @@ class Sender:
     def __init__(self, link: Link) -> None:
         self.name = secrets.token_bytes(16)
         self.address = link.address
-        self._lock = threading.Lock()
+        self._lock = renewed(threading.Lock())
         self._number = 0
         self._sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
@@ -440,6 +491,16 @@ class Sender:
             rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)]
             sent = self._sock.sendmsg([header], rights)
             self._sock.sendall(header[sent:])
+
+
+def _is_own(conn: socket.socket) -> bool:
+    """Does it come from a process of the same user? An abstract name has no
+    permissions; on other systems the folder of the socket has them."""
+    if not hasattr(socket, "SO_PEERCRED"):
+        return True
+    size = struct.calcsize("3i")
+    data = conn.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
+    return bool(struct.unpack("3i", data)[1] == os.geteuid())
 
 
 def channel_at(address: str) -> Channel | None:

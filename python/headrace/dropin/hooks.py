@@ -30,6 +30,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, NoReturn
 
 from .. import _core
+from .._forks import renewed
 from ..errors import Error
 from . import fetch
 from .workers import hooks as worker_hooks
@@ -309,7 +310,7 @@ def find_reference(image_module: Any) -> str | None:
 
 # ---- installing ------------------------------------------------------------
 
-_turn = threading.RLock()
+_turn = renewed(threading.RLock())
 _PATIENCE = 2.0  # seconds
 _hooks: list[Hook] = []
 _done: set[str] = set()

@@ -7,6 +7,7 @@ See workers.py for what happens where, and what tensor.py and hooks.py do.
 from __future__ import annotations
 
 import collections.abc
+import contextlib
 import functools
 import importlib
 import inspect
@@ -371,10 +372,11 @@ def _open_channel(iterator: Any, loader: Any) -> None:
     iterator._headrace_others = collections.deque()
     _scope.home = Home(os.getpid(), None, depth)
     try:
-        owner = channel.Channel(_submit, _hear, iterator)
+        owner = channel.Channel(_submit, _hear, iterator, start=False)
     except OSError:
         return  # no descriptors left: its workers decode themselves
     _scope.home = Home(os.getpid(), owner.link, depth)
+    iterator._headrace_start = owner.start
     iterator._headrace_close = weakref.finalize(iterator, owner.close)
 
 
@@ -402,6 +404,15 @@ class _Mark(NamedTuple):
 _openings: dict[type, type] = {}
 
 
+def _start_channel(iterator: Any) -> None:
+    """Behind the forks of the workers, so that they copy no such thread."""
+    start = iterator.__dict__.pop("_headrace_start", None)
+    if start is not None:
+        # No thread to be had: what workers send is refused; they make it.
+        with contextlib.suppress(OSError):
+            start()
+
+
 def _opening(stock: type) -> type:
     """Like an iterator's class; its instances open what their workers send.
 
@@ -413,6 +424,10 @@ def _opening(stock: type) -> type:
         class Iterator(base):
             def __next__(self) -> Any:
                 return _next(self, super().__next__)
+
+            def _reset(self, *args: Any, **kwargs: Any) -> Any:
+                _start_channel(self)
+                return super()._reset(*args, **kwargs)
 
             def _get_data(self) -> Any:
                 others = self._headrace_others

@@ -24,9 +24,12 @@ import threading
 
 import torch
 
+from .._forks import renewed
+
 # Smaller tensors come from torch: malloc uses their memory again itself.
 SMALLEST = 1 << 20
 _MOST_FREE = 2
+_PATIENCE = 0.1  # seconds
 _OLD = 16  # requests after which an unused block is given back
 
 
@@ -62,7 +65,7 @@ _FLAGS = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
 # References to the memory of a block that nobody uses: the block's own, and
 # those that counting them takes.
 _FREE = _Block(mmap.PAGESIZE).references()
-_lock = threading.Lock()
+_lock = renewed(threading.Lock())
 _blocks: list[_Block] = []
 _clock = 0
 
@@ -72,14 +75,7 @@ def _forked() -> None:
     _forks += 1
 
 
-def _in_child() -> None:
-    """No thread of a child holds its parent's lock."""
-    global _lock
-    _lock = threading.Lock()
-    _forked()
-
-
-os.register_at_fork(after_in_parent=_forked, after_in_child=_in_child)
+os.register_at_fork(after_in_parent=_forked, after_in_child=_forked)
 
 
 def empty(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
@@ -90,9 +86,14 @@ def empty(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
     size = count * _size_of(dtype)
     if size < SMALLEST:
         return torch.empty(shape, dtype=dtype, device="cpu")
-    with _lock:
+    # A signal handler may come in while its own thread is in here.
+    if not _lock.acquire(timeout=_PATIENCE):
+        return torch.empty(shape, dtype=dtype, device="cpu")
+    try:
         block = _take(size)
         flat = torch.frombuffer(block.map, dtype=dtype, count=count)
+    finally:
+        _lock.release()
     return flat.view(shape).detach()  # not a view, for torch
 
 

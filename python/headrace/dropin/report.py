@@ -16,7 +16,10 @@ import types
 from collections.abc import Mapping
 from typing import Any
 
-_lock = threading.Lock()
+from .._forks import renewed
+
+# Reentrant: a signal handler may ask for the report while this counts.
+_lock = renewed(threading.RLock())
 _counts: dict[str, dict[str, int]] = {}
 _totals: dict[str, int] = {}
 

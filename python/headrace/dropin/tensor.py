@@ -53,6 +53,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .._forks import renewed
 from . import ahead, fetch, jobs
 from .batches import Handle, Record, made_by, replay, submit_batch
 from .report import caller, count, note
@@ -203,16 +204,7 @@ def tables_of(cell: Cell) -> Sequence[Table | None]:
 # ---- making values ---------------------------------------------------------
 
 # Held while a cell gets its value, or another table in place.
-_lock = threading.Lock()
-
-
-def _forked() -> None:
-    """In the child of a fork no thread holds the parent's lock."""
-    global _lock
-    _lock = threading.Lock()
-
-
-os.register_at_fork(after_in_child=_forked)
+_lock = renewed(threading.RLock())
 
 
 class _Here(threading.local):
