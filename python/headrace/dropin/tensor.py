@@ -42,7 +42,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import os
 import pickle
 import threading
 import weakref
