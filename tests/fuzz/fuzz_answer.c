@@ -19,8 +19,12 @@ static void check(const struct hr__http_verdict *v,
     promise(v->version.size == UINT64_MAX || v->version.size <= want->most);
     if (v->size && want->size)
         promise(want->offset + v->size <= v->version.size);
-    if (want->known)
+    if (want->known) {
         promise(v->version.size == want->known->size);
+        promise(!want->known->tag || v->version.tag == want->known->tag);
+        // With If-Range all of it is another object, or asked for without.
+        promise(!want->if_range || v->size <= want->size);
+    }
 }
 
 static void url(const char *text)
@@ -33,6 +37,16 @@ static void url(const char *text)
         promise(!memchr(text, '@', host));
         promise(hr__http_same_origin(text, text));
     }
+}
+
+static uint64_t tag_of(const char *text)
+{
+    struct hr__http_answer a = {.status = 200};
+    char line[HR__HTTP_TAG + 16];
+
+    snprintf(line, sizeof(line), "ETag: %s", text);
+    hr__http_answer_line(&a, line, strlen(line));
+    return a.tag;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -52,6 +66,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         want.offset = kind & 2 ? 100 : 0, want.size = 50;
     want.may_end = kind & 4;
     want.known = kind & 8 ? &known : NULL;
+    want.if_range = kind & 16 && want.known && want.size;
+    known.tag = kind & 32 ? tag_of("\"a\"") : 0;
     for (size_t at = 0; at < size;) {
         const uint8_t *end = memchr(data + at, '\n', size - at);
         size_t length = end ? (size_t)(end - data) + 1 - at : size - at;
@@ -59,6 +75,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         hr__http_answer_line(&a, (const char *)data + at, length);
         at += length;
     }
+    promise(strlen(a.strong) < sizeof(a.strong) && !strpbrk(a.strong, " \r\n"));
+    promise(!*a.strong || a.tag == tag_of(a.strong));
     v = hr__http_judge(&a, &want);
     check(&v, &want);
     size = size < sizeof(text) - 9 ? size : sizeof(text) - 9;

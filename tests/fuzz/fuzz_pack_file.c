@@ -47,6 +47,34 @@ static void read_all(hr_pack_file file, size_t size)
     }
 }
 
+// What opens as a file opens as an index that comes bit by bit, and nothing else
+// does.
+static void in_parts(const uint8_t *data, size_t size, bool opens)
+{
+    struct pack_header head = {0};
+    enum hr_status status;
+    struct pack_view v;
+    const char *why;
+    uint8_t *index;
+    uint64_t at;
+
+    if (size)
+        memcpy(&head, data, size < sizeof(head) ? size : sizeof(head));
+    status = pack_view_head(&v, &head, size, &at, &why);
+    if (status) {
+        promise(!opens);
+        return;
+    }
+    promise(index = malloc((size_t)v.index_size + 1));
+    memcpy(index, data + v.index_at, (size_t)v.index_size);
+    for (uint64_t n = 0; n <= v.index_size && !status; n += 100)
+        status = pack_view_part(&v, index, n, &at, &why);
+    if (!status)
+        status = pack_view_index(&v, index, &at, &why);
+    promise(opens == !status && (opens || *why));
+    free(index);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static int fd = -1;
@@ -65,9 +93,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (*data & 1)
         seal(copy, size);
     promise(!ftruncate(fd, 0) && pwrite(fd, copy, size, 0) == (ssize_t)size);
-    free(copy);
     if ((file = hr_pack_open(path)))
         read_all(file, size);
+    in_parts(copy, size, file);
+    free(copy);
     hr_pack_close(&file);
     return 0;
 }
