@@ -25,6 +25,7 @@ sys.exit(0 if eval("(" + sys.argv[2] + ")") else 1)' "$1" "$2" 2>>err; then
         fail "$1: $2"
     fi
 }
+says_not() { expect "'$2' is in $1" [ -z "$(grep -F -- "$2" "$1")" ]; }
 parts() { find "$1" -name '.headrace-*'; }
 no_parts() { [ -z "$(parts .)" ]; }
 same() { cmp -s "$1" "$2"; }
@@ -55,6 +56,61 @@ for command in "" run devices validate profile pack unpack info samples; do
     run 0 $command --help
     says out "Example"
 done
+for command in run devices validate profile pack unpack info samples; do
+    run 0 help $command
+    mv out help
+    run 0 $command --help
+    expect "help $command" cmp -s help out
+    expect "$command --help fits 80 columns" \
+        [ -z "$(awk 'length > 80' out)" ]
+    run 2 $command -V
+    says err "(see headrace $command --help)"
+done
+run 0 -V
+says out "headrace 0."
+run 2 help nothing
+says err "'nothing' is not a command (run, devices, "
+# Who reads no further is told nothing.
+exec 7> >(exec true)
+wait $!
+(trap '' PIPE; exec "$headrace" --help >&7 2>err)
+exec 7>&-
+expect "no noise behind head" [ ! -s err ]
+
+# ---- what a run says that it has written ------------------------------------
+
+mkdir said
+cp "$one" said/good.jpg
+head -c 1500 "$one" >said/cut.jpg
+echo "no picture" >said/bad.jpg
+run 1 run said --out said.npy --ops decode,resize=8x8
+says out "wrote said.npy and said.json; 2 rows of said.npy are zeros"
+run 0 run said --out said.npy --on-error zero --ops decode,resize=8x8
+says out "2 rows of said.npy are zeros"
+run 0 run said --out said.npy --on-error skip --ops decode,resize=8x8
+says out "wrote said.npy and said.json"
+says_not out "zeros"
+run 0 run said/good.jpg --out said/ --ops decode,resize=8x8
+says out "wrote said/ and said/manifest.json"
+run 0 run said/good.jpg --out none
+says_not out "wrote"
+if [ "$(id -u)" != 0 ]; then
+    mkdir -p said/closed
+    chmod 0 said/closed
+    run 1 run said --out none --on-error skip
+    says out "; 1 folder or other part of the input unread"
+    rmdir said/closed
+else
+    skip "a folder that cannot be read: root reads all"
+fi
+run 1 run said/good.jpg --out none --max-pixels 1
+says out "limits are raised by --max-pixels"
+run 0 run said/good.jpg --out none --max-pixels 200M --max-block-visits 20K
+run 2 run said/good.jpg --out none --max-pixels 2.5M
+says err "--max-pixels: '2.5M' is not a number such as 200M"
+run 2 run said/good.jpg --out none --max-pixels 20000000000000G
+run 2 run said/good.jpg --out none --max-pixels M
+
 run 0 devices
 says out "cpu"
 run 0 devices --json

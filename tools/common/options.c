@@ -218,6 +218,25 @@ static void fill_source(struct options_source *words, struct poptOption *table)
     *table = (struct poptOption)POPT_TABLEEND;
 }
 
+// "200M" pixels are 200 million.
+static bool read_number(const char *command, const char *option,
+                        const char *text, uint64_t *value)
+{
+    size_t n = strlen(text);
+    const char *unit = n ? strchr("KMG", text[n - 1]) : NULL;
+    uint64_t times;
+    char digits[24];
+
+    if (!unit || !*unit)
+        return read_count(command, option, text, value);
+    times = *unit == 'K' ? 1000 : *unit == 'M' ? 1000000 : 1000000000;
+    snprintf(digits, sizeof(digits), "%.*s", (int)(n - 1), text);
+    return (tools_parse_u64(digits, value) && *value &&
+            !__builtin_mul_overflow(*value, times, value)) ||
+           !options_fail(command, "%s: '%s' is not a number such as 200M",
+                         option, text);
+}
+
 static bool read_limits(const char *command, char *const *words,
                         struct hr_limits *out)
 {
@@ -237,7 +256,7 @@ static bool read_limits(const char *command, char *const *words,
             *(size_t *)field = (size_t)bytes;
         } else if (limits[i].kind == LIMIT_INT
                        ? !read_int(command, option, words[i], 1, INT_MAX, field)
-                       : !read_count(command, option, words[i], field)) {
+                       : !read_number(command, option, words[i], field)) {
             return false;
         }
     }
@@ -336,20 +355,71 @@ static void fill_table(struct options *o, const struct option *table)
     }
 }
 
+// ---- --help ----------------------------------------------------------------
+
+enum { HELP_AT = 26, HELP_WIDTH = 79 };  // columns of the texts
+
+static void print_text(const char *text, int column)
+{
+    while (*text) {
+        int n = (int)strcspn(text, " ");
+
+        if (column > HELP_AT && column + 1 + n > HELP_WIDTH) {
+            printf("\n%*s", HELP_AT, "");
+            column = HELP_AT;
+        }
+        column += printf("%s%.*s", column > HELP_AT ? " " : "", n, text);
+        text += n + (text[n] == ' ');
+    }
+    putchar('\n');
+}
+
+// A row on one line, or its names and its text on two.
+static void print_rows(const struct poptOption *row)
+{
+    for (; row->longName; row++) {
+        char letter[8] = "    ";
+        int column;
+
+        if (row->shortName)
+            snprintf(letter, sizeof(letter), "-%c, ", row->shortName);
+        column = printf("  %s--%s%s%s", letter, row->longName,
+                        row->argDescrip ? "=" : "",
+                        row->argDescrip ? row->argDescrip : "");
+        if (column + 2 > HELP_AT) {
+            putchar('\n');
+            column = 0;
+        }
+        printf("%*s", HELP_AT - column, "");
+        print_text(row->descrip, HELP_AT);
+    }
+}
+
+static void print_help(const struct options *o)
+{
+    printf("Usage: headrace %s %s\n", o->command, o->usage);
+    print_rows(o->table);
+    if (o->pictures) {
+        puts(
+            "\nLists of pictures, and limits; a picture beyond a limit fails:");
+        print_rows(o->limits);
+    }
+    fputs(o->example, stdout);
+}
+
 // To its table. --help is printed, with the example behind it.
 static int read_texts(struct options *o)
 {
     int rc = poptGetNextOpt(o->con);
 
     if (rc < -1)
-        return options_fail(o->command, "%s: %s",
+        return options_fail(o->command, "%s: %s (see headrace %s --help)",
                             poptBadOption(o->con, POPT_BADOPTION_NOALIAS),
-                            poptStrerror(rc));
+                            poptStrerror(rc), o->command);
     o->done = rc == HELP;
     if (!o->done)
         return TOOLS_OK;
-    poptPrintHelp(o->con, stdout, 0);
-    fputs(o->example, stdout);
+    print_help(o);
     return tools_flush_stdout();
 }
 

@@ -155,7 +155,8 @@ int tools_flush_stdout(void)
 {
     if (!fflush(stdout) && !ferror(stdout))
         return TOOLS_OK;
-    tools_warn("standard output: %s", strerror(errno));
+    if (errno != EPIPE)  // else the reader, as head, has seen enough
+        tools_warn("standard output: %s", strerror(errno));
     return TOOLS_CANNOT;
 }
 

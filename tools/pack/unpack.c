@@ -180,9 +180,10 @@ static int finish(struct unpack *u)
         return TOOLS_CANNOT;
     }
     if (!u->opt->quiet)
-        printf("%" PRIu64 " pictures as PNG, %" PRIu64
-               " files as they were, %" PRIu64 " failed\n",
-               atomic_load(&u->pixels), atomic_load(&u->files),
+        printf("%" PRIu64 " picture%s as PNG, %" PRIu64
+               " file%s as they were, %" PRIu64 " failed\n",
+               atomic_load(&u->pixels), atomic_load(&u->pixels) == 1 ? "" : "s",
+               atomic_load(&u->files), atomic_load(&u->files) == 1 ? "" : "s",
                atomic_load(&u->failed));
     if (tools_flush_stdout())
         return TOOLS_CANNOT;

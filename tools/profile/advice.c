@@ -152,10 +152,10 @@ static void say_headline(const struct profile_case *c, enum profile_bound bound,
 {
     bool cpu = !strcmp(c->backend, "cpu"), alone = bound == PROFILE_NO_CONSUMER;
 
+    // The share of its time: what figure and table say, too.
     SAY(out->headline, bound == PROFILE_DATA,
-        "The data side is the limit: %s feeds %.0f %% of what the consumer "
-        "takes",
-        c->backend, c->need > 0 ? 100 * c->rate / c->need : 0);
+        "The data side is the limit: %s kept the consumer %.0f %% busy",
+        c->backend, 100 * c->busy);
     SAY(out->headline, bound == PROFILE_CONSUMER,
         "The consumer is the limit: %s kept it %.0f %% busy", c->backend,
         100 * c->busy);

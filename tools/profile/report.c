@@ -28,7 +28,7 @@ static void figures(const struct profile *p, struct report *r, int b)
     snprintf(value, sizeof(value), "%.0f %%", 100 * c->busy);
     snprintf(note, sizeof(note), "by %s, %d thread%s", c->device, c->threads,
              profile_plural(c->threads));
-    report_figure(r, "consumer fed", value, note);
+    report_figure(r, "consumer busy", value, note);
 }
 
 // Good if one of the backends feeds the consumer.

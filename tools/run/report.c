@@ -167,6 +167,23 @@ static void report_shares(const struct run *run)
         putchar('\n');
 }
 
+// What was written. An array has a row for each picture, also for those that
+// failed, unless they are skipped.
+static void report_files(const struct run *run)
+{
+    uint64_t zeros = run->epochs[epochs_run(run) - 1].failed;
+
+    if (stop_signal() || !run->opt.out_kind)
+        return;
+    printf("wrote %s and %s", run->opt.out, run->sink.manifest_path);
+    if (zeros && run->opt.out_kind == RUN_OUT_ARRAY &&
+        run->opt.on_error != HR_ON_ERROR_SKIP)
+        printf("; %" PRIu64 " row%s of %s %s zeros, of pictures that failed",
+               zeros, zeros == 1 ? "" : "s", run->opt.out,
+               zeros == 1 ? "is" : "are");
+    putchar('\n');
+}
+
 static int report_line(const struct run *run)
 {
     double img_per_s, cpu;
@@ -186,7 +203,15 @@ static int report_line(const struct run *run)
                hr_status_text((enum hr_status) - i));
         before = ", ";
     }
-    puts(run->failed ? ")" : "");
+    fputs(run->failed ? ")" : "", stdout);
+    if (run->in.num_faults)
+        printf("; %zu folder%s or other part%s of the input unread",
+               run->in.num_faults, run->in.num_faults == 1 ? "" : "s",
+               run->in.num_faults == 1 ? "" : "s");
+    putchar('\n');
+    if (run->failures[-HR_ELIMIT])
+        puts("limits are raised by --max-pixels and its kin, see headrace run "
+             "--help");
     // What another engine than the device made, or a part of it, and why.
     before = "handed to the next engine: ";
     for (int i = 0; i < RUN_NUM_WHY; i++) {
@@ -200,6 +225,7 @@ static int report_line(const struct run *run)
         putchar('\n');
     report_shares(run);
     report_cache(run);
+    report_files(run);
     return tools_flush_stdout();
 }
 

@@ -278,8 +278,8 @@ static void print_totals(const struct validate *v)
     if (validate_unread(v))
         printf("%" PRIu64 " could not be read\n", validate_unread(v));
     if (v->opt.against == VALIDATE_C)
-        puts("the readable C is built in; tests/compare/compare.py of the "
-             "sources compares with Pillow and torchvision themselves");
+        puts("the readable C is built in; python3 -m headrace.validate "
+             "compares with Pillow and torchvision themselves");
 }
 
 // ---- Both ------------------------------------------------------------------
