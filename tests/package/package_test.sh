@@ -79,6 +79,19 @@ if LD_LIBRARY_PATH=$lib "$tmp/demo" "$tmp/demo.c" 2>"$tmp/log"; then
 fi
 grep -q 'demo.c: ' "$tmp/log"
 
+echo "== the lines of docs/install.md"
+mkdir "$tmp/home" "$tmp/there"
+ln -s "$build" "$tmp/there/build"
+cp "$tmp/demo.c" "$tmp/there"
+cp "$photo" "$tmp/there/PICTURE.jpg"
+sed -n '/package_test.sh runs these lines/,/^```$/{/^```\|^<!--/!p}' \
+    "$source/docs/install.md" >"$tmp/lines.sh"
+[[ $(wc -l <"$tmp/lines.sh") == 5 ]] || { echo "not found there"; exit 1; }
+(cd "$tmp/there" && HOME=$tmp/home bash -euo pipefail "$tmp/lines.sh") \
+    >"$tmp/log" 2>&1 || { cat "$tmp/log"; exit 1; }
+grep -q '^first value: ' "$tmp/log"
+grep -q '^cpu ' "$tmp/log"
+
 echo "== static"
 launcher=$(sed -n 's/^CMAKE_C_COMPILER_LAUNCHER:[A-Z]*=//p' \
                "$build/CMakeCache.txt")
