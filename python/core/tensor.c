@@ -13,18 +13,23 @@ static struct tensor *tensor_of(PyObject *self)
 
 // ---- What it is -------------------------------------------------------------
 
-// Also for numpy.dtype and torch.dtype, whose names are these.
+// Also for numpy.dtype and torch.dtype, whose names are these, and for NumPy's
+// scalar types.
 static int dtype_of(PyObject *dtype)
 {
     static const char *const names[] = {"f32", "float32", "torch.float32",
                                         "f16", "float16", "torch.float16",
                                         "u8",  "uint8",   "torch.uint8",
                                         NULL};
-    PyObject *text = dtype && dtype != Py_None ? PyObject_Str(dtype) : NULL;
+    PyObject *text;
     int i;
 
+    if (!dtype || dtype == Py_None)
+        return 0;
+    text = PyType_Check(dtype) ? PyType_GetName((PyTypeObject *)dtype)
+                               : PyObject_Str(dtype);
     if (!text)
-        return PyErr_Occurred() ? -1 : 0;
+        return -1;
     i = core_choice(text, "dtype", names);
     Py_DECREF(text);
     return i < 0 ? -1 : i / 3;

@@ -109,6 +109,25 @@ class Messages(unittest.TestCase):
         part = headrace.from_pixels(array[2:6, 1:4])
         self.assertEqual(part.numpy().shape, (4, 3, 3))
 
+    @unittest.skipUnless(there("numpy"), "needs numpy")
+    def test_dtypes(self):
+        import numpy
+
+        for name, short in ("float32", "f32"), ("float16", "f16"), \
+                ("uint8", "u8"):
+            for dtype in (name, short, getattr(numpy, name),
+                          numpy.dtype(name)):
+                batch = headrace.Batch(1, 3, 4, 4, dtype=dtype)
+                self.assertIn(f" {short} ", repr(batch))
+                loader = headrace.Loader(
+                    [(self.cat, 0)], STEPS[:2] if short == "u8" else STEPS,
+                    batch=1, epochs=1, to="numpy", dtype=dtype)
+                self.assertEqual([x.dtype.name for x, _ in loader], [name])
+        for wrong in float, numpy.float64, "f64", 7:
+            self.refused(headrace.ArgumentError,
+                         lambda: headrace.Batch(1, 3, 4, 4, dtype=wrong),
+                         "dtype", "float32")
+
     @unittest.skipUnless(there("torchvision"), "needs torchvision")
     def test_transforms(self):
         from torchvision import transforms as T
