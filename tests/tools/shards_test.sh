@@ -194,6 +194,41 @@ END
 }
 web
 
+# ---- classes -----------------------------------------------------------------
+
+mkdir -p tree/{a,b,c/deep,empty}
+cp flat/000.jpg tree/a
+cp flat/001.jpg tree/c/deep
+cp flat/001.jpg tree/beside.jpg
+: >tree/b/x.webp
+run 0 run tree --out tree.npy
+says err "left out 1: a format that is not decoded (tree/b/x.webp)"
+says err "left out 1: a picture beside the folders of classes (tree/beside.jpg)"
+says err "left out 1: a folder of a class without pictures (tree/empty)"
+says out ", 0 failed, 3 left out"
+says tree.json '"class":0'
+says tree.json '"class":2'
+says tree.json '"left_out":3'
+run 0 run tree --out tree.npy --json
+says out '"left_out": 3'
+printf 'c\n\nnever\na\n' >classes.txt
+run 0 run tree --classes classes.txt --out tree.npy
+says tree.json '"class":3'
+says tree.json '"class":0'
+run 0 pack tree --classes classes.txt --out tree.hrp -q
+run 0 run tree.hrp --out hrp.npy
+expect "packed, they have the same numbers" diff \
+    <(grep -o '"class":[0-9]*' tree.json) <(grep -o '"class":[0-9]*' hrp.json)
+printf 'c\n' >one.txt
+run 0 run tree --classes one.txt --out tree.npy
+says out "1 picture on"
+says err "left out 1: a label that is none of the classes (tree/a/000.jpg)"
+run 2 run tree --classes nowhere.txt --out none
+says err "nowhere.txt: No such file"
+printf 'c\nc\n' >twice.txt
+run 2 run tree --classes twice.txt --out none
+says err "class 'c' is number 1, and was 0"
+
 # ---- damaged and hostile ones -----------------------------------------------
 
 ln -s /etc/passwd flat/link.jpg

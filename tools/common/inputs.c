@@ -180,6 +180,68 @@ bool inputs_add_list(struct inputs *in, const char *list, bool zero)
            take(in, hr_source_add_list(in->source, list, zero), first);
 }
 
+// Lines of a file: a class each, whose number is that of its line, from 0.
+struct names {
+    char **labels;
+    int64_t *numbers;
+    size_t num, capacity;
+};
+
+static bool keep_name(struct inputs *in, struct names *n, const char *line,
+                      int64_t number)
+{
+    size_t more = n->capacity ? 2 * n->capacity : 64;
+    void *labels, *numbers;
+
+    if (!*line)
+        return true;  // a number that no class has
+    if (n->num == n->capacity) {
+        if ((labels = reallocarray(n->labels, more, sizeof(*n->labels))))
+            n->labels = labels;
+        if ((numbers = reallocarray(n->numbers, more, sizeof(*n->numbers))))
+            n->numbers = numbers;
+        if (!labels || !numbers)
+            return fail(in, "out of memory");
+        n->capacity = more;
+    }
+    if (!(n->labels[n->num] = strdup(line)))
+        return fail(in, "out of memory");
+    n->numbers[n->num++] = number;
+    return true;
+}
+
+bool inputs_set_classes(struct inputs *in, const char *path)
+{
+    FILE *file = fopen(path, "re");
+    struct names n = {0};
+    char *line = NULL;
+    size_t size, room = 0;
+    bool ok = file != NULL;
+
+    for (int64_t i = 0; ok && getline(&line, &room, file) > 0; i++) {
+        line[strcspn(line, "\r\n")] = '\0';
+        ok = keep_name(in, &n, line, i);
+    }
+    if (!file || (ok && ferror(file))) {
+        snprintf(in->error, sizeof(in->error), "%s: %s", path, strerror(errno));
+        ok = false;
+    }
+    if (ok && (ok = begin(in, &size)) &&
+        hr_source_set_classes(in->source, (const char *const *)n.labels,
+                              n.numbers, n.num)) {
+        snprintf(in->error, sizeof(in->error), "%s: %s", path, hr_last_error());
+        ok = false;
+    }
+    while (n.num)
+        free(n.labels[--n.num]);
+    free(n.labels);
+    free(n.numbers);
+    free(line);
+    if (file)
+        fclose(file);
+    return ok;
+}
+
 void inputs_look(struct inputs *in, size_t i)
 {
     char path[PATH_MAX], text[PATH_MAX + 128];

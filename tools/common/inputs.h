@@ -28,7 +28,7 @@ struct inputs {
     char *first_root;
     const char *const *classes;  // sorted
     size_t num_classes;
-    size_t others;              // regular files of folders, named otherwise
+    size_t others;  // regular files of folders, named otherwise
     const char *first_other;
     // Folders and files that could not be read: what is behind them is
     // missing.
@@ -36,6 +36,10 @@ struct inputs {
     char *faults[INPUTS_MAX_FAULTS];  // PATH: REASON; may be NULL
     char error[256];                  // of the last call that failed
 };
+
+// hr_source_set_classes() with the lines of a file, before anything is added; an
+// empty line is a number without a class.
+bool inputs_set_classes(struct inputs *inputs, const char *path);
 
 // hr_source_add() or hr_source_add_cifar(), and hr_source_add_list(). An argument
 // that is no file, and has braces, stands for several, see braces.h. False:

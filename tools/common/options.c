@@ -206,6 +206,14 @@ static void fill_source(struct options_source *words, struct poptOption *table)
         "null",       '0', POPT_ARG_NONE,
         &words->zero, 0,   "zero bytes end the entries of --list, not newlines",
         NULL};
+    *table++ = (struct poptOption){
+        "classes",
+        0,
+        POPT_ARG_STRING,
+        &words->classes,
+        0,
+        "labels of the classes, a line each: the only ones, in that order",
+        "FILE"};
     for (int i = 0; i < OPTIONS_NUM_LIMITS; i++)
         *table++ = (struct poptOption){limits[i].name,
                                        0,
@@ -273,6 +281,8 @@ static bool add_inputs(const char *command, poptContext con,
         return !options_fail(
             command, "name a folder or a picture (see headrace %s --help)",
             command);
+    if (words->classes && !inputs_set_classes(inputs, words->classes))
+        goto error;
     while ((input = poptGetArg(con)))
         if (!inputs_add(inputs, input))
             goto error;

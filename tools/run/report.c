@@ -109,16 +109,17 @@ static int report_json(const struct run *run)
     rates(run, &img_per_s, &cpu);
     hr_device_stats(run->dev, &stats);
     more = json_pack(
-        "{s:i, s:i, s:s, s:I, s:I, s:I, s:o, s:o, s:I, s:I, s:o, s:f, s:f, s:I,"
+        "{s:i, s:i, s:s, s:I, s:I, s:I, s:I, s:o, s:o, s:I, s:I, s:o, s:f, s:f, s:I,"
         " s:o*, s:o*, s:o*}",
         "threads", run->dev->params.threads, "batch", run->batch, "memory",
         memories[run->opt.memory], "images", (json_int_t)run->images, "failed",
         (json_int_t)run->failed, "unread", (json_int_t)run->in.num_faults,
-        "failures", failures_json(run), "fallbacks",
-        manifest_reasons_json(run->fallbacks), "checked",
-        (json_int_t)stats.checked, "mismatches", (json_int_t)stats.mismatches,
-        "epochs", epochs_json(run), "img_per_s", img_per_s, "cpu_s_per_1000",
-        cpu, "peak_rss_bytes", (json_int_t)tools_peak_rss(), "interrupted",
+        "left_out", (json_int_t)run->in.source->skipped, "failures",
+        failures_json(run), "fallbacks", manifest_reasons_json(run->fallbacks),
+        "checked", (json_int_t)stats.checked, "mismatches",
+        (json_int_t)stats.mismatches, "epochs", epochs_json(run), "img_per_s",
+        img_per_s, "cpu_s_per_1000", cpu, "peak_rss_bytes",
+        (json_int_t)tools_peak_rss(), "interrupted",
         stop_signal() ? json_true() : NULL, "cache", cache_json(run, &stats),
         "shares", shares_json(run, &stats));
     json_object_del(json, "epoch");
@@ -204,6 +205,8 @@ static int report_line(const struct run *run)
         before = ", ";
     }
     fputs(run->failed ? ")" : "", stdout);
+    if (run->in.source->skipped)
+        printf(", %zu left out", run->in.source->skipped);
     if (run->in.num_faults)
         printf("; %zu folder%s or other part%s of the input unread",
                run->in.num_faults, run->in.num_faults == 1 ? "" : "s",

@@ -304,6 +304,9 @@ static json_t *tail_json(const struct run *run, bool interrupted)
     json_t *tail = json_pack("{s:I, s:I}", "images", (json_int_t)epoch->images,
                              "failed", (json_int_t)epoch->failed);
 
+    if (tail && run->in.source->skipped)
+        json_object_set_new(tail, "left_out",
+                            json_integer((json_int_t)run->in.source->skipped));
     if (tail && run->in.num_faults)
         json_object_set_new(tail, "unread",
                             json_integer((json_int_t)run->in.num_faults));
