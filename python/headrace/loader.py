@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from . import _core, left_out
+from . import _core, _left_out
 from ._arguments import hints, whole
 from .compose import as_ops
 from .errors import ArgumentError, Error
@@ -119,7 +119,7 @@ class Loader:
         reserve: int = 0,
         cpu_share: float = 0.0,
         http: Mapping[str, Any] | None = None,
-        classes: left_out.Classes | None = None,
+        classes: _left_out.Classes | None = None,
         strict: bool = False,
     ) -> None:
         """Find the samples; reading begins with the first `for`.
@@ -180,13 +180,12 @@ class Loader:
         headrace.ReadError, headrace.PictureError for one that cannot be opened.
         """
         self._steps, made = as_ops(steps)
-        found = _source(source, _http(http), left_out.numbered(classes))
+        found = _source(source, _http(http), _left_out.numbered(classes))
         self._source, self._classes, self._skipped = found
         _check(source, self._source)
         skipped = self._skipped + self._source.skipped
         if not isinstance(source, PackFolder) or strict:
-            # (Between it and the program is what @hints put there.)
-            left_out.tell(_called(source), skipped, self.faults, strict, 4)
+            _left_out.tell(_called(source), skipped, self.faults, strict)
         if to is not None and to not in _TENSORS:
             raise ArgumentError(f"to {to!r}: must be 'torch' or 'numpy'")
         if epochs is not None:
@@ -286,7 +285,7 @@ class Loader:
         Pictures of formats that are not decoded, beside the folders of classes
         or that are no files, folders of classes without pictures, and so on.
         """
-        return left_out.texts(self._skipped + self._source.skipped)
+        return _left_out.texts(self._skipped + self._source.skipped)
 
     def path(self, index: int) -> str:
         """Of a sample, by its number in the source: see last.indices."""
@@ -504,7 +503,7 @@ def _check(named: Any, source: _core.Source) -> None:
     """Complain of a source without samples, by its name."""
     if len(source):
         return
-    why = [*left_out.texts(source.skipped), *source.faults]
+    why = [*_left_out.texts(source.skipped), *source.faults]
     raise ArgumentError(
         f"source: no pictures in {_called(named)}"
         + (f": {why[0]}" if why else "")
@@ -512,14 +511,14 @@ def _check(named: Any, source: _core.Source) -> None:
     )
 
 
-_Found: TypeAlias = tuple[_core.Source, tuple[str, ...], left_out.Skipped]
+_Found: TypeAlias = tuple[_core.Source, tuple[str, ...], _left_out.Skipped]
 
 
 def _source(
     source: Any, http: dict[str, Any] | None, given: dict[str, int] | None
 ) -> _Found:
     """What is read; classes if that does not know them; what it lacks."""
-    names = left_out.listed(given) if given else ()
+    names = _left_out.listed(given) if given else ()
     pairs = tuple(given.items()) if given else None
     if isinstance(source, PackFolder):
         if source.transform or source.target_transform:
@@ -565,7 +564,7 @@ def _items(
     names: tuple[str, ...],
 ) -> _Found:
     """Pairs that the program gives; labels that are words become numbers."""
-    skipped: left_out.Skipped = ()
+    skipped: _left_out.Skipped = ()
     words = [
         x
         for x in items
@@ -576,8 +575,8 @@ def _items(
     if words and len(words) < len(items):
         raise TypeError("source: if one class is a word, all must be words")
     if words:
-        items, numbers, skipped = left_out.number_words(items, given)
-        names = left_out.listed(numbers)
+        items, numbers, skipped = _left_out.number_words(items, given)
+        names = _left_out.listed(numbers)
     return _core.Source(items=items, http=http), names, skipped
 
 

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-from . import left_out
+from . import _left_out
 from ._core import PackFile
 from .errors import ArgumentError
 
@@ -64,12 +64,12 @@ class PackFolder:
         # ImageFolder's order: classes; folders in them; names in those.
         found.sort(key=lambda each: each[:3])
         self.class_to_idx = numbers = _numbers(self.packs)
-        self.classes = list(left_out.listed(numbers))
+        self.classes = list(_left_out.listed(numbers))
         # As beside the folders of classes: it is no sample.
-        self._skipped: left_out.Skipped = tuple(
+        self._skipped: _left_out.Skipped = tuple(
             (
                 os.path.join(pack.path, name),
-                left_out.WORD if label else left_out.UNLABELLED,
+                _left_out.WORD if label else _left_out.UNLABELLED,
             )
             for label, _, name, pack, _ in found
             if numbers and label not in numbers
@@ -77,7 +77,7 @@ class PackFolder:
         if self._skipped:
             found = [each for each in found if each[0] in numbers]
         called = ", ".join(map(os.fsdecode, paths))
-        left_out.tell(called, self._skipped, (), strict)
+        _left_out.tell(called, self._skipped, (), strict)
         self.samples = [
             (name, numbers.get(label, -1)) for label, _, name, *_ in found
         ]
@@ -87,7 +87,7 @@ class PackFolder:
     @property
     def skipped(self) -> tuple[str, ...]:
         """What of the files is no sample: "PATH: REASON"."""
-        return left_out.texts(self._skipped)
+        return _left_out.texts(self._skipped)
 
     @property
     def imgs(self) -> list[tuple[str, int]]:

@@ -29,7 +29,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeAlias
 
-from . import _core
+from . import _core, _left_out
 from .errors import ArgumentError, Error, PictureError, ReadError
 
 Path: TypeAlias = "str | os.PathLike[str]"
@@ -59,13 +59,15 @@ def pack_folder(
         split: into how many files of equal counts, which are named as
             `headrace pack --split` does. Each gets its name when it is whole.
         threads: that pack; 0: as many as there are cores for this process.
-        strict: whether a picture that cannot be read is an error; else it is
-            left out, and the manifest says so.
+        strict: whether a picture that cannot be read is an error, and what
+            was named and is no picture of the source; else it is left out,
+            and the manifest says so.
 
     The manifest is also in OUT.json, written last: version; source; pictures,
     packed, kept, kept_reasons, failed (what could not be read, and why),
-    from_earlier_run; files: path, pictures, bytes, and header, its first 64
-    bytes in hexadecimal, which no other contents have.
+    left_out (what is no picture of the source, and why), from_earlier_run;
+    files: path, pictures, bytes, and header, its first 64 bytes in hexadecimal,
+    which no other contents have.
 
     Disk: until the end OUT.parts has everything once more. Raises
     headrace.ArgumentError, headrace.ReadError.
@@ -172,6 +174,9 @@ class Job:
             raise ArgumentError(f"no pictures in {', '.join(map(str, paths))}")
         _names_differ(found)
         self.identity, self.faults = found.identity, list(found.faults)
+        called = ", ".join(map(os.fsdecode, paths))
+        _left_out.tell(called, found.skipped, self.faults, strict)
+        self.left_out = list(_left_out.texts(found.skipped))
         # Parts end where files do.
         ends = [len(found) * i // split for i in range(split + 1)]
         self.parts: list[Range] = []
@@ -223,6 +228,7 @@ class Job:
             "kept": pictures - packed,
             "kept_reasons": dict(sorted(total.kept.items())),
             "failed": total.failed,
+            "left_out": self.left_out,
             "from_earlier_run": total.again,
             "files": files,
         }
@@ -283,7 +289,8 @@ def join_parts(job: Job, file: tuple[str, list[Range]]) -> dict[str, Any]:
     """Make one file of its parts, which are sources like all pack files."""
     path, parts = file
     source = _core.Source(paths=[job.path_of(part) for part in parts])
-    _write(path, source, (0, len(source)), Tally(), strict=True)
+    whole = _source(job.token, tuple(job.paths), job.identity)
+    _write(path, source, (0, len(source)), Tally(), True, whole)
     made = _core.PackFile(path)
     return {
         "path": path,
@@ -352,9 +359,14 @@ def _kept(
 
 
 def _write(
-    path: str, source: _core.Source, part: Range, tally: Tally, strict: bool
+    path: str,
+    source: _core.Source,
+    part: Range,
+    tally: Tally,
+    strict: bool,
+    whole: _core.Source | None = None,
 ) -> None:
-    """Go on with the file, and finish it."""
+    """Go on with the file, and finish it with the classes of all."""
     writer = _opened(path)
     try:
         there = [writer.entry(k) for k in range(len(writer))]
@@ -366,7 +378,7 @@ def _write(
                 tally.fail(fault, strict)
             elif why:
                 tally.kept[why] += 1
-        writer.classes(source)
+        writer.classes(whole or source)
         writer.finish()
     finally:
         writer.close()

@@ -333,7 +333,17 @@ class Told(unittest.TestCase):
         out = root + ".hrp"
         subprocess.run([COMMAND, "pack", root, "--out", out, "-q",
                         "--split", "3"], check=True)
+        with self.assertWarnsRegex(UserWarning, "left out 1") as told:
+            manifest = headrace.pack_folder(root, root + "py.hrp", split=3)
+        self.assertEqual(told.filename, __file__)
+        self.assertEqual(manifest["left_out"],
+                         [f"{root}/b/1.webp: a format that is not decoded"])
+        with self.assertRaises(headrace.ReadError):
+            headrace.pack_folder(root, root + "s.hrp", strict=True)
         for i, number in enumerate((0, 2, 3)):
+            self.assertEqual(
+                pathlib.Path(f"{root}py-{i:05}-of-00003.hrp").read_bytes(),
+                pathlib.Path(f"{root}-{i:05}-of-00003.hrp").read_bytes())
             file = f"{root}-{i:05}-of-00003.hrp"
             data = headrace.PackFolder(file)
             self.assertEqual(data.classes, ["a", "b", "c", "d"])

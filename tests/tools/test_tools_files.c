@@ -299,7 +299,9 @@ static void walk_order(void)
     for (int i = NUM; i--;) {
         snprintf(name, sizeof(name), "%s/", want[i]);
         make(dir, name);
-        snprintf(name, sizeof(name), "%s/1.jpg", want[i]);
+        snprintf(name, sizeof(name), "%s/deep/", want[i]);
+        make(dir, name);
+        snprintf(name, sizeof(name), "%s/deep/1.jpg", want[i]);
         make(dir, name);
     }
     CU_ASSERT(inputs_add(&in, dir));

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import sys
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
@@ -21,13 +23,9 @@ UNLABELLED = "a picture without a label, where others have one"
 
 
 def tell(
-    where: str,
-    skipped: Skipped,
-    faults: Sequence[str],
-    strict: bool,
-    stacklevel: int = 3,
+    where: str, skipped: Skipped, faults: Sequence[str], strict: bool
 ) -> None:
-    """Warn of what there is, for the caller's caller; strict: raise."""
+    """Warn of what there is, where the package was called; strict: raise."""
     said = list(_groups(skipped))
     if faults:
         said.append(
@@ -39,7 +37,11 @@ def tell(
     text = f"{where}: {'; '.join(said)}"
     if strict:
         raise ReadError(text, status="HR_EIO")
-    warnings.warn(text, stacklevel=stacklevel)
+    level, frame = 1, sys._getframe(0)
+    here = os.path.dirname(__file__)
+    while frame.f_back and os.path.dirname(frame.f_code.co_filename) == here:
+        level, frame = level + 1, frame.f_back
+    warnings.warn(text, stacklevel=level)
 
 
 def _groups(skipped: Skipped) -> Iterable[str]:
