@@ -185,6 +185,17 @@ static void report_files(const struct run *run)
     putchar('\n');
 }
 
+// What of the input is no picture of the run.
+static void report_lost(const struct run *run)
+{
+    if (run->in.source->skipped)
+        printf(", %zu left out", run->in.source->skipped);
+    if (run->in.num_faults)
+        printf("; %zu folder%s or other part%s of the input unread",
+               run->in.num_faults, run->in.num_faults == 1 ? "" : "s",
+               run->in.num_faults == 1 ? "" : "s");
+}
+
 static int report_line(const struct run *run)
 {
     double img_per_s, cpu;
@@ -205,12 +216,7 @@ static int report_line(const struct run *run)
         before = ", ";
     }
     fputs(run->failed ? ")" : "", stdout);
-    if (run->in.source->skipped)
-        printf(", %zu left out", run->in.source->skipped);
-    if (run->in.num_faults)
-        printf("; %zu folder%s or other part%s of the input unread",
-               run->in.num_faults, run->in.num_faults == 1 ? "" : "s",
-               run->in.num_faults == 1 ? "" : "s");
+    report_lost(run);
     putchar('\n');
     if (run->failures[-HR_ELIMIT])
         puts("limits are raised by --max-pixels and its kin, see headrace run "
