@@ -77,15 +77,15 @@ static json_t *info_json(const struct hr_device_info *info)
         json_object_set_new(json, "reason", manifest_text(info->reason));
         return json;
     }
-    more = json_pack(
-        "{s:b, s:b, s:i, s:i, s:i, s:b, s:{s:o, s:o, s:o}, s:o}", "exact",
-        caps->exact, "software", caps->software, "threads", caps->threads,
-        "max_side", caps->max_side ? caps->max_side : HR_MAX_SIDE, "batch",
-        caps->batch, "host_memory", caps->host_memory, "spans", tier_names[0],
-        manifest_spans_json(caps->spans[0]), tier_names[1],
-        manifest_spans_json(caps->spans[1]), tier_names[2],
-        manifest_spans_json(caps->spans[2]), "certificate",
-        certificate_json(&info->certificate));
+    more = json_pack("{s:b, s:b, s:i, s:i, s:i, s:b, s:{s:o, s:o, s:o}, s:o}",
+                     "exact", caps->exact, "software", caps->software,
+                     "threads", caps->threads, "max_side",
+                     caps->max_side ? caps->max_side : HR_MAX_SIDE, "batch",
+                     caps->batch, "host_memory", caps->host_memory, "spans",
+                     tier_names[0], manifest_spans_json(caps->spans[0]),
+                     tier_names[1], manifest_spans_json(caps->spans[1]),
+                     tier_names[2], manifest_spans_json(caps->spans[2]),
+                     "certificate", certificate_json(&info->certificate));
     json_object_update(json, more);
     json_decref(more);
     return json;

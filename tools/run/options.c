@@ -147,8 +147,7 @@ static const struct option table[] = {
     {"on-error", OPTION_CHOICE, AT(on_error),
      "fail: zero the row of a bad picture and exit with 1; zero: zero the row; "
      "skip: leave it out [fail]",
-     "fail|skip|zero",
-     .words = policies},
+     "fail|skip|zero", .words = policies},
     {"tier", OPTION_CHOICE, AT(tier), "how exact [exact]", "exact|close|fast",
      .words = options_tiers},
     {"reference", OPTION_TEXT, AT(reference), "whose resize [pillow-13]",
