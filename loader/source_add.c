@@ -199,31 +199,58 @@ static bool put_entry(struct hr__source *s, const char *folder, char *entry)
 // A path or URL, a tab and a label fit; what is longer is no list.
 enum { ENTRY_MOST = 16384 };
 
-// The bytes of the next entry up to its end; ENTRY_MOST: there are more of them;
-// -1: there is none.
-static int next_entry(FILE *file, bool zero, char entry[ENTRY_MOST])
-{
-    int end = zero ? '\0' : '\n', length = 0, c;
+struct entries {
+    FILE *file;
+    char end;  // of each
+    char bytes[2 * ENTRY_MOST + 1];
+    size_t at, num;
+};
 
-    errno = 0;
-    while ((c = getc_unlocked(file)) != EOF && c != end) {
-        if (length == ENTRY_MOST - 1)
-            return ENTRY_MOST;
-        entry[length++] = (char)c;
+// The next entry, and its bytes up to its end; ENTRY_MOST: there are more of
+// them. NULL: there is none.
+static char *next_entry(struct entries *e, size_t *length)
+{
+    char *begin = e->bytes + e->at, *end;
+
+    while (!(end = memchr(begin, e->end, e->num - e->at))) {
+        size_t left = e->num - e->at, more;
+
+        if ((*length = left) >= ENTRY_MOST) {
+            *length = ENTRY_MOST;
+            return begin;
+        }
+        memmove(e->bytes, begin, left);
+        begin = e->bytes;
+        errno = 0;
+        more = fread(begin + left, 1, 2 * ENTRY_MOST - left, e->file);
+        e->at = 0;
+        e->num = left + more;
+        if (more)
+            continue;
+        e->at = left;
+        begin[left] = '\0';
+        return left ? begin : NULL;  // the last one has no end
     }
-    entry[length] = '\0';
-    return c == EOF && !length ? -1 : length;
+    *end = '\0';
+    *length = (size_t)(end - begin);
+    e->at += *length + 1;
+    if (*length >= ENTRY_MOST)
+        *length = ENTRY_MOST;
+    return begin;
 }
 
 static bool read_list(struct hr__source *s, FILE *file, const char *list,
                       const char *folder, bool zero)
 {
-    char entry[ENTRY_MOST];
-    size_t line = 0;
+    struct entries entries;
+    size_t line = 0, length;
     bool ok = true;
-    int length;
+    char *entry;
 
-    while (ok && (length = next_entry(file, zero, entry)) >= 0) {
+    entries.file = file;
+    entries.end = zero ? '\0' : '\n';
+    entries.at = entries.num = 0;
+    while (ok && (entry = next_entry(&entries, &length))) {
         line++;
         if (atomic_load_explicit(&s->stopped, memory_order_relaxed))
             ok = hr__source_fail(HR_ECANCELED, "%s: line %zu: it was stopped",
@@ -231,7 +258,7 @@ static bool read_list(struct hr__source *s, FILE *file, const char *list,
         else if (length == ENTRY_MOST)
             ok = hr__source_fail(HR_EINVAL, "%s: line %zu is too long for one",
                                  hr__source_short(list), line);
-        else if (!zero && strlen(entry) < (size_t)length)
+        else if (!zero && strlen(entry) < length)
             ok = hr__source_fail(HR_EINVAL,
                                  "%s: line %zu holds a zero byte: is each "
                                  "entry ended by one?",
