@@ -12,7 +12,7 @@
 struct info {
     PyObject ob_base;
     struct hr_info info;
-    char ends;
+    char ends, arithmetic;
 };
 
 // ---- Paths ------------------------------------------------------------------
@@ -158,6 +158,7 @@ PyObject *probe(PyObject *module, PyObject *source)
         return NULL;
     info->info = facts;
     info->ends = facts.ends;
+    info->arithmetic = facts.arithmetic;
     return (PyObject *)info;
 }
 
@@ -247,6 +248,8 @@ static PyMemberDef members[] = {
     INT_MEMBER(scans, "JPEG: scans; 1 unless they were counted"),
     {"ends", T_BOOL, offsetof(struct info, ends), READONLY,
      "whether the last bytes are an end marker; False: cut short"},
+    {"arithmetic", T_BOOL, offsetof(struct info, arithmetic), READONLY,
+     "whether it has arithmetic instead of Huffman coding"},
     {0},
 };
 #undef INT_MEMBER

@@ -48,7 +48,7 @@ def to_tensor(stock: Any) -> Any:
     def to_tensor(pic: Any) -> Any:
         if type(pic) not in pillow.RECORDERS:
             return stock(pic)
-        hr = pic._hr or pic._record()
+        hr = pillow.recording(pic)
         if hr is None or not pillow.active:
             return stock(pic)
         size = _chw(hr, pic)
@@ -94,7 +94,7 @@ def to_image(stock: Any) -> Any:
 
 
 def _bytes_of(cls: Any, pic: Any) -> Any:
-    hr = pic._hr or pic._record()
+    hr = pillow.recording(pic)
     if hr is None or not pillow.active:
         return None
     return begin(cls, hr[0], _chw(hr, pic), None, True)

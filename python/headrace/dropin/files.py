@@ -38,6 +38,8 @@ def _objection(info: Any) -> str | None:
         return "not a JPEG file"
     if info.process == "lossless":
         return "lossless"
+    if info.arithmetic:
+        return "arithmetic coding"  # Pillow refuses what is over 64 KB
     if info.precision != 8:
         return "%d bits" % info.precision
     if info.components not in (1, 3) or info.color in ("cmyk", "ycck"):

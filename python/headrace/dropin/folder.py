@@ -33,6 +33,8 @@ def pil_loader(stock: Any) -> Any:
             pillow.active
             and fetch.can_ask_again()
             and not ImageFile.LOAD_TRUNCATED_IMAGES
+            and Image.open is pillow.STOCK_OPEN
+            and pillow.is_stock("convert")
         ):
             picture = _load_rgb(path)
             if picture is not None:

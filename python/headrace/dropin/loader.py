@@ -390,6 +390,7 @@ def _wrap_init(stock: Callable[..., None]) -> Callable[..., None]:
         stock(self, loader, *args, **kwargs)
         # Workers start after this; each finds its channel in _scope.
         if self._num_workers > 0:
+            _pillow().make_kept()
             _open_channel(self, loader)
 
     return __init__
@@ -609,6 +610,12 @@ def _function(owner: Any, name: str) -> Any:
             status="HR_EUNSUPPORTED",
         )
     return found
+
+
+def _pillow() -> Any:
+    from . import pillow
+
+    return pillow
 
 
 def _tensor() -> Any:

@@ -65,19 +65,49 @@ DECODE_OPS = {
 # Image.Transpose -> op
 _FLIPS = {number: (FLIP, *flip) for number, flip in jobs.FLIPS.items()}
 _new = object.__new__
+# Of any picture, also where our class answers otherwise.
+_own = vars(Image.Image)["__dict__"].__get__
+_set_own = vars(Image.Image)["__dict__"].__set__
+_set_class = vars(object)["__class__"].__set__
+
+
+def _as_pillow_has_it(name: str) -> Any:
+    """The function; None if somebody had replaced it before."""
+    function = vars(Image.Image)[name]
+    theirs = Image._decompression_bomb_check.__code__.co_filename
+    code = getattr(function, "__code__", None)
+    return function if code and code.co_filename == theirs else None
+
+
+# What is replaced in Pillow is called, for recorded pictures as well.
+_STOCK = {
+    name: _as_pillow_has_it(name)
+    for name in ("copy", "convert", "crop", "resize", "transpose")
+}
+_STOCK_LOAD = ImageFile.ImageFile.load
+STOCK_OPEN = Image.open
+
+
+def is_stock(name: str) -> bool:
+    return vars(Image.Image)[name] is _STOCK[name]
 
 
 class _Pixels:
     """What load() returns: pixel access that decodes at its first use."""
 
-    __slots__ = ("_picture",)
+    __slots__ = ("_picture", "found", "__weakref__")
 
     def __init__(self, picture: Image.Image) -> None:
         self._picture = picture
+        self.found: Any = None  # set when the picture is made
+        _own(picture)["_hr_pixels"] = weakref.ref(self)
 
     def _access(self) -> Any:
-        materialise(self._picture)
-        return self._picture.load()
+        if self.found is None:
+            materialise(self._picture)
+        if self.found is None:
+            self.found = self._picture.load()
+        return self.found
 
     def __getitem__(self, xy: Any) -> Any:
         return self._access()[xy]
@@ -97,9 +127,26 @@ class _Recorder:
     if TYPE_CHECKING:  # what every picture has
         _size: tuple[int, int]
         mode: str
+        info: dict[Any, Any]
 
-    def _record(self, check: bool = False) -> tuple[Recording, str] | None:
-        return self._hr
+    @property
+    def __class__(self) -> Any:
+        return type(self)
+
+    @__class__.setter
+    def __class__(self, kind: type) -> None:
+        _make_plain(self)
+        self.__class__ = kind
+
+    @property
+    def __dict__(self) -> dict[str, Any]:
+        _make_plain(self)
+        return _own(self)
+
+    @__dict__.setter
+    def __dict__(self, own: dict[str, Any]) -> None:
+        _swap_back(self)
+        _set_own(self, own)
 
     @property
     def im(self) -> Any:
@@ -109,6 +156,7 @@ class _Recorder:
     @im.setter
     def im(self, core: Any) -> None:
         # Somebody sets other pixels: thumbnail(), exif_transpose(in_place).
+        _leave(self)
         _become_plain(self, core)
 
     def load(self) -> Any:
@@ -119,11 +167,12 @@ class _Recorder:
             asks == "PIL.ImageOps" or fetch.is_lazy()
         ):
             materialise(self)
-        elif self._record(asks != "PIL.ImageOps") is not None:
+        elif recording(self, asks != "PIL.ImageOps") is not None:
             return _Pixels(self)
         return self.load()  # the stock method by now
 
     def close(self) -> None:
+        _leave(self)
         _forget(self)
         self.close()
 
@@ -146,9 +195,9 @@ class _Recorder:
         return self.__reduce_ex__(protocol)
 
     def copy(self) -> Image.Image:
-        hr = self._record()
+        hr = recording(self) if is_stock("copy") else None
         if hr is None:
-            return self.copy()
+            return _stock(self, "copy")
         return _derive(self, hr, hr[0][1], self._size)
 
     def __copy__(self) -> Image.Image:
@@ -166,18 +215,18 @@ class _Recorder:
     def convert(
         self, mode: str | None = None, *args: Any, **kwargs: Any
     ) -> Image.Image:
-        hr = self._record()
+        hr = recording(self) if is_stock("convert") else None
         if hr is not None and not args and not kwargs:
             ops = _converted(hr, self.mode, mode or self.mode)
-            if ops is not None and not self._has_transparency():
+            if ops is not None and self.info.get("transparency") is None:
                 picture = _derive(self, hr, ops, self._size)
                 if mode == "L" and self.mode == "RGB":
-                    picture.__dict__["_hr_colours"] = weakref.ref(self)
+                    _own(picture)["_hr_colours"] = weakref.ref(self)
                 return picture
         return _stock(self, "convert", mode, *args, **kwargs)
 
     def crop(self, box: Any = None) -> Image.Image:
-        hr = self._hr or self._record()
+        hr = recording(self) if is_stock("crop") else None
         if hr is None or type(box) not in (tuple, list):
             return _stock(self, "crop", box)
         ops = hr[0][1]
@@ -195,7 +244,7 @@ class _Recorder:
         if outside:
             if max(w, h) > 65535 or x1 <= 0 or y1 <= 0:
                 return _stock(self, "crop", box)
-            Image._decompression_bomb_check((w, h))
+        Image._decompression_bomb_check((w, h))
         ops += ((CROP, x0, y0, w, h, outside),)
         return _derive(self, hr, ops, (w, h))
 
@@ -206,7 +255,7 @@ class _Recorder:
         box: Any = None,
         reducing_gap: Any = None,
     ) -> Image.Image:
-        hr = self._hr or self._record()
+        hr = recording(self) if is_stock("resize") else None
         if hr is not None and reducing_gap is None:
             op = _resize_op(self._size, size, resample, box)
             if op == ():
@@ -217,8 +266,8 @@ class _Recorder:
         return _stock(self, "resize", size, resample, box, reducing_gap)
 
     def transpose(self, method: Any) -> Image.Image:
-        hr = self._hr or self._record()
-        flip = _FLIPS.get(method)
+        hr = recording(self) if is_stock("transpose") else None
+        flip = _FLIPS.get(method) if type(method) is not float else None
         if hr is None or flip is None or len(hr[0][1]) >= jobs.MAX_OPS:
             return _stock(self, "transpose", method)
         size = self._size
@@ -230,18 +279,9 @@ class _Recorder:
         materialise(self)
         self.putpalette(*args, **kwargs)
 
-    def _has_transparency(self) -> bool:
-        own = self.__dict__
-        info = own.get("info") or own.get("_hr_info") or {}
-        return info.get("transparency") is not None
-
 
 class HeadraceJpeg(_Recorder, JpegImageFile):
     """A JPEG file that was opened and not decoded. A JpegImageFile."""
-
-    def _record(self, check: bool = False) -> tuple[Recording, str] | None:
-        """Lets go of the file; None: the picture is stock Pillow now."""
-        return self._hr or _detach(self, check)
 
     def draft(self, mode: Any, size: Any) -> Any:
         if self._hr is None:  # else it counts as loaded: no effect
@@ -264,14 +304,12 @@ class HeadraceJpeg(_Recorder, JpegImageFile):
 class HeadraceImage(_Recorder, Image.Image):
     """A picture that is still to be made. An Image.Image."""
 
-    # None: nobody has asked; it is read from the file.
-    _hr_info: dict[Any, Any] | None = None
+    _hr_info: dict[Any, Any]
 
     @property
     def info(self) -> dict[Any, Any]:
-        if self._hr_info is None:
-            self._hr_info = _read_info(self)
-        return self._hr_info
+        own = _own(self)  # of a plain picture, if another thread was faster
+        return own["_hr_info"] if "_hr_info" in own else own["info"]
 
     @info.setter
     def info(self, info: dict[Any, Any]) -> None:
@@ -285,16 +323,56 @@ if _CORE == "_im":
     HeadraceImage._im = None
 
 RECORDERS = (HeadraceImage, HeadraceJpeg)
+# In texts they are what they stand for.
+for _kind in RECORDERS:
+    _base = _kind.__bases__[1]
+    _kind.__name__, _kind.__qualname__ = _base.__name__, _base.__qualname__
+    _kind.__module__ = _base.__module__
 
 
 # ---- what becomes of a picture --------------------------------------------
+
+
+def recording(
+    picture: Any, check: bool = False
+) -> tuple[Recording, str] | None:
+    """At the call that reads: lets go of the file.
+
+    None: the picture is stock Pillow now. So is one that was used in a fetch
+    before: it is kept, and would be made each time.
+    """
+    own = _own(picture)
+    hr = own.get("_hr")
+    if hr is None and type(picture) is HeadraceJpeg:
+        hr = _detach(picture, check)
+    if hr is not None and fetch.is_lazy():
+        if own.setdefault("_hr_used", fetch.number()) != fetch.number():
+            materialise(picture)
+            return None
+    return hr
+
+
+# Recorded pictures that were made outside of a fetch and are there still.
+_kept: dict[int, weakref.ref[Any]] = {}
+
+
+def _keep(picture: Any) -> None:
+    key = id(picture)
+    _kept[key] = weakref.ref(picture, lambda _: _kept.pop(key, None))
+
+
+def make_kept() -> None:
+    """Before workers are forked: each would make them, in each epoch."""
+    for ref in list(_kept.values()):
+        materialise(ref())
+    _kept.clear()
 
 
 def materialise(picture: Any) -> None:
     """Makes the pixels now; the picture is plain Pillow afterwards."""
     if not isinstance(picture, _Recorder):
         return
-    hr = picture._record()
+    hr = _own(picture).get("_hr") or recording(picture)
     if hr is None:
         picture.load()
         return
@@ -314,22 +392,40 @@ def _from_colours(picture: Any) -> Image.Image | None:
 
     ImageEnhance asks for the mean of convert("L"), then for the colours.
     """
-    parent = picture.__dict__.get("_hr_colours", lambda: None)()
+    parent = _own(picture).get("_hr_colours", lambda: None)()
     if not isinstance(parent, _Recorder):
         return None  # gone, or its pixels may have been changed since
     materialise(parent)
     return parent.convert("L")
 
 
+def _make_plain(picture: Any) -> None:
+    """Somebody wants to see all of it, or to change what it is."""
+    if _own(picture).get("_hr") is None:
+        _swap_back(picture)  # nothing was read of it
+    else:
+        materialise(picture)
+
+
+def _leave(picture: Any) -> None:
+    """Its pixels go: whoever has access to them keeps it."""
+    pixels = _own(picture).get("_hr_pixels", lambda: None)()
+    if pixels is not None:
+        materialise(picture)
+
+
 def _become_plain(picture: Any, core: Any) -> None:
-    own = picture.__dict__
+    own = _own(picture)
     if isinstance(picture, HeadraceImage):
         for name, value in _PLAIN.items():
             own.setdefault(name, value)
         own.setdefault(_MODE, "RGB")
         own["info"] = picture.info
     own[_CORE] = core
+    pixels = own.get("_hr_pixels", lambda: None)()
     _swap_back(picture)
+    if pixels is not None and pixels.found is None and core is not None:
+        pixels.found = picture.load()
 
 
 def _forget(picture: Any) -> None:
@@ -344,11 +440,10 @@ def _swap_back(picture: Any) -> None:
     stock = Image.Image
     if isinstance(picture, HeadraceJpeg):
         stock = JpegImageFile
-    picture.__class__ = stock
-    own = picture.__dict__
-    own.pop("_hr", None)
-    own.pop("_hr_info", None)
-    own.pop("_hr_colours", None)
+    _set_class(picture, stock)
+    own = _own(picture)
+    for name in [name for name in own if name.startswith("_hr")]:
+        own.pop(name, None)
 
 
 def _refuse(picture: Any, reason: str) -> None:
@@ -376,17 +471,10 @@ def _derive(
     picture._size = size
     if ops[0][1] == GRAY:
         setattr(picture, _MODE, "L")
-    if parent.__class__ is not HeadraceImage or parent._hr_info is not None:
-        picture._hr_info = _copy_info(parent)
+    picture._hr_info = _copy_info(parent)
+    if not fetch.is_lazy():
+        _keep(picture)
     return picture
-
-
-def _read_info(picture: HeadraceImage) -> dict[Any, Any]:
-    """The file's info, for pictures that the fast loader made."""
-    image = jobs.open_stock(picture.__dict__["_hr"][0][0])
-    info = _copy_info(image)
-    image.close()
-    return info
 
 
 # ---- which op -------------------------------------------------------------
@@ -422,6 +510,8 @@ def _resize_op(
     if resample is None:
         resample = 3  # BICUBIC
     filter_ = jobs.FILTERS.get(resample)
+    if type(resample) is float:
+        filter_ = None  # it equals a number
     if filter_ is None or not (0 < w <= 65535 and 0 < h <= 65535):
         return None
     width, height = have
@@ -485,7 +575,7 @@ def open_jpeg(stock: Any) -> Any:
 def _open_again(header: headers.Header, fp: Any, filename: str) -> Any:
     """What the stock factory would make of a file that is the same."""
     picture = _new(HeadraceJpeg)
-    picture.__dict__ = header.attributes()
+    _set_own(picture, header.attributes())
     picture.fp = fp
     picture.filename = filename
     fp.seek(header.place)
@@ -515,6 +605,8 @@ def _detach(picture: Any, check: bool) -> tuple[Recording, str] | None:
     if picture._exclusive_fp and picture._close_exclusive_fp_after_loading:
         picture.fp.close()
     picture.fp = None
+    if not fetch.is_lazy():
+        _keep(picture)
     total("recorded")
     return picture._hr
 
@@ -532,6 +624,8 @@ def _source_of(picture: Any) -> tuple[str | None, bytes | None]:
         return "mode " + mode, None
     if picture.decoderconfig:
         return "draft", None
+    if ImageFile.ImageFile.load is not _STOCK_LOAD:
+        return "load() is somebody else's", None
     if picture.tile != [("jpeg", (0, 0, *size), 0, (mode, ""))]:
         return "edited tile", None
     try:
@@ -551,7 +645,7 @@ def expand(stock: Any) -> Any:
     """
 
     def expand(image: Any, border: Any = 0, fill: Any = 0) -> Any:
-        if type(image) in RECORDERS and active and image._record():
+        if type(image) in RECORDERS and active and recording(image):
             picture = _padded(image, border, fill)
             if picture is not None:
                 return picture
@@ -584,10 +678,9 @@ def _padded(image: Any, border: Any, fill: Any) -> HeadraceImage | None:
 
 def transport(picture: HeadraceImage) -> Any:
     """Reduces a picture for a queue of multiprocessing: the recording."""
-    recording, native = picture.__dict__["_hr"]
+    hr = _own(picture)["_hr"]
     return _arrive, (
-        recording,
-        native,
+        *hr,
         picture._size,
         picture.mode,
         picture._hr_info,
@@ -595,18 +688,17 @@ def transport(picture: HeadraceImage) -> Any:
 
 
 def _arrive(
-    recording: Recording,
+    made_of: Recording,
     native: str,
     size: tuple[int, int],
     mode: str,
-    info: dict[Any, Any] | None,
+    info: dict[Any, Any],
 ) -> HeadraceImage:
     picture = _new(HeadraceImage)
-    own = picture.__dict__
-    own["_hr"] = (recording, native)
+    own = _own(picture)
+    own["_hr"] = (made_of, native)
     own["_size"] = size
     if mode != "RGB":
         own[_MODE] = mode
-    if info is not None:
-        own["_hr_info"] = info
+    own["_hr_info"] = info
     return picture
