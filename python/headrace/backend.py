@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import contextlib
+import sys
+import warnings
 from collections.abc import Iterator
-from typing import Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 from . import _core
 from .errors import ArgumentError
@@ -15,6 +17,14 @@ Tier: TypeAlias = Literal["exact", "close", "fast"]
 # What set_image_backend() was called with last; None: not at all, or undone.
 _name: str | None = None
 _tier: Tier = "exact"
+# The device that was chosen last; None: nobody has.
+_device: str | None = None
+
+
+def _choose(name: str) -> None:
+    global _device
+    _core.set_image_backend(name)
+    _device = name
 
 
 def set_image_backend(
@@ -49,7 +59,7 @@ def set_image_backend(
         )
     from . import dropin
 
-    _core.set_image_backend(name)
+    _choose(name)
     dropin.install()
     _name, _tier = name, tier
 
@@ -57,8 +67,17 @@ def set_image_backend(
 def get_image_backend() -> str:
     """Return the name of the default device, e.g. "cpu" or "opencl:0".
 
-    Opens it if nobody has; headrace.DeviceError if that fails.
+    Opens it if nobody has; headrace.DeviceError if that fails. Warns if the
+    drop-in has switched itself off, for a release that it does not know.
     """
+    hooks: Any = sys.modules.get("headrace.dropin.hooks")
+    failure = hooks.failure() if hooks else None
+    if failure:
+        warnings.warn(
+            "headrace: only its own functions use the device: " + failure,
+            RuntimeWarning,
+            stacklevel=2,
+        )
     return _core.get_image_backend()
 
 
@@ -83,8 +102,12 @@ def image_backend(
     Gives the name of the device; afterwards all is as it was before.
     """
     before, tier_before = _name, _tier
+    # Without a choice it is the device that "auto" names.
+    device = _device or "auto"
     set_image_backend(name, tier=tier)
     try:
         yield get_image_backend()
     finally:
         set_image_backend(before, tier=tier_before)
+        if before is None:
+            _choose(device)

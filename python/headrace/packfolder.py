@@ -152,6 +152,9 @@ class Entries:
 def _load(entry: Any) -> Any:
     """The loader, which needs Pillow; imported when it is needed."""
     global _load
+    # First, so that the drop-in's hooks come before what makes use of them.
+    import PIL.JpegImagePlugin  # noqa: F401
+
     from .dropin.folder import load_entry
 
     _load = load_entry

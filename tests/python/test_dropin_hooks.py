@@ -2,6 +2,7 @@
 """install() and uninstall(): what is replaced, what comes back, the report."""
 
 import inspect
+import importlib.util
 import io
 import pickle
 import subprocess
@@ -24,6 +25,116 @@ from torchvision.transforms import functional as F
 from torchvision.transforms._presets import ImageClassification
 
 IN_PLACE = "to_tensor", "pil_to_tensor", "normalize"
+
+
+# A finder that changes a word of a module's source while it is imported.
+CHANGED = """
+import importlib.abc, importlib.machinery, sys, warnings
+
+class Changed(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name != MODULE:
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(name, path, target)
+        place = spec.loader.path
+
+        class Loader(importlib.machinery.SourceFileLoader):
+            def get_code(self, fullname):
+                text = self.get_source(fullname).replace(OLD, NEW)
+                return compile(text, self.path, "exec")
+
+        spec.loader = Loader(name, place)
+        return spec
+
+sys.meta_path.insert(0, Changed())
+import headrace
+headrace.set_image_backend("cpu")
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    import torch
+    import torch.utils.data
+    import PIL.Image
+    import torchvision.transforms.functional
+texts = [str(w.message) for w in caught if "headrace" in str(w.message)]
+assert len(texts) == 1, texts
+from headrace.dropin import hooks
+assert not hooks.hooks() and not hooks.installed()
+assert hooks._watch not in sys.meta_path
+assert "switched off" in str(headrace.report()), str(headrace.report())
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    assert headrace.get_image_backend() == "cpu"
+assert len(caught) == 1, caught
+"""
+
+
+class Imports(case.Case):
+    """What is imported after switching on, in whatever order."""
+
+    def check(self, code):
+        run = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True
+        )
+        self.assertEqual(run.returncode, 0, run.stderr)
+
+    def test_a_release_that_is_not_known_can_be_imported(self):
+        for module, old, new in (
+            (
+                "torch.utils.data._utils.collate",
+                "default_collate_fn_map",
+                "default_collate_functions",
+            ),
+            ("torchvision.transforms.functional", "pil_to_tensor", "pil_to"),
+        ):
+            with self.subTest(module):
+                values = f"MODULE, OLD, NEW = {module!r}, {old!r}, {new!r}\n"
+                self.check(values + CHANGED)
+
+    def test_orders(self):
+        names = [
+            "PIL.ImageOps",
+            "torch.utils.data",
+            "torchvision.transforms.functional",
+            "torchdata.stateful_dataloader.stateful_dataloader",
+        ]
+        have = [name for name in names if self.exists(name)]
+        for first in have[-2:]:
+            order = [first] + [name for name in have if name != first]
+            with self.subTest(first):
+                lines = "".join(f"import {name}\n" for name in order)
+                self.check(
+                    "import headrace, sys, warnings\n"
+                    "warnings.simplefilter('error', RuntimeWarning)\n"
+                    "headrace.set_image_backend('cpu')\n"
+                    + lines
+                    + "from headrace.dropin import hooks\n"
+                    "left = {n for n in hooks.SETS if n in sys.modules}\n"
+                    "assert left <= hooks._done, left - hooks._done\n"
+                )
+
+    @staticmethod
+    def exists(name):
+        return importlib.util.find_spec(name.split(".")[0]) is not None
+
+
+class Backend(case.Case):
+    def test_with_puts_the_device_back(self):
+        names = [d["name"] for d in headrace.devices() if d["available"]]
+        if len(names) < 2:
+            self.skipTest("needs two devices")
+        for outer in names:
+            for inner in names:
+                with headrace.image_backend(outer):
+                    with headrace.image_backend(inner) as name:
+                        self.assertEqual(name, inner)
+                    self.assertEqual(headrace.get_image_backend(), outer)
+        # And where the drop-in was off before.
+        headrace.set_image_backend(names[0])
+        headrace.reset_image_backend()
+        before = headrace.get_image_backend()
+        with headrace.image_backend(names[1]):
+            pass
+        self.assertEqual(headrace.get_image_backend(), before)
 
 
 class Hooks(case.Case):

@@ -33,6 +33,7 @@ from .. import _core
 from .._forks import renewed
 from ..errors import Error
 from . import fetch
+from .report import note
 from .workers import hooks as worker_hooks
 from .workers import in_worker, torchdata_hooks
 
@@ -172,8 +173,10 @@ def _image_ops_hooks(module: Any) -> Triples:
 def _folder_hooks(module: Any) -> Triples:
     from . import folder
 
-    yield module, "pil_loader", folder.pil_loader(
-        _function(module, "pil_loader")
+    yield (
+        module,
+        "pil_loader",
+        folder.pil_loader(_function(module, "pil_loader")),
     )
 
 
@@ -212,8 +215,10 @@ def _v2_hooks(module: Any) -> Triples:
         stock = kernels[Tensor]
         for kind in (tensor.LazyTensor, lazy_image):
             yield kernels, kind, wrap(stock)
-    yield module.ToDtype, "transform", v2.to_dtype_transform(
-        _function(module.ToDtype, "transform")
+    yield (
+        module.ToDtype,
+        "transform",
+        v2.to_dtype_transform(_function(module.ToDtype, "transform")),
     )
     for part in (module._geometry, module._auto_augment):
         yield part, "_get_fill", v2.get_fill(_function(part, "_get_fill"))
@@ -291,6 +296,7 @@ _NEEDS = {
     "torchvision.transforms.v2": "torchvision.transforms.functional",
     "torch.utils.data": PILLOW,
     "torch": PILLOW,
+    "torchdata.stateful_dataloader.stateful_dataloader": "torch.utils.data",
 }
 
 
@@ -316,6 +322,13 @@ _hooks: list[Hook] = []
 _done: set[str] = set()
 _watch: _Watch | None = None
 _reference: str | None = None
+_applying = False  # by the thread that has the turn
+# Why the drop-in switched itself off, if it did.
+_failure: str | None = None
+
+
+def failure() -> str | None:
+    return _failure
 
 
 def installed() -> bool:
@@ -340,17 +353,18 @@ def install(reference: str | None = None) -> None:
     worker process; by default it is found out. Raises HookError, and leaves
     nothing behind, where the installed packages are not as they should be.
     """
-    global _watch, _reference
+    global _watch, _reference, _failure
     with _turn:
         if _watch is not None:
             return
+        _failure = None
         _reference = reference
         _watch = _Watch()
         try:
             if _is_imported("PIL.Image"):
                 importlib.import_module(PILLOW)
-            _apply_all()
             sys.meta_path.insert(0, _watch)
+            _apply_new()
             _self_test()
         except BaseException:
             uninstall()
@@ -416,6 +430,21 @@ def _apply_all(arrived: str | None = None) -> None:
             _apply(name, arrived)
 
 
+def _apply_new(arrived: str | None = None) -> bool:
+    """_apply_all(), and what is imported meanwhile; False: nothing new."""
+    global _applying
+    before = seen = len(_done)
+    _applying = True
+    try:
+        _apply_all(arrived)
+        while len(_done) > seen:
+            seen = len(_done)
+            _apply_all(arrived)
+    finally:
+        _applying = False
+    return seen > before
+
+
 def _apply(name: str, arrived: str | None) -> None:
     needed = _NEEDS.get(name)
     if needed is not None and needed not in _done:
@@ -450,13 +479,28 @@ def _arrived(name: str) -> None:
     if not _turn.acquire(timeout=_PATIENCE):
         return
     try:
-        before = len(_done)
-        if _watch is not None:
-            _apply_all(name)
-        if len(_done) > before:
+        # (Hooks import modules; who applies them looks for more then.)
+        if _watch is not None and not _applying and _apply_new(name):
             _self_test()
+    except Exception as error:
+        # The program only imports a module.
+        _give_up(error)
     finally:
         _turn.release()
+
+
+def _give_up(error: Exception) -> None:
+    """Of a release that the drop-in does not know nothing is replaced."""
+    global _failure
+    uninstall()
+    _failure = "%s" % error
+    note("switched off: " + _failure)
+    warnings.warn(
+        "headrace: pictures and tensors stay with Pillow and torch: "
+        + _failure,
+        RuntimeWarning,
+        stacklevel=2,
+    )
 
 
 class _Watch(importlib.abc.MetaPathFinder):
