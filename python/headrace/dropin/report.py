@@ -32,6 +32,7 @@ TITLES = {
     "materialised": "recorded, but decoded one by one because of",
     "mended": "pictures of a job that Pillow made again",
     "failed": "pictures that neither could make",
+    "again": "fetched again",
     "notes": "notes",
 }
 
