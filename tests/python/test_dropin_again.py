@@ -7,6 +7,7 @@ states of generators must be equal.
 """
 
 import collections
+import collections.abc
 import os
 import random
 import tempfile
@@ -306,6 +307,36 @@ class Iterators(case.Case):
                     headrace.reset_image_backend()
         for x, _ in loader:
             self.assertIs(type(x), torch.Tensor)
+
+    def test_batches_are_not_read_through(self):
+        """A Mapping that reads when it is asked, beside pictures."""
+        global Remote
+
+        class Remote(collections.abc.Mapping):
+            def __len__(self):
+                return 9
+
+            def __iter__(self):
+                return iter(range(9))
+
+            def __getitem__(self, key):
+                self.reads = getattr(self, "reads", 0) + 1
+                return key
+
+        def beside(batch):
+            boxed = collections.UserDict(x=batch[0][0])
+            return [x for x, _ in batch], Remote(), boxed
+
+        for workers in (0, 2):
+            headrace.set_image_backend("cpu")
+            try:
+                how = {"num_workers": workers, "collate_fn": beside}
+                for pictures, remote, boxed in DataLoader(Next(), 4, **how):
+                    kinds = {type(x) for x in [*pictures, boxed["x"]]}
+                    self.assertEqual(kinds, {torch.Tensor})
+                    self.assertEqual(getattr(remote, "reads", 0), 0)
+            finally:
+                headrace.reset_image_backend()
 
     def test_looks_like_stock(self):
         loader = DataLoader(Next(), 4, num_workers=1)

@@ -505,6 +505,9 @@ def _ask_again(iterator: Any, worker: int, number: int) -> dict[int, Any]:
 # batch or lie in it, no deeper: what they hold may be anything.
 _MAX_DEPTH = 16
 _OBJECT_DEPTH = 1
+# A longer list of numbers or texts is not looked through.
+_LONG = 1024
+_NUMBERS = frozenset((int, float, bool, str, bytes, complex))
 _LEAVES = frozenset(
     (torch.Tensor, int, float, bool, str, bytes, complex, type(None))
 )
@@ -528,8 +531,11 @@ def _walk(data: Any, lazy: tuple[type, ...], depth: int) -> Any:
     if kind in lazy:
         return _tensor().plain(data)
     if isinstance(data, (list, tuple)):
+        if len(data) > _LONG and type(data[0]) in _NUMBERS:
+            return data
         return _walk_sequence(data, lazy, depth)
-    if isinstance(data, collections.abc.Mapping):
+    # (Another Mapping may read from a file for each of its items.)
+    if isinstance(data, dict):
         return _walk_mapping(data, lazy, depth)
     if depth <= _OBJECT_DEPTH and not isinstance(data, (torch.Tensor, type)):
         fields = getattr(data, "__dict__", None)
