@@ -65,6 +65,23 @@ x.byte()
 x.type(torch.float64)
 x.type(torch.float32)
 x.type_as(torch.zeros(1))
+x.to(x) is x
+x.to(x.dtype) is x
+x.to(x.dtype, True) is x
+x.type(x.dtype) is x
+x.type_as(x) is x
+x.type_as(x)
+x.to(x)
+x.type(x.dtype)
+x.contiguous() is x
+x.cpu() is x
+x.zero_() is x
+x.unsqueeze_(0) is x
+x.requires_grad_(False) is x
+x.detach() is x
+x.detach_() is x
+x.nothing_such
+memoryview(x)
 x + 1
 1 + x
 x - 0.5

@@ -60,6 +60,40 @@ class Jobs(case.Case):
                     self.assert_same_tensor(one, other)
         self.assertEqual(sizes, [2, 10, 1, 5])
 
+    def test_parts_that_come_one_by_one(self):
+        """A picture is decoded twice at most, however many parts it has."""
+
+        def patches(cut):
+            image = cut(Image.open(io.BytesIO(KINDS["colour"])))
+            return [
+                F.to_tensor(image.crop((x, y, x + 8, y + 9)))
+                for x in range(0, 30, 10)
+                for y in range(0, 40, 10)
+            ] + [F.to_tensor(image.resize((9, 9)).crop((1, 2, 5, 6)))]
+
+        decoded = []
+        real = jobs._core.submit
+
+        def submit(samples, *args, **kwargs):
+            decoded.extend(s for s in samples if jobs.DECODE in s[1][0][:1])
+            return real(samples, *args, **kwargs)
+
+        core = mock.Mock(wraps=jobs._core, TABLE=jobs._core.TABLE)
+        core.submit = submit
+        for cut, most in (
+            (lambda image: image, 2),
+            (lambda image: image.resize((50, 60)), 2),
+            (lambda image: image.convert("L"), 2),
+            (lambda image: image.transpose(2), 2),
+        ):
+            wanted = patches(cut)
+            with on(), mock.patch.object(jobs, "_core", core):
+                found = patches(cut)
+            for one, other in zip(found, wanted):
+                self.assert_same_tensor(one, other)
+            self.assertLessEqual(len(decoded), most)
+            decoded.clear()
+
     def test_a_bad_picture_that_is_shared(self):
         good = KINDS["progressive"]
         last = good.rindex(b"\xff\xda")

@@ -49,7 +49,7 @@ def to_tensor(stock: Any) -> Any:
         if type(pic) not in pillow.RECORDERS:
             return stock(pic)
         hr = pillow.recording(pic)
-        if hr is None or not pillow.active:
+        if hr is None or not pillow.active or _modes(_DEVICES):
             return stock(pic)
         size = _chw(hr, pic)
         key = (stock, size[0], torch.get_default_dtype())
@@ -61,6 +61,24 @@ def to_tensor(stock: Any) -> Any:
         return begin(LazyTensor, hr[0], size, table, size[0] == 1)
 
     return to_tensor
+
+
+_FUNCTIONS: Any = getattr(torch._C, "_len_torch_function_stack", int)
+_DISPATCH: Any = getattr(torch._C, "_len_torch_dispatch_stack", int)
+_DEVICES = "DeviceContext"
+
+
+def _modes(harmless: str = "") -> bool:
+    """Is a mode of torch on, which shall see stock's calls?
+
+    A default device is one, and says where bytes become a tensor.
+    """
+    if not _FUNCTIONS() and not _DISPATCH():
+        return False
+    if _DISPATCH() or _FUNCTIONS() > 1:
+        return True
+    mode = torch.overrides._get_current_function_mode()
+    return type(mode).__name__ != harmless
 
 
 def _chw(hr: Any, pic: Any) -> tuple[int, int, int]:
@@ -95,7 +113,7 @@ def to_image(stock: Any) -> Any:
 
 def _bytes_of(cls: Any, pic: Any) -> Any:
     hr = pillow.recording(pic)
-    if hr is None or not pillow.active:
+    if hr is None or not pillow.active or _modes():
         return None
     return begin(cls, hr[0], _chw(hr, pic), None, True)
 

@@ -177,6 +177,20 @@ def _pointwise(func: Any, args: Any, kwargs: Any) -> Any:
     return wrap(_kind(tensor, func), cell.like(made, hwc))
 
 
+def _as_other(func: Any, args: Any, kwargs: Any) -> Any:
+    """to(other), type_as(other), type(dtype): itself, if they are alike."""
+    tensor = args[0]
+    if isinstance(tensor, Lazy) and len(args) == 2 and not kwargs:
+        other = args[1]
+        dtype = other.dtype if isinstance(other, Tensor) else other
+        if dtype is tensor.dtype and tensor._hr.open():
+            if other is dtype or other.device.type == "cpu":
+                if _kind(tensor, func) is type(tensor):
+                    return tensor
+                return tensor.as_subclass(Tensor)
+    return _pointwise(func, args, kwargs)
+
+
 def _copies(args: Any, kwargs: Any) -> bool:
     """to(..., non_blocking, copy)"""
     flags = [arg for arg in args[1:] if type(arg) is bool]
@@ -406,6 +420,7 @@ def _table_of_functions() -> dict[Any, Callable[..., Any]]:
         (["contiguous", "cpu"], _same),
         (["requires_grad_"], _no_grad),
         (["clone"], _clone),
+        (["to", "type", "type_as"], _as_other),
         (["flip"], _flip),
         (["__getitem__"], _get_item),
     ):

@@ -157,7 +157,8 @@ def submit(
     Recordings of one source, as FiveCrop makes them, begin with the same ops:
     a job before it does those once. known=False: the report does not count it.
     """
-    first, pictures, samples = _share(recordings)
+    share = _alone if len(recordings) == 1 else _share
+    first, pictures, samples = share(recordings)
     how: Any = {"on_error": "zero", "tier": backend._tier, "cache": aside.cache}
     if first:
         _core.submit(first, pictures, **how)
@@ -190,6 +191,44 @@ def _share(recordings: Sequence[Recording]) -> tuple[Any, Any, Any]:
     return first, pictures, samples
 
 
+class _Last(threading.local):
+    """What this thread's last job of one picture was made of.
+
+    From the second of one source on: pixels, and the ops that made them.
+    """
+
+    source: Any = None
+    ops: Ops = ()
+    pixels: Any = None
+
+
+_last = _Last()
+# The most pixels that a thread keeps for the next part of a picture.
+_MOST_KEPT = 1 << 24
+
+
+def _alone(recordings: Sequence[Recording]) -> tuple[Any, Any, Any]:
+    """As _share(), for one: parts of a picture often come one by one."""
+    ((source, ops),) = recordings
+    plain: Any = [], [], [(core_source(source), ops)]
+    if _last.source is not source:
+        _last.source, _last.ops, _last.pixels = source, ops, None
+        return plain
+    same = _common([_last.ops, ops])
+    if not same or len(same) == len(ops):
+        return plain
+    first, pictures = [], []
+    if _last.pixels is None or len(same) < len(_last.ops):
+        info = _core.probe(core_source(source))
+        size = _size_after(same, (info.width, info.height))
+        if size is None or size[0] * size[1] > _MOST_KEPT:
+            return plain
+        _last.ops = same
+        _last.pixels = _core.Pixels(*size, 1 if same[0][1] == GRAY else 3)
+        first, pictures = [(core_source(source), same)], [_last.pixels]
+    return first, pictures, [(_last.pixels, ops[len(same) :])]
+
+
 def _common(lists: Sequence[Ops]) -> Ops:
     """The ops that all begin with, as long as they make pictures."""
     same = []
@@ -200,9 +239,10 @@ def _common(lists: Sequence[Ops]) -> Ops:
     return tuple(same)
 
 
-def _size_after(ops: Ops) -> tuple[int, int] | None:
-    """Size of what the ops make, where they say it."""
-    size = None
+def _size_after(
+    ops: Ops, size: tuple[int, int] | None = None
+) -> tuple[int, int] | None:
+    """Size of what the ops make of this size, or say themselves."""
     for op in ops:
         if op[0] == CROP:
             size = (op[3], op[4])

@@ -515,6 +515,9 @@ class LazyTensor(Lazy, Tensor):
     stands_for = Tensor
 
 
+# (As stock's in texts: "'Tensor' object has no attribute ...".)
+LazyTensor.__name__ = "Tensor"
+
 # LazyTVImage, once transforms v2 is hooked.
 _tv: list[Any] = []
 
@@ -538,6 +541,7 @@ def define_tv_image(stock: Any) -> Any:
 
         LazyTVImage.__module__ = __name__
         LazyTVImage.__qualname__ = "LazyTVImage"
+        LazyTVImage.__name__ = stock.__name__
         globals()["LazyTVImage"] = LazyTVImage
         _tv[:] = [LazyTVImage]
     return _tv[0]
@@ -610,7 +614,12 @@ def run_plain(func: Any, args: Any, kwargs: Any) -> Any:
     collect((args, kwargs), found)
     make_values([tensor._hr for tensor in found if tensor._hr.base is None])
     args = _replace(args)
-    return func(*args, **(_replace(kwargs) if kwargs else {}))
+    out = func(*args, **(_replace(kwargs) if kwargs else {}))
+    if isinstance(out, Tensor) and not out.requires_grad:
+        for tensor in found:
+            if out is tensor.__dict__.get("_hr_plain"):
+                return tensor  # in place
+    return out
 
 
 def collect(item: Any, found: list[Any]) -> None:
