@@ -205,12 +205,15 @@ class _Last(threading.local):
 _last = _Last()
 # The most pixels that a thread keeps for the next part of a picture.
 _MOST_KEPT = 1 << 24
+_UNCHANGING = bytes, _core.PackEntry
 
 
 def _alone(recordings: Sequence[Recording]) -> tuple[Any, Any, Any]:
     """As _share(), for one: parts of a picture often come one by one."""
     ((source, ops),) = recordings
-    plain: Any = [], [], [(core_source(source), ops)]
+    plain: Any = [], [], [(source, ops)]
+    if type(source) not in _UNCHANGING:
+        return plain
     if _last.source is not source:
         _last.source, _last.ops, _last.pixels = source, ops, None
         return plain
@@ -219,13 +222,13 @@ def _alone(recordings: Sequence[Recording]) -> tuple[Any, Any, Any]:
         return plain
     first, pictures = [], []
     if _last.pixels is None or len(same) < len(_last.ops):
-        info = _core.probe(core_source(source))
+        info = _core.probe(source)
         size = _size_after(same, (info.width, info.height))
         if size is None or size[0] * size[1] > _MOST_KEPT:
             return plain
         _last.ops = same
         _last.pixels = _core.Pixels(*size, 1 if same[0][1] == GRAY else 3)
-        first, pictures = [(core_source(source), same)], [_last.pixels]
+        first, pictures = [(source, same)], [_last.pixels]
     return first, pictures, [(_last.pixels, ops[len(same) :])]
 
 
