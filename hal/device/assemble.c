@@ -11,11 +11,14 @@ enum { POOL_CAP = 64 << 20, DEFAULT_BUDGET = 256 << 20 };
 // Longer than anybody waits, and times can be added to it.
 #define MOST_DEADLINE (INT64_MAX / 8)
 
+enum { HR__MOST_THREADS = 4096 };  // more are a slip, and take memory for each
+
 static enum hr_status check_params(const struct hr_device_params *p)
 {
-    if (p->threads < 0)
-        return hr__fail(HR_EINVAL, "device: %d threads; 0 = all usable cores",
-                        p->threads);
+    if (p->threads < 0 || p->threads > HR__MOST_THREADS)
+        return hr__fail(HR_EINVAL,
+                        "device: %d threads; 0 = all usable cores, at most %d",
+                        p->threads, HR__MOST_THREADS);
     if (p->depth < 0)
         return hr__fail(HR_EINVAL, "device: a depth of %d; 0 = the default",
                         p->depth);

@@ -205,6 +205,7 @@ bool tensor_reachable(struct tensor *t);
 bool tensor_borrow(struct tensor *t, PyObject *data, PyObject *keep);
 bool tensor_parse_form(PyObject *dtype, PyObject *layout, PyObject *memory,
                        struct tensor *t);
+PyObject *tensor_form(PyObject *module, PyObject *args);
 extern PyGetSetDef tensor_getset[];
 int tensor_get_buffer(PyObject *self, Py_buffer *view, int flags);
 PyObject *tensor_dlpack(PyObject *self, PyObject *args, PyObject *kwargs);

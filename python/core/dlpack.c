@@ -126,6 +126,25 @@ static bool asks_for_version(PyObject *version, bool *versioned)
     return !(major == -1 && PyErr_Occurred());
 }
 
+// Of another device it would be a copy.
+static bool asks_for_device(PyObject *device)
+{
+    int type = DL_CPU, number = 0;
+
+    if (!device || device == Py_None)
+        return false;
+    if (!PyTuple_Check(device)) {
+        PyErr_SetString(PyExc_TypeError, "dl_device must be a tuple");
+        return true;
+    }
+    if (!PyArg_ParseTuple(device, "ii:dl_device", &type, &number))
+        return true;
+    if (type == DL_CPU)
+        return false;
+    PyErr_SetString(PyExc_BufferError, "the memory is the host's");
+    return true;
+}
+
 PyObject *tensor_dlpack(PyObject *self, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"stream", "max_version", "dl_device", "copy", NULL};
@@ -134,7 +153,8 @@ PyObject *tensor_dlpack(PyObject *self, PyObject *args, PyObject *kwargs)
 
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$OOOO:__dlpack__", names,
                                      &stream, &version, &device, &copy) ||
-        asks_for_copy(copy) || !asks_for_version(version, &versioned))
+        asks_for_copy(copy) || asks_for_device(device) ||
+        !asks_for_version(version, &versioned))
         return NULL;
     if (stream && stream != Py_None) {
         PyErr_SetString(PyExc_BufferError, "host memory has no streams");

@@ -238,6 +238,9 @@ static PyMethodDef methods[] = {
     {"probe", probe, METH_O,
      "probe($module, source, /)\n--\n\n"
      "Read the header of encoded bytes, or of a file, without decoding."},
+    {"form", tensor_form, METH_VARARGS,
+     "form($module, dtype, layout, memory, /)\n--\n\n"
+     "Return the name of a dtype, and refuse what no Batch can have."},
     {"set_cache", cache_set, METH_O,
      "set_cache($module, cache, /)\n--\n\n"
      "Keep pictures that are decoded, for the next time: in this Cache, or in\n"

@@ -96,11 +96,31 @@ static PyObject *ops_of(PyObject *sample)
     return PyTuple_GetItem(sample, 1);
 }
 
+// (A table may say otherwise.)
+static bool is_lost(const struct hr_sample *sample, enum hr_dtype dtype)
+{
+    const struct hr_op *last = &sample->ops[sample->num_ops - 1];
+
+    return dtype == HR_U8 && sample->num_ops && last->type == HR_OP_NORMALIZE &&
+           !last->normalize.table;
+}
+
+static bool is_random(const struct hr_sample *sample)
+{
+    bool is = false;
+
+    for (int i = 0; i < sample->num_ops; i++)
+        is = is || sample->ops[i].type == HR_OP_RANDOM_CROP ||
+             sample->ops[i].type == HR_OP_RANDOM_RESIZED_CROP ||
+             sample->ops[i].type == HR_OP_RANDOM_FLIP;
+    return is;
+}
+
 static bool read_sample(struct request *r, Py_ssize_t i, struct hr_op **free)
 {
     PyObject *tuple = PyTuple_GetItem(r->flight->samples, i);
     struct hr_sample *sample = &r->samples[i], *before = sample - 1;
-    PyObject *out;
+    PyObject *key, *out;
 
     sample->cache = r->cache;
     if (!read_source(r, i, PyTuple_GetItem(tuple, 0)))
@@ -117,13 +137,25 @@ static bool read_sample(struct request *r, Py_ssize_t i, struct hr_op **free)
             return false;
         *free += sample->num_ops;
     }
-    if (PyTuple_Size(tuple) == 3 &&
-        !ops_parse_key(PyTuple_GetItem(tuple, 2), &sample->random))
+    key = PyTuple_Size(tuple) == 3 ? PyTuple_GetItem(tuple, 2) : Py_None;
+    if (!ops_parse_key(key, &sample->random))
         return false;
-    if (r->batch)
-        return true;
-    out = PyTuple_GetItem(r->flight->out, i);
-    sample->out = ((struct tensor *)out)->image;
+    // Without one all pictures would get the same crop and flip.
+    if (key == Py_None && is_random(sample)) {
+        PyErr_SetString(core_argument_error(),
+                        "random ops need a key: (source, ops, (seed, index, "
+                        "epoch))");
+        return false;
+    }
+    out = r->batch ? r->flight->out : PyTuple_GetItem(r->flight->out, i);
+    if (is_lost(sample, ((struct tensor *)out)->dtype)) {
+        PyErr_SetString(core_argument_error(),
+                        "normalize makes numbers around 0, of which u8 keeps "
+                        "nothing");
+        return false;
+    }
+    if (!r->batch)
+        sample->out = ((struct tensor *)out)->image;
     return true;
 }
 

@@ -52,6 +52,18 @@ bool tensor_parse_form(PyObject *dtype, PyObject *layout, PyObject *memory,
     return true;
 }
 
+PyObject *tensor_form(PyObject *module, PyObject *args)
+{
+    PyObject *dtype, *layout, *memory;
+    struct tensor t = {0};
+
+    (void)module;
+    if (!PyArg_ParseTuple(args, "OOO:form", &dtype, &layout, &memory) ||
+        !tensor_parse_form(dtype, layout, memory, &t))
+        return NULL;
+    return PyUnicode_InternFromString(hr_dtype_name(t.dtype));
+}
+
 bool tensor_pack(struct tensor *t)
 {
     Py_ssize_t size = tensor_item(t);

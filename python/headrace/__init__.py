@@ -15,7 +15,8 @@ Many, into memory of yours, without waiting:
     from headrace import ops
 
     out = headrace.Batch(64, 3, 224, 224, data=array)
-    job = headrace.submit([(path, steps) for path in paths], out)
+    keyed = [(path, steps, (seed, i, epoch)) for i, path in enumerate(paths)]
+    job = headrace.submit(keyed, out)
     ...
     job.wait()                     # or: await job
 
@@ -99,10 +100,10 @@ from .errors import (  # noqa: E402
     CanceledError,
     DeviceError,
     Error,
-    MemoryError,
+    MemoryError as MemoryError,
     PictureError,
     ReadError,
-    TimeoutError,
+    TimeoutError as TimeoutError,
 )
 from .image import Image, decode, from_pixels  # noqa: E402
 from .job import submit  # noqa: E402
@@ -126,7 +127,6 @@ __all__ = [
     "Info",
     "Job",
     "Loader",
-    "MemoryError",
     "Output",
     "PackEntry",
     "PackFile",
@@ -136,7 +136,6 @@ __all__ = [
     "Pixels",
     "ReadError",
     "Result",
-    "TimeoutError",
     "decode",
     "devices",
     "draw_ops",

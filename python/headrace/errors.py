@@ -4,6 +4,9 @@
 from __future__ import annotations
 
 import builtins
+import errno
+import functools
+import os
 
 
 class Error(Exception):
@@ -48,7 +51,56 @@ class ArgumentError(Error, ValueError):
 
 
 class ReadError(Error, OSError):
-    """A file could not be read."""
+    """A file could not be read; errno and strerror as of an OSError.
+
+    What is not there is a FileNotFoundError, too, and so on.
+    """
+
+    @property
+    def errno(self) -> int | None:  # type: ignore[override]
+        """Number of the system's error, or None if it was none."""
+        return _numbers().get(self.reason)
+
+    @property
+    def strerror(self) -> str | None:  # type: ignore[override]
+        """What the system calls it, or None."""
+        return None if self.errno is None else self.reason
+
+    @property
+    def filename(self) -> str | None:
+        """The same as file."""
+        return self.file
+
+
+class FileNotFoundError(ReadError, builtins.FileNotFoundError):
+    """A file is not there."""
+
+
+class PermissionError(ReadError, builtins.PermissionError):
+    """A file may not be read."""
+
+
+class NotADirectoryError(ReadError, builtins.NotADirectoryError):
+    """A part of a path is no folder."""
+
+
+class IsADirectoryError(ReadError, builtins.IsADirectoryError):
+    """What should be a file is a folder."""
+
+
+@functools.cache
+def _numbers() -> dict[str, int]:
+    """Texts of the system's errors, which the library gives as reasons."""
+    return {os.strerror(number): number for number in errno.errorcode}
+
+
+_READ_ERRORS: dict[int | None, type[ReadError]] = {
+    errno.ENOENT: FileNotFoundError,
+    errno.EACCES: PermissionError,
+    errno.EPERM: PermissionError,
+    errno.ENOTDIR: NotADirectoryError,
+    errno.EISDIR: IsADirectoryError,
+}
 
 
 class TimeoutError(Error, builtins.TimeoutError):
@@ -91,4 +143,11 @@ def make(
 ) -> Error:
     """Return the exception for a status, e.g. "HR_ECORRUPT"."""
     kind = _CLASSES.get(status, Error)
+    if kind is ReadError:
+        # (Of what is no sample the message ends with the reason.)
+        last = message.rsplit(": ", 1)[-1]
+        if reason not in _numbers() and last in _numbers():
+            reason = last
+        number = _numbers().get(reason or "")
+        kind = _READ_ERRORS.get(number, ReadError)
     return kind(message, status, file, offset, stage, reason)

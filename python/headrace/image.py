@@ -246,6 +246,12 @@ class Image:
         c x h x w ("nchw") or h x w x c ("nhwc") of that type.
         """
         op = _ops.normalize(mean, std, arithmetic=arithmetic)
+        name = _core.form(dtype, layout, None)
+        if name == "u8":
+            raise ArgumentError(
+                "dtype: normalize makes numbers around 0, of which u8 keeps "
+                "nothing"
+            )
         plain = self.apply(op)
         return Image._make(
             plain._source,
@@ -253,7 +259,7 @@ class Image:
             plain._ops,
             plain._channels,
             plain._key,
-            dtype,
+            name,  # type: ignore[arg-type]
             layout,
         )
 

@@ -212,7 +212,7 @@ class Loader:
         }
         self._options: dict[str, Any] = {
             "batch": batch,
-            "dtype": dtype or made or dtype_of(self._steps),
+            "dtype": dtype_of(self._steps, dtype or made, layout, memory),
             "layout": layout,
             "memory": memory,
             "tier": tier,

@@ -91,7 +91,7 @@ class Pipeline:
             "c": c,
             "h": h,
             "w": w,
-            "dtype": dtype or made or dtype_of(self._steps),
+            "dtype": dtype_of(self._steps, dtype or made, layout),
             "layout": layout,
         }
         self._opened: dict[int, _core.Device | None] = {}
@@ -311,10 +311,23 @@ def _channels(steps: Ops) -> int:
     raise ArgumentError("a Pipeline begins with ops.decode()")
 
 
-def dtype_of(steps: Ops) -> str:
-    """What they make if no dtype is said."""
-    numbers = steps and steps[-1][0] in (_core.NORMALIZE, _core.TABLE)
-    return "f32" if numbers else "u8"
+def dtype_of(
+    steps: Ops, said: Any, layout: str | None, memory: str | None = None
+) -> str:
+    """Name of the dtype; None said: what the steps make.
+
+    Raises headrace.ArgumentError for what no tensor can be, or has no use.
+    """
+    last = steps[-1][0] if steps else None
+    if said is None:
+        said = "f32" if last in (_core.NORMALIZE, _core.TABLE) else "u8"
+    name = _core.form(said, layout, memory)
+    if name == "u8" and last == _core.NORMALIZE:
+        raise ArgumentError(
+            "dtype: normalize makes numbers around 0, of which u8 keeps "
+            "nothing"
+        )
+    return name
 
 
 def _size(steps: Ops) -> tuple[int, int]:

@@ -93,7 +93,8 @@ enum hr_where { HR_WHERE_DEFAULT, HR_WHERE_HOST, HR_WHERE_DEVICE };
 
 struct hr_device_params {
     int threads;          // host worker threads; 0 = usable cores (affinity
-                          // mask and cgroup quota). Below 0: HR_EINVAL
+                          // mask and cgroup quota). Below 0, above 4096:
+                          // HR_EINVAL
     size_t budget;        // bytes that all jobs in flight may hold; 0 = 256
                           // MiB. One job and one sample are always let in;
                           // a sample that needs more than a quarter while it
