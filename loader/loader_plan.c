@@ -221,6 +221,11 @@ static enum hr_status differs(const char *what)
     return hr__fail(HR_EINVAL, "the loader was saved with another %s", what);
 }
 
+static enum hr_status no_state(void)
+{
+    return hr__fail(HR_EINVAL, "this is not the state of a loader");
+}
+
 enum hr_status hr__loader_resume(struct hr__loader *l,
                                  const struct hr_loader_state *bytes)
 {
@@ -230,7 +235,7 @@ enum hr_status hr__loader_resume(struct hr__loader *l,
     memcpy(&was, bytes->bytes, sizeof(was));
     if (memcmp(was.magic, magic, sizeof(magic)) ||
         le64toh(was.sum) != sum_of(&was))
-        return hr__fail(HR_EINVAL, "this is not the state of a loader");
+        return no_state();
     fill_state(l, hr_source_identity(l->params.source), &now);
     if (was.source != now.source)
         return differs("source");
@@ -251,7 +256,7 @@ enum hr_status hr__loader_resume(struct hr__loader *l,
         return differs("batch, and batches came as ready");
     // (The oldest batch is one that was not delivered.)
     if (le64toh(was.delivered) & 1 || part >= le32toh(was.batch))
-        return hr__fail(HR_EINVAL, "this is not the state of a loader");
+        return no_state();
     l->saved.epoch = le64toh(was.epoch);
     l->saved.k = le64toh(was.k) + part;
     l->resumed = l->saved;
