@@ -170,7 +170,8 @@ def _pointwise(func: Any, args: Any, kwargs: Any) -> Any:
     if func is Tensor.to or func in _CONVERSIONS:
         if made.values.dtype == cell.dtype and made is not table:
             if not _copies(args, kwargs):
-                return tensor
+                kind = _kind(tensor, func)
+                return tensor if kind is type(tensor) else wrap(kind, cell)
     hwc = keeps_hwc(tensor, lambda twin: func(twin, *args[1:], **kwargs))
     if hwc is None:
         return NotImplemented

@@ -236,8 +236,10 @@ def _data_hooks(module: Any) -> Triples:
     yield from worker_hooks()
 
 
-# Functions that look behind a tensor: tracers, and what takes its memory.
+# Functions that look behind a tensor: tracers, what takes its memory, and what
+# would have begun a file when a damaged picture is found.
 _DOORS = """
+torch.save torch.serialization.save
 torch.jit.trace torch.jit.trace_module torch.onnx.export torch.export.export
 torch.utils.dlpack.to_dlpack torch._C._to_dlpack torch._C._to_dlpack_versioned
 torch.utils.swap_tensors

@@ -324,6 +324,8 @@ if _CORE == "_im":
 
 RECORDERS = (HeadraceImage, HeadraceJpeg)
 # In texts they are what they stand for.
+_Pixels.__name__ = _Pixels.__qualname__ = "PixelAccess"
+_Pixels.__module__ = "builtins"
 for _kind in RECORDERS:
     _base = _kind.__bases__[1]
     _kind.__name__, _kind.__qualname__ = _base.__name__, _base.__qualname__
@@ -456,6 +458,8 @@ def _stock(picture: Any, name: str, *args: Any, **kwargs: Any) -> Any:
     stock = JpegImageFile if isinstance(picture, JpegImageFile) else (
         Image.Image
     )
+    while args and args[-1] is None:  # one that a program put there may not
+        args = args[:-1]  # take as many
     return getattr(stock, name)(picture, *args, **kwargs)
 
 
