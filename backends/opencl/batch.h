@@ -275,7 +275,7 @@ struct ocl_plan {
     uint64_t flags;          // bytes that are downloaded behind the tensors
     uint32_t groups;         // of all kernels, all pictures
     bool fuse;               // by the fused kernel what it can make
-    bool gpu;  // by forms for GPUs, where all pictures suit them
+    bool gpu;                // by forms for GPUs, where all pictures suit them
     // Of the picture before, for the next may be the same
     const struct hr__table *table;
     uint32_t table_at;

@@ -97,7 +97,8 @@ static uint32_t from_bytes(const struct ocl *o, const struct hr__picture *pic,
     struct ocl_scan scan;
     uint64_t dense;
 
-    if (!o->entropy || pic->keep || pic->info.format != HR_FORMAT_JPEG || !shows_it(step))
+    if (!o->entropy || pic->keep || pic->info.format != HR_FORMAT_JPEG ||
+        !shows_it(step))
         return 0;
     if ((*why = ocl_scan_read(pic, &scan)))
         return 0;

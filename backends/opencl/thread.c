@@ -218,7 +218,8 @@ static struct ocl_batch *next_batch(struct ocl *o)
         ocl_await_look(o);
     pthread_mutex_lock(&o->guard.lock);
     while (!o->guard.stop && !o->guard.dead &&
-           (o->requests || o->old_slabs || !o->guard.head || !(batch = ocl_batch_find(o, OCL_FREE)))) {
+           (o->requests || o->old_slabs || !o->guard.head ||
+            !(batch = ocl_batch_find(o, OCL_FREE)))) {
         bool asked = o->requests || o->old_slabs;
 
         if (!asked && (ocl_times_idle(o) || wait_for_work(o)))

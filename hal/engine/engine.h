@@ -177,7 +177,7 @@ struct hr__engine {
     struct hr_caps caps;
     int depth;  // tasks that it works at together; open() fills it, if that is
                 // not three lists of caps.batch
-    size_t copy_bytes;  // most of one copy task; open() fills it
+    size_t copy_bytes;               // most of one copy task; open() fills it
     struct hr_device_params params;  // defaults filled in; deadline_ns may be
                                      // longer while the device is tested
     struct hr__shared_display display;  // of the engine in front that has one

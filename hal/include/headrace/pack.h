@@ -47,7 +47,7 @@ typedef const struct hr_pack_file_t {
                          // there are no others
     bool fixed;          // numbers of classes are as they are named; false:
                          // they are the places of the sorted labels
-} * hr_pack_file;
+} *hr_pack_file;
 
 // Opens the file at path, which is copied. The header and the index are read
 // and checked, nothing else: a million pictures take a fraction of a second,
@@ -128,7 +128,7 @@ typedef const struct hr_pack_writer_t {
     const char *path;  // of the file that will be
     size_t num;        // pictures that are in it
     uint64_t bytes;    // of PATH.part, so far
-} * hr_pack_writer;
+} *hr_pack_writer;
 
 // Begins PATH.part, or goes on with it: all pictures of an earlier writer that
 // are there whole are read, checked and kept, num says how many; what is behind

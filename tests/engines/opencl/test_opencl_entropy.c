@@ -596,11 +596,10 @@ static void kept(void)
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
-        TEST_CASE(knob),         TEST_CASE(same),          TEST_CASE(same_gpu),
-        TEST_CASE(serial),       TEST_CASE(photos),        TEST_CASE(damage),
-        TEST_CASE(headers),      TEST_CASE(out_of_scope),
-        TEST_CASE(device_memory), TEST_CASE(kept),
-        TEST_CASE(hostile),
+        TEST_CASE(knob),    TEST_CASE(same),         TEST_CASE(same_gpu),
+        TEST_CASE(serial),  TEST_CASE(photos),       TEST_CASE(damage),
+        TEST_CASE(headers), TEST_CASE(out_of_scope), TEST_CASE(device_memory),
+        TEST_CASE(kept),    TEST_CASE(hostile),
     };
 
     return opencl_main("opencl_entropy", cases, COUNT(cases), argc, argv);
