@@ -351,7 +351,7 @@ static void against_reference(void)
 
     CU_ASSERT_EQUAL(r.code, 0);
     CHECK(strstr(r.out, "the readable C") != NULL, "%s", r.out);
-    CHECK(strstr(r.out, "tests/compare/compare.py") != NULL, "%s", r.out);
+    CHECK(strstr(r.out, "python3 -m headrace.validate") != NULL, "%s", r.out);
     CHECK(strstr(r.out, "verdict: exact: 0 of") != NULL, "%s", r.out);
     validate_done(&r);
 }
