@@ -41,9 +41,9 @@
 HR_BEGIN_DECLS
 
 #define HR_MAX_OPS 32  // ops per sample
-#define HR_MAX_SIDE                                          \
-    65535  // largest width or height of any picture made (a \
-           // resize may name more, if a crop follows)
+// Largest width or height of any picture made. A resize may name more, if a crop
+// follows.
+#define HR_MAX_SIDE 65535
 
 enum hr_op_type {
     HR_OP_DECODE = 1,
