@@ -156,7 +156,7 @@ static bool stays_below(const char *path)
         if (dots <= 2 && (!path[dots] || path[dots] == '/'))
             return false;
         path = strchr(path, '/');
-        path += path != NULL;
+        path = path ? path + 1 : NULL;
     }
     return true;
 }

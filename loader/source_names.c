@@ -220,11 +220,13 @@ static bool list_classes(struct hr__source *s)
         s->classes[i] = "";
     for (size_t i = 0; s->classes && i < s->num_labels; i++) {
         const struct hr__source_label *label = &s->labels[i];
-        const char **at = s->classes + label->number;
+        const char **at;
 
-        if (label->has_class && label->number >= 0 &&
-            label->number < (int64_t)size &&
-            (!**at || hr__source_order(label->text, *at) < 0))
+        if (!label->has_class || label->number < 0 ||
+            label->number >= (int64_t)size)
+            continue;
+        at = s->classes + label->number;
+        if (!**at || hr__source_order(label->text, *at) < 0)
             *at = label->text;
     }
     return s->classes || hr__source_fail(HR_ENOMEM, "out of memory");

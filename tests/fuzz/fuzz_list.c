@@ -38,7 +38,7 @@ static void listed(hr_source s, const char *text)
 
     if (*text && strlen(text) < 8000)
         promise(
-            hr__source_put_listed(hr__source_of(s), folder, text, true, ""));
+            hr__source_put_listed(hr__source_of(s), folder, text, false, ""));
     hr__source_added(hr__source_of(s), true);
 }
 
