@@ -25,7 +25,9 @@ harmless.
 from __future__ import annotations
 
 import sys
+import contextlib
 import weakref
+from collections.abc import Iterator
 from operator import index
 from typing import TYPE_CHECKING, Any
 
@@ -90,6 +92,16 @@ STOCK_OPEN = Image.open
 
 def is_stock(name: str) -> bool:
     return vars(Image.Image)[name] is _STOCK[name]
+
+
+@contextlib.contextmanager
+def counts_as_stock(name: str) -> Iterator[None]:
+    """While it is open, the method that Image.Image has now is stock."""
+    before, _STOCK[name] = _STOCK[name], vars(Image.Image)[name]
+    try:
+        yield
+    finally:
+        _STOCK[name] = before
 
 
 class _Pixels:

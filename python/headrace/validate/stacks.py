@@ -132,9 +132,10 @@ class Recorder:
     @contextlib.contextmanager
     def _switched_on(self) -> Iterator[None]:
         from .. import dropin
+        from ..dropin import pillow
 
         # It compares a picture with stock, which must follow our reference.
-        with self._stock.in_order():
+        with self._stock.in_order(), pillow.counts_as_stock("resize"):
             dropin.install(self._order)
         try:
             yield
@@ -152,15 +153,18 @@ class Recorder:
         return self._transforms[name](default_loader(picture.file.path))
 
     def _record(self, name: str, picture: Picture) -> Case | Left | Failed:
-        from ..dropin import tensor
+        from ..dropin import fetch, tensor
         from ..dropin.report import add, take
 
         before = take()
         try:
-            lazy = self._run(name, picture)
+            with fetch.at(fetch.MAP):  # where tensors are lazy
+                lazy = self._run(name, picture)
             if not isinstance(lazy, tensor.lazy_types()):
                 return Left(name, _why(take()))
             record = tensor.record_of(lazy)
+        except fetch.AskAgain as failed:
+            return Failed(name, str(failed), None)
         except Exception as error:
             return Failed(name, _text(error), None)
         finally:
