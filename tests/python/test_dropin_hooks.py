@@ -200,6 +200,22 @@ class Hooks(case.Case):
             for old, new in zip(before, self.values(places)):
                 self.assertIs(new, old)
 
+    def test_a_patch_that_came_before(self):
+        calls, stock = [], Image.Image.resize
+
+        def resize(*args, **kwargs):
+            calls.append(1)
+            return stock(*args, **kwargs)
+
+        Image.Image.resize = resize
+        try:
+            headrace.set_image_backend("cpu")
+            small = Image.new("RGB", (9, 8)).resize((3, 2))
+            self.assertEqual((small.size, len(calls)), ((3, 2), 1))
+        finally:
+            Image.Image.resize = stock
+            headrace.set_image_backend(None)
+
     def test_self_test_refuses_what_differs(self):
         """Stock code that does something else than the recording."""
         stock = Image.Image.transpose
@@ -209,9 +225,12 @@ class Hooks(case.Case):
 
         places = self.everything()
         before = self.values(places)
-        with mock.patch.object(Image.Image, "transpose", transpose):
-            with self.assertRaisesRegex(headrace.Error, "16 x 24"):
-                dropin.install()
+        with (
+            mock.patch.object(Image.Image, "transpose", transpose),
+            pillow.counts_as_stock("transpose"),
+            self.assertRaisesRegex(headrace.Error, "16 x 24"),
+        ):
+            dropin.install()
         self.assertFalse(dropin.installed())
         for old, new in zip(before, self.values(places)):
             self.assertIs(new, old)
@@ -224,7 +243,10 @@ class Hooks(case.Case):
             image = stock(self, size, resample, box, reducing_gap)
             return image.point(lambda value: value ^ 1)
 
-        with mock.patch.object(Image.Image, "resize", resize):
+        with (
+            mock.patch.object(Image.Image, "resize", resize),
+            pillow.counts_as_stock("resize"),
+        ):
             wanted = Image.open(io.BytesIO(KINDS["colour"])).resize((20, 30))
             with on():
                 self.assertIsNone(pillow.reference)

@@ -304,14 +304,18 @@ _NEEDS = {
 
 def find_reference(image_module: Any) -> str | None:
     """The reference that this Pillow's resize follows, by trying it."""
-    from . import jobs
+    from . import jobs, pillow
+
+    stock = pillow.stock("resize")
+    if stock is None:
+        return None
 
     def resize(
         pixels: bytes, w: int, h: int, filter_: int, out_w: int, out_h: int
     ) -> bytes:
         picture = image_module.frombytes("RGB", (w, h), bytes(pixels))
         number = jobs.PIL_FILTERS[filter_]
-        return picture.resize((out_w, out_h), number).tobytes()
+        return stock(picture, (out_w, out_h), number).tobytes()
 
     return _core.find_reference(resize)
 

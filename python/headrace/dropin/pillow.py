@@ -94,6 +94,16 @@ def is_stock(name: str) -> bool:
     return vars(Image.Image)[name] is _STOCK[name]
 
 
+def stock(name: str) -> Any:
+    """The function; None if it was replaced before Headrace saw it."""
+    return _STOCK[name]
+
+
+def is_patched() -> bool:
+    """Has the program replaced a method of Image.Image that is recorded?"""
+    return not all(map(is_stock, _STOCK))
+
+
 @contextlib.contextmanager
 def counts_as_stock(name: str) -> Iterator[None]:
     """While it is open, the method that Image.Image has now is stock."""
