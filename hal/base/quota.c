@@ -22,11 +22,13 @@ static bool has_word(const char *list, const char *word)
 {
     size_t length = strlen(word);
 
-    for (; list; list = strchr(list, ','), list += list != NULL) {
+    while (list) {
         size_t size = strcspn(list, ",\n");
 
         if (size == length && !memcmp(list, word, length))
             return true;
+        if ((list = strchr(list, ',')))
+            list++;
     }
     return false;
 }
