@@ -10,6 +10,14 @@ import unittest
 
 import core_samples as samples
 
+try:
+    import numpy
+except ImportError:
+    numpy = None
+
+# Loaders deliver arrays.
+needs_numpy = unittest.skipUnless(numpy, "needs NumPy")
+
 HEAD = """
 import faulthandler, gc, os, signal, sys, threading, time
 faulthandler.enable()
@@ -104,6 +112,7 @@ class Paths(Child):
                 together(look, look, look)
             """)
 
+    @needs_numpy
     def test_an_item_that_its_path_changes(self):
         # A list is changed by the code that is run for what is in it.
         self.child("""
@@ -249,6 +258,7 @@ class Images(Child):
             """)
 
 
+@needs_numpy
 class Sequences(Child):
     def test_endless(self):
         for number in ("sys.maxsize", "2**62", "2**61 + 3", "10**9"):
@@ -336,6 +346,7 @@ class Sequences(Child):
             """)
 
 
+@needs_numpy
 class Waits(Child):
     BLOCKED = """
         class Items:
@@ -458,6 +469,7 @@ class Waits(Child):
             """)
 
 
+@needs_numpy
 class Callbacks(Child):
     BEGIN = """
         slow = (ops.decode(), ops.resize(3000, 2000), ops.resize(8, 6))

@@ -11,6 +11,14 @@ import core_samples as samples
 import headrace
 from headrace import _core, ops
 
+try:
+    import numpy
+except ImportError:
+    numpy = None
+
+# Loaders deliver arrays.
+needs_numpy = unittest.skipUnless(numpy, "needs NumPy")
+
 NUMBERS = (ops.decode(), ops.resize(8, 6), ops.normalize(0.5, 0.25))
 RANDOM = (ops.random_crop(8, 6), ops.random_resized_crop(8, 6),
           ops.random_flip(horizontal=0.5))
@@ -42,14 +50,10 @@ class Forms(unittest.TestCase):
         self.assertEqual(bytes(out), bytes(3 * 6 * 8))
         headrace.Loader([samples.small()], steps, dtype="u8")
 
+    @needs_numpy
     def test_names_of_dtypes(self):
-        kinds = ["f32", "float32"]
-        try:
-            import numpy
-            kinds += [numpy.float32, numpy.dtype("float32")]
-        except ImportError:
-            pass
-        for kind in kinds:
+        for kind in ("f32", "float32", numpy.float32,
+                     numpy.dtype("float32")):
             with self.subTest(kind=kind):
                 self.assertEqual(headrace.Batch(1, 3, 6, 8, kind).dtype, "f32")
                 self.assertEqual(headrace.Pipeline(NUMBERS, dtype=kind).dtype,
@@ -121,6 +125,7 @@ class Keys(unittest.TestCase):
                     headrace.decode(path).apply(*steps[1:]).pixels()
 
 
+@needs_numpy
 class Facts(unittest.TestCase):
     def failed(self, source, **options):
         steps = (ops.decode(), ops.resize(8, 6))
