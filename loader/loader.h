@@ -163,8 +163,8 @@ struct hr__loader {
     int waiting;  // threads in hr_loader_next()
     int held;     // batches
     struct hr__room room;
-    // The one that may take more than the budget for an object whose length
-    // nobody knows. One at a time: the others wait for it to end.
+    // The sample that may take more than the budget, for an object of unknown
+    // length. There is one at a time; the others wait for it to end.
     const struct hr__loader_sample *growing;
     struct hr__cursor plan;  // of the batch that is planned next, number seq
     uint64_t seq;

@@ -271,7 +271,7 @@ int hr__source_order(const char *a, const char *b);
 
 // Reads the file at path to memory of room(ctx, size), which returns NULL if
 // there is none: then the status is HR_ENOMEM and nobody was asked to say why.
-// Of an object of the web whose length nobody says it is called again for more,
+// For an object of the web of unknown length it is called again for more bytes,
 // and what it gave before has moved there.
 // While a read waits for the web, room(ctx, 0) is asked now and then: NULL ends
 // it with HR_ECANCELED.

@@ -87,8 +87,9 @@ static bool shows_it(const struct hr__step *step)
     return w->x < width && w->x + w->w > 0 && w->y < height && w->y + w->h > 0;
 }
 
-// Of pictures that it takes from reconstruct on. The host decodes the entropy
-// coding of those that a cache shall keep, for it packs them.
+// Returns whether the device also decodes the entropy coding of a picture that it
+// takes from reconstruct on. The host does for those that a cache shall keep,
+// since it packs them.
 static uint32_t from_bytes(const struct ocl *o, const struct hr__picture *pic,
                            unsigned *why)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which kernels suit a device, and where entropy coding is decoded. Nothing but the
-// kernels that are used is compiled: for the host's own processor that takes
+// Chooses the kernels that suit a device, and where entropy coding is decoded.
+// Only kernels that are used are compiled: on the host's own processor that takes
 // longer than all else of opening.
 #include <stdlib.h>
 #include <string.h>

@@ -17,7 +17,7 @@ Tier: TypeAlias = Literal["exact", "close", "fast"]
 # What set_image_backend() was called with last; None: not at all, or undone.
 _name: str | None = None
 _tier: Tier = "exact"
-# The device that was chosen last; None: nobody has.
+# The device that was chosen last; None: none was.
 _device: str | None = None
 
 

@@ -207,8 +207,8 @@ HR_API enum hr_reference hr_device_reference(hr_device dev);
 
 // Returns the device with one more reference, for hr_device_close(), so that
 // another thread may close its own meanwhile; dev NULL is the default device,
-// which this opens if nobody has. NULL with hr_last_error(): HR_EFORK, and those
-// of opening. Threads: any; somebody must have dev open.
+// which this opens if it is not open yet. NULL with hr_last_error(): HR_EFORK, or
+// what opening says. Threads: any; the caller's dev must be open.
 HR_API hr_device hr_device_retain(hr_device dev);
 
 // Gives up a device and sets *dev to NULL. Its jobs go on; the last user takes
