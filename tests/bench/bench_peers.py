@@ -29,8 +29,9 @@ import tempfile
 import time
 
 # What it has in common with python3 -m headrace.bench, without importing the
-# package: interpreters with peers may lack it.
-sys.path.append(os.path.dirname(os.path.abspath(__file__)) +
+# package: interpreters with peers may lack it. First of all paths: tests/python
+# has a package `programs`, too, and is on PYTHONPATH in tests.
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)) +
                 "/../../python/headrace/bench")
 from children import Child, Ended
 from programs import (MEAN, STD, dali_numbers, draw_window, serve,
