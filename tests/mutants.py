@@ -16,6 +16,8 @@ A fault:  name      one word, unique
                     "asan:PROGRAM [CASE...]"  the same with AddressSanitizer
                     "STEP [ARGUMENT...]"      one of STEPS below
           fast      true: also in the plain `./dev test`
+
+--changed [REV] draws faults instead: mutants_changed.py.
 """
 
 import argparse
@@ -31,6 +33,8 @@ import sys
 import threading
 import time
 import tomllib
+
+import mutants_changed
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MOST = 200   # faults in the lists
@@ -125,6 +129,9 @@ def load(folder):
 
 
 def changed(fault, text):
+    if "at" in fault:
+        before, after = text[:fault["at"]], text[fault["at"]:]
+        return before + after.replace(fault["old"], fault["new"], 1)
     count = text.count(fault["old"])
     if count != 1:
         raise Rotten(f"its text occurs {count} times in {fault['file']}")
@@ -137,6 +144,10 @@ def place(test):
     if build != "asan":
         build, rest = "build", test
     word, *arguments = shlex.split(rest)
+    if word == "labels":  # Tree.build() knows whose they are
+        return build, [rest], [
+            "ctest", "--test-dir", "$BUILD", "--no-tests=error", "-j8",
+            "--stop-on-failure", "-LE", "long", "-L", *arguments]
     if word in STEPS:
         targets, command = STEPS[word]
         return build, targets, shlex.split(command) + arguments
@@ -235,6 +246,10 @@ class Tree:
                                     *BUILDS[build]], 300):
                 raise Rotten("does not configure: " + self.tail())
             self.configured.add(build)
+        folder = self.source / build
+        targets = [name for target in targets
+                   for name in (mutants_changed.targets(folder, target[7:])
+                                if target.startswith("labels ") else [target])]
         if self.command(build, ["ninja", "-C", "$BUILD", f"-j{jobs}", "-k0",
                                 *targets], 1800) != 0:
             raise Rotten("does not build: " + self.tail())
@@ -363,7 +378,7 @@ class Runner:
             if how != "passed":
                 raise Rotten(f"{test}, without the fault: {how}")
             # .. or a fault of time passes by chance.
-            for _ in range(TRIES):
+            for _ in range(1 if "at" in fault else TRIES):
                 how = self.harmed(tree, fault, test)
                 if how not in ("passed", "absent"):
                     return "noticed", f"{test}: {how}"
@@ -374,7 +389,8 @@ class Runner:
     def tell(self, fault, result, remark, start):
         with self.lock:
             say(f"{fault['name']:<34} {fault['area']:<12} {result:<9}"
-                f" {time.monotonic() - start:5.1f}  {remark}")
+                f" {time.monotonic() - start:5.1f}  {remark}"
+                f"  {fault.get('what', '')}")
         return fault, result, remark
 
 
@@ -390,7 +406,7 @@ def summary(results):
                         ("not run", kinds["not run"])):
         for fault, _, remark in rows:
             say(f"{title}: {fault['area']}/{fault['name']}"
-                f" ({', '.join(fault['tests'])}) {remark}")
+                f" ({', '.join(fault['tests'])}) {fault.get('what', remark)}")
     judged = len(kinds["noticed"]) + len(kinds["survived"])
     say(f"{len(results)} faults, {len(kinds['noticed'])} noticed"
         f" ({100 * len(kinds['noticed']) / max(judged, 1):.1f} %),"
@@ -452,12 +468,24 @@ def main():
     parser.add_argument("--name", action="append", help="these faults")
     parser.add_argument("--list", action="store_true",
                         help="print what would run; says what has rotted")
+    parser.add_argument("--changed", nargs="?", const="HEAD", metavar="REV",
+                        help="faults drawn in the files that differ from it")
+    parser.add_argument("--labels", help="of --changed: run tests with these")
+    parser.add_argument("--most", type=int, default=40,
+                        help="of --changed: faults in all (40)")
+    parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--self-test", action="store_true")
     options = parser.parse_args()
     runner = Runner(options.build.resolve() / "mutants", options.jobs)
     if options.self_test:
         return self_test(runner)
+    if options.changed:
+        faults = mutants_changed.draw(ROOT, options.changed, options.labels,
+                                      options.most, options.seed)
+        runner.start(faults)
+        summary(runner.spread(runner.judge, faults))
+        return 0  # some change nothing
     faults = [f for f in load(ROOT / "tests" / "mutants")
               if (not options.fast or f.get("fast"))
               and (not options.name or f["name"] in options.name)]
