@@ -38,6 +38,11 @@ enum hr_status hr__header_parse(const uint8_t *data, size_t size, bool whole,
 // Whether a file of this format ends as it should, from its last bytes.
 enum { HR__TAIL = 12 };
 bool hr__header_ends(enum hr_format format, const uint8_t *tail, size_t size);
+// Whether a JPEG of one scan has an end marker, and no marker before it but
+// restarts. After any other libjpeg may refuse the file, but says so only
+// behind the last row: a window above that row must be decoded to the end.
+bool hr__header_scan_ends(const uint8_t *data, size_t size,
+                          const struct hr_info *info);
 
 // probe.c: hr_probe_path(), but the text is in *err, without the path.
 enum hr_status hr__probe_file(const char *path, const struct hr_limits *limits,

@@ -628,6 +628,21 @@ static enum hr_status read_rest(struct hr__jpeg *j)
     return several && status != HR_ETRUNCATED ? status : HR_OK;
 }
 
+bool hr__header_scan_ends(const uint8_t *data, size_t size,
+                          const struct hr_info *info)
+{
+    struct hr_info none;
+    struct hr__header_error err;
+    struct hr__header h = {
+        .data = data, .size = size, .info = &none, .err = &err};
+    struct hr__jpeg j = {.h = &h, .pos = info->header_size, .bound = size};
+
+    while (next_marker(&j) == HR_OK)
+        if (!is_rst(j.marker) || !info->restart_interval)
+            return j.marker == HR__JPEG_EOI;
+    return false;
+}
+
 // default_decompress_parms() of jdapimin.c.
 static enum hr_color color_of(const struct hr__jpeg *j, int components)
 {

@@ -437,6 +437,18 @@ void hr__probe(struct hr__work *work)
 
 // ---- The plan --------------------------------------------------------------------
 
+// Engines stop at the window's last row, and so would not see a marker below it
+// for which libjpeg refuses the file. With ends false they take the picture as
+// one that was cut short: the CPU decodes all of it.
+static void look_below(struct hr__picture *pic)
+{
+    struct hr_info *info = &pic->info;
+
+    if (pic->data && info->format == HR_FORMAT_JPEG && info->interleaved &&
+        info->ends)
+        info->ends = hr__header_scan_ends(pic->data, pic->size, info);
+}
+
 // Asks every engine that has not failed this sample, and cuts.
 static bool plan(struct hr__work *work)
 {
@@ -480,8 +492,10 @@ static bool plan(struct hr__work *work)
 
 bool hr__prepare_plan(struct hr__work *work)
 {
-    bool ok = plan(work);
+    bool ok;
 
+    look_below(&work->pic);
+    ok = plan(work);
     hr__watch_work(work, HR_PART_PREPARE, work->part_begun);
     work->part_begun = 0;
     return ok;

@@ -252,12 +252,12 @@ static void memory_limit(void)
     free(b.data);
 }
 
+static const struct hr_op top[] = {hr_op_decode(0), hr_op_crop(.w = W, .h = 8),
+                                   hr_op_resize(.w = W, .h = H)};
+
 // A file without an end is cut short somewhere: found in any window.
 static void cut_short(void)
 {
-    static const struct hr_op top[] = {hr_op_decode(0),
-                                       hr_op_crop(.w = W, .h = 8),
-                                       hr_op_resize(.w = W, .h = H)};
     static const struct hr_op outside[] = {
         hr_op_decode(0),
         hr_op_crop(.x = -50, .y = -50, .w = W, .h = H, .pad = true)};
@@ -281,6 +281,59 @@ static void cut_short(void)
     hr_image_release(&out);
     hr_device_close(&dev);
     free(b.data);
+}
+
+// A marker in the scan, far below the window, is found in it if it is found at
+// all. How many are.
+static int refused(hr_device dev, hr_image out, int restart)
+{
+    uint64_t seed = test_seed;
+    struct bytes b = test_jpeg_of(&(struct jpeg_spec){.w = 64,
+                                                      .h = 200,
+                                                      .space = JCS_YCbCr,
+                                                      .factors = {0x22},
+                                                      .restart = restart},
+                                  &seed);
+    struct hr_sample s = {.data = b.data, .size = b.size, .out = out};
+    uint8_t *at = b.data + b.size * 3 / 4, before[2];
+    int n = 0;
+
+    while (at[-1] == 0xff || at[0] == 0xff || at[1] == 0xff)
+        at++;
+    memcpy(before, at, 2);
+    for (int marker = 0; marker < 256; marker++) {
+        struct hr_result whole, window;
+
+        at[0] = 0xff;
+        at[1] = (uint8_t)marker;
+        s.ops = ops;
+        s.num_ops = 2;
+        whole = run(dev, &s);
+        s.ops = top;
+        s.num_ops = 3;
+        window = run(dev, &s);
+        CHECK(whole.status == window.status &&
+                  !strcmp(whole.message, window.message),
+              "FF %02X: %s, %s in a window", marker,
+              hr_status_name(whole.status), hr_status_name(window.status));
+        n += whole.status != HR_OK;
+    }
+    memcpy(at, before, 2);
+    CHECK(!run(dev, &s).status, "mended");
+    free(b.data);
+    return n;
+}
+
+static void damaged_below(void)
+{
+    hr_device dev = test_device("cpu", 1, 0);
+    hr_image out = image_of(dev, HR_U8, HR_MEMORY_HOST);
+    int plain = refused(dev, out, 0), restarts = refused(dev, out, 1);
+
+    CHECK(plain > 200 && plain < 250, "%d refused", plain);
+    CHECK(restarts > 30 && restarts < 250, "%d refused", restarts);
+    hr_image_release(&out);
+    hr_device_close(&dev);
 }
 
 // A refused job holds nothing; waiting for all is waiting for the last.
@@ -428,9 +481,10 @@ static void parts(void)
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
-        TEST_CASE(names),      TEST_CASE(tables),       TEST_CASE(files),
-        TEST_CASE(long_files), TEST_CASE(memory_limit), TEST_CASE(cut_short),
-        TEST_CASE(ends),       TEST_CASE(counts),       TEST_CASE(parts),
+        TEST_CASE(names),         TEST_CASE(tables),       TEST_CASE(files),
+        TEST_CASE(long_files),    TEST_CASE(memory_limit), TEST_CASE(cut_short),
+        TEST_CASE(damaged_below), TEST_CASE(ends),         TEST_CASE(counts),
+        TEST_CASE(parts),
     };
     uint64_t seed;
 

@@ -48,6 +48,7 @@ enum {
     KINDS = sizeof(kinds) / sizeof(*kinds),
     TRUNCATED = KINDS,
     GARBAGE,
+    MARKER,
     PNG,
     IMAGE_RGB,
     IMAGE_GRAY,
@@ -81,6 +82,10 @@ static void make_bytes(struct sources *s, uint64_t *seed)
     s->bytes[TRUNCATED] = test_damaged(80, 60, seed);
     s->bytes[GARBAGE] = test_jpeg(80, 60, seed);
     memset(s->bytes[GARBAGE].data, 0x42, 40);
+    // Below most windows.
+    s->bytes[MARKER] = test_jpeg(80, 60, seed);
+    memcpy(s->bytes[MARKER].data + s->bytes[MARKER].size - 12, "\x42\xff\x18",
+           3);
     s->bytes[PNG] = test_png(83, 59, seed);
     for (int i = TRUNCATED; i < PNG; i++)
         s->w[i] = 80, s->h[i] = 60;
