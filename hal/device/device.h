@@ -17,6 +17,7 @@
 #include "hal/device/balance.h"
 #include "hal/device/track.h"
 #include "hal/facts/facts.h"
+#include "hal/ops/ops.h"
 #include "hal/shape/shape.h"
 #include "hal/trace/trace.h"
 

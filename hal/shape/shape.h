@@ -22,31 +22,8 @@ struct hr__plan {
 enum hr_status hr__plan_build(struct hr__plan *out, enum hr_stage first,
                               const struct hr__offer *offers, int num_offers);
 
-// ---- Geometry (geometry.c) and tables (table.c) ---------------------------------------
+// ---- Tables (table.c) --------------------------------------------------------------
 
-// Folds ops to steps for a picture of w x h. On failure *text is the reason.
-// reference: whose order of passes resizes have that do not say one; it does
-// not change the size of anything.
-enum hr_status hr__geometry_build(struct hr__geometry *out,
-                                  const struct hr_op *ops, int num_ops,
-                                  enum hr_reference reference, int w, int h,
-                                  int orientation, char text[128]);
-// random.c. The same of a list with random ops: they are drawn from key first.
-enum hr_status hr__geometry_draw(struct hr__geometry *out,
-                                 const struct hr_op *ops, int num_ops,
-                                 const struct hr_random *key,
-                                 enum hr_reference reference, int w, int h,
-                                 int orientation, char text[128]);
-// Four words for draw number draw of the op at that place in its list.
-void hr__random_words(const struct hr_random *key, int place, int draw,
-                      uint32_t out[4]);
-// The window that is cut out of a picture of w x h.
-struct hr_crop hr__random_window(const struct hr_random_resized_crop *op,
-                                 const struct hr_random *key, int place, int w,
-                                 int h);
-void hr__geometry_size(const struct hr__geometry *geo, int *w, int *h);
-// Bytes of the u8 pictures between its steps, as the CPU engine keeps them.
-size_t hr__geometry_bytes(const struct hr__geometry *geo, int channels);
 // normalize may be NULL: bytes as they are. Only the array of dtype is made.
 void hr__table_build(struct hr__table *out,
                      const struct hr_normalize *normalize, int channels,

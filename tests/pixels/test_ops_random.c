@@ -325,9 +325,9 @@ static void refused(void)
         struct hr_op op;
         const char *what;
     } bad[] = {
-        {HR_OP_RANDOM_CROP(.w = 5), "random crop"},
-        {HR_OP_RANDOM_CROP(.w = 5, .h = 70000), "random crop"},
-        {HR_OP_RANDOM_CROP(.w = 5, .h = 5, .pad = -1), "padding"},
+        {HR_OP_RANDOM_CROP(.w = 5), "random_crop"},
+        {HR_OP_RANDOM_CROP(.w = 5, .h = 70000), "5x70000"},
+        {HR_OP_RANDOM_CROP(.w = 5, .h = 5, .pad = -1), "pad must"},
         {HR_OP_RANDOM_CROP(.w = 11, .h = 5), "does not fit"},
         {HR_OP_RANDOM_RESIZED_CROP(.h = 5), "to 0x5"},
         {HR_OP_RANDOM_RESIZED_CROP(.w = 5, .h = 5, .filter = 6), "filter"},

@@ -94,7 +94,7 @@ class OpLists(unittest.TestCase):
             ("negative", (ops.decode(), ops.resize(-1, 5)), ValueError,
              "resize to -1x5: a side must be 1 .. 65535"),
             ("huge", (ops.decode(), ops.crop(0, 0, 1 << 40, 1)), ValueError,
-             "crop of 2147483647x1"),
+             "crop to 2147483647x1"),
         ]
         data = bytearray(samples.read(samples.small()))
         out = headrace.Batch(1, 3, 10, 10)

@@ -39,7 +39,7 @@ class Messages(unittest.TestCase):
             (ops.resize_short(-3), ValueError, ("side", "-3")),
             (ops.crop(0, 0, 0, 5), ValueError, ("0x5", "1 .. 65535")),
             (ops.crop("a", 0, 5, 5), TypeError, ("crop: x", "'a'")),
-            (ops.random_crop(5, 5, pad=-1), ValueError, ("padding of -1",)),
+            (ops.random_crop(5, 5, pad=-1), ValueError, ("pad must", "-1")),
             (ops.random_flip(horizontal=2), ValueError, ("2", "0 .. 1")),
             (ops.random_resized_crop(8, scale=(0.5, 0.1)), ValueError,
              ("scale 0.5 .. 0.1",)),

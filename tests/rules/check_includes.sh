@@ -13,7 +13,8 @@ here=$(cd "$(dirname "$0")" && pwd)
 rules_of()
 {
     local public='hal/include/headrace/*' engine='hal/engine/*.h'
-    local base='hal/base/*' facts='hal/facts/facts.h' shape='hal/shape/*'
+    local base='hal/base/*' facts='hal/facts/facts.h'
+    local shape='hal/shape/*' ops='hal/ops/ops.h'
     local trace='hal/trace/*' device='hal/device/*'
     local job='hal/job/job.h hal/cache/cache.h'
     local common='tools/common/*'
@@ -25,15 +26,16 @@ rules_of()
     hal/engine/*) may="$public $engine" ;;
     hal/base/*)   may="$public hal/engine/base.h $base" libs='hwloc.h' ;;
     hal/facts/*)  may="$public $engine $base hal/facts/*" ;;
-    hal/shape/*)  may="$public $engine $base $facts $shape" libs='Random123/*' ;;
+    hal/ops/*)    may="$public $engine $base $facts hal/ops/*" libs='Random123/*' ;;
+    hal/shape/*)  may="$public $engine $base $facts $shape" ;;
     hal/trace/*)  may="$public $engine $base $trace" ;;
     hal/cache/*)  may="$public $engine $base hal/cache/*" libs='xxhash.h' ;;
-    hal/device/*) may="$public $engine $base $facts $shape $trace $device" ;;
-    hal/job/*)    may="$public $engine $base $facts $shape $trace $device
+    hal/device/*) may="$public $engine $base $facts $ops $shape $trace $device" ;;
+    hal/job/*)    may="$public $engine $base $facts $ops $shape $trace $device
                        hal/cache/cache.h hal/job/*" ;;
-    hal/trust/*)  may="$public $engine $base $facts $shape $trace $device $job
+    hal/trust/*)  may="$public $engine $base $facts $ops $shape $trace $device $job
                        hal/trust/*" ;;
-    hal/entry/*)  may="$public $engine $base $facts $shape $trace $device $job
+    hal/entry/*)  may="$public $engine $base $facts $ops $shape $trace $device $job
                        hal/trust/trust.h hal/entry/*" ;;
     # Beside them, written as an engine is.
     hal/guard/*)  may="$public $engine hal/guard/*" ;;
@@ -174,12 +176,12 @@ self_test()
     trap "rm -rf '$tmp'" EXIT
     cd "$tmp"
     mkdir -p hal/include/headrace \
-          hal/{engine,base,facts,shape,trace,device,job,trust,entry,guard} \
+          hal/{engine,base,facts,ops,shape,trace,device,job,trust,entry,guard} \
           examples backends/{cpu,opencl,vaapi} cpu_fallback kernels loader \
           python/core \
           tools/{common,run,devices,validate,profile,samples,pack,report} tests
     touch hal/include/headrace/job.h hal/engine/{base,engine,guard}.h \
-          hal/{base/base,facts/{facts,parts},shape/shape,trace/trace}.h \
+          hal/{base/base,facts/{facts,parts},ops/{ops,op_def},shape/shape,trace/trace}.h \
           hal/{device/device,job/{job,work},trust/trust,entry/entry}.h \
           hal/guard/lanes.h loader/loader.h cpu_fallback/cpu_ops.h \
           backends/{cpu/cpu,opencl/opencl,vaapi/vaapi}.h kernels/layout.h \
@@ -193,7 +195,8 @@ hal/engine/task.h #include "hal/engine/base.h"
 hal/base/alloc.c #include "hal/base/base.h"
 hal/base/alloc.c #include "hal/engine/base.h"
 hal/facts/png.c #include "hal/facts/parts.h"
-hal/shape/random.c #include <Random123/philox.h>
+hal/ops/random.c #include <Random123/philox.h>
+hal/job/more.c #include "hal/ops/ops.h"
 hal/shape/plan.c #include "hal/facts/facts.h"
 hal/trace/meter.c #include "hal/base/base.h"
 hal/device/pool.c #include "hal/shape/shape.h"
@@ -283,6 +286,7 @@ hal/base/bad.c #include <xxhash.h>
 hal/facts/bad.c #include "hal/shape/shape.h"
 hal/facts/bad.c #include "hal/trace/trace.h"
 hal/shape/bad.c #include "hal/device/device.h"
+hal/job/bad.c #include "hal/ops/op_def.h"
 hal/shape/bad.c #include "hal/facts/parts.h"
 hal/trace/bad.c #include "hal/device/device.h"
 hal/device/bad.c #include "hal/job/job.h"

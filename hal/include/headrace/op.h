@@ -34,8 +34,10 @@
 #define HEADRACE_OP_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
+#include <headrace/stage.h>
 #include <headrace/status.h>
 
 HR_BEGIN_DECLS
@@ -45,16 +47,24 @@ HR_BEGIN_DECLS
 // follows.
 #define HR_MAX_SIDE 65535
 
+// Every op, by its type and its name: hal/ops has a file for each. The numbers
+// of types are their places here, from 1.
+#define HR_OP_MAP(X)                            \
+    X(DECODE, decode)                           \
+    X(CROP, crop)                               \
+    X(RESIZE, resize)                           \
+    X(FLIP, flip)                               \
+    X(NORMALIZE, normalize)                     \
+    X(FIT, fit)                                 \
+    X(RANDOM_CROP, random_crop)                 \
+    X(RANDOM_RESIZED_CROP, random_resized_crop) \
+    X(RANDOM_FLIP, random_flip)
+
 enum hr_op_type {
-    HR_OP_DECODE = 1,
-    HR_OP_CROP,
-    HR_OP_RESIZE,
-    HR_OP_FLIP,
-    HR_OP_NORMALIZE,
-    HR_OP_FIT,
-    HR_OP_RANDOM_CROP,
-    HR_OP_RANDOM_RESIZED_CROP,
-    HR_OP_RANDOM_FLIP,
+    HR_OP_NONE,
+#define X(NAME, name) HR_OP_##NAME,
+    HR_OP_MAP(X)
+#undef X
 };
 
 enum hr_mode {
@@ -261,6 +271,59 @@ HR_API enum hr_status hr_ops_draw(const struct hr_op *ops, int num_ops,
                                   const struct hr_random *key, int width,
                                   int height, int orientation,
                                   struct hr_op *out, int *num_out);
+
+// ---- The table of ops ------------------------------------------------------
+//
+// What bindings, parsers and documents need to know of an op: its fields, and
+// what their numbers mean. In every op a field that nobody names is 0.
+
+enum hr_field_kind {
+    HR_FIELD_INT,       // int
+    HR_FIELD_BOOL,      // bool
+    HR_FIELD_ENUM,      // an enum; its values have names
+    HR_FIELD_DOUBLE,    // double
+    HR_FIELD_RANGE,     // double[2], rising from above 0; both 0: the default
+    HR_FIELD_BOX,       // float[4]
+    HR_FIELD_CHANNELS,  // float[3]
+    HR_FIELD_TABLE,     // const float *, of 256 for each channel
+};
+
+struct hr_op_value {
+    const char *name;
+    int value;
+};
+
+struct hr_op_field {
+    const char *name;
+    enum hr_field_kind kind;
+    size_t offset;                     // in struct hr_op
+    double lo, hi;                     // of INT and DOUBLE, both included
+    const struct hr_op_value *values;  // of ENUM; the last has no name
+    bool not_zero;  // 0 means that it was not named: it cannot be said
+};
+
+// An op may have several functions in other languages, each with some of the
+// fields: crop() and center_crop().
+struct hr_op_form {
+    const char *name;
+    uint32_t fields;  // bit i: field i is a parameter
+    struct hr_op op;  // with the other fields
+};
+
+struct hr_op_info {
+    const char *name;
+    enum hr_op_type type;
+    enum hr_stage stage;  // that does it
+    bool random;          // hr_ops_draw() makes it plain
+    const struct hr_op_field *fields;
+    int num_fields;
+    const struct hr_op_form *forms;
+    int num_forms;
+};
+
+// NULL: there is no such op; types begin with 1, without gaps. Static storage.
+// Threads: any.
+HR_API const struct hr_op_info *hr_op_info(enum hr_op_type type);
 
 HR_END_DECLS
 #endif

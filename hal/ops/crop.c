@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <math.h>
+
+#include "hal/ops/op_def.h"
+
+// torchvision functional.py center_crop: a smaller picture is padded first,
+// (inner - outer) // 2 on the left; else Python's round(), half to even.
+static int centre(int outer, int inner)
+{
+    if (inner > outer)
+        return -((inner - outer) / 2);
+    return (int)rint((outer - inner) / 2.0);
+}
+
+static enum hr_status fold(struct hr__fold *f, const struct hr_op *op)
+{
+    const struct hr_crop *c = &op->crop;
+    struct hr__rect r = {c->x, c->y, c->w, c->h};
+    int w, h;
+
+    hr__fold_size(f, &w, &h);
+    if (c->center) {
+        r.x = centre(w, c->w);
+        r.y = centre(h, c->h);
+    }
+    return hr__fold_crop(f, r, c->pad);
+}
+
+static const struct hr_op_field fields[] = {
+    HR__FIELD(crop, x, INT, .lo = -HR_MAX_SIDE, .hi = HR_MAX_SIDE),
+    HR__FIELD(crop, y, INT, .lo = -HR_MAX_SIDE, .hi = HR_MAX_SIDE),
+    HR__FIELD(crop, w, INT, HR__SIDE),
+    HR__FIELD(crop, h, INT, HR__SIDE),
+    HR__FIELD(crop, pad, BOOL),
+    HR__FIELD(crop, center, BOOL),
+};
+
+static const struct hr_op_form forms[] = {
+    {"crop", HR__FIELDS(5), HR_OP_CROP(0)},
+    {"center_crop", HR__FIELDS(5) & ~HR__FIELDS(2), HR_OP_CROP(.center = true)},
+};
+
+const struct hr__op_def hr__op_crop = {
+    .info = {"crop", HR_OP_CROP, HR_RESAMPLE, false, fields, HR__NUM(fields),
+             forms, HR__NUM(forms)},
+    .size = offsetof(struct hr_op, crop.w),
+    .fold = fold,
+};

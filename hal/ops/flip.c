@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hal/ops/op_def.h"
+
+static enum hr_status fold(struct hr__fold *f, const struct hr_op *op)
+{
+    hr__fold_turn(f, op->flip.transpose, op->flip.horizontal,
+                  op->flip.vertical);
+    return HR_OK;
+}
+
+static const struct hr_op_field fields[] = {
+    HR__FIELD(flip, horizontal, BOOL),
+    HR__FIELD(flip, vertical, BOOL),
+    HR__FIELD(flip, transpose, BOOL),
+};
+
+static const struct hr_op_form forms[] = {
+    {"flip", HR__FIELDS(3), HR_OP_FLIP(0)}};
+
+const struct hr__op_def hr__op_flip = {
+    .info = {"flip", HR_OP_FLIP, HR_RESAMPLE, false, fields, HR__NUM(fields),
+             forms, HR__NUM(forms)},
+    .fold = fold,
+};

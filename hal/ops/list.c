@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lists of ops: what can be said of them before any picture is known, random ops
+// made plain, the geometry that they come to.
+#include <math.h>
+#include <string.h>
+
+#include "hal/ops/op_def.h"
+
+// ---- Checks ----------------------------------------------------------------
+
+// Both 0, or a range above 0.
+static bool is_range(const double r[2])
+{
+    return (r[0] == 0 && r[1] == 0) ||
+           (r[0] > 0 && r[0] <= r[1] && isfinite(r[1]));
+}
+
+static enum hr_status check_number(const char *op, const struct hr_op_field *f,
+                                   double x, char text[128])
+{
+    if (x >= f->lo && x <= f->hi)
+        return HR_OK;
+    return HR__BAD("%s: %s must be %g .. %.0f, not %.15g", op, f->name, f->lo,
+                   f->hi, x);
+}
+
+static enum hr_status check_value(const char *op, const struct hr_op_field *f,
+                                  int x, char text[128])
+{
+    for (const struct hr_op_value *v = f->values; v->name; v++)
+        if (v->value == x)
+            return HR_OK;
+    return HR__BAD("%s: there is no %s with the number %d", op, f->name, x);
+}
+
+static enum hr_status check_field(const char *op, const struct hr_op_field *f,
+                                  const void *at, char text[128])
+{
+    const float *box = at;
+    const double *range = at;
+
+    switch (f->kind) {
+    case HR_FIELD_INT:
+        return check_number(op, f, *(const int *)at, text);
+    case HR_FIELD_DOUBLE:
+        return check_number(op, f, *range, text);
+    case HR_FIELD_ENUM:
+        return check_value(op, f, *(const int *)at, text);
+    case HR_FIELD_RANGE:
+        if (is_range(range))
+            return HR_OK;
+        return HR__BAD("%s: %s %g .. %g: must rise from above 0", op, f->name,
+                       range[0], range[1]);
+    case HR_FIELD_BOX:
+        if (isfinite(box[0] + box[1] + box[2] + box[3]))
+            return HR_OK;
+        return HR__BAD("%s: %s is not finite", op, f->name);
+    case HR_FIELD_BOOL:
+    case HR_FIELD_CHANNELS:
+    case HR_FIELD_TABLE:
+        break;
+    }
+    return HR_OK;
+}
+
+// int[2] of the size that an op makes of any picture, or NULL.
+static const int *size_of(const struct hr__op_def *def, const struct hr_op *op)
+{
+    const int *size = (const void *)((const char *)op + def->size);
+
+    return def->size && (size[0] || size[1]) ? size : NULL;
+}
+
+static enum hr_status check_op(const struct hr__op_def *def,
+                               const struct hr_op *op, int channels,
+                               char text[128])
+{
+    const struct hr_op_info *info = &def->info;
+    enum hr_status status = def->check ? def->check(op, channels, text) : HR_OK;
+    const int *size = size_of(def, op);
+
+    if (!status && size &&
+        (size[0] < 1 || size[1] < 1 || size[0] > HR_MAX_SIDE ||
+         size[1] > HR_MAX_SIDE))
+        return HR__BAD("%s to %dx%d: a side must be 1 .. %d", info->name,
+                       size[0], size[1], HR_MAX_SIDE);
+    for (int i = 0; i < info->num_fields && !status; i++)
+        status = check_field(info->name, &info->fields[i],
+                             hr__field_of(op, &info->fields[i]), text);
+    return status;
+}
+
+static enum hr_status check_place(const struct hr__op_def *def, bool may_decode,
+                                  bool last, char text[128])
+{
+    if (def->place == HR__FIRST && !may_decode)
+        return HR__BAD("%s must be the first op of an encoded picture",
+                       def->info.name);
+    if (def->place == HR__LAST && !last)
+        return HR__BAD("%s must be the last op", def->info.name);
+    return HR_OK;
+}
+
+enum hr_status hr__ops_check(const struct hr_op *ops, int num_ops, int channels,
+                             char text[128])
+{
+    bool encoded = !channels;
+    int plain = 0;
+
+    text[0] = '\0';
+    if (num_ops < 0 || num_ops > HR_MAX_OPS || (num_ops && !ops))
+        return HR__BAD("%d ops (at most %d)", num_ops, HR_MAX_OPS);
+    if (encoded && (!num_ops || ops[0].type != HR_OP_DECODE))
+        return HR__BAD("an encoded picture needs decode as its first op");
+    if (encoded)
+        channels = ops[0].decode.mode == HR_GRAY ? 1 : 3;
+    for (int i = 0; i < num_ops; i++) {
+        const struct hr__op_def *def = hr__op_def(ops[i].type);
+
+        if (!def)
+            return HR__BAD("unknown op %d", (int)ops[i].type);
+        if (check_place(def, encoded && i == 0, i == num_ops - 1, text) ||
+            check_op(def, &ops[i], channels, text))
+            return HR_EINVAL;
+        plain += def->draws ? def->draws : 1;
+    }
+    if (plain > HR_MAX_OPS)
+        return HR__BAD("%d ops with those of random crops (at most %d)", plain,
+                       HR_MAX_OPS);
+    return HR_OK;
+}
+
+// ---- Geometry --------------------------------------------------------------
+
+enum hr_status hr__geometry_build(struct hr__geometry *out,
+                                  const struct hr_op *ops, int num_ops,
+                                  enum hr_reference reference, int w, int h,
+                                  int orientation, char text[128])
+{
+    struct hr__fold f = {.geo = out,
+                         .reference = reference,
+                         .orientation = orientation,
+                         .text = text};
+
+    hr__fold_begin(&f, w, h);
+    for (int i = 0; i < num_ops; i++) {
+        const struct hr__op_def *def = hr__op_def(ops[i].type);
+        enum hr_status status = HR_OK;
+
+        if (!def || def->draw)
+            return HR__BAD("op %d has not been drawn", (int)ops[i].type);
+        if (def->fold && (status = def->fold(&f, &ops[i])))
+            return status;
+    }
+    return hr__fold_end(&f);
+}
+
+// A list without random ops: ops itself if it has none, else what was drawn.
+struct plain {
+    const struct hr_op *ops;
+    int num_ops;
+    struct hr_op drawn[HR_MAX_OPS];
+};
+
+static bool any_random(const struct hr_op *ops, int num_ops)
+{
+    for (int i = 0; i < num_ops; i++)
+        if (hr__op_def(ops[i].type)->draw)
+            return true;
+    return false;
+}
+
+// ops have passed hr__ops_check(). On failure *text is the reason.
+static enum hr_status plain_ops(struct plain *out, const struct hr_op *ops,
+                                int num_ops, const struct hr_random *key, int w,
+                                int h, int orientation, char text[128])
+{
+    struct hr__geometry geo;
+    int sized = 0;  // w x h is the picture behind so many of the drawn ops
+
+    text[0] = '\0';
+    out->ops = ops;
+    out->num_ops = num_ops;
+    if (!any_random(ops, num_ops))
+        return HR_OK;
+    out->ops = out->drawn;
+    out->num_ops = 0;
+    for (int i = 0; i < num_ops; i++) {
+        const struct hr__op_def *def = hr__op_def(ops[i].type);
+        struct hr_op *to = &out->drawn[out->num_ops];
+        enum hr_status status;
+        int n;
+
+        if (!def->draw) {
+            *to = ops[i];
+            out->num_ops++;
+            continue;
+        }
+        status = hr__geometry_build(&geo, out->drawn + sized,
+                                    out->num_ops - sized, HR_REFERENCE_DEFAULT,
+                                    w, h, orientation, text);
+        if (status)
+            return status;
+        hr__geometry_size(&geo, &w, &h);
+        sized = out->num_ops;
+        n = def->draw(&ops[i], &(struct hr__draw){key, i, w, h}, to, text);
+        if (n < 0)
+            return HR_EINVAL;
+        out->num_ops += n;
+    }
+    return HR_OK;
+}
+
+enum hr_status hr__geometry_draw(struct hr__geometry *out,
+                                 const struct hr_op *ops, int num_ops,
+                                 const struct hr_random *key,
+                                 enum hr_reference reference, int w, int h,
+                                 int orientation, char text[128])
+{
+    struct plain plain;
+    enum hr_status status = plain_ops(&plain, ops, num_ops, key, w, h,
+                                      orientation, text);
+
+    return status ? status
+                  : hr__geometry_build(out, plain.ops, plain.num_ops, reference,
+                                       w, h, orientation, text);
+}
+
+enum hr_status hr_ops_output_size(const struct hr_op *ops, int num_ops,
+                                  int width, int height, int orientation,
+                                  int *out_w, int *out_h)
+{
+    static const struct hr_random any;
+    struct hr__geometry geo;
+    char text[128];
+    enum hr_status status;
+
+    if (width < 1 || height < 1 || width > HR_MAX_SIDE ||
+        height > HR_MAX_SIDE || !out_w || !out_h)
+        return hr__fail(HR_EINVAL, "picture of %dx%d", width, height);
+    // Without decode any image may be meant, a grey one too.
+    status = hr__ops_check(
+        ops, num_ops, num_ops > 0 && ops && ops[0].type == HR_OP_DECODE ? 0 : 1,
+        text);
+    if (!status)
+        status = hr__geometry_draw(&geo, ops, num_ops, &any,
+                                   HR_REFERENCE_DEFAULT, width, height,
+                                   orientation, text);
+    if (status)
+        return hr__fail(status, "%s", text);
+    hr__geometry_size(&geo, out_w, out_h);
+    return HR_OK;
+}
+
+bool hr_ops_fixed_size(const struct hr_op *ops, int num_ops, int *w, int *h)
+{
+    int fixed = -1;
+
+    for (int i = 0; ops && i < num_ops; i++) {
+        const struct hr__op_def *def = hr__op_def(ops[i].type);
+        const int *size = def ? size_of(def, &ops[i]) : NULL;
+
+        if (size) {
+            fixed = i;
+            *w = size[0];
+            *h = size[1];
+        }
+    }
+    for (int i = fixed + 1; fixed >= 0 && i < num_ops; i++)
+        if (hr_ops_output_size(&ops[i], 1, *w, *h, 1, w, h))
+            return false;
+    return fixed >= 0;
+}
+
+enum hr_status hr_ops_draw(const struct hr_op *ops, int num_ops,
+                           const struct hr_random *key, int width, int height,
+                           int orientation, struct hr_op *out, int *num_out)
+{
+    static const struct hr_random zero;
+    struct hr__geometry geo;
+    struct plain plain;
+    char text[128];
+    enum hr_status status;
+    int w, h;
+
+    if (!out || !num_out)
+        return hr__fail(HR_EINVAL, "no place for the ops");
+    // What can be wrong with them for any key.
+    if ((status = hr_ops_output_size(ops, num_ops, width, height, orientation,
+                                     &w, &h)))
+        return status;
+    status = plain_ops(&plain, ops, num_ops, key ? key : &zero, width, height,
+                       orientation, text);
+    if (!status)
+        status = hr__geometry_build(&geo, plain.ops, plain.num_ops,
+                                    HR_REFERENCE_DEFAULT, width, height,
+                                    orientation, text);
+    if (status)
+        return hr__fail(status, "%s", text);
+    if (plain.num_ops)
+        memmove(out, plain.ops, sizeof(*out) * (size_t)plain.num_ops);
+    *num_out = plain.num_ops;
+    return HR_OK;
+}

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// Everything that the library asks of an op, in one struct: one file of hal/ops
+// defines it, table.c lists it. Parsers, bindings and checks read the table.
+#ifndef HR__OP_DEF_H
+#define HR__OP_DEF_H
+
+#include <stddef.h>
+#include <stdio.h>
+
+#include "hal/ops/ops.h"
+
+// ---- Fields ----------------------------------------------------------------
+
+// Of struct hr_op: the member of one of its structs; what follows are lo and hi,
+// or values.
+#define HR__FIELD(op, member, is, ...)                           \
+    {                                                            \
+        .name = #member, .kind = HR_FIELD_##is,                  \
+        .offset = offsetof(struct hr_op, op.member), __VA_ARGS__ \
+    }
+#define HR__SIDE .lo = 1, .hi = HR_MAX_SIDE
+#define HR__NUM(array) ((int)(sizeof(array) / sizeof(*(array))))
+
+extern const struct hr_op_value hr__filters[], hr__orders[];
+
+// Bits of fields by their places, for forms.
+#define HR__FIELDS(n) ((1u << (n)) - 1)
+
+static inline void *hr__field(struct hr_op *op, const struct hr_op_field *f)
+{
+    return (char *)op + f->offset;
+}
+
+static inline const void *hr__field_of(const struct hr_op *op,
+                                       const struct hr_op_field *f)
+{
+    return (const char *)op + f->offset;
+}
+
+// ---- Folding ---------------------------------------------------------------
+
+// State of the fold: the last step of geo is the one being built. Each function
+// writes the reason of a failure to text.
+struct hr__fold {
+    struct hr__geometry *geo;
+    enum hr_reference reference;
+    int orientation;  // of the file
+    char *text;       // [128]
+};
+
+void hr__fold_begin(struct hr__fold *f, int w, int h);
+enum hr_status hr__fold_end(struct hr__fold *f);
+// The picture as it is at this op.
+void hr__fold_size(const struct hr__fold *f, int *w, int *h);
+// Transposes first, then mirrors.
+void hr__fold_turn(struct hr__fold *f, bool transpose, bool x, bool y);
+// pad: what lies outside of the picture is black; else it is an error.
+enum hr_status hr__fold_crop(struct hr__fold *f, struct hr__rect r, bool pad);
+// short_side has been made w and h.
+enum hr_status hr__fold_resize(struct hr__fold *f, const struct hr_resize *op);
+
+// ---- Drawing ---------------------------------------------------------------
+
+// What a random op is drawn from, and the picture as it is at this op.
+struct hr__draw {
+    const struct hr_random *key;
+    int place;  // of the op in its list
+    int w, h;
+};
+
+static inline double hr__draw_uniform(uint32_t word, double low, double high)
+{
+    return low + (high - low) * ((double)word * 0x1p-32);
+}
+
+static inline int hr__draw_below(uint32_t word, int limit)
+{
+    return (int)((uint64_t)word * (uint64_t)limit >> 32);
+}
+
+// ---- The op ----------------------------------------------------------------
+
+enum hr__op_place {
+    HR__ANYWHERE,
+    HR__FIRST,  // of an encoded picture, and only there
+    HR__LAST,
+};
+
+struct hr__op_def {
+    struct hr_op_info info;  // what everybody may read
+    enum hr__op_place place;
+    int draws;    // a random op becomes so many plain ones at most
+    size_t size;  // offset of int w, h, which are the size of any picture that
+                  // it makes, unless w is 0; 0: the picture's own decides
+    // Refuses what fields cannot say one by one. channels: of the picture. May
+    // be NULL.
+    enum hr_status (*check)(const struct hr_op *op, int channels,
+                            char text[128]);
+    // Adds the op to the geometry; NULL: it changes none.
+    enum hr_status (*fold)(struct hr__fold *f, const struct hr_op *op);
+    // Random ops: writes the plain ops that it becomes, and returns how many;
+    // -1 with the reason.
+    int (*draw)(const struct hr_op *op, const struct hr__draw *draw,
+                struct hr_op *out, char text[128]);
+};
+
+// NULL: there is no such op.
+const struct hr__op_def *hr__op_def(enum hr_op_type type);
+
+#define HR__BAD(...) (snprintf(text, 128, __VA_ARGS__), HR_EINVAL)
+
+#endif

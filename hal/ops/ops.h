@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// The room ops: what users may ask of a picture. Each op is a file of its name
+// and a row in table.c (op_def.h says what of); list.c walks lists of them. All
+// of it is pure: no lock, no device. hr__ops_check() is in hal/engine/base.h.
+#ifndef HR__OPS_H
+#define HR__OPS_H
+
+#include "hal/engine/picture.h"
+#include "hal/facts/facts.h"
+
+// Folds ops to steps for a picture of w x h. On failure *text is the reason.
+// reference: whose order of passes resizes have that do not say one; it does
+// not change the size of anything.
+enum hr_status hr__geometry_build(struct hr__geometry *out,
+                                  const struct hr_op *ops, int num_ops,
+                                  enum hr_reference reference, int w, int h,
+                                  int orientation, char text[128]);
+// The same of a list with random ops: they are drawn from key first.
+enum hr_status hr__geometry_draw(struct hr__geometry *out,
+                                 const struct hr_op *ops, int num_ops,
+                                 const struct hr_random *key,
+                                 enum hr_reference reference, int w, int h,
+                                 int orientation, char text[128]);
+void hr__geometry_size(const struct hr__geometry *geo, int *w, int *h);
+// Bytes of the u8 pictures between its steps, as the CPU engine keeps them.
+size_t hr__geometry_bytes(const struct hr__geometry *geo, int channels);
+
+// Four words for draw number draw of the op at that place in its list.
+void hr__random_words(const struct hr_random *key, int place, int draw,
+                      uint32_t out[4]);
+// The window that is cut out of a picture of w x h.
+struct hr_crop hr__random_window(const struct hr_random_resized_crop *op,
+                                 const struct hr_random *key, int place, int w,
+                                 int h);
+
+#endif

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <math.h>
+
+#include "hal/ops/op_def.h"
+
+// The first place that a window of `side` may have along an axis of n pixels,
+// and how many places there are; <= 0: it does not fit.
+static int places(int n, int side, const struct hr_random_crop *op, int *first)
+{
+    int spare;
+
+    *first = -op->pad;
+    n += 2 * op->pad;
+    spare = side > n ? side - n : 0;
+    if (!spare || !op->pad_if_needed)
+        return n - side + 1;
+    // torchvision pads both sides by what is missing in all.
+    *first -= spare;
+    return spare + 1;
+}
+
+// torchvision/transforms/transforms.py, RandomCrop.
+static int draw(const struct hr_op *random, const struct hr__draw *d,
+                struct hr_op *out, char text[128])
+{
+    const struct hr_random_crop *op = &random->random_crop;
+    struct hr_crop crop = {.w = op->w, .h = op->h, .pad = true};
+    int nx = places(d->w, op->w, op, &crop.x);
+    int ny = places(d->h, op->h, op, &crop.y);
+    uint32_t word[4];
+
+    if (nx < 1 || ny < 1)
+        return (void)HR__BAD("a random crop of %dx%d does not fit in %dx%d",
+                             op->w, op->h, d->w, d->h),
+               -1;
+    hr__random_words(d->key, d->place, 0, word);
+    // Beyond HR_MAX_SIDE a crop could not be submitted; there all is black.
+    crop.y = (int)fmin(crop.y + hr__draw_below(word[0], ny), HR_MAX_SIDE);
+    crop.x = (int)fmin(crop.x + hr__draw_below(word[1], nx), HR_MAX_SIDE);
+    *out = (struct hr_op){.type = HR_OP_CROP, .crop = crop};
+    return 1;
+}
+
+static const struct hr_op_field fields[] = {
+    HR__FIELD(random_crop, w, INT, HR__SIDE),
+    HR__FIELD(random_crop, h, INT, HR__SIDE),
+    HR__FIELD(random_crop, pad, INT, .hi = HR_MAX_SIDE),
+    HR__FIELD(random_crop, pad_if_needed, BOOL),
+};
+
+static const struct hr_op_form forms[] = {
+    {"random_crop", HR__FIELDS(4), HR_OP_RANDOM_CROP(0)}};
+
+const struct hr__op_def hr__op_random_crop = {
+    .info = {"random_crop", HR_OP_RANDOM_CROP, HR_RESAMPLE, true, fields,
+             HR__NUM(fields), forms, HR__NUM(forms)},
+    .draws = 1,
+    .size = offsetof(struct hr_op, random_crop.w),
+    .draw = draw,
+};

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hal/ops/op_def.h"
+
+// Each probability that is not 0 takes the next word.
+static int draw(const struct hr_op *random, const struct hr__draw *d,
+                struct hr_op *out, char text[128])
+{
+    const struct hr_random_flip *op = &random->random_flip;
+    struct hr_flip flip = {0};
+    uint32_t word[4];
+    int used = 0;
+
+    (void)text;
+    hr__random_words(d->key, d->place, 0, word);
+    if (op->horizontal > 0)
+        flip.horizontal = hr__draw_uniform(word[used++], 0, 1) < op->horizontal;
+    if (op->vertical > 0)
+        flip.vertical = hr__draw_uniform(word[used++], 0, 1) < op->vertical;
+    *out = (struct hr_op){.type = HR_OP_FLIP, .flip = flip};
+    return flip.horizontal || flip.vertical;
+}
+
+// hr_op_random_flip(0) reads as "the default", and would do nothing.
+static enum hr_status check(const struct hr_op *op, int channels,
+                            char text[128])
+{
+    (void)channels;
+    if (op->random_flip.horizontal == 0 && op->random_flip.vertical == 0)
+        return HR__BAD("random_flip: no probability is above 0");
+    return HR_OK;
+}
+
+static const struct hr_op_field fields[] = {
+    HR__FIELD(random_flip, horizontal, DOUBLE, .hi = 1),
+    HR__FIELD(random_flip, vertical, DOUBLE, .hi = 1),
+};
+
+static const struct hr_op_form forms[] = {
+    {"random_flip", HR__FIELDS(2), HR_OP_RANDOM_FLIP(0)}};
+
+const struct hr__op_def hr__op_random_flip = {
+    .info = {"random_flip", HR_OP_RANDOM_FLIP, HR_RESAMPLE, true, fields,
+             HR__NUM(fields), forms, HR__NUM(forms)},
+    .draws = 1,
+    .check = check,
+    .draw = draw,
+};
