@@ -97,6 +97,7 @@ struct hr__slot {
     int reading;     // samples that are being read
     int jobs;        // in flight
     bool submitting;
+    int64_t submitted;      // when, last
     enum hr_status broken;  // no job could be made of it
     char broken_text[256];
     // [batch]

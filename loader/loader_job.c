@@ -122,6 +122,7 @@ static void finish(struct hr__slot *slot)
     struct hr__loader *l = slot->loader;
 
     slot->names_used = 0;
+    slot->pub.made_ns = hr__now() - slot->submitted;
     if (l->params.on_error == HR_ON_ERROR_SKIP && !slot->broken &&
         replace(slot)) {
         slot->state = SLOT_READ;
@@ -385,6 +386,7 @@ void hr__slot_submit(struct hr__slot *slot)
 
     if (!may_begin(slot))
         return;
+    slot->submitted = hr__now();
     filled = fill_job(slot);
     n = slot->end;
     for (int j = slot->begin, end; j < n; j = end) {

@@ -12,13 +12,6 @@ const char *const profile_modes[] = {"planned", "memory", "decoded", "watched"};
 
 // ---- With the clocks on ----------------------------------------------------
 
-// The clocks count until here; the last batches of a device come in late.
-static void settle(struct profile_child *c)
-{
-    hr_wait_all(c->run.dev, HR_FOREVER);
-    usleep(10000);
-}
-
 static void read_parts(struct profile_watch *w,
                        const struct hr_engine_profile *a,
                        const struct hr_engine_profile *b, double pictures)
@@ -63,9 +56,8 @@ static void read_workers(struct profile_watch *w,
 }
 
 static void read_watch(struct profile_child *c, const struct profile_measure *m,
-                       struct profile_watch *w)
+                       double pictures, struct profile_watch *w)
 {
-    double pictures = (double)(m->s.images + m->s.failed + c->drained);
     struct hr_profile now;
     int n;
 
@@ -78,25 +70,29 @@ static void read_watch(struct profile_child *c, const struct profile_measure *m,
                      tools_seconds() - m->begun);
     w->begun = m->begun;
     w->ended = m->begun + m->s.seconds;
-    w->wait_submit = m->s.wait_submit / m->s.seconds;
     w->wait_results = m->s.wait_results / m->s.seconds;
 }
 
-// The clocks begin with nothing in flight.
+// The clocks begin and end with nothing in flight; the last batches of a device
+// come in late.
 static bool watch(struct profile_child *c, struct profile_measure *m,
                   double seconds, struct profile *p, int backend)
 {
     char path[64];
-    bool ok = profile_measure(c, m, 0);
+    uint64_t before;
 
-    settle(c);
-    *m = (struct profile_measure){0};
-    if (ok && hr_trace_start(NULL))
-        return tools_warn("%s", hr_last_error());
-    if (!ok || !profile_measure(c, m, seconds))
+    if (!profile_measure(c, m, 0))
         return false;
-    settle(c);
-    read_watch(c, m, &p->watch[backend]);
+    usleep(10000);
+    *m = (struct profile_measure){0};
+    before = atomic_load(&c->made);
+    if (hr_trace_start(NULL))
+        return tools_warn("%s", hr_last_error());
+    if (!profile_measure(c, m, seconds))
+        return false;
+    usleep(10000);
+    read_watch(c, m, (double)(atomic_load(&c->made) - before),
+               &p->watch[backend]);
     hr_trace_stop();
     snprintf(path, sizeof(path), "/proc/self/fd/%d", p->trace_fd);
     return !hr_trace_write(path) ||
@@ -145,23 +141,16 @@ static bool open_all(struct profile_child *c, const struct profile *p,
     // Before the device is opened, or it has no times of its own.
     if (c->mode == PROFILE_WATCHED)
         hr_profile_times(true);
-    if (!run_prepare(run) || !profile_jobs_open(c))
-        return false;
-    if ((p->opt.memory || c->mode == PROFILE_MEMORY ||
-         c->mode == PROFILE_DECODED) &&
-        !profile_source_open(c))
-        return false;
-    if ((size_t)run->batch > run->total)
-        run->batch = (int)run->total;
-    if (!profile_fill_up(c))
+    c->in_memory = p->opt.memory || c->mode == PROFILE_MEMORY ||
+                   c->mode == PROFILE_DECODED;
+    if (!run_prepare(run) || !profile_source_open(c))
         return false;
     hr_device_profile(run->dev, &c->opened);
     snprintf(config->device, sizeof(config->device), "%s", run->dev->name);
     snprintf(config->description, sizeof(config->description), "%s",
              run->dev->description);
     config->batch = run->batch;
-    config->ring = run->ring;
-    config->pictures = (double)c->pictures;
+    config->pictures = (double)run->total;
     config->software = run->dev->caps.software;
     return true;
 }
@@ -180,7 +169,7 @@ int profile_child(struct profile *p, struct profile_config *config, int fd)
         snprintf(config->why, sizeof(config->why), "%s", tools_last_warning());
     close(fd);
     if (c) {
-        profile_jobs_close(c);
+        hr_loader_destroy(&c->loader);
         profile_source_close(c);
         hr_device_close(&c->run.dev);
         inputs_finish(&c->run.in);

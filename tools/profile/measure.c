@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// A measurement is of a pipeline that runs: it begins when a batch has come out
-// (the first time, when the ring has gone round once) and ends with the batch
-// that comes out after the time is over; if the list can be gone through to its
-// end in as long again, there: then every configuration has made the same
-// pictures. (Lists that are longer are in random order.) With clocks it begins
-// and ends with nothing in flight, so that they count whole pictures.
+// A measurement is of a loader that runs: it begins when a batch has been made and
+// come out (the first time, when all have once) and ends with the batch that
+// comes out after the time is over; if the list can be gone through to its end
+// in as long again, there: then every configuration has made the same pictures.
+// (Lists that are longer are in random order.) Between two of them the loader is
+// full, and nothing is in flight: so it begins with clocks, which count whole
+// pictures.
 #include <errno.h>
 #include <math.h>
 #include <stdatomic.h>
@@ -48,62 +49,65 @@ void profile_consume(struct profile_child *c)
                   (int64_t)(1e9 * tools_seconds()));
 }
 
-// ---- The pipeline ----------------------------------------------------------
+// ---- The loader ------------------------------------------------------------
 
-static void on_done(void *ctx, const struct hr_job_t *job)
+hr_loader profile_open_loader(const struct profile_child *c, bool tunes)
 {
-    (void)job;
-    atomic_store((_Atomic double *)ctx, tools_seconds());
-}
+    struct hr_loader_params params = run_loader_params(&c->run);
+    hr_loader loader;
 
-static void collect(struct profile_child *c, struct profile_measure *m);
-
-static bool submit_slot(struct profile_child *c, struct profile_measure *m)
-{
-    struct run *run = &c->run;
-    size_t at = c->submitted % (size_t)run->ring;
-    struct profile_slot *slot = &c->slots[at];
-    struct hr_job_params params = {
-        .tier = run->opt.tier,
-        .on_error = HR_ON_ERROR_ZERO,
-        .wait_for_room = true,
-        .on_done = on_done,
-        .ctx = &c->ended[at],
-    };
-
-    if (c->next >= run->total) {
-        c->next = 0;
-        run->epoch++;
+    params.source = c->source;
+    params.epochs = HR_ENDLESS;
+    if (tunes) {
+        params.by_path = false;
+        params.autotune = true;
+        params.reads = 0;
+        params.start = (struct hr_loader_settings){1, 1, 1, 0};
     }
-    if (!profile_fill(c, slot))
-        return false;
-    while (profile_needs_all(c, slot) && c->collected < c->submitted)
-        collect(c, m);
-    if (!profile_make_images(c, slot))
-        return false;
-    profile_source_fill(c, slot);
-    c->begun[at] = tools_seconds();
-    c->submitted++;
-    slot->job = hr_submit(run->dev, c->samples, slot->num, slot->batch,
-                          &params);
-    if (!slot->job)
+    loader = hr_loader_create(&params);
+    if (!loader)
         tools_warn("%s", hr_last_error());
-    return slot->job != NULL;
+    return loader;
 }
 
-static bool submit(struct profile_child *c, struct profile_measure *m)
+static int in_flight(const struct profile_child *c, int *ready)
 {
-    bool ok = submit_slot(c, m);
+    struct hr_loader_stats stats;
 
-    profile_drop_sources(c);
-    return ok;
+    hr_loader_stats(c->loader, &stats);
+    *ready = stats.ready;
+    return stats.settings.depth;
 }
 
-static void count(struct profile_measure *m, const struct profile_slot *slot)
+#define STILL 0.05  // seconds in which a loader that waits for memory changes
+
+// Waits until all batches are ready, and the device has nothing to do. (Of
+// pictures of their own sizes some may wait for memory of others.)
+static void fill_up(const struct profile_child *c)
 {
-    m->s.batches += m->counts;
-    for (int i = 0; m->counts && i < slot->num; i++) {
-        const struct hr_result *r = &slot->job->results[i];
+    bool own_size = !c->loader->h;
+    double since = tools_seconds();
+    uint64_t lent, made, was = 0;
+    int ready, depth;
+
+    do {
+        usleep(1000);
+        hr_wait_all(c->run.dev, HR_FOREVER);
+        depth = in_flight(c, &ready);
+        lent = atomic_load(&c->lent);
+        made = atomic_load(&c->made);
+        if (lent + made + (uint64_t)ready != was)
+            since = tools_seconds();
+        was = lent + made + (uint64_t)ready;
+    } while ((ready < depth || lent != made) &&
+             !(own_size && tools_seconds() - since > STILL));
+}
+
+static void count(struct profile_measure *m, hr_loaded loaded)
+{
+    m->s.batches += loaded->through;
+    for (int i = 0; i < loaded->n; i++) {
+        const struct hr_result *r = &loaded->results[i];
 
         if (r->status != HR_OK) {
             m->s.failed++;
@@ -117,30 +121,26 @@ static void count(struct profile_measure *m, const struct profile_slot *slot)
     }
 }
 
-// Waits for the oldest batch and hands it to the consumer.
-static void collect(struct profile_child *c, struct profile_measure *m)
+// Waits for the next batch and hands it to the consumer.
+static bool take(struct profile_child *c, struct profile_measure *m)
 {
-    struct run *run = &c->run;
-    size_t at = c->collected % (size_t)run->ring;
-    struct profile_slot *slot = &c->slots[at];
     double begin = tools_seconds();
+    hr_loaded loaded;
 
-    while (hr_job_poll(slot->job, HR_FOREVER) == HR_PENDING)
-        ;
+    if (hr_loader_next(c->loader, HR_FOREVER, &loaded))
+        return tools_warn("%s", hr_last_error());
     m->s.wait_results += tools_seconds() - begin;
-    count(m, slot);
+    if (m->counts)
+        count(m, loaded);
     if (m->counts && c->latencies)
-        profile_keep(c->latencies,
-                     1000 * (atomic_load(&c->ended[at]) - c->begun[at]));
-    hr_job_release(&slot->job);
-    profile_release(c, slot);
-    c->collected++;
-    c->made += (uint64_t)slot->num;
+        profile_keep(c->latencies, 1e-6 * (double)loaded->made_ns);
     if (c->consumer_ms > 0) {
         begin = tools_seconds();
         profile_consume(c);
         m->s.consumer_seconds += tools_seconds() - begin;
     }
+    hr_loaded_release(&loaded);
+    return true;
 }
 
 // ---- One measurement -------------------------------------------------------
@@ -168,7 +168,7 @@ static uint64_t others(uint64_t *all)
 static void begin_counting(struct profile_child *c, struct profile_measure *m,
                            double seconds)
 {
-    m->s.wait_results = m->s.wait_submit = m->s.consumer_seconds = 0;
+    m->s.wait_results = m->s.consumer_seconds = 0;
     m->others = others(&m->all);
     hr_device_profile(c->run.dev, &m->before);
     m->burnt = c->burnt;
@@ -196,34 +196,22 @@ static bool is_over(const struct profile_child *c,
     return left <= 0 || left / rate > seconds || now >= m->until + 2 * seconds;
 }
 
-static double collecting(const struct profile_measure *m)
-{
-    return m->s.wait_results + m->s.consumer_seconds;
-}
-
 static bool run_for(struct profile_child *c, struct profile_measure *m,
                     double seconds)
 {
-    struct run *run = &c->run;
-    // The first time until it is warm: a ring, and a while. Then one batch.
+    // The first time until it is warm: all batches, and a while. Then those that
+    // are ready, and one.
     double warm = tools_seconds() + (c->warm ? 0 : 0.1);
-    size_t first = c->warm ? 1 : (size_t)run->ring;
+    int left, depth = in_flight(c, &left);
 
-    c->submitted = c->collected = c->next = 0;
+    left = c->warm ? left + 1 : depth;
     if (c->mode == PROFILE_WATCHED && c->warm)
         begin_counting(c, m, seconds);
     while (!is_over(c, m, seconds)) {
-        if (c->submitted - c->collected < (size_t)run->ring) {
-            // What it collected meanwhile has its own clocks.
-            double begin = tools_seconds() - collecting(m);
-
-            if (!submit(c, m))
-                return false;
-            m->s.wait_submit += tools_seconds() - collecting(m) - begin;
-        } else {
-            collect(c, m);
-        }
-        if (!m->counts && c->collected >= first && tools_seconds() >= warm)
+        if (!take(c, m))
+            return false;
+        left -= left > 0;
+        if (!m->counts && !left && tools_seconds() >= warm)
             begin_counting(c, m, seconds);
     }
     return true;
@@ -246,35 +234,17 @@ static void end_counting(const struct profile_child *c,
     s->peak_rss = (double)tools_peak_rss();
 }
 
-// Waits for what is still in flight; a job that could not be submitted is none.
-static void drain(struct profile_child *c)
-{
-    struct profile_measure rest = {.counts = true};
-    struct profile_latencies *latencies = c->latencies;
-    double ms = c->consumer_ms;
-
-    c->consumer_ms = 0;
-    c->latencies = NULL;
-    while (c->collected < c->submitted)
-        if (c->slots[c->collected % (size_t)c->run.ring].job)
-            collect(c, &rest);
-        else
-            c->collected++;
-    c->consumer_ms = ms;
-    c->latencies = latencies;
-    c->drained = rest.s.images + rest.s.failed;
-}
-
 bool profile_measure(struct profile_child *c, struct profile_measure *m,
                      double seconds)
 {
-    bool ok = run_for(c, m, seconds);
-
-    if (ok)
-        end_counting(c, m);
-    drain(c);
+    if (!c->loader && !(c->loader = profile_open_loader(c, false)))
+        return false;
+    if (!run_for(c, m, seconds))
+        return false;
+    end_counting(c, m);
+    fill_up(c);
     c->warm = true;
-    return ok;
+    return true;
 }
 
 // Since the device was opened, with nothing in flight: exact, unlike what a
@@ -283,9 +253,12 @@ void profile_count_device(const struct profile_child *c,
                           struct profile_config *to)
 {
     double bytes = 0, imported = 0, launches = 0, batches = 0;
+    double made = (double)atomic_load(&c->made);
     struct hr_stats stats;
     struct hr_profile p;
+    int ready;
 
+    to->ring = in_flight(c, &ready);
     hr_device_profile(c->run.dev, &p);
     hr_device_stats(c->run.dev, &stats);
     for (int i = 0; c->run.opt.balance && i < p.num_engines; i++) {
@@ -312,6 +285,6 @@ void profile_count_device(const struct profile_child *c,
         }
     }
     to->launches_per_batch = batches > 0 ? launches / batches : 0;
-    to->bytes_per_image = c->made ? bytes / (double)c->made : 0;
-    to->imported_per_image = c->made ? imported / (double)c->made : 0;
+    to->bytes_per_image = made > 0 ? bytes / made : 0;
+    to->imported_per_image = made > 0 ? imported / made : 0;
 }

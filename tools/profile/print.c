@@ -68,11 +68,11 @@ const char profile_legend[] =
     "x 1thr, x CPU: times the rate of one CPU thread, of the CPU's best.";
 
 const char profile_waits_legend[] =
-    "jobs: in flight, on average; empty: of the time there was none. submit, "
-    "wait:\nwhat the thread that measures spent submitting, and waiting for "
-    "results. idle, on\ncore: of the worker threads' time; what is neither "
-    "waits for a core or a disk.\nhidden: of the device's and copies' time, "
-    "what had other work beside it.";
+    "jobs: in flight, on average; empty: of the time there was none. submit: "
+    "what the\nloader's threads spent submitting, together; wait: what its "
+    "consumer waited for\nbatches. idle, on core: of the worker threads' time; "
+    "what is neither waits for a\ncore or a disk. hidden: of the device's and "
+    "copies' time, what had other work\nbeside it.";
 
 int profile_config_rows(const struct profile *p, bool only,
                         struct profile_row *rows)

@@ -6,10 +6,9 @@
 //   profile.c  which configurations, in turns, and what they say
 //   process.c  a process for each of them, and how it ended
 //   child.c    what that process does
-//   measure.c  its pipeline, with a consumer at the end
-//   fill.c     the jobs of that: a ring of slots, and their samples
-//   queue.c    the same pictures by a loader that tunes itself: its queue
-//   source.c   its pictures: files, memory, decoded
+//   measure.c  its loader, with a consumer at the end
+//   queue.c    a loader that tunes itself: its queue
+//   source.c   what loaders read: files, memory, decoded pictures
 //   trace.c    what a trace tells: overlap and queue
 //   summary.c  medians of all of it, the case for the advice
 //   advice.c   quantiles, how many threads, the advice; pure
@@ -30,6 +29,7 @@
 #define HEADRACE_TOOLS_PROFILE_H
 
 #include <jansson.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -78,7 +78,7 @@ struct profile_sample {
     double seconds, cpu_seconds, rate;      // pictures per second
     double busy;                            // of the consumer, 0 .. 1
     double consumer_seconds, consumer_cpu;  // and of CPU time
-    double wait_submit, wait_results;       // seconds of the measuring thread
+    double wait_results;                    // seconds of the measuring thread
     uint64_t images, failed, batches, fallbacks;
     uint64_t cached;            // images that a cache had
     uint64_t why[RUN_NUM_WHY];  // fallbacks by reason; one may have several
@@ -145,12 +145,14 @@ struct profile_watch {
     int num_parts;
     double worker_cpu[HR_PROFILE_THREADS];  // share of the time, 0 .. 1
     int num_workers;
-    double on_a_core, idle;            // mean shares of the workers' time
-    double overlap;                    // hidden share of device and copies;
-                                       // NAN: there is no device
-    double occupancy;                  // jobs in flight, mean
-    double empty;                      // share of the time with none
-    double wait_submit, wait_results;  // shares of the time
+    double on_a_core, idle;  // mean shares of the workers' time
+    double overlap;          // hidden share of device and copies;
+                             // NAN: there is no device
+    double occupancy;        // jobs in flight, mean
+    double empty;            // share of the time with none
+    double wait_submit,
+        wait_results;  // shares of the time: of the threads that
+                       // submit, together; of the consumer's
 };
 
 // What a loader says at a batch.
@@ -234,56 +236,22 @@ struct profile_order {
 // Its exit code.
 int profile_child(struct profile *p, struct profile_config *config, int fd);
 
-// One job in flight and the memory it writes.
-struct profile_slot {
-    hr_job job;
-    hr_batch batch;         // pictures of one shape
-    unsigned char *pixels;  // or of their own shapes, one behind the other
-    size_t capacity;
-    hr_image *images;  // [run->batch]
-    size_t bytes;      // of the tensors of its pictures
-    size_t first;      // index of the first picture
-    int num;
-    struct hr_encoded *read;  // [batch], what was read of tar and RecordIO files
-    size_t read_bytes;        // of these
-};
-
-// What is known of a picture while its job is filled.
-struct profile_picture {
-    char *path;
-    size_t bytes;  // of its tensor, rounded up
-    int w, h;      // of its tensor; 0 = not known before the job
-};
-
-// A picture that is held in memory: its encoded bytes, or decoded.
-struct profile_source {
-    void *data;
-    size_t size;  // of either
-    hr_image image;
-};
-
 struct profile_child {
     struct run run;
     enum profile_mode mode;
-    struct profile_slot slots[RUN_RING_MAX];
-    size_t submitted, collected;  // jobs of this measurement
-    size_t next;                  // picture to submit
-    // For one submission, reused: hr_submit() copies all of it.
-    struct hr_sample *samples;     // [batch]
-    struct profile_picture *pics;  // [batch]
-    // In memory, what samples get from who submits them; 0: they have files.
-    struct profile_source *sources;
-    size_t num_sources;
-    size_t pictures;  // of the list; some come twice, see profile_fill_up()
-    double begun[RUN_RING_MAX];  // of the jobs, tools_seconds()
-    _Atomic double ended[RUN_RING_MAX];
+    bool in_memory;
+    struct hr_encoded *held;  // pictures in memory, if they are that
+    size_t num_held;
+    hr_source source;  // the pictures; those of the last batch that are missing
+                       // are the first ones, so that all batches are full: a
+                       // consumer takes as long for a short one
+    hr_loader loader;  // NULL until it measures
+    _Atomic uint64_t lent, made;  // samples that the loaders got, and gave back
     struct profile_latencies *latencies;  // NULL: nobody wants them
     double consumer_ms, consumer_cpu;
-    double burnt;   // CPU seconds of the consumer
-    bool warm;      // it has measured before
-    uint64_t made;  // pictures, ever
+    double burnt;  // CPU seconds of the consumer
+    bool warm;     // it has measured before
     struct hr_profile opened;
-    uint64_t drained;  // pictures that came out after the last measurement
 };
 
 // One measurement at work.
@@ -296,48 +264,28 @@ struct profile_measure {
     bool counts;           // the ring is warm
 };
 
-// Runs the pipeline; when it is warm, counts for so long; then waits for what
-// is in flight. False: a message was printed.
+// A loader of the child's pictures; tunes: that tunes itself, from one of
+// everything. NULL: a message was printed.
+hr_loader profile_open_loader(const struct profile_child *c, bool tunes);
+// Lets the loader make pictures; when it is warm, counts for so long; then waits
+// until nothing is in flight. False: a message was printed.
 bool profile_measure(struct profile_child *c, struct profile_measure *m,
                      double seconds);
 // Its consumer takes its time, once.
 void profile_consume(struct profile_child *c);
-// Lets a loader make the pictures for so long. False: a message was printed.
+// What a loader that tunes itself does, for so long. False: a message was
+// printed.
 bool profile_queue(struct profile_child *c, struct profile_queue *q,
                    double seconds);
-// After profile_measure(): what the device did since it was opened, per picture and batch.
+// After profile_measure(): what the device did since it was opened, per picture
+// and batch.
 void profile_count_device(const struct profile_child *c,
                           struct profile_config *to);
 
-// After run_prepare(): loads or decodes; pictures that cannot be are taken out
-// of the list. False: a message was printed.
+// After run_prepare(). In memory: pictures that cannot be read, or decoded, are
+// left out. False: a message was printed.
 bool profile_source_open(struct profile_child *c);
 void profile_source_close(struct profile_child *c);
-// Repeats the first pictures at the end of the list (which is in random order)
-// until all batches are full: a consumer takes as long for a short one, so
-// rates with one would say less than a network of full batches takes. False: a
-// message was printed.
-bool profile_fill_up(struct profile_child *c);
-// The samples that profile_fill() made, from that source.
-void profile_source_fill(struct profile_child *c,
-                         const struct profile_slot *slot);
-
-// Slots and scratch memory, after run_prepare(); false, as from the next ones: a
-// message was printed.
-bool profile_jobs_open(struct profile_child *c);
-void profile_jobs_close(struct profile_child *c);
-// Fills slot with the next samples, but for the images they go to.
-bool profile_fill(struct profile_child *c, struct profile_slot *slot);
-// Whether its images take more than a slot's memory. They get that of all
-// slots: nothing may be in flight then.
-bool profile_needs_all(const struct profile_child *c,
-                       const struct profile_slot *slot);
-// The images of those samples, unless they go to the slot's batch.
-bool profile_make_images(struct profile_child *c, struct profile_slot *slot);
-// Gives up the images that samples to be submitted are made of.
-void profile_drop_sources(struct profile_child *c);
-// Gives back the images of a slot's last job, and what its samples were read to.
-void profile_release(const struct profile_child *c, struct profile_slot *slot);
 
 // ---- These processes, from the parent's side -------------------------------
 

@@ -1,66 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a loader does with the pictures of a process: its queue over time, and
 // the settings that it comes to from one of everything.
-#include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "profile.h"
 #include "tools/common/tools.h"
-
-// ---- Its source: the pictures in their order here --------------------------
-
-static enum hr_status lend(void *ctx, uint64_t i, struct hr_encoded *to,
-                           char message[256])
-{
-    const struct profile_child *c = ctx;
-    char path[PATH_MAX];
-    enum hr_status status;
-
-    if (c->num_sources) {
-        to->data = c->sources[(size_t)i % c->num_sources].data;
-        to->size = c->sources[(size_t)i % c->num_sources].size;
-        return HR_OK;
-    }
-    if (inputs_is_file(&c->run.in, (size_t)i)) {
-        to->path = strdup(inputs_path(&c->run.in, (size_t)i, path, PATH_MAX));
-        return to->path ? HR_OK : HR_ENOMEM;
-    }
-    status = inputs_read(&c->run.in, (size_t)i, to);
-    if (status) {
-        snprintf(message, 256, "%.255s", hr_last_error());
-        hr_encoded_finish(to);
-    }
-    return status;
-}
-
-static void take_back(void *ctx, uint64_t i, const struct hr_encoded *from)
-{
-    struct hr_encoded own = *from;
-
-    (void)ctx;
-    (void)i;
-    free((void *)(uintptr_t)from->path);
-    hr_encoded_finish(&own);
-}
-
-static hr_loader open_loader(const struct profile_child *c, hr_source source)
-{
-    const struct run *run = &c->run;
-    const struct run_options *opt = &run->opt;
-
-    return hr_loader_create(
-        hr_loader_params(.source = source, .device = run->dev,
-                         .ops = opt->ops.ops, .num_ops = opt->ops.num,
-                         .batch = run->batch, .own_size = !run->equal_shapes,
-                         .dtype = opt->dtype, .layout = opt->layout,
-                         .memory = opt->memory, .tier = opt->tier,
-                         .strict = opt->strict, .on_error = HR_ON_ERROR_ZERO,
-                         .seed = opt->seed, .epochs = HR_ENDLESS,
-                         .budget = (size_t)opt->budget, .autotune = true,
-                         .start = {.threads = 1, .reads = 1, .depth = 1}));
-}
 
 // ---- What is seen of it ----------------------------------------------------
 
@@ -153,18 +97,14 @@ static bool consume_for(struct profile_child *c, hr_loader loader,
 bool profile_queue(struct profile_child *c, struct profile_queue *q,
                    double seconds)
 {
-    hr_source source = hr_source_of_calls(
-        &(struct hr_source_calls){.num = c->run.total,
-                                  .ctx = c,
-                                  .read = lend,
-                                  .done = c->num_sources ? NULL : take_back});
-    hr_loader loader = source ? open_loader(c, source) : NULL;
+    hr_loader loader;
     bool ok;
 
+    // Its batches take what the other loader's have.
+    hr_loader_destroy(&c->loader);
     *q = (struct profile_queue){.every = 1};
-    ok = loader ? consume_for(c, loader, q, seconds)
-                : tools_warn("%s", hr_last_error());
+    loader = profile_open_loader(c, true);
+    ok = loader && consume_for(c, loader, q, seconds);
     hr_loader_destroy(&loader);
-    hr_source_close(&source);
     return ok;
 }

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// The source of a process's loaders: the pictures in their order here, as files,
+// or from memory.
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,108 +13,126 @@
 #define MEMORY_BYTES ((size_t)256 << 20)
 #define DECODED_BYTES ((size_t)96 << 20)
 
-// The bytes of picture i, to be freed. NULL: they cannot be had.
-static void *read_picture(const struct inputs *in, size_t i, size_t *size)
-{
-    struct hr_encoded read = {0};
-    void *data = NULL;
+// ---- Pictures in memory ----------------------------------------------------
 
-    if (!inputs_read(in, i, &read) && (data = malloc(read.size + 1))) {
-        *size = read.size;
-        memcpy(data, read.data, read.size);
-    }
-    hr_encoded_finish(&read);
-    return data;
-}
-
-// With the decode of the ops. NULL: it cannot be.
-static hr_image decode(struct profile_child *c, const void *data, size_t size)
+// Pixels in place of the encoded bytes, with the decode of the ops.
+static bool decode(const struct profile_child *c, struct hr_encoded *held)
 {
-    const struct hr_op *first = &c->run.opt.ops.ops[0];
-    hr_image image = hr_decode(c->run.dev, data, size,
-                               first->type == HR_OP_DECODE ? &first->decode
-                                                           : NULL);
+    hr_image image = hr_decode(c->run.dev, held->data, held->size,
+                               &c->run.opt.ops.ops[0].decode);
 
     if (image && hr_image_wait(image, HR_FOREVER) != HR_OK)
         hr_image_release(&image);
-    return image;
+    hr_encoded_finish(held);
+    if (image)
+        *held = (struct hr_encoded){.data = image->params.data,
+                                    .size = image->size,
+                                    .w = image->params.w,
+                                    .h = image->params.h,
+                                    .c = image->params.c,
+                                    .layout = image->params.layout,
+                                    .owner = (void *)(uintptr_t)image};
+    return image != NULL;
 }
 
-// Takes picture i as the next one; returns its bytes. 0: it is left out.
-static size_t load(struct profile_child *c, size_t i)
+static void drop(struct hr_encoded *held)
 {
-    struct profile_source *s = &c->sources[c->num_sources];
-    void *data = read_picture(&c->run.in, i, &s->size);
+    hr_image image = held->owner;
 
-    if (data && c->mode == PROFILE_DECODED) {
-        s->image = decode(c, data, s->size);
-        s->size = s->image ? s->image->size : 0;
-        free(data);
-    } else {
-        s->data = data;
-    }
-    if (!s->image && !s->data)
+    hr_image_release(&image);
+    hr_encoded_finish(held);
+}
+
+// Holds picture i as the next one; returns its bytes. 0: it is left out.
+static size_t hold(struct profile_child *c, size_t i)
+{
+    struct hr_encoded *held = &c->held[c->num_held];
+    bool ok = !inputs_read(&c->run.in, i, held);
+
+    if (ok && c->mode == PROFILE_DECODED && !held->w)
+        ok = decode(c, held);
+    if (!ok) {
+        drop(held);
         return 0;
-    c->run.in.items[c->num_sources++] = c->run.in.items[i];
-    return s->size;
+    }
+    c->num_held++;
+    return held->size;
+}
+
+static bool hold_all(struct profile_child *c)
+{
+    size_t most = c->mode == PROFILE_DECODED ? DECODED_BYTES : MEMORY_BYTES;
+    size_t bytes = 0;
+
+    if (!(c->held = calloc(c->run.total, sizeof(*c->held))))
+        return tools_warn("out of memory");
+    for (size_t i = 0; i < c->run.total && bytes < most; i++)
+        bytes += hold(c, i);
+    c->run.total = c->num_held;
+    return c->num_held || tools_warn("none of the pictures could be read");
+}
+
+// ---- The source ------------------------------------------------------------
+
+// Beyond the last picture come those from the beginning.
+static enum hr_status lend(void *ctx, uint64_t i, struct hr_encoded *to,
+                           char message[256])
+{
+    struct profile_child *c = ctx;
+    size_t picture = (size_t)i % c->run.total;
+    char path[PATH_MAX];
+    enum hr_status status = HR_OK;
+
+    if (c->num_held) {
+        *to = c->held[picture];
+    } else if (inputs_is_file(&c->run.in, picture)) {
+        inputs_path(&c->run.in, picture, path, sizeof(path));
+        to->path = strdup(path);
+        status = to->path ? HR_OK : HR_ENOMEM;
+    } else {
+        status = inputs_read(&c->run.in, picture, to);
+    }
+    if (status) {
+        snprintf(message, 256, "%.255s", hr_last_error());
+        hr_encoded_finish(to);
+    } else {
+        atomic_fetch_add(&c->lent, 1);
+    }
+    return status;
+}
+
+static void take_back(void *ctx, uint64_t i, const struct hr_encoded *from)
+{
+    struct profile_child *c = ctx;
+    struct hr_encoded own = *from;
+
+    (void)i;
+    atomic_fetch_add(&c->made, 1);
+    if (c->num_held)
+        return;
+    free((void *)(uintptr_t)from->path);
+    hr_encoded_finish(&own);
 }
 
 bool profile_source_open(struct profile_child *c)
 {
-    size_t n = c->run.total, held = 0;
-    size_t most = c->mode == PROFILE_DECODED ? DECODED_BYTES : MEMORY_BYTES;
-
-    if (!(c->sources = calloc(n, sizeof(*c->sources))))
-        return tools_warn("out of memory");
-    for (size_t i = 0; i < n && held < most; i++)
-        held += load(c, i);
-    if (!c->num_sources)
-        return tools_warn("none of the pictures could be read");
-    c->run.total = c->run.in.num = c->num_sources;
-    return true;
-}
-
-bool profile_fill_up(struct profile_child *c)
-{
     struct run *run = &c->run;
-    size_t n = run->total, batch = (size_t)run->batch;
-    size_t full = (n + batch - 1) / batch * batch;
-    struct inputs_item *items = realloc(run->in.items, full * sizeof(*items));
+    struct hr_source_calls calls = {.ctx = c, .read = lend, .done = take_back};
 
-    if (!items)
-        return tools_warn("out of memory");
-    for (size_t i = n; i < full; i++)
-        items[i] = items[i - n];
-    run->in.items = items;
-    run->in.capacity = run->in.num = run->total = full;
-    c->pictures = n;
-    return true;
+    if (c->in_memory && !hold_all(c))
+        return false;
+    if ((size_t)run->batch > run->total)
+        run->batch = (int)run->total;
+    calls.num = (run->total + (size_t)run->batch - 1) / (size_t)run->batch *
+                (size_t)run->batch;
+    c->source = hr_source_of_calls(&calls);
+    return c->source || tools_warn("%s", hr_last_error());
 }
 
 void profile_source_close(struct profile_child *c)
 {
-    for (size_t i = 0; i < c->num_sources; i++) {
-        hr_image_release(&c->sources[i].image);
-        free(c->sources[i].data);
-    }
-    free(c->sources);
-}
-
-void profile_source_fill(struct profile_child *c,
-                         const struct profile_slot *slot)
-{
-    for (int i = 0; c->num_sources && i < slot->num; i++) {
-        struct hr_sample *s = &c->samples[i];
-        const struct profile_source *from =
-            &c->sources[(slot->first + (size_t)i) % c->num_sources];
-
-        s->path = NULL;
-        s->data = from->data;
-        s->size = from->data ? from->size : 0;
-        s->image = from->image;
-        if (s->image && s->num_ops && s->ops[0].type == HR_OP_DECODE) {
-            s->ops++;
-            s->num_ops--;
-        }
-    }
+    hr_source_close(&c->source);
+    for (size_t i = 0; i < c->num_held; i++)
+        drop(&c->held[i]);
+    free(c->held);
 }

@@ -16,6 +16,7 @@ struct reader {
     size_t num;
     double jobs_at, jobs;  // counter: since when, how many
     double area, empty;    // of the counter
+    double submitting;     // threads together
 };
 
 static const char *text(const json_t *e, const char *name)
@@ -50,6 +51,8 @@ static void read_span(struct reader *r, const json_t *e)
     double end = fmin(number(e, "ts") + number(e, "dur"), r->to);
     long long row = (long long)number(e, "tid") - FIRST_ROW;
 
+    if (begin < end && !strcmp(text(e, "name"), "submit"))
+        r->submitting += end - begin;
     if (begin < end && (device || is_work(text(e, "name"))))
         r->intervals[r->num++] =
             (struct profile_interval){begin, end, device ? (int)(row & 7) : -1};
@@ -136,6 +139,7 @@ bool profile_read_trace(struct profile *p, const struct profile_config *c,
     w->overlap = profile_overlap(r.intervals, r.num);
     w->occupancy = r.to > r.from ? r.area / (r.to - r.from) : 0;
     w->empty = r.to > r.from ? r.empty / (r.to - r.from) : 0;
+    w->wait_submit = r.to > r.from ? r.submitting / (r.to - r.from) : 0;
     ok = ok && keep(p, c, trace);
     if (!ok)
         tools_warn("out of memory");

@@ -9,28 +9,46 @@
 
 #define LOOK_NS ((int64_t)100000000)  // how often a wait looks up
 
-static bool open_loader(struct run *run)
+struct hr_loader_params run_loader_params(const struct run *run)
 {
     const struct run_options *opt = &run->opt;
     bool found = run->equal_shapes && !run->fixed_shape;
     uint64_t budget = opt->budget ? opt->budget : RUN_BUDGET;
 
-    // What fails is delivered among the others, whatever becomes of it.
-    run->loader = hr_loader_create(
-        hr_loader_params(.source = run->in.source, .device = run->dev,
-                         .ops = opt->ops.ops, .num_ops = opt->ops.num,
-                         .batch = run->batch, .own_size = !run->equal_shapes,
-                         .h = found ? run->h : 0, .w = found ? run->w : 0,
-                         .dtype = opt->dtype, .layout = opt->layout,
-                         .memory = opt->memory, .tier = opt->tier,
-                         .strict = opt->strict, .timeout_ns = opt->timeout_ns,
-                         .on_error = HR_ON_ERROR_ZERO, .seed = opt->seed,
-                         .epochs = opt->epochs, .samples = run->total,
-                         .budget = (size_t)(budget - budget / 3),
-                         .start.depth = run->ring > 2 ? run->ring - 1 : 1,
-                         .epochs_apart = true, .by_path = true,
-                         // Of a few pictures no more threads than pictures.
-                         .reads = run->total < 8 ? (int)run->total : 0));
+    return (struct hr_loader_params){
+        .device = run->dev,
+        .ops = opt->ops.ops,
+        .num_ops = opt->ops.num,
+        .batch = run->batch,
+        .own_size = !run->equal_shapes,
+        .h = found ? run->h : 0,
+        .w = found ? run->w : 0,
+        .dtype = opt->dtype,
+        .layout = opt->layout,
+        .memory = opt->memory,
+        .tier = opt->tier,
+        .strict = opt->strict,
+        .timeout_ns = opt->timeout_ns,
+        // What fails is delivered among the others, whatever becomes of it.
+        .on_error = HR_ON_ERROR_ZERO,
+        .seed = opt->seed,
+        .budget = (size_t)(budget - budget / 3),
+        .start.depth = run->ring > 2 ? run->ring - 1 : 1,
+        .by_path = true,
+        // Of a few pictures no more threads than pictures.
+        .reads = run->total < 8 ? (int)run->total : 0,
+    };
+}
+
+static bool open_loader(struct run *run)
+{
+    struct hr_loader_params params = run_loader_params(run);
+
+    params.source = run->in.source;
+    params.samples = run->total;
+    params.epochs = run->opt.epochs;
+    params.epochs_apart = true;
+    run->loader = hr_loader_create(&params);
     return run->loader || tools_warn("%s", hr_last_error());
 }
 

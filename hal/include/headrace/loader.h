@@ -59,9 +59,11 @@ typedef const struct hr_loaded_t {
     // [n] With own_size, in place of batch, which is NULL: the pictures. NULL:
     // how large one would be cannot be told; its result says why.
     const hr_image *images;
-    int failed;    // of results that are not HR_OK
-    int replaced;  // by later samples (SKIP)
-    bool through;  // of its batch no other part comes (own_size)
+    int failed;       // of results that are not HR_OK
+    int replaced;     // by later samples (SKIP)
+    bool through;     // of its batch no other part comes (own_size)
+    int64_t made_ns;  // from when it was submitted (with SKIP: last) until it was
+                      // made, without map
 } *hr_loaded;
 
 struct hr_loader_params {
