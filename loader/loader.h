@@ -13,7 +13,7 @@
 //   loader_free.c   what goes back
 //
 // Each uses only those below it in this order: loader.c, read, map, job, pixels,
-// next, tune, plan, free, sizes. tune.c, the arithmetic, and settings.c know no loader.
+// next, tune, plan, free, sizes. tune.c, the arithmetic, knows no loader.
 //
 // A batch has a slot from when it is planned until the consumer gives it back:
 //

@@ -544,7 +544,6 @@ static struct hr_loader_settings found(struct hr_loader_params p)
     struct hr_loader_settings settings;
     struct hr_loader_stats stats;
     struct hr__loader *l;
-    char text[200];
 
     take(loader, 200);
     hr_loader_stats(loader, &stats);
@@ -552,8 +551,9 @@ static struct hr_loader_settings found(struct hr_loader_params p)
     pthread_mutex_lock(&l->lock);
     settings = l->tune.tried ? l->tune.before : l->tune.now;
     pthread_mutex_unlock(&l->lock);
-    hr_loader_settings_text(&settings, text, sizeof(text));
-    printf("  after 200 batches %s; %llu steps, %llu back\n", text,
+    printf("  after 200 batches %d threads, %d reads, %d batches, %zu bytes; "
+           "%llu steps, %llu back\n",
+           settings.threads, settings.reads, settings.depth, settings.bytes,
            (unsigned long long)stats.tune_steps,
            (unsigned long long)stats.tune_backs);
     hr_loader_destroy(&loader);

@@ -404,74 +404,6 @@ static void caps(void)
     CHECK(!t.steps, "%d steps with nothing to choose", (int)t.steps);
 }
 
-// ---- Settings as text ------------------------------------------------------
-
-static void text(void)
-{
-    static const char *const good[] = {
-        "{\"threads\": 3, \"reads\": 17, \"depth\": 5, \"bytes\": 67108865}",
-        " {\n\t\"bytes\":67108865 ,\"depth\":5,\"reads\" : 17,\"threads\":3}\r\n",
-    };
-    static const struct {
-        const char *text, *why;
-    } wrong[] = {
-        {"", "byte 0"},
-        {"[]", "byte 0"},
-        {"{}", "byte 1"},
-        {"{\"threads\": 3, \"reads\": 17, \"depth\": 5}", "missing"},
-        {"{\"threads\": 3, \"reads\": 17, \"depth\": 5, \"bytes\": 1} x",
-         "behind"},
-        {"{\"threads\": 3, \"reads\": 17, \"depth\": 5, \"bytes\": 1,}",
-         "not \"threads\""},
-        {"{\"threads\": 3, \"threads\": 3, \"reads\": 17, \"depth\": 5, "
-         "\"bytes\": 1}",
-         "twice"},
-        {"{\"threads\": 3, \"reads\": 17, \"depth\": 5, \"bytes\": 1, "
-         "\"more\": 1}",
-         "byte 52"},
-        {"{\"threads\": -3, \"reads\": 17, \"depth\": 5, \"bytes\": 1}",
-         "byte 12"},
-        {"{\"threads\": 2147483648, \"reads\": 1, \"depth\": 5, \"bytes\": 1}",
-         "too large"},
-        {"{\"threads\": 3, \"reads\": 17, \"depth\": 5, "
-         "\"bytes\": 99999999999999999999999}",
-         "too large"},
-        {"{\"threads\": 03, \"reads\": 17, \"depth\": 5, \"bytes\": 1}",
-         "whole"},
-        {"{\"threads\": 3.5, \"reads\": 17, \"depth\": 5, \"bytes\": 1}",
-         "'}'"},
-        {"{\"threads\": \"3\", \"reads\": 17, \"depth\": 5, \"bytes\": 1}",
-         "whole"},
-        {"{\"threads\" 3, \"reads\": 17, \"depth\": 5, \"bytes\": 1}", "':'"},
-        {"{\"threads\": 3, \"reads\": 17, \"depth\": 5, \"bytes\": 1", "'}'"},
-    };
-    const struct hr_loader_settings is = {3, 17, 5, 67108865},
-                                    kept = {9, 9, 9, 9};
-    struct hr_loader_settings got = {0};
-    char line[200];
-
-    for (int i = 0; i < 2; i++)
-        CHECK(!hr_loader_settings_parse(good[i], &got) && got.threads == 3 &&
-                  got.reads == 17 && got.depth == 5 && got.bytes == 67108865,
-              "%d: %s", i, hr_last_error());
-    CHECK(hr_loader_settings_text(&is, line, sizeof(line)) == strlen(good[0]) &&
-              !strcmp(line, good[0]),
-          "%s", line);
-    CHECK(hr_loader_settings_text(&is, line, 10) == strlen(good[0]) &&
-              strlen(line) == 9,
-          "a short place: %s", line);
-    for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
-        got = kept;
-        CHECK(hr_loader_settings_parse(wrong[i].text, &got) == HR_EINVAL &&
-                  strstr(hr_last_error(), wrong[i].why),
-              "%s: %s", wrong[i].text, hr_last_error());
-        CHECK(!memcmp(&got, &kept, sizeof(got)), "%s wrote", wrong[i].text);
-    }
-    CHECK(hr_loader_settings_parse(NULL, &got) == HR_EINVAL &&
-              hr_loader_settings_parse(line, NULL) == HR_EINVAL,
-          "NULL");
-}
-
 static const struct test_case cases[] = {
     TEST_CASE(from_a_bad_start),
     TEST_CASE(noise),
@@ -480,7 +412,6 @@ static const struct test_case cases[] = {
     TEST_CASE(settles),
     TEST_CASE(stages),
     TEST_CASE(caps),
-    TEST_CASE(text),
 };
 
 int main(int argc, char **argv)

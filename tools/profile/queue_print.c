@@ -33,25 +33,26 @@ const char profile_queues_legend[] =
     "on average. peak: of encoded\npictures in memory. steps: changes of the "
     "settings that were tried; back: of\nthem taken back.";
 
+static json_t *settings_json(const struct hr_loader_settings *s)
+{
+    return json_pack("{s:i s:i s:i s:I}", "threads", s->threads, "reads",
+                     s->reads, "depth", s->depth, "bytes",
+                     (json_int_t)s->bytes);
+}
+
 void profile_queue_notes(const struct profile *p, FILE *to)
 {
     for (int b = 0; b < p->opt.num_backends; b++) {
-        char line[160];
+        json_t *settings = settings_json(&p->queues[b].settings);
 
-        hr_loader_settings_text(&p->queues[b].settings, line, sizeof(line));
-        fprintf(to, "%s: it ended with %s\n", p->opt.backends[b], line);
+        fprintf(to, "%s: it ended with ", p->opt.backends[b]);
+        json_dumpf(settings, to, 0);
+        fputc('\n', to);
+        json_decref(settings);
     }
 }
 
 // ---- JSON ------------------------------------------------------------------
-
-static json_t *settings_json(const struct hr_loader_settings *settings)
-{
-    char line[160];
-
-    hr_loader_settings_text(settings, line, sizeof(line));
-    return json_loads(line, 0, NULL);
-}
 
 json_t *profile_queue_json(const struct profile_queue *q)
 {

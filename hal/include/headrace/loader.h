@@ -259,16 +259,5 @@ struct hr_loader_stats {
 };
 HR_API void hr_loader_stats(hr_loader loader, struct hr_loader_stats *stats);
 
-// The settings as one line of JSON, and back, so that the next run may start
-// there: {"threads": 2, "reads": 8, "depth": 5, "bytes": 67108864}. Writes at
-// most room bytes with the NUL, returns how long the line is without it. parse:
-// HR_EINVAL with what is wrong and at which byte; *settings is as it was then.
-// All four names are there once, in any order, nothing else; whole numbers, 0 =
-// to be chosen. Threads: any.
-HR_API size_t hr_loader_settings_text(const struct hr_loader_settings *settings,
-                                      char *text, size_t room);
-HR_API enum hr_status hr_loader_settings_parse(
-    const char *text, struct hr_loader_settings *settings);
-
 HR_END_DECLS
 #endif
