@@ -40,9 +40,23 @@ static const struct hr_op_form forms[] = {
     {"center_crop", HR__FIELDS(5) & ~HR__FIELDS(2), HR_OP_CROP(.center = true)},
 };
 
+// A picture that is too small is padded.
+static const struct hr__word words[] = {
+    {.name = "center_crop",
+     .syntax = "SIZE or WIDTHxHEIGHT",
+     .op = HR_OP_CROP(.center = true, .pad = true),
+     .arguments = {{'=', .field = 2, .as = HR__AS_AREA}}},
+    {.name = "crop",
+     .syntax = "X,Y,WIDTH,HEIGHT",
+     .op = HR_OP_CROP(.pad = true),
+     .arguments =
+         {{'='}, {',', .field = 1}, {',', .field = 2}, {',', .field = 3}}},
+    {0}};
+
 const struct hr__op_def hr__op_crop = {
-    .info = {"crop", HR_OP_CROP, HR_RESAMPLE, false, fields, HR__NUM(fields),
-             forms, HR__NUM(forms)},
+    .info = {HR__INFO("crop", CROP, RESAMPLE),
+             .usage = "center_crop=N|WxH, crop=X,Y,W,H"},
+    .words = words,
     .size = offsetof(struct hr_op, crop.w),
     .fold = fold,
 };

@@ -68,8 +68,17 @@ static const struct hr_op_field fields[] = {
 
 static const struct hr_op_form forms[] = {{"fit", HR__FIELDS(5), HR_OP_FIT(0)}};
 
+static const struct hr__word words[] = {{.name = "fit",
+                                         .syntax = "SIZE or WIDTHxHEIGHT",
+                                         .op = HR_OP_FIT(0),
+                                         .arguments = {{'=', .as = HR__AS_AREA},
+                                                       HR__ARG_FILTER(2),
+                                                       HR__ARG_ORDER(4)}},
+                                        {0}};
+
 const struct hr__op_def hr__op_fit = {
-    .info = {"fit", HR_OP_FIT, HR_RESAMPLE, false, fields, HR__NUM(fields),
-             forms, HR__NUM(forms)},
+    .info = {HR__INFO("fit", FIT, RESAMPLE),
+             .usage = "fit=N|WxH[:FILTER[:ORDER]]"},
+    .words = words,
     .fold = fold,
 };

@@ -17,8 +17,15 @@ static const struct hr_op_field fields[] = {
 static const struct hr_op_form forms[] = {
     {"flip", HR__FIELDS(3), HR_OP_FLIP(0)}};
 
+static const struct hr__word words[] = {
+    {.name = "hflip", .op = HR_OP_FLIP(.horizontal = true)},
+    {.name = "vflip", .op = HR_OP_FLIP(.vertical = true)},
+    {.name = "transpose", .op = HR_OP_FLIP(.transpose = true)},
+    {0}};
+
 const struct hr__op_def hr__op_flip = {
-    .info = {"flip", HR_OP_FLIP, HR_RESAMPLE, false, fields, HR__NUM(fields),
-             forms, HR__NUM(forms)},
+    .info = {HR__INFO("flip", FLIP, RESAMPLE),
+             .usage = "hflip, vflip, transpose"},
+    .words = words,
     .fold = fold,
 };

@@ -28,13 +28,10 @@ static const struct hr_op_value ariths[] = {{"div", HR_ARITH_DIV},
 static const struct hr_op_field fields[] = {
     HR__FIELD(normalize, mean, CHANNELS),
     HR__FIELD(normalize, std, CHANNELS, .not_zero = true),
-    {.name = "arithmetic",
-     .kind = HR_FIELD_ENUM,
-     .offset = offsetof(struct hr_op, normalize.arith),
-     .values = ariths},
-    {.name = "values",
-     .kind = HR_FIELD_TABLE,
-     .offset = offsetof(struct hr_op, normalize.table)},
+    {"arithmetic", HR_FIELD_ENUM, offsetof(struct hr_op, normalize.arith), 0, 0,
+     ariths, false},
+    {"values", HR_FIELD_TABLE, offsetof(struct hr_op, normalize.table), 0, 0,
+     NULL, false},
 };
 
 static const struct hr_op_form forms[] = {
@@ -42,9 +39,35 @@ static const struct hr_op_form forms[] = {
     {"table", 1 << 3, {.type = HR_OP_NORMALIZE}},
 };
 
+// By torchvision's releases.
+static const struct hr_op_value versions[] = {{"v1", HR_ARITH_DIV},
+                                              {"v2", HR_ARITH_MUL},
+                                              {NULL, 0}};
+#define ARG_ARITH                                             \
+    {                                                         \
+        ':', true, 2, HR__AS_FIELD, "an arithmetic", versions \
+    }
+
+static const struct hr__word words[] = {
+    {.name = "to_tensor",
+     .op = {.type = HR_OP_NORMALIZE},
+     .arguments = {ARG_ARITH}},
+    {.name = "normalize",
+     .literal = "imagenet",
+     .op = {.type = HR_OP_NORMALIZE,
+            .normalize = {.mean = {.485f, .456f, .406f},
+                          .std = {.229f, .224f, .225f}}},
+     .arguments = {ARG_ARITH}},
+    {.name = "normalize",
+     .syntax = "imagenet or MEANS/STDS",
+     .op = {.type = HR_OP_NORMALIZE},
+     .arguments = {{'='}, {'/', .field = 1, .as = HR__AS_ABOVE_0}, ARG_ARITH}},
+    {0}};
+
 const struct hr__op_def hr__op_normalize = {
-    .info = {"normalize", HR_OP_NORMALIZE, HR_STORE, false, fields,
-             HR__NUM(fields), forms, HR__NUM(forms)},
+    .info = {HR__INFO("normalize", NORMALIZE, STORE),
+             .usage = "to_tensor[:v2], normalize=imagenet|M,M,M/S,S,S[:v2]"},
     .place = HR__LAST,
+    .words = words,
     .check = check,
 };

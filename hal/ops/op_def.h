@@ -78,6 +78,52 @@ static inline int hr__draw_below(uint32_t word, int limit)
     return (int)((uint64_t)word * (uint64_t)limit >> 32);
 }
 
+// ---- Text ------------------------------------------------------------------
+//
+// How hr_ops_parse() and hr_ops_format() write an op: a name, then arguments.
+
+enum hr__argument_form {
+    HR__AS_FIELD,    // as the kind of the field says
+    HR__AS_AREA,     // fields w and h: W x H, or one number for both
+    HR__AS_SHORT,    // fields w, h, side: W x H, or one number, the side
+    HR__AS_ABOVE_0,  // as the field says, and above 0
+};
+
+struct hr__argument {
+    char before;  // '=', ':', ',' or '/'; '\0' behind the last argument
+    bool optional;
+    int field;  // the first of them
+    enum hr__argument_form as;
+    const char *what;                  // of a name: "a filter"
+    const struct hr_op_value *values;  // NULL: the field's own
+};
+
+// A word behind '=' that gives a field a value; others may follow, after ':'.
+struct hr__flag {
+    const char *name;
+    int field, value;
+};
+
+struct hr__word {
+    const char *name;
+    const char *syntax;   // of what follows '='
+    const char *literal;  // what follows must be this; else the next word of
+                          // the same name is meant
+    struct hr_op op;      // before the arguments
+    const struct hr__flag *flags;
+    struct hr__argument arguments[6];
+    void (*done)(struct hr_op *op);  // after them; may be NULL
+};
+
+#define HR__ARG_FILTER(n)                            \
+    {                                                \
+        ':', true, n, HR__AS_FIELD, "a filter", NULL \
+    }
+#define HR__ARG_ORDER(n)                             \
+    {                                                \
+        ':', true, n, HR__AS_FIELD, "an order", NULL \
+    }
+
 // ---- The op ----------------------------------------------------------------
 
 enum hr__op_place {
@@ -86,10 +132,16 @@ enum hr__op_place {
     HR__LAST,
 };
 
+// With arrays `fields` and `forms`.
+#define HR__INFO(is_called, is, by)                                            \
+    .name = is_called, .type = HR_OP_##is, .stage = HR_##by, .fields = fields, \
+    .num_fields = HR__NUM(fields), .forms = forms, .num_forms = HR__NUM(forms)
+
 struct hr__op_def {
     struct hr_op_info info;  // what everybody may read
     enum hr__op_place place;
-    int draws;    // a random op becomes so many plain ones at most
+    int draws;  // a random op becomes so many plain ones at most
+    const struct hr__word *words;  // the last has no name
     size_t size;  // offset of int w, h, which are the size of any picture that
                   // it makes, unless w is 0; 0: the picture's own decides
     // Refuses what fields cannot say one by one. channels: of the picture. May

@@ -51,10 +51,18 @@ static const struct hr_op_field fields[] = {
 static const struct hr_op_form forms[] = {
     {"random_crop", HR__FIELDS(4), HR_OP_RANDOM_CROP(0)}};
 
+static const struct hr__word words[] = {
+    {.name = "random_crop",
+     .syntax = "SIZE or WIDTHxHEIGHT",
+     .op = HR_OP_RANDOM_CROP(.pad_if_needed = true),
+     .arguments = {{'=', .as = HR__AS_AREA}, {':', true, 2}}},
+    {0}};
+
 const struct hr__op_def hr__op_random_crop = {
-    .info = {"random_crop", HR_OP_RANDOM_CROP, HR_RESAMPLE, true, fields,
-             HR__NUM(fields), forms, HR__NUM(forms)},
+    .info = {HR__INFO("random_crop", RANDOM_CROP, RESAMPLE), .random = true,
+             .usage = "random_crop=N|WxH[:P]"},
     .draws = 1,
+    .words = words,
     .size = offsetof(struct hr_op, random_crop.w),
     .draw = draw,
 };

@@ -38,10 +38,29 @@ static const struct hr_op_field fields[] = {
 static const struct hr_op_form forms[] = {
     {"random_flip", HR__FIELDS(2), HR_OP_RANDOM_FLIP(0)}};
 
+// A 0 that was written was meant.
+static void done(struct hr_op *op)
+{
+    if (op->random_flip.horizontal == 0 && op->random_flip.vertical == 0)
+        *op = (struct hr_op){.type = HR_OP_FLIP};
+}
+
+static const struct hr__word words[] = {
+    {.name = "random_hflip",
+     .op = HR_OP_RANDOM_FLIP(.horizontal = .5),
+     .arguments = {{'=', true}},
+     .done = done},
+    {.name = "random_vflip",
+     .op = HR_OP_RANDOM_FLIP(.vertical = .5),
+     .arguments = {{'=', true, 1}},
+     .done = done},
+    {0}};
+
 const struct hr__op_def hr__op_random_flip = {
-    .info = {"random_flip", HR_OP_RANDOM_FLIP, HR_RESAMPLE, true, fields,
-             HR__NUM(fields), forms, HR__NUM(forms)},
+    .info = {HR__INFO("random_flip", RANDOM_FLIP, RESAMPLE), .random = true,
+             .usage = "random_hflip[=P], random_vflip[=P]"},
     .draws = 1,
+    .words = words,
     .check = check,
     .draw = draw,
 };

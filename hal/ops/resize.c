@@ -66,9 +66,18 @@ static const struct hr_op_form forms[] = {
     {"resize_short", 1 << 2 | 1 << 3 | 1 << 5, HR_OP_RESIZE(0)},
 };
 
+static const struct hr__word words[] = {{.name = "resize",
+                                         .syntax = "SIZE or WIDTHxHEIGHT",
+                                         .op = HR_OP_RESIZE(0),
+                                         .arguments = {{'=', .as = HR__AS_SHORT},
+                                                       HR__ARG_FILTER(3),
+                                                       HR__ARG_ORDER(5)}},
+                                        {0}};
+
 const struct hr__op_def hr__op_resize = {
-    .info = {"resize", HR_OP_RESIZE, HR_RESAMPLE, false, fields,
-             HR__NUM(fields), forms, HR__NUM(forms)},
+    .info = {HR__INFO("resize", RESIZE, RESAMPLE),
+             .usage = "resize=N|WxH[:FILTER[:ORDER]]"},
+    .words = words,
     .size = offsetof(struct hr_op, resize.w),
     .check = check,
     .fold = fold,

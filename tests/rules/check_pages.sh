@@ -116,16 +116,13 @@ check_mentions()
 
 check_ops()
 {
-    local op ops=0 help
-    help=$(grep -rh -A 9 --include='*.c' 'Names in --ops' tools || true)
+    local op ops=0
     while read -r op; do
         ops=$((ops + 1))
-        grep -qE "[^a-z_]${op}[^a-z_]" <<<"$help" ||
-            complain "headrace run --help does not name the op $op"
         grep -qE "(^|[^a-z_])$op([^a-z_]|\$)" tools/man/headrace-run.1 ||
             complain "headrace-run(1) does not name the op $op"
-    done < <(grep -rhoE --include='*.c' '\{"[a-z_]+", read_' tools |
-             grep -oE '[a-z_]{2,}"' | tr -d '"')
+    done < <(grep -rhoE --include='*.c' '\{\.name = "[a-z_]+"' hal/ops |
+             grep -oE '[a-z_]{2,}"' | tr -d '"' | sort -u)
     echo "$ops ops looked up"
 }
 
@@ -240,7 +237,7 @@ check_tree()
 # shellcheck disable=SC2016
 make_tree()
 {
-    mkdir -p hal backends cpu_fallback tools/man tests docs cmake
+    mkdir -p hal/ops backends cpu_fallback tools/man tests docs cmake
     echo 'x = secure_getenv("HEADRACE_A"); getenv("HOME");' >hal/a.c
     echo 'load("HEADRACE_B_LIBRARY"); say("HEADRACE_B is %s");' >backends/b.c
     echo 'getenv("NO_COLOR")' >tools/c.c
@@ -257,8 +254,7 @@ make_tree()
     printf '%s\n' '.SH LIBRARY' '.TP' '.B HEADRACE_A' 'It.' '.TP' '.B HOME' \
            '.TP' '.BR HEADRACE_B_LIBRARY ", " HOME' '.SH COMMAND' '.TP' \
            '.B NO_COLOR' '.SH NOTES' >tools/man/headrace-environment.7
-    echo '"Names in --ops: crop=N, hflip.' >tools/help.c
-    echo '{"crop", read_crop}, {"hflip", read_hflip},' >tools/ops.c
+    echo '{.name = "crop"}, {.name = "hflip"},' >hal/ops/ops.c
     printf '.BI crop= N\nhflip\n' >tools/man/headrace-run.1
     echo '| 1.05 (0.74-1.07) |' >docs/measurements.md
     printf '%s\n' '# Words and `more`' '[a](docs/environment.md#command)' \
@@ -313,8 +309,7 @@ docs/environment.md|-HOME
 tools/man/headrace-environment.7|-HEADRACE_A
 tools/man/headrace-environment.7|-NO_COLOR
 tools/man/headrace.1|.B HEADRACE_OLD
-tools/ops.c|{"fit", read_fit},
-tools/help.c|-crop
+hal/ops/ops.c|{.name = "fit"},
 tools/man/headrace-run.1|-hflip
 docs/engines.md|set HEADRACE_OLD
 README.md|[c](docs/gone.md)

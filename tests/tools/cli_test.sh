@@ -570,7 +570,7 @@ run 2 profile "$one" --latency 50
 says err "profile: --latency needs --balance"
 run 0 run "$one" --out none --backend cpu --balance --latency 50 --ops decode
 run 2 run "$one" --out none --ops ''
-says err "run: --ops: character 1: no op is named; decode,resize=256"
+says err "run: --ops: character 1: no op is named"
 run 2 samples --no-such x
 says err "samples: --no-such: unknown option"
 run 2 samples --size 3 x

@@ -43,7 +43,6 @@ static struct profile_child *open_child(int pictures, int64_t burn_ns)
                                  .burn_ns = burn_ns};
     struct run_options *opt = &c->run.opt;
     uint64_t seed = test_seed;
-    char error[320];
 
     fake_reset(&script);
     for (int i = 0; i < pictures; i++) {
@@ -57,8 +56,8 @@ static struct profile_child *open_child(int pictures, int64_t burn_ns)
     opt->ops_text = "decode,resize=8x8";
     opt->batch = BATCH;
     opt->threads = opt->epochs = 1;
-    CHECK(ops_from_text(&opt->ops, opt->ops_text, error, sizeof(error)), "%s",
-          error);
+    CHECK(!hr_ops_parse(opt->ops_text, opt->ops.ops, &opt->ops.num), "%s",
+          hr_last_error());
     c->run.opt.quiet = true;
     CHECK(run_prepare(&c->run) && profile_source_open(c), "does not open");
     return c;

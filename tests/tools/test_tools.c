@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "tools/common/braces.h"
-#include "tools/common/ops_text.h"
+#include "tools/common/options.h"
 #include "tools/common/progress.h"
 #include "testing.h"
 #include "tools/common/tools.h"
@@ -16,11 +16,9 @@
 static struct ops_list parsed(const char *text)
 {
     struct ops_list list;
-    char error[320] = "";
+    bool read = !hr_ops_parse(text, list.ops, &list.num);
 
-    if (!ops_from_text(&list, text, error, sizeof(error)))
-        printf("\n    '%s': %s\n", text, error);
-    CU_ASSERT_STRING_EQUAL(error, "");
+    CHECK(read, "'%s': %s", text, hr_last_error());
     return list;
 }
 
@@ -45,7 +43,6 @@ static void ops_forms(void)
     CU_ASSERT_EQUAL(list.ops[1].resize.short_side, 0);
     CU_ASSERT_EQUAL(list.ops[1].resize.filter, HR_LANCZOS);
     CU_ASSERT_EQUAL(list.ops[1].resize.order, HR_ORDER_REFERENCE);
-    CU_ASSERT_EQUAL(ops_channels(&list), 1);
 
     list = parsed("fit=320x240:bicubic,fit=64");
     CU_ASSERT_EQUAL(list.ops[1].type, HR_OP_FIT);
@@ -185,10 +182,12 @@ static void ops_errors(void)
         {"resize=99999999999999999999", 8},
     };
     struct ops_list list;
-    char error[320], want[32];
+    char want[32];
 
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-        bool ok = ops_from_text(&list, bad[i].text, error, sizeof(error));
+        bool ok = !hr_ops_parse(bad[i].text, list.ops, &list.num);
+        const char *error = hr_last_error();
+
         snprintf(want, sizeof(want), "character %d: ", bad[i].position);
         CU_ASSERT(!ok);
         if (ok || strncmp(error, want, strlen(want))) {
@@ -201,47 +200,70 @@ static void ops_errors(void)
 
 static void expect_error(const char *text, const char *want)
 {
-    char error[320];
     struct ops_list list;
 
-    CU_ASSERT(!ops_from_text(&list, text, error, sizeof(error)));
-    CU_ASSERT_STRING_EQUAL(error, want);
+    CU_ASSERT(hr_ops_parse(text, list.ops, &list.num));
+    CU_ASSERT_STRING_EQUAL(hr_last_error(), want);
 }
 
 static void ops_texts(void)
 {
-    struct ops_list list;
-
     expect_error("resize=256:bicubik",
                  "character 12: 'bicubik' is not a filter: nearest, box, "
                  "bilinear, hamming, bicubic or lanczos");
     expect_error("resize=256:", "character 12: a filter is missing: nearest, "
                                 "box, bilinear, hamming, bicubic or lanczos");
-    expect_error("", "character 1: no op is named; " OPS_EVALUATION
-                     " is the default");
-    expect_error(" ", "character 1: no op is named; " OPS_EVALUATION
-                      " is the default");
-    list = parsed("resize=2,to_tensor");
-    CU_ASSERT(ops_normalize(&list));
-    list = parsed("resize=2");
-    CU_ASSERT(!ops_normalize(&list));
+    expect_error("", "character 1: no op is named");
+    expect_error(" ", "character 1: no op is named");
 }
 
 static void ops_too_many(void)
 {
-    char text[1024] = "decode", error[320];
+    char text[1024] = "decode";
     struct ops_list list;
 
     for (int i = 0; i < 15; i++)
         strcat(text, ",random_resized_crop=9");
-    CU_ASSERT(ops_from_text(&list, text, error, sizeof(error)));  // 31 ops
+    CU_ASSERT(!hr_ops_parse(text, list.ops, &list.num));  // 31 ops
     strcat(text, ",hflip");
-    CU_ASSERT(ops_from_text(&list, text, error, sizeof(error)));  // 32
+    CU_ASSERT(!hr_ops_parse(text, list.ops, &list.num));  // 32
     strcat(text, ",hflip");
-    CU_ASSERT(!ops_from_text(&list, text, error, sizeof(error)));
-    CU_ASSERT(ops_from_text(&list, "decode", error, 0));  // no room for a text
-    CU_ASSERT(!ops_from_text(&list, "nothing", error, 8));
-    CU_ASSERT_EQUAL(strlen(error), 7);
+    CU_ASSERT(hr_ops_parse(text, list.ops, &list.num));
+}
+
+// What has a text comes back as the same text.
+static void ops_and_back(void)
+{
+    static const char *const texts[] = {
+        OPS_EVALUATION,
+        "decode=gray:exif,fit=320x240:bicubic:vertical,hflip,vflip,transpose",
+        "decode=exif,crop=-3,4,50,60,center_crop=10x20,resize=5x6:nearest",
+        "decode,random_crop=9x7:2,random_resized_crop=8:box,random_hflip",
+        "decode,random_crop=9,random_hflip=0.3,random_vflip=1,to_tensor:v2",
+        "decode,resize=256:bilinear:horizontal,normalize=0.1/0.25,1,3e-05:v2",
+    };
+    static const struct hr_op none[] = {
+        HR_OP_CROP(.w = 5, .h = 5),
+        HR_OP_RESIZE(.w = 5, .h = 5, .box = {0, 0, 1, 1}),
+        HR_OP_FLIP(0),
+        {.type = (enum hr_op_type)99},
+    };
+    char back[300];
+
+    for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
+        struct ops_list list = parsed(texts[i]);
+        size_t needs = strlen(texts[i]) + 1;
+
+        CHECK(!hr_ops_format(list.ops, list.num, back, sizeof(back)) &&
+                  !strcmp(back, texts[i]),
+              "'%s': '%s'", texts[i], back);
+        CU_ASSERT(!hr_ops_format(list.ops, list.num, back, needs));
+        CU_ASSERT_EQUAL(hr_ops_format(list.ops, list.num, back, needs - 1),
+                        HR_ELIMIT);
+    }
+    for (size_t i = 0; i < sizeof(none) / sizeof(*none); i++)
+        CU_ASSERT_EQUAL(hr_ops_format(&none[i], 1, back, sizeof(back)),
+                        HR_EUNSUPPORTED);
 }
 
 static void ops_sizes(void)
@@ -413,6 +435,7 @@ int main(int argc, char **argv)
         {"errors_with_position", ops_errors},
         {"too_many", ops_too_many},
         {"ops_texts", ops_texts},
+        {"ops_and_back", ops_and_back},
         {"fixed_sizes", ops_sizes},
         {"sizes", sizes},
         {"numbers", numbers},

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "fake_engine.h"
-#include "tools/common/ops_text.h"
+#include "tools/common/options.h"
 #include "validate_run.h"
 
 enum { SIDE = 48, NUMBERS = 3 * SIDE * SIDE, BINS = 10 };
@@ -36,11 +36,10 @@ static void levels_of(const char *device, const char *path, const char *text,
     hr_device dev = hr_device_open(device, NULL);
     hr_image image = hr_image_create(dev, &params);
     struct ops_list ops;
-    char error[320];
     struct hr_sample sample = {.path = path, .out = image};
     hr_job job;
 
-    CU_ASSERT_FATAL(ops_from_text(&ops, text, error, sizeof(error)));
+    CU_ASSERT_FATAL(!hr_ops_parse(text, ops.ops, &ops.num));
     sample.ops = ops.ops;
     sample.num_ops = ops.num;
     job = hr_submit(dev, &sample, 1, NULL, NULL);

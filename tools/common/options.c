@@ -85,15 +85,13 @@ bool options_reference(const char *command, const char *text)
 const char *options_ops(const char *command, const char *text,
                         enum hr_dtype dtype, struct ops_list *list)
 {
-    char error[320];
-
     if (!text)
         text = dtype == HR_U8 ? OPS_EVALUATION_U8 : OPS_EVALUATION;
-    if (!ops_from_text(list, text, error, sizeof(error))) {
-        options_fail(command, "--ops: %s", error);
+    if (hr_ops_parse(text, list->ops, &list->num)) {
+        options_fail(command, "--ops: %s", hr_last_error());
         return NULL;
     }
-    if (dtype == HR_U8 && ops_normalize(list)) {
+    if (dtype == HR_U8 && list->ops[list->num - 1].type == HR_OP_NORMALIZE) {
         options_fail(command,
                      "--dtype u8 keeps whole levels, 0 .. 255: to_tensor and "
                      "normalize make fractions, of which nothing would be "
@@ -405,6 +403,26 @@ static void print_rows(const struct poptOption *row)
     }
 }
 
+static void print_ops(void)
+{
+    const struct hr_op_info *info;
+    int column = printf("\nNames in --ops are torchvision's:") - 1;
+
+    for (int i = 1; (info = hr_op_info((enum hr_op_type)i)); i++)
+        for (const char *at = info->usage; *at;) {
+            const char *end = strstr(at, ", ");
+            int length = (int)(end ? end - at : (long)strlen(at));
+            bool first = i == 1 && at == info->usage;
+            bool wraps = column + length + 2 > 80;
+
+            printf("%s%c%.*s", first ? "" : ",", wraps ? '\n' : ' ', length,
+                   at);
+            column = (wraps ? 0 : column + 2) + length;
+            at += end ? length + 2 : length;
+        }
+    puts(".");
+}
+
 static void print_help(const struct options *o)
 {
     printf("Usage: headrace %s %s\n", o->command, o->usage);
@@ -414,6 +432,8 @@ static void print_help(const struct options *o)
             "\nLists of pictures, and limits; a picture beyond a limit fails:");
         print_rows(o->limits);
     }
+    if (o->ops)
+        print_ops();
     fputs(o->example, stdout);
 }
 

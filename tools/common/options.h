@@ -6,8 +6,15 @@
 #include <popt.h>
 
 #include "inputs.h"
-#include "ops_text.h"
 #include "tools.h"
+
+#define OPS_EVALUATION "decode,resize=256,center_crop=224,normalize=imagenet"
+#define OPS_EVALUATION_U8 "decode,resize=256,center_crop=224"
+
+struct ops_list {
+    int num;
+    struct hr_op ops[HR_MAX_OPS];
+};
 
 // Prints "headrace: COMMAND: TEXT" and returns TOOLS_CANNOT.
 int options_fail(const char *command, const char *format, ...) HR_PRINTF(2, 3);
@@ -72,6 +79,7 @@ enum { OPTIONS_MAX = 28 };
 struct options {
     const char *command, *usage, *example;
     bool pictures;  // it takes lists and limits, too: see options_source()
+    bool ops;       // --help says how ops are written
     // From here on by options_parse(). Texts live as long as this.
     bool done;        // --help was printed: stop
     poptContext con;  // its arguments are those that are left

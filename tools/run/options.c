@@ -11,12 +11,6 @@
 #include "tools/common/tools.h"
 
 static const char example[] =
-    "\nNames in --ops are torchvision's: decode[=gray|rgb|exif],\n"
-    "resize=N|WxH[:FILTER[:ORDER]], fit=N|WxH[:FILTER[:ORDER]],\n"
-    "center_crop=N|WxH, crop=X,Y,W,H, random_crop=N|WxH[:P],\n"
-    "random_resized_crop=N|WxH[:FILTER[:ORDER]], hflip, vflip, transpose,\n"
-    "random_hflip[=P], random_vflip[=P], to_tensor,\n"
-    "normalize=imagenet|M,M,M/S,S,S[:v2].\n"
     "\nExample: the ImageNet evaluation transform of a folder, one array\n"
     "  headrace run val/ --out val.npy\n"
     "Example: the files of a list; FILE may have a tab and a label behind each\n"
@@ -178,7 +172,7 @@ int run_options(struct run *run, int argc, char **argv)
 
     o->batch = 64;
     o->epochs = 1;
-    run->line = (struct options){"run", usage, example, .pictures = true};
+    run->line = (struct options){"run", usage, example, true, .ops = true};
     code = options_parse(&run->line, table, o, argc, argv);
     return code || run->line.done ? code : read_texts(run);
 }

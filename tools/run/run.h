@@ -23,7 +23,7 @@
 
 #include "tools/common/inputs.h"
 #include "tools/common/manifest.h"
-#include "tools/common/ops_text.h"
+#include "tools/common/options.h"
 #include "tools/common/options.h"
 #include "tools/common/out_file.h"
 #include "tools/common/progress.h"

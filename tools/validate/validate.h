@@ -34,7 +34,7 @@
 #define HEADRACE_TOOLS_VALIDATE_H
 
 #include "tools/common/inputs.h"
-#include "tools/common/ops_text.h"
+#include "tools/common/options.h"
 #include "tools/common/options.h"
 #include "tools/common/progress.h"
 #include "tools/common/tools.h"

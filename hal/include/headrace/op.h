@@ -312,6 +312,8 @@ struct hr_op_form {
 
 struct hr_op_info {
     const char *name;
+    const char *usage;  // how a text says it: "resize=N|WxH[:FILTER[:ORDER]]";
+                        // several words are separated by ", "
     enum hr_op_type type;
     enum hr_stage stage;  // that does it
     bool random;          // hr_ops_draw() makes it plain
@@ -324,6 +326,34 @@ struct hr_op_info {
 // NULL: there is no such op; types begin with 1, without gaps. Static storage.
 // Threads: any.
 HR_API const struct hr_op_info *hr_op_info(enum hr_op_type type);
+
+// ---- Lists as text ---------------------------------------------------------
+//
+// The text of the command's --ops: torchvision's names, separated by commas.
+//
+//   decode decode=gray decode=exif decode=gray:exif
+//   resize=256 resize=320x240 resize=256:bicubic resize=256:bicubic:vertical
+//   fit=256 fit=320x240:bicubic
+//   center_crop=224 center_crop=320x240  crop=X,Y,W,H
+//   random_resized_crop=224 random_resized_crop=320x240:bicubic
+//   random_crop=32 random_crop=32x24:4
+//   hflip vflip transpose random_hflip random_hflip=0.3 random_vflip=0.3
+//   to_tensor to_tensor:v2
+//   normalize=imagenet normalize=M,M,M/S,S,S normalize=M/S normalize=...:v2
+//
+// Blanks may stand around the commas. Sizes are WIDTHxHEIGHT everywhere; crops
+// of a picture that is smaller are padded. decode stands first and may be left
+// out; to_tensor and normalize end the list.
+
+// Reads text to ops[HR_MAX_OPS] and *num_ops. HR_EINVAL, and hr_last_error()
+// says at which character (from 1). Threads: any.
+HR_API enum hr_status hr_ops_parse(const char *text, struct hr_op *ops,
+                                   int *num_ops);
+
+// Writes a text of which hr_ops_parse() makes the same ops. HR_EUNSUPPORTED: no
+// text means that op; HR_ELIMIT: it needs more than size bytes. Threads: any.
+HR_API enum hr_status hr_ops_format(const struct hr_op *ops, int num_ops,
+                                    char *text, size_t size);
 
 HR_END_DECLS
 #endif

@@ -1,0 +1,550 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lists of ops as text. What is said of an op stands in the words of its file.
+#include <limits.h>
+#include <locale.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "hal/ops/op_def.h"
+
+// Where the parser stands. Every reading function returns false after it has
+// set the error.
+struct parser {
+    const char *text, *at;
+    struct hr_op *ops;
+    int num, plain;  // plain: of the ops when they are drawn
+};
+
+static bool fail_at(struct parser *p, const char *at, const char *format, ...)
+    HR_PRINTF(3, 4);
+
+static bool fail_at(struct parser *p, const char *at, const char *format, ...)
+{
+    char why[400];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(why, sizeof(why), format, args);
+    va_end(args);
+    hr__fail(HR_EINVAL, "character %d: %s", (int)(at - p->text) + 1, why);
+    return false;
+}
+
+// ---- Characters and words --------------------------------------------------
+
+// Length of the word at p->at: what may stand in a name.
+static size_t word_length(const char *at)
+{
+    return strspn(at, "abcdefghijklmnopqrstuvwxyz"
+                      "ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789");
+}
+
+// Blanks may stand around commas.
+static void skip_blanks(struct parser *p)
+{
+    p->at += strspn(p->at, " \t\n");
+}
+
+static bool take(struct parser *p, char c)
+{
+    if (*p->at != c)
+        return false;
+    p->at++;
+    if (c == ',')
+        skip_blanks(p);
+    return true;
+}
+
+static bool take_word(struct parser *p, const char *word)
+{
+    size_t length = word_length(p->at);
+
+    if (length != strlen(word) || strncmp(p->at, word, length))
+        return false;
+    p->at += length;
+    return true;
+}
+
+// Names that are stride bytes apart, the last NULL, as "a, b or c".
+static void join(const void *names, size_t stride, char *to, size_t size)
+{
+    const char *name, *next;
+    const char *const *at = names;
+
+    *to = '\0';
+    for (name = *at; name; name = next) {
+        size_t used = strlen(to);
+
+        at = (const void *)((const char *)at + stride);
+        next = *at;
+        snprintf(to + used, size - used, "%s%s",
+                 !used  ? ""
+                 : next ? ", "
+                        : " or ",
+                 name);
+    }
+}
+
+// ---- Numbers and names -----------------------------------------------------
+
+static bool read_int(struct parser *p, double lo, double hi, int *value)
+{
+    const char *at = p->at;
+    char *end;
+    long number;
+
+    if (*at != '-' && (*at < '0' || *at > '9'))
+        return fail_at(p, at, "a whole number is missing");
+    number = strtol(at, &end, 10);
+    if (end == at)
+        return fail_at(p, at, "a whole number is missing");
+    if (number < (long)lo || number > (long)hi)
+        return fail_at(p, at, "%.*s is not in %.0f .. %.0f", (int)(end - at),
+                       at, lo, hi);
+    p->at = end;
+    *value = (int)number;
+    return true;
+}
+
+static bool starts_number(const char *at)
+{
+    return (*at >= '0' && *at <= '9') || *at == '-' || *at == '+' || *at == '.';
+}
+
+static bool read_real(struct parser *p, double *value)
+{
+    char *end;
+
+    if (!starts_number(p->at))
+        return fail_at(p, p->at, "a number is missing");
+    *value = strtod(p->at, &end);
+    if (end == p->at || !isfinite(*value))
+        return fail_at(p, p->at, "a number is missing");
+    p->at = end;
+    return true;
+}
+
+static bool read_double(struct parser *p, const struct hr_op_field *f,
+                        double *value)
+{
+    const char *at = p->at;
+
+    if (!read_real(p, value))
+        return false;
+    return (*value >= f->lo && *value <= f->hi) ||
+           fail_at(p, at, "%.*s is not in %g .. %g", (int)(p->at - at), at,
+                   f->lo, f->hi);
+}
+
+// One number for all channels, or three. A comma before anything that is not
+// a number ends the op.
+static bool read_channels(struct parser *p, bool above_0, float out[3])
+{
+    const char *at = p->at;
+    double value;
+    int num = 0;
+
+    do {
+        if (num == 3)
+            return fail_at(p, p->at, "there are 1 or 3 numbers, not more");
+        if (!read_real(p, &value))
+            return false;
+        if (above_0 && !((float)value > 0))
+            return fail_at(p, at, "a standard deviation is not above 0");
+        out[num++] = (float)value;
+    } while (*p->at == ',' &&
+             starts_number(p->at + 1 + strspn(p->at + 1, " \t\n")) &&
+             take(p, ','));
+    if (num == 2)
+        return fail_at(p, at, "there are 1 or 3 numbers, not 2");
+    if (num == 1)
+        out[1] = out[2] = out[0];
+    return true;
+}
+
+static bool read_name(struct parser *p, const char *what,
+                      const struct hr_op_value *values, int *value)
+{
+    char all[200];
+    int length;
+
+    for (const struct hr_op_value *v = values; v->name; v++)
+        if (take_word(p, v->name)) {
+            *value = v->value;
+            return true;
+        }
+    join(&values->name, sizeof(*values), all, sizeof(all));
+    length = (int)word_length(p->at);
+    if (!length)
+        return fail_at(p, p->at, "%s is missing: %s", what, all);
+    return fail_at(p, p->at, "'%.*s' is not %s: %s", length < 40 ? length : 40,
+                   p->at, what, all);
+}
+
+// ---- Arguments -------------------------------------------------------------
+
+// "WxH", or "N": then no second number was read, and *h is 0.
+static bool read_size(struct parser *p, int *w, int *h)
+{
+    *h = 0;
+    return read_int(p, 1, HR_MAX_SIDE, w) &&
+           (!take(p, 'x') || read_int(p, 1, HR_MAX_SIDE, h));
+}
+
+static bool read_argument(struct parser *p, const struct hr__argument *a,
+                          const struct hr_op_field *f, struct hr_op *op)
+{
+    void *to = hr__field(op, &f[0]);
+    int *next = f[0].kind == HR_FIELD_INT ? to : NULL;
+
+    switch (f[0].kind) {
+    case HR_FIELD_INT:
+        if (a->as == HR__AS_FIELD)
+            return read_int(p, f->lo, f->hi, to);
+        next = hr__field(op, &f[1]);
+        if (!read_size(p, to, next))
+            return false;
+        if (a->as == HR__AS_AREA && !*next)
+            *next = *(int *)to;
+        if (a->as == HR__AS_SHORT && !*next) {
+            *(int *)hr__field(op, &f[2]) = *(int *)to;
+            *(int *)to = 0;
+        }
+        return true;
+    case HR_FIELD_DOUBLE:
+        return read_double(p, f, to);
+    case HR_FIELD_CHANNELS:
+        return read_channels(p, a->as == HR__AS_ABOVE_0, to);
+    default:
+        return read_name(p, a->what, a->values ? a->values : f->values, to);
+    }
+}
+
+static bool read_flags(struct parser *p, const struct hr__word *w,
+                       const struct hr_op_field *fields, struct hr_op *op)
+{
+    char all[100];
+
+    if (!take(p, '='))
+        return true;
+    do {
+        const struct hr__flag *f = w->flags;
+
+        while (f->name && !take_word(p, f->name))
+            f++;
+        if (!f->name) {
+            join(&w->flags->name, sizeof(*f), all, sizeof(all));
+            return fail_at(p, p->at, "%s is missing", all);
+        }
+        if (fields[f->field].kind == HR_FIELD_BOOL)
+            *(bool *)hr__field(op, &fields[f->field]) = f->value;
+        else
+            *(int *)hr__field(op, &fields[f->field]) = f->value;
+    } while (take(p, ':'));
+    return true;
+}
+
+static bool read_arguments(struct parser *p, const struct hr__word *w,
+                           const struct hr_op_field *fields, struct hr_op *op)
+{
+    *op = w->op;
+    if (w->flags)
+        return read_flags(p, w, fields, op);
+    for (const struct hr__argument *a = w->arguments; a->before; a++) {
+        if (!take(p, a->before)) {
+            if (a->optional)
+                break;
+            return a->before == '='
+                       ? fail_at(p, p->at, "'=%s' is missing", w->syntax)
+                       : fail_at(p, p->at, "'%c' is missing: %s=%s", a->before,
+                                 w->name, w->syntax);
+        }
+        if (!read_argument(p, a, &fields[a->field], op))
+            return false;
+    }
+    if (w->done)
+        w->done(op);
+    return true;
+}
+
+// Whether the name of w stands there, and what must follow it.
+static bool take_name(struct parser *p, const struct hr__word *w)
+{
+    const char *at = p->at;
+
+    if (take_word(p, w->name) &&
+        (!w->literal || (take(p, '=') && take_word(p, w->literal))))
+        return true;
+    p->at = at;
+    return false;
+}
+
+static bool read_op(struct parser *p, struct hr_op *op)
+{
+    char all[300] = "";
+    const char *at = p->at;
+    size_t length = word_length(at);
+    const struct hr__op_def *def;
+
+    if (!length)
+        return fail_at(p, at, "the name of an op is missing");
+    for (int i = 1; (def = hr__op_def((enum hr_op_type)i)); i++)
+        for (const struct hr__word *w = def->words; w->name; w++) {
+            size_t used = strlen(all);
+
+            if (take_name(p, w))
+                return read_arguments(p, w, def->info.fields, op);
+            if (!w->literal)
+                snprintf(all + used, sizeof(all) - used, "%s%s",
+                         used ? ", " : "", w->name);
+        }
+    return fail_at(p, at, "'%.*s' is not an op (%s)",
+                   (int)(length < 40 ? length : 40), at, all);
+}
+
+// ---- Lists -----------------------------------------------------------------
+
+// Appends op. to_tensor followed by normalize is one op, as ToTensor's
+// scaling is the first step of ours; its arithmetic carries over.
+static bool append(struct parser *p, const char *at, struct hr_op op)
+{
+    const struct hr__op_def *def = hr__op_def(op.type);
+    struct hr_op *last = p->num ? &p->ops[p->num - 1] : NULL;
+
+    if (last && def->place == HR__FIRST)
+        return fail_at(p, at, "%s can only be the first op", def->info.name);
+    if (last && last->type == HR_OP_NORMALIZE) {
+        bool scaling = last->normalize.std[0] == 0;
+
+        if (op.type != HR_OP_NORMALIZE || !scaling || op.normalize.std[0] == 0)
+            return fail_at(p, at, "nothing can follow %s",
+                           scaling ? "to_tensor but normalize" : "normalize");
+        if (last->normalize.arith == HR_ARITH_MUL)
+            op.normalize.arith = HR_ARITH_MUL;
+        *last = op;
+        return true;
+    }
+    p->plain += def->draws ? def->draws : 1;
+    if (p->plain > HR_MAX_OPS)
+        return fail_at(p, at, "more than %d ops", HR_MAX_OPS);
+    p->ops[p->num++] = op;
+    return true;
+}
+
+static bool read_list(struct parser *p)
+{
+    skip_blanks(p);
+    if (!*p->at)
+        return fail_at(p, p->text, "no op is named");
+    do {
+        const char *at = p->at, *end;
+        struct hr_op op;
+
+        if (!read_op(p, &op))
+            return false;
+        end = p->at;
+        skip_blanks(p);
+        if (*p->at && *p->at != ',')
+            return fail_at(p, end, "'%c' does not belong here", *end);
+        if (!p->num && op.type != HR_OP_DECODE)
+            append(p, at, hr_op_decode(0));
+        if (!append(p, at, op))
+            return false;
+    } while (take(p, ','));
+    return true;
+}
+
+enum hr_status hr_ops_parse(const char *text, struct hr_op *ops, int *num_ops)
+{
+    struct parser p = {.text = text, .at = text, .ops = ops};
+    locale_t plain, old;
+    bool read;
+
+    if (!text || !ops || !num_ops)
+        return hr__fail(HR_EINVAL, "no text, or no place for the ops");
+    // Programs may have a decimal comma.
+    plain = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0);
+    old = uselocale(plain);
+    read = read_list(&p);
+    uselocale(old);
+    if (plain)
+        freelocale(plain);
+    *num_ops = read ? p.num : 0;
+    return read ? HR_OK : HR_EINVAL;
+}
+
+// ---- And back --------------------------------------------------------------
+
+struct printer {
+    char *at, *end;
+    bool full;
+};
+
+static void print(struct printer *o, const char *format, ...) HR_PRINTF(2, 3);
+
+static void print(struct printer *o, const char *format, ...)
+{
+    va_list args;
+    int n;
+
+    va_start(args, format);
+    n = vsnprintf(o->at, (size_t)(o->end - o->at), format, args);
+    va_end(args);
+    o->full |= n >= o->end - o->at;
+    o->at = o->full ? o->end - 1 : o->at + n;
+}
+
+// The shortest digits that come back.
+static void print_real(struct printer *o, double x, bool is_float)
+{
+    char text[40];
+
+    for (int digits = 1; digits <= 17; digits++) {
+        double back;
+
+        snprintf(text, sizeof(text), "%.*g", digits, x);
+        back = strtod(text, NULL);
+        if (is_float ? (float)back == (float)x : back == x)
+            break;
+    }
+    print(o, "%s", text);
+}
+
+static void print_argument(struct printer *o, const struct hr__argument *a,
+                           const struct hr_op_field *f, const struct hr_op *op)
+{
+    const void *from = hr__field_of(op, &f[0]);
+    const int *number = from;
+    const float *c = from;
+
+    switch (f[0].kind) {
+    case HR_FIELD_INT:
+        if (a->as == HR__AS_SHORT && !*number)
+            print(o, "%d", *(const int *)hr__field_of(op, &f[2]));
+        else
+            print(o, "%d", *number);
+        if (a->as != HR__AS_FIELD && *number &&
+            !(a->as == HR__AS_AREA && number[1] == *number))
+            print(o, "x%d", number[1]);
+        break;
+    case HR_FIELD_DOUBLE:
+        print_real(o, *(const double *)from, false);
+        break;
+    case HR_FIELD_CHANNELS:
+        for (int i = 0; i < (c[0] == c[1] && c[0] == c[2] ? 1 : 3); i++) {
+            print(o, "%s", i ? "," : "");
+            print_real(o, c[i], true);
+        }
+        break;
+    default:
+        for (const struct hr_op_value *v = a->values ? a->values : f->values;
+             v->name; v++)
+            if (v->value == *number)
+                print(o, "%s", v->name);
+    }
+}
+
+// most: of the arguments that may be left out.
+static void print_word(struct printer *o, const struct hr__word *w,
+                       const struct hr_op_field *fields, const struct hr_op *op,
+                       int most)
+{
+    char before = '=';
+
+    print(o, "%s%s%s", w->name, w->literal ? "=" : "",
+          w->literal ? w->literal : "");
+    for (const struct hr__flag *f = w->flags; f && f->name; f++) {
+        const void *from = hr__field_of(op, &fields[f->field]);
+        int value = fields[f->field].kind == HR_FIELD_BOOL ? *(const bool *)from
+                                                           : *(const int *)from;
+
+        if (!value || value != f->value)
+            continue;
+        print(o, "%c%s", before, f->name);
+        before = ':';
+    }
+    for (const struct hr__argument *a = w->arguments; a->before; a++) {
+        if (a->optional && most-- <= 0)
+            break;
+        print(o, "%c", a->before);
+        print_argument(o, a, &fields[a->field], op);
+    }
+}
+
+static size_t field_size(enum hr_field_kind kind)
+{
+    static const size_t sizes[] = {
+        [HR_FIELD_INT] = sizeof(int),
+        [HR_FIELD_BOOL] = sizeof(bool),
+        [HR_FIELD_ENUM] = sizeof(int),
+        [HR_FIELD_DOUBLE] = sizeof(double),
+        [HR_FIELD_RANGE] = sizeof(double[2]),
+        [HR_FIELD_BOX] = sizeof(float[4]),
+        [HR_FIELD_CHANNELS] = sizeof(float[3]),
+        [HR_FIELD_TABLE] = sizeof(float *),
+    };
+
+    return sizes[kind];
+}
+
+static bool equal(const struct hr_op_info *info, const struct hr_op *a,
+                  const struct hr_op *b)
+{
+    bool same = a->type == b->type;
+
+    for (int i = 0; same && i < info->num_fields; i++)
+        same = !memcmp(hr__field_of(a, &info->fields[i]),
+                       hr__field_of(b, &info->fields[i]),
+                       field_size(info->fields[i].kind));
+    return same;
+}
+
+// The first and shortest text that comes back as op.
+static bool print_op(struct printer *o, const struct hr_op *op)
+{
+    const struct hr__op_def *def = hr__op_def(op->type);
+
+    for (const struct hr__word *w = def ? def->words : NULL; w && w->name; w++)
+        for (int most = 0; most < HR__NUM(w->arguments); most++) {
+            char text[200];
+            struct printer one = {text, text + sizeof(text), false};
+            struct parser p = {.text = text, .at = text};
+            struct hr_op back;
+
+            print_word(&one, w, def->info.fields, op, most);
+            if (read_op(&p, &back) && !*p.at && equal(&def->info, op, &back)) {
+                print(o, "%s", text);
+                return true;
+            }
+        }
+    return false;
+}
+
+enum hr_status hr_ops_format(const struct hr_op *ops, int num_ops, char *text,
+                             size_t size)
+{
+    struct printer o = {text, text + size, false};
+    locale_t plain, old;
+    int i;
+
+    if (num_ops < 0 || (num_ops && !ops) || !text || !size)
+        return hr__fail(HR_EINVAL, "no ops, or no place for the text");
+    *text = '\0';
+    plain = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0);
+    old = uselocale(plain);
+    for (i = 0; i < num_ops; i++) {
+        print(&o, "%s", i ? "," : "");
+        if (!print_op(&o, &ops[i]))
+            break;
+    }
+    uselocale(old);
+    if (plain)
+        freelocale(plain);
+    if (i < num_ops)
+        return hr__fail(HR_EUNSUPPORTED, "op %d: no text says it", i);
+    if (o.full)
+        return hr__fail(HR_ELIMIT, "the text needs more than %zu bytes", size);
+    return HR_OK;
+}
