@@ -204,7 +204,7 @@ static void own_open(struct cpu_decode *base)
     cpu_entropy_open(base, &d->scan, &d->entropy);
     begin(&d->k, base);
     for (int i = 0; i < d->scan.num_components; i++)
-        cpu_scan_quant(&d->scan, i, d->k.plan->comp[i].quant);
+        hr__jpeg_quant(&d->scan.comp[i].quant, d->k.plan->comp[i].quant);
     plan_scan(base);
     d->k.rows = cpu_rows_to_read(&base->p.window, d->scan.v_max, d->scan.rows);
     for (int i = 0; i < d->scan.num_components; i++) {

@@ -84,7 +84,7 @@ bool cpu_lane_open(struct cpu_lane_picture *pic, struct cpu_lanes *lanes,
         return false;
     pic->rows = cpu_ring_to_read(scan, &p->window);
     for (int i = 0; i < scan->num_components; i++)
-        cpu_scan_quant(scan, i, pic->ring.comp[i].quant);
+        hr__jpeg_quant(&scan->comp[i].quant, pic->ring.comp[i].quant);
     return !cpu_ring_open(&pic->ring, scan, CPU_RING_ROWS, p, ops, arena,
                           &pic->from) &&
            plan_lane(pic, arena, pack) && cpu_lanes_add(lanes, &pic->lane);

@@ -183,7 +183,7 @@ static void open_step(struct cpu_decode *base)
     cpu_entropy_open(base, &d->scan, &d->whole);
     d->entropy = &d->whole;
     for (int i = 0; i < d->scan.num_components; i++)
-        cpu_scan_quant(&d->scan, i, d->ring.comp[i].quant);
+        hr__jpeg_quant(&d->scan.comp[i].quant, d->ring.comp[i].quant);
     begin(d);
 }
 

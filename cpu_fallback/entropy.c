@@ -282,7 +282,7 @@ static __attribute__((noinline)) uint64_t long_code(
 
 // Natural position of what may be a position: where symbols end up that are
 // behind the end of a block is the block's slack.
-static const uint8_t natural[256] = {CPU_ZIGZAG, [64 ... 255] = 64};
+static const uint8_t natural[256] = {HR__ZIGZAG, [64 ... 255] = 64};
 
 // Whoever looks up finds the bits of an index; a refill comes when the look-up
 // is on its way, so that neither waits for the other. What it brings is enough

@@ -88,7 +88,7 @@ bool cpu_packing_begin(struct cpu_packing *k, const struct cpu_scan *scan,
 
     for (int i = 0; i < scan->num_components; i++) {
         put_component(&head, i, scan->comp[i].h, scan->comp[i].v);
-        cpu_scan_quant(scan, i, head.comp[i].quant);
+        hr__jpeg_quant(&scan->comp[i].quant, head.comp[i].quant);
     }
     return begin(k, &head, ops, arena, pieces);
 }

@@ -197,8 +197,9 @@ static bool copy_scan(const struct ocl_scan *s, uint8_t *to,
     counts->num_subs = last->sub + last->subs;
     memcpy(to + codes_at(), s->codes, s->num_codes * sizeof(s->codes[0]));
     for (uint32_t i = 0; i < s->num_components; i++)
-        ocl_scan_quant(
-            s, i, (uint16_t *)(void *)(to + quantizers_at()) + 64 * (size_t)i);
+        hr__jpeg_quant(&s->comp[i].quant,
+                       (uint16_t *)(void *)(to + quantizers_at()) +
+                           64 * (size_t)i);
     return true;
 }
 

@@ -4,13 +4,13 @@
 #define HR_OPENCL_SCAN_H
 
 #include "hal/engine/engine.h"
+#include "hal/engine/jpeg.h"
 #include "kernels/entropy.h"
 
 struct ocl_scan_component {
-    uint32_t h, v;         // blocks of an MCU
-    uint32_t dc, ac;       // which codes
-    const uint8_t *quant;  // 64 numbers in zigzag order,
-    uint32_t quant_bytes;  // of so many bytes each, big endian
+    uint32_t h, v;    // blocks of an MCU
+    uint32_t dc, ac;  // which codes
+    struct hr__jpeg_quant quant;
 };
 
 // Pointers go into the file.
@@ -44,8 +44,5 @@ static inline uint32_t ocl_scan_intervals(const struct ocl_scan *s)
 {
     return (ocl_scan_mcus(s) + s->restart - 1) / s->restart;
 }
-
-// The quantizers of component i, in natural order.
-void ocl_scan_quant(const struct ocl_scan *s, uint32_t i, uint16_t quant[64]);
 
 #endif

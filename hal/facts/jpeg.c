@@ -1,32 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-// JPEG markers and scans (ITU-T T.81, annex B), with the tolerance of
-// libjpeg-turbo 2.1.5: what its jdmarker.c and jdinput.c skip is skipped, what
-// they refuse is refused.
+// The reader of JPEG markers and scans (ITU-T T.81, annex B), with the tolerance
+// of libjpeg-turbo 2.1.5: what its jdmarker.c and jdinput.c skip is skipped, what
+// they refuse is refused, what they warn of is noted for the engines.
 //
 // A file of 10 kB may hold a thousand scans of a large picture, each of which
 // visits every block: the sum is limited here, before anybody decodes.
+#include <limits.h>
 #include <string.h>
 
+#include "hal/engine/jpeg.h"
 #include "hal/facts/parts.h"
 
 enum { MAX_MCU_BLOCKS = 10 };               // T.81 B.2.3
 enum { MAX_SIDE = 65500, MAX_FACTOR = 4 };  // JPEG_MAX_DIMENSION, T.81 B.2.2
 
-struct hr__jpeg {
+struct reader {
     struct hr__header *h;
+    struct hr__jpeg *t;
     size_t pos;        // next byte to read
     size_t bound;      // no marker may reach behind it (marker_bytes)
     unsigned marker;   // the one being read: its second byte
     size_t marker_at;  // offset of its FF
     int segments;
-    bool sof, jfif, adobe, exif;
-    uint8_t adobe_transform;
-    uint8_t ids[4];
-    uint8_t quant_of[4];     // quantisation table of each component
-    unsigned quant, dc, ac;  // tables seen, bit per number
-    unsigned latched;        // components whose first scan has begun
-    int restart_interval;
-    int hmax, vmax;
+    unsigned latched;    // components whose first scan has begun
     uint64_t mcus;       // of a scan with several components
     uint64_t blocks[4];  // of a scan with only this component
     int scans;
@@ -52,17 +48,20 @@ static bool is_app(unsigned marker)
 }
 
 // Bytes that are no marker and FF FF fill bytes are skipped, as next_marker()
-// of jdmarker.c does.
-static enum hr_status next_marker(struct hr__jpeg *j)
+// of jdmarker.c does; it warns of the former.
+static enum hr_status next_marker(struct reader *j)
 {
     const uint8_t *data = j->h->data;
     size_t end = j->h->size < j->bound ? j->h->size : j->bound;
+    size_t begin = j->pos;
 
     while (j->pos < end) {
         const uint8_t *ff = memchr(data + j->pos, 0xFF, end - j->pos);
 
         if (!ff)
             break;
+        if (ff != data + begin)
+            j->t->why |= HR_WHY_DAMAGED;
         j->pos = (size_t)(ff - data) + 1;
         while (j->pos < end && data[j->pos] == 0xFF)
             j->pos++;
@@ -110,7 +109,7 @@ static const char *marker_name(unsigned marker, char buf[8])
     return buf;
 }
 
-static enum hr_status bad_length(struct hr__jpeg *j, size_t n)
+static enum hr_status bad_length(struct reader *j, size_t n)
 {
     char buf[8];
 
@@ -120,7 +119,7 @@ static enum hr_status bad_length(struct hr__jpeg *j, size_t n)
 }
 
 // Sets *n to the bytes of the segment's payload, which begins at pos + 2.
-static enum hr_status read_length(struct hr__jpeg *j, size_t *n)
+static enum hr_status read_length(struct reader *j, size_t *n)
 {
     struct hr__header *h = j->h;
     size_t length;
@@ -153,7 +152,7 @@ static enum hr_status read_length(struct hr__jpeg *j, size_t *n)
 
 // ---- Tables ------------------------------------------------------------------
 
-static enum hr_status read_dqt(struct hr__jpeg *j, const uint8_t *p, size_t n)
+static enum hr_status read_dqt(struct reader *j, const uint8_t *p, size_t n)
 {
     size_t left = n;
 
@@ -165,14 +164,15 @@ static enum hr_status read_dqt(struct hr__jpeg *j, const uint8_t *p, size_t n)
             return FAIL(j, HR_ECORRUPT, "DQT: table number %u", index);
         if (bytes > left)
             return bad_length(j, n);
-        j->quant |= 1u << index;
+        // libjpeg takes every precision but 0 for 16 bits.
+        j->t->quant[index] = (struct hr__jpeg_quant){p + 1, (int)bytes / 64};
         p += bytes;
         left -= bytes;
     }
     return HR_OK;
 }
 
-static enum hr_status read_dht(struct hr__jpeg *j, const uint8_t *p, size_t n)
+static enum hr_status read_dht(struct reader *j, const uint8_t *p, size_t n)
 {
     size_t left = n;
 
@@ -186,17 +186,14 @@ static enum hr_status read_dht(struct hr__jpeg *j, const uint8_t *p, size_t n)
                         left - 17);
         if (index & ~0x13u)
             return FAIL(j, HR_ECORRUPT, "DHT: table number 0x%02X", index);
-        if (index & 0x10)
-            j->ac |= 1u << (index & 3);
-        else
-            j->dc |= 1u << index;
+        j->t->huffman[index >> 4][index & 3] = p + 1;
         p += 17 + count;
         left -= 17 + count;
     }
     return left ? bad_length(j, n) : HR_OK;
 }
 
-static enum hr_status read_dac(struct hr__jpeg *j, const uint8_t *p, size_t n)
+static enum hr_status read_dac(struct reader *j, const uint8_t *p, size_t n)
 {
     if (n & 1)
         return bad_length(j, n);
@@ -209,20 +206,25 @@ static enum hr_status read_dac(struct hr__jpeg *j, const uint8_t *p, size_t n)
     return HR_OK;
 }
 
-static void read_app(struct hr__jpeg *j, const uint8_t *p, size_t n)
+static void read_app(struct reader *j, const uint8_t *p, size_t n)
 {
-    if (j->marker == HR__JPEG_APP0 && n >= 14 && !memcmp(p, "JFIF", 5))
-        j->jfif = true;
+    struct hr__jpeg *t = j->t;
+
+    if (j->marker == HR__JPEG_APP0 && n >= 14 && !memcmp(p, "JFIF", 5)) {
+        t->jfif = true;
+        // Of other versions libjpeg warns.
+        if (p[5] != 1)
+            t->why |= HR_WHY_TABLES;
+    }
     if (j->marker == HR__JPEG_APP14 && n >= 12 && !memcmp(p, "Adobe", 5)) {
-        j->adobe = true;
-        j->adobe_transform = p[11];
+        t->adobe = true;
+        t->transform = p[11];
     }
     // The first EXIF block counts, whatever it holds: Pillow, _APP().
     if (j->marker == HR__JPEG_APP1 && n >= 5 && !memcmp(p, "Exif", 5) &&
-        !j->exif) {
-        j->exif = true;
-        if (n >= 6 && !p[5])
-            j->h->info->orientation = hr__exif_orientation(p + 6, n - 6);
+        !t->exif) {
+        t->exif = p + 6;
+        t->exif_size = n >= 6 && !p[5] ? n - 6 : 0;
     }
 }
 
@@ -230,7 +232,7 @@ static void read_app(struct hr__jpeg *j, const uint8_t *p, size_t n)
 
 // SOF0 .. SOF15 without DHT, JPG and DAC: bit 0 and 1 process, bit 2
 // differential (hierarchical), bit 3 arithmetic coding (T.81, table B.1).
-static enum hr_status set_process(struct hr__jpeg *j)
+static enum hr_status set_process(struct reader *j)
 {
     static const enum hr_process by_bits[4] = {
         HR_PROCESS_BASELINE,
@@ -254,7 +256,7 @@ static enum hr_status set_process(struct hr__jpeg *j)
     return HR_OK;
 }
 
-static enum hr_status check_frame(struct hr__jpeg *j)
+static enum hr_status check_frame(struct reader *j)
 {
     struct hr__header *h = j->h;
     const struct hr_info *info = h->info;
@@ -287,11 +289,12 @@ static uint64_t div_up(uint64_t a, uint64_t b)
 }
 
 // Sizes in blocks as initial_setup() of jdinput.c computes them.
-static void set_blocks(struct hr__jpeg *j)
+static void set_blocks(struct reader *j)
 {
     const struct hr_info *info = j->h->info;
     uint64_t w = (uint64_t)info->width, height = (uint64_t)info->height;
-    uint64_t mcu_w = 8 * (uint64_t)j->hmax, mcu_h = 8 * (uint64_t)j->vmax;
+    uint64_t mcu_w = 8 * (uint64_t)j->t->h_max;
+    uint64_t mcu_h = 8 * (uint64_t)j->t->v_max;
 
     j->mcus = div_up(w, mcu_w) * div_up(height, mcu_h);
     for (int c = 0; c < info->components; c++)
@@ -299,50 +302,51 @@ static void set_blocks(struct hr__jpeg *j)
                        div_up(height * info->v[c], mcu_h);
 }
 
-static enum hr_status read_components(struct hr__jpeg *j, const uint8_t *p)
+static enum hr_status read_components(struct reader *j, const uint8_t *p)
 {
     struct hr_info *info = j->h->info;
+    struct hr__jpeg *t = j->t;
 
-    j->hmax = j->vmax = 1;
-    for (int c = 0; c < info->components; c++, p += 3) {
-        int h = p[1] >> 4, v = p[1] & 15;
+    t->h_max = t->v_max = 1;
+    for (int c = 0; c < t->num_components; c++, p += 3) {
+        uint8_t h = p[1] >> 4, v = p[1] & 15;
 
-        j->ids[c] = p[0];
-        j->quant_of[c] = p[2];
-        info->h[c] = (uint8_t)h;
-        info->v[c] = (uint8_t)v;
+        t->comp[c] = (struct hr__jpeg_component){
+            .id = p[0], .h = h, .v = v, .quant = p[2]};
+        info->h[c] = h;
+        info->v[c] = v;
         if (!h || !v || h > MAX_FACTOR || v > MAX_FACTOR)
             return FAIL(j, HR_ECORRUPT,
                         "sampling factors %d x %d of component %d", h, v, c);
-        j->hmax = h > j->hmax ? h : j->hmax;
-        j->vmax = v > j->vmax ? v : j->vmax;
+        t->h_max = h > t->h_max ? h : t->h_max;
+        t->v_max = v > t->v_max ? v : t->v_max;
     }
-    for (int c = 0; c < info->components; c++)
-        if (j->hmax % info->h[c] || j->vmax % info->v[c])
+    for (int c = 0; c < t->num_components; c++)
+        if (t->h_max % t->comp[c].h || t->v_max % t->comp[c].v)
             return FAIL(j, HR_EUNSUPPORTED,
                         "sampling factors %d x %d of component %d "
                         "are no whole part of %d x %d",
-                        info->h[c], info->v[c], c, j->hmax, j->vmax);
+                        t->comp[c].h, t->comp[c].v, c, t->h_max, t->v_max);
     set_blocks(j);
     return HR_OK;
 }
 
-static enum hr_status read_sof(struct hr__jpeg *j, const uint8_t *p, size_t n)
+static enum hr_status read_sof(struct reader *j, const uint8_t *p, size_t n)
 {
     struct hr_info *info = j->h->info;
     enum hr_status status;
     char buf[8];
 
-    if (j->sof)
+    if (j->t->sof)
         return FAIL(j, HR_ECORRUPT, "%s: a second frame header",
                     marker_name(j->marker, buf));
     if (n < 6 || n != 6 + 3 * (size_t)p[5])
         return bad_length(j, n);
-    j->sof = true;
+    j->t->sof = j->marker;
     info->precision = p[0];
-    info->height = (int)hr__be16(p + 1);
-    info->width = (int)hr__be16(p + 3);
-    info->components = p[5];
+    info->height = j->t->height = (int)hr__be16(p + 1);
+    info->width = j->t->width = (int)hr__be16(p + 3);
+    info->components = j->t->num_components = p[5];
     status = check_frame(j);
     return status == HR_OK ? read_components(j, p + 6) : status;
 }
@@ -356,19 +360,19 @@ struct scan {
     unsigned ss, se, ah, al;
 };
 
-static enum hr_status bad_sos(struct hr__jpeg *j, const char *what, int value)
+static enum hr_status bad_sos(struct reader *j, const char *what, int value)
 {
     return FAIL(j, HR_ECORRUPT, "SOS: %s %d", what, value);
 }
 
 // As get_sos() of jdmarker.c: components of the same id are taken one after
 // the other.
-static enum hr_status parse_sos(struct hr__jpeg *j, const uint8_t *p, size_t n,
+static enum hr_status parse_sos(struct reader *j, const uint8_t *p, size_t n,
                                 struct scan *s)
 {
     bool filled[4] = {false};
 
-    if (!j->sof)
+    if (!j->t->sof)
         return FAIL(j, HR_ECORRUPT, "SOS before any frame header");
     s->n = n ? p[0] : 0;
     if (s->n < 1 || s->n > 4 || n != 4 + 2 * (size_t)s->n)
@@ -377,9 +381,10 @@ static enum hr_status parse_sos(struct hr__jpeg *j, const uint8_t *p, size_t n,
     for (int i = 0; i < s->n; i++, p += 2) {
         int c = 0;
 
-        while (c < j->h->info->components && (p[0] != j->ids[c] || filled[c]))
+        while (c < j->t->num_components &&
+               (p[0] != j->t->comp[c].id || filled[c]))
             c++;
-        if (c == j->h->info->components)
+        if (c == j->t->num_components)
             return bad_sos(j, "component id", p[0]);
         for (int k = 0; k < i; k++)
             if (s->comp[k] == c)
@@ -405,20 +410,28 @@ static bool progression_is_valid(const struct scan *s)
     return s->al <= 13 && (!s->ah || s->al == s->ah - 1);
 }
 
-static enum hr_status check_huffman(struct hr__jpeg *j, const struct scan *s)
+static bool has_huffman(const struct reader *j, int ac, unsigned index)
 {
-    bool progressive = j->h->info->process == HR_PROCESS_PROGRESSIVE;
+    return index < 4 && j->t->huffman[ac][index];
+}
+
+static enum hr_status check_huffman(struct reader *j, const struct scan *s)
+{
+    bool progressive = j->t->sof == HR__JPEG_SOF2;
+
     // A sequential file may leave out the tables of T.81 annex K, as the
     // frames of Motion JPEG do: std_huff_tables() of jstdhuff.c.
-    unsigned standard = progressive ? 0 : 3;
-
+    for (int ac = 0; ac < 2 && !progressive; ac++)
+        for (int i = 0; i < 2; i++)
+            if (!j->t->huffman[ac][i])
+                j->t->huffman[ac][i] = hr__jpeg_huffman(ac, i);
     for (int i = 0; i < s->n; i++) {
         bool dc = !progressive || (!s->ss && !s->ah);
         bool ac = !progressive || s->ss;
 
-        if (dc && !((j->dc | standard) >> s->dc[i] & 1))
+        if (dc && !has_huffman(j, 0, s->dc[i]))
             return bad_sos(j, "no DC Huffman table", s->dc[i]);
-        if (ac && !((j->ac | standard) >> s->ac[i] & 1))
+        if (ac && !has_huffman(j, 1, s->ac[i]))
             return bad_sos(j, "no AC Huffman table", s->ac[i]);
     }
     return HR_OK;
@@ -426,22 +439,22 @@ static enum hr_status check_huffman(struct hr__jpeg *j, const struct scan *s)
 
 // Each component keeps the table that is there when its first scan begins:
 // latch_quant_tables() of jdinput.c.
-static enum hr_status check_quant(struct hr__jpeg *j, const struct scan *s)
+static enum hr_status check_quant(struct reader *j, const struct scan *s)
 {
     for (int i = 0; i < s->n; i++) {
-        int c = s->comp[i];
+        int c = s->comp[i], quant = j->t->comp[c].quant;
 
         if (j->latched >> c & 1)
             continue;
-        if (j->quant_of[c] > 3 || !(j->quant >> j->quant_of[c] & 1))
-            return bad_sos(j, "no quantisation table", j->quant_of[c]);
+        if (quant > 3 || !j->t->quant[quant].at)
+            return bad_sos(j, "no quantisation table", quant);
         j->latched |= 1u << c;
     }
     return HR_OK;
 }
 
 // Adds the blocks of the scan to the visits (T.81 A.2).
-static enum hr_status count_blocks(struct hr__jpeg *j, const struct scan *s)
+static enum hr_status count_blocks(struct reader *j, const struct scan *s)
 {
     const struct hr__header *h = j->h;
     uint64_t blocks = 0;
@@ -470,7 +483,7 @@ static enum hr_status count_blocks(struct hr__jpeg *j, const struct scan *s)
 
 // As jdphuff.c keeps account in coef_bits: the last scan of a coefficient
 // counts. A sequential one has all of them, whatever it says of bands.
-static void note_scan(struct hr__jpeg *j, const struct scan *s)
+static void note_scan(struct reader *j, const struct scan *s)
 {
     struct hr_info *info = j->h->info;
     uint64_t band = UINT64_MAX;
@@ -492,7 +505,49 @@ static void note_scan(struct hr__jpeg *j, const struct scan *s)
         info->all_scans = all ? HR_SCANS_ALL : HR_SCANS_MISSING;
 }
 
-static enum hr_status read_sos(struct hr__jpeg *j, const uint8_t *p, size_t n)
+// default_decompress_parms() of jdapimin.c, which warns of other transforms.
+static enum hr_color color_of(struct hr__jpeg *t)
+{
+    const struct hr__jpeg_component *c = t->comp;
+
+    if (t->num_components == 1)
+        return HR_COLOR_GRAY;
+    if (t->num_components == 4)
+        return t->adobe && t->transform ? HR_COLOR_YCCK : HR_COLOR_CMYK;
+    if (t->jfif)
+        return HR_COLOR_YCC;
+    if (t->adobe && t->transform > 1)
+        t->why |= HR_WHY_COLOR;
+    if (t->adobe)
+        return t->transform ? HR_COLOR_YCC : HR_COLOR_RGB;
+    return c[0].id == 'R' && c[1].id == 'G' && c[2].id == 'B' ? HR_COLOR_RGB
+                                                              : HR_COLOR_YCC;
+}
+
+// libjpeg warns of a sequential scan that says anything else of bands.
+static void note_first(struct reader *j, const struct scan *s)
+{
+    struct hr__jpeg *t = j->t;
+
+    t->color = color_of(t);
+    if (t->sof > HR__JPEG_SOF1)
+        t->why |= j->h->info->arithmetic ? HR_WHY_ARITHMETIC
+                                         : HR_WHY_PROGRESSIVE;
+    if (t->num_components == 4)
+        t->why |= HR_WHY_COLOR;
+    if (s->n != t->num_components)
+        t->why |= HR_WHY_MULTISCAN;
+    if (s->ss || s->se != 63 || s->ah || s->al)
+        t->why |= HR_WHY_DAMAGED;
+    for (int i = 0; i < s->n; i++) {
+        if (s->comp[i] != i)
+            t->why |= HR_WHY_MULTISCAN;
+        t->comp[s->comp[i]].dc = s->dc[i];
+        t->comp[s->comp[i]].ac = s->ac[i];
+    }
+}
+
+static enum hr_status read_sos(struct reader *j, const uint8_t *p, size_t n)
 {
     struct hr_info *info = j->h->info;
     bool progressive = info->process == HR_PROCESS_PROGRESSIVE;
@@ -509,15 +564,17 @@ static enum hr_status read_sos(struct hr__jpeg *j, const uint8_t *p, size_t n)
         status = check_huffman(j, &s);
     if (status == HR_OK)
         note_scan(j, &s);
-    if (status == HR_OK && !j->scans)
+    if (status == HR_OK && !j->scans) {
         info->interleaved = !progressive && s.n == info->components;
+        note_first(j, &s);
+    }
     return status == HR_OK ? count_blocks(j, &s) : status;
 }
 
 // ---- Markers -----------------------------------------------------------------
 
 // Markers that stand alone, or that no segment can follow.
-static enum hr_status bare_marker(struct hr__jpeg *j, bool *bare)
+static enum hr_status bare_marker(struct reader *j, bool *bare)
 {
     unsigned m = j->marker;
     char buf[8];
@@ -529,8 +586,8 @@ static enum hr_status bare_marker(struct hr__jpeg *j, bool *bare)
         return FAIL(j, HR_ECORRUPT, "a second SOI marker");
     if (m == HR__JPEG_EOI)
         return FAIL(j, HR_ECORRUPT,
-                    j->sof ? "no scan before the EOI marker"
-                           : "no picture, only tables");
+                    j->t->sof ? "no scan before the EOI marker"
+                              : "no picture, only tables");
     if (m < HR__JPEG_SOF0)
         return FAIL(j, HR_ECORRUPT, "%s is not a marker", marker_name(m, buf));
     if (m == HR__JPEG_DHP || m == HR__JPEG_EXP)
@@ -543,8 +600,7 @@ static enum hr_status bare_marker(struct hr__jpeg *j, bool *bare)
     return HR_OK;
 }
 
-static enum hr_status read_payload(struct hr__jpeg *j, const uint8_t *p,
-                                   size_t n)
+static enum hr_status read_payload(struct reader *j, const uint8_t *p, size_t n)
 {
     switch (j->marker) {
     case HR__JPEG_DHT:
@@ -558,7 +614,7 @@ static enum hr_status read_payload(struct hr__jpeg *j, const uint8_t *p,
     case HR__JPEG_DRI:
         if (n != 2)
             return bad_length(j, n);
-        j->restart_interval = (int)hr__be16(p);
+        j->t->restart = (int)hr__be16(p);
         return HR_OK;
     case HR__JPEG_DNL:
     case HR__JPEG_COM:
@@ -573,7 +629,7 @@ static enum hr_status read_payload(struct hr__jpeg *j, const uint8_t *p,
     }
 }
 
-static enum hr_status read_segment(struct hr__jpeg *j)
+static enum hr_status read_segment(struct reader *j)
 {
     size_t n, start;
     bool bare;
@@ -594,7 +650,7 @@ static enum hr_status read_segment(struct hr__jpeg *j)
 // every scan is visited, as libjpeg reads all of them before the first row
 // comes out, and its end marker must be one that it sees. Markers are found as
 // its entropy decoders find them.
-static enum hr_status read_rest(struct hr__jpeg *j)
+static enum hr_status read_rest(struct reader *j)
 {
     struct hr__header *h = j->h;
     bool several = !h->info->interleaved;
@@ -608,7 +664,7 @@ static enum hr_status read_rest(struct hr__jpeg *j)
     while (next_marker(j) == HR_OK) {
         // Resynchronising to restart markers, libjpeg passes over codes that
         // are no markers; without restarts they are its end.
-        if (j->marker < HR__JPEG_SOF0 && j->restart_interval)
+        if (j->marker < HR__JPEG_SOF0 && j->t->restart)
             continue;
         if (j->marker == HR__JPEG_EOI) {
             h->info->ends = true;
@@ -632,10 +688,12 @@ bool hr__header_scan_ends(const uint8_t *data, size_t size,
                           const struct hr_info *info)
 {
     struct hr_info none;
+    struct hr__jpeg tables = {0};
     struct hr__header_error err;
     struct hr__header h = {
         .data = data, .size = size, .info = &none, .err = &err};
-    struct hr__jpeg j = {.h = &h, .pos = info->header_size, .bound = size};
+    struct reader j = {
+        .h = &h, .t = &tables, .pos = info->header_size, .bound = size};
 
     while (next_marker(&j) == HR_OK)
         if (!is_rst(j.marker) || !info->restart_interval)
@@ -643,38 +701,59 @@ bool hr__header_scan_ends(const uint8_t *data, size_t size,
     return false;
 }
 
-// default_decompress_parms() of jdapimin.c.
-static enum hr_color color_of(const struct hr__jpeg *j, int components)
+// Up to the data of the first scan.
+static enum hr_status read_head(struct reader *j)
 {
-    if (components == 1)
-        return HR_COLOR_GRAY;
-    if (components == 4)
-        return j->adobe && j->adobe_transform ? HR_COLOR_YCCK : HR_COLOR_CMYK;
-    if (j->jfif)
-        return HR_COLOR_YCC;
-    if (j->adobe)
-        return j->adobe_transform ? HR_COLOR_YCC : HR_COLOR_RGB;
-    return memcmp(j->ids, "RGB", 3) ? HR_COLOR_YCC : HR_COLOR_RGB;
+    enum hr_status status = HR_OK;
+
+    while (status == HR_OK && !j->scans) {
+        status = next_marker(j);
+        if (status == HR_OK)
+            status = hr__header_check_room(j->h, j->marker_at, j->pos,
+                                           ++j->segments);
+        if (status == HR_OK)
+            status = read_segment(j);
+    }
+    j->t->header_size = j->pos;
+    return status;
 }
 
 enum hr_status hr__header_jpeg(struct hr__header *h)
 {
-    struct hr__jpeg j = {.h = h, .pos = 2, .bound = h->limits.marker_bytes};
-    enum hr_status status;
+    struct hr__jpeg t = {0};
+    struct reader j = {
+        .h = h, .t = &t, .pos = 2, .bound = h->limits.marker_bytes};
+    enum hr_status status = read_head(&j);
 
-    while (!j.scans) {
-        status = next_marker(&j);
-        if (status == HR_OK)
-            status = hr__header_check_room(h, j.marker_at, j.pos, ++j.segments);
-        if (status == HR_OK)
-            status = read_segment(&j);
-        if (status != HR_OK)
-            return status;
-    }
-    h->info->color = color_of(&j, h->info->components);
+    if (t.exif)
+        h->info->orientation = hr__exif_orientation(t.exif, t.exif_size);
+    if (status != HR_OK)
+        return status;
+    h->info->color = t.color;
     h->info->scans = 1;
-    h->info->restart_interval = j.restart_interval;
-    h->info->header_size = j.pos;
+    h->info->restart_interval = t.restart;
+    h->info->header_size = t.header_size;
     return h->whole ? read_rest(&j) : HR_OK;
+}
+
+bool hr__jpeg_read(const uint8_t *data, size_t size, struct hr__jpeg *out)
+{
+    struct hr__header_error err;
+    struct hr_info info = {0};
+    struct hr__header h = {.data = data,
+                           .size = size,
+                           .limits = {.pixels = UINT64_MAX,
+                                      .side = INT_MAX,
+                                      .block_visits = UINT64_MAX,
+                                      .scans = INT_MAX,
+                                      .marker_bytes = SIZE_MAX,
+                                      .segments = INT_MAX},
+                           .info = &info,
+                           .err = &err};
+    struct reader j = {.h = &h, .t = out, .pos = 2, .bound = SIZE_MAX};
+
+    *out = (struct hr__jpeg){0};
+    return size > 2 && data[0] == 0xFF && data[1] == HR__JPEG_SOI &&
+           data[2] == 0xFF && read_head(&j) == HR_OK;
 }
 #undef FAIL

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kinds of JPEG, by how their components are sampled.
+// Kinds of JPEG, by how their components are sampled; what engines take.
+#include "hal/engine/jpeg.h"
 #include "hal/facts/facts.h"
 
 static const char *const names[HR_NUM_KINDS] = {"gray",  "4:2:0", "4:2:2",
@@ -45,6 +46,18 @@ unsigned hr__why_not_baseline(const struct hr_info *info)
     if (!info->interleaved && info->process != HR_PROCESS_PROGRESSIVE)
         why |= HR_WHY_MULTISCAN;
     return why;
+}
+
+unsigned hr__jpeg_read_plain(const uint8_t *data, size_t size,
+                             const struct hr_info *info, struct hr__jpeg *out)
+{
+    if (!hr__jpeg_read(data, size, out) || out->width != info->width ||
+        out->height != info->height || out->num_components != info->components)
+        return HR_WHY_DAMAGED;
+    for (int i = 0; i < out->num_components; i++)
+        if (out->comp[i].h != info->h[i] || out->comp[i].v != info->v[i])
+            return HR_WHY_DAMAGED;
+    return out->why;
 }
 
 bool hr__sampling_is_whole(const struct hr_info *info)

@@ -46,11 +46,16 @@ enum hr_status hr__header_packed(struct hr__header *h);
 // first 64 kB, one directory and 256 entries.
 int hr__exif_orientation(const uint8_t *tiff, size_t size);
 
+// A Huffman table of T.81, annex K.3, as a DHT segment has it. index: 0 or 1.
+const uint8_t *hr__jpeg_huffman(int ac, int index);
+
 // ---- JPEG ------------------------------------------------------------------------
 
 enum {
     HR__JPEG_TEM = 0x01,
     HR__JPEG_SOF0 = 0xC0,
+    HR__JPEG_SOF1 = 0xC1,
+    HR__JPEG_SOF2 = 0xC2,
     HR__JPEG_DHT = 0xC4,
     HR__JPEG_JPG = 0xC8,
     HR__JPEG_DAC = 0xCC,

@@ -264,7 +264,7 @@ EXPORT(int, shim_stages_peer, const struct shim_source *sources, int n,
 // an end unless the last value is there (ITU-T T.81 F.1.2).
 static void count_symbols(const JCOEF *block, double out[3])
 {
-    static const uint8_t natural[64] = {CPU_ZIGZAG};
+    static const uint8_t natural[64] = {HR__ZIGZAG};
     int run = 0;
 
     out[0] += 1;

@@ -1,12 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fuzz target of the header parser: any bytes. Beside what the sanitizers see
-// it holds the parser to its contract; a broken promise aborts.
+// it holds the parser to its contract, and the tables that engines get of a JPEG
+// to the facts that the HAL got; a broken promise aborts.
 #include <string.h>
 
 #include "fuzz.h"
+#include "hal/engine/jpeg.h"
 #include "hal/facts/facts.h"
 
-static void check_good(const struct hr_info *info, size_t size)
+static volatile uint8_t last_symbol;  // it can be read
+
+static void check_tables(const struct hr_info *info, const uint8_t *data,
+                         size_t size)
+{
+    struct hr__jpeg jpeg;
+    uint16_t quant[64];
+    unsigned why = hr__jpeg_read_plain(data, size, info, &jpeg);
+
+    promise(jpeg.width == info->width && jpeg.height == info->height);
+    promise(jpeg.color == info->color && jpeg.restart >= 0);
+    promise(jpeg.header_size == info->header_size);
+    for (int c = 0; c < jpeg.num_components && !why; c++) {
+        hr__jpeg_quant(&jpeg.quant[jpeg.comp[c].quant], quant);
+        for (int ac = 0; ac < 2; ac++) {
+            const uint8_t *codes = jpeg.huffman[ac][ac ? jpeg.comp[c].ac
+                                                       : jpeg.comp[c].dc];
+            int n = 0;
+
+            for (int i = 0; i < 16; i++)
+                n += codes[i];
+            promise(n <= 256);
+            last_symbol = codes[15 + n];
+        }
+    }
+    promise(why || (info->interleaved && !info->arithmetic));
+}
+
+static void check_good(const struct hr_info *info, const uint8_t *data,
+                       size_t size)
 {
     promise(info->format == HR_FORMAT_JPEG || info->format == HR_FORMAT_PNG);
     promise(info->width > 0 && info->width <= 16384);
@@ -22,6 +53,7 @@ static void check_good(const struct hr_info *info, size_t size)
     for (int c = 0; c < info->components; c++)
         promise(info->h[c] >= 1 && info->h[c] <= 4 && info->v[c] >= 1 &&
                 info->v[c] <= 4);
+    check_tables(info, data, size);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -33,7 +65,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     status = hr__header_parse(data, size, true, NULL, &whole, &err);
     promise(status != HR_PENDING);
     if (status == HR_OK)
-        check_good(&whole, size);
+        check_good(&whole, data, size);
     else
         promise(status < 0 && err.text[0] && err.offset <= (int64_t)size &&
                 memchr(err.text, 0, sizeof(err.text)));

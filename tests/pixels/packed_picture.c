@@ -45,7 +45,7 @@ static bool begin_head(struct packing *p)
     for (int i = 0; i < p->scan.num_components; i++) {
         h->comp[i].h = (uint32_t)p->scan.comp[i].h;
         h->comp[i].v = (uint32_t)p->scan.comp[i].v;
-        cpu_scan_quant(&p->scan, i, h->comp[i].quant);
+        hr__jpeg_quant(&p->scan.comp[i].quant, h->comp[i].quant);
     }
     return cpu_packed_head_init(h);
 }

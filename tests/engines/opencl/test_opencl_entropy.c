@@ -377,9 +377,8 @@ static void odd_header(struct bytes *b, int i)
     case 5:  // a table that is not there
         sos[6] = 0x22;
         break;
-    case 6:  // no JFIF, and numbers that mean no colours
-        memcpy(app + 4, "JFXX", 4);
-        b->data[find(b, 0xc0) + 10] = sos[5] = 77;
+    case 6:  // no JFIF, but an Adobe transform that is none
+        memcpy(app, "\xff\xee\0\20Adobe\0d\0\0\0\0\2", 16);
         break;
     default:  // a fill byte too many in the data's place
         sos[3]--;

@@ -94,43 +94,6 @@ static void odd_codes(const struct bytes *b, uint8_t *p,
     p[5 + 16] -= 12;
 }
 
-// What drivers are not told of, in files that the CPU decodes.
-static void odd_tables(void)
-{
-    uint64_t seed = test_seed;
-    struct bytes b = test_jpeg_of(&(struct jpeg_spec){.w = 100,
-                                                      .h = 90,
-                                                      .space = JCS_YCbCr,
-                                                      .factors = {0x22},
-                                                      .quality = 90},
-                                  &seed);
-    struct hr_info info;
-
-    hr_probe(b.data, b.size, NULL, &info);
-    for (size_t i = 0; i + 4 < info.header_size; i++) {
-        uint8_t *p = b.data + i;
-
-        if (p[0] == 0xFF && p[1] == 0xC4 && p[4] == 0x00 && p[5 + 8] == 1)
-            odd_codes(&b, p, &info);
-        // Two components of one number.
-        if (p[0] == 0xFF && p[1] == 0xC0) {
-            p[13]--;
-            CHECK(read_tables(b.data, b.size, &info) == HR_WHY_TABLES,
-                  "a number twice");
-            p[13]++;
-        }
-        // A quantiser that no table has.
-        if (p[0] == 0xFF && p[1] == 0xDB && p[4] == 0x01) {
-            p[4] = 0x02;
-            CHECK(read_tables(b.data, b.size, &info) == HR_WHY_TABLES,
-                  "a table is missing");
-            p[4] = 0x01;
-        }
-    }
-    CHECK(!read_tables(b.data, b.size, &info), "as it was");
-    free(b.data);
-}
-
 // The segment of that marker, where its length stands; there is one.
 static uint8_t *segment(const struct bytes *b, uint8_t marker)
 {
@@ -141,6 +104,46 @@ static uint8_t *segment(const struct bytes *b, uint8_t marker)
     if (at + 4 >= b->size)
         abort();
     return b->data + at + 2;
+}
+
+// What drivers are not told of, in files that the CPU decodes.
+static void odd_tables(void)
+{
+    uint64_t seed = test_seed;
+    struct bytes b = test_jpeg_of(&(struct jpeg_spec){.w = 100,
+                                                      .h = 90,
+                                                      .space = JCS_YCbCr,
+                                                      .factors = {0x22},
+                                                      .quality = 90},
+                                  &seed);
+    uint8_t *sos = segment(&b, 0xDA);
+    struct hr_info info;
+
+    hr_probe(b.data, b.size, NULL, &info);
+    for (size_t i = 0; i + 4 < info.header_size; i++) {
+        uint8_t *p = b.data + i;
+
+        if (p[0] == 0xFF && p[1] == 0xC4 && p[4] == 0x00 && p[5 + 8] == 1)
+            odd_codes(&b, p, &info);
+        // Two components of one number, which libjpeg takes in their order.
+        if (p[0] == 0xFF && p[1] == 0xC0) {
+            p[13]--;
+            sos[5]--;
+            CHECK(read_tables(b.data, b.size, &info) == HR_WHY_TABLES,
+                  "a number twice");
+            p[13]++;
+            sos[5]++;
+        }
+        // A quantiser that no table has.
+        if (p[0] == 0xFF && p[1] == 0xDB && p[4] == 0x01) {
+            p[4] = 0x02;
+            CHECK(read_tables(b.data, b.size, &info) == HR_WHY_DAMAGED,
+                  "a table is missing");
+            p[4] = 0x01;
+        }
+    }
+    CHECK(!read_tables(b.data, b.size, &info), "as it was");
+    free(b.data);
 }
 
 // Each component by the tables that the scan names, and all of the scan. The
