@@ -10,7 +10,7 @@
 struct hr__engine;
 
 // Of a picture that threads without a task help with: pixels down to the window's
-// bottom, as few as gain (docs/measurements.md), and bytes for what they do ahead
+// bottom, as few as gain (docs/performance.md), and bytes for what they do ahead
 // (hal/job/prepare.c counts them).
 enum { HR__HELPED_PIXELS = 1500000, HR__HELPED_BYTES = 2 << 20 };
 

@@ -5,6 +5,7 @@
     tests/bench/bench.py --build build           the table
     tests/bench/bench.py --build build --json    the same as JSON, nothing else
     tests/bench/bench.py --build build --only later,stages    some of it
+    tests/bench/bench.py --markdown results/DATE-MACHINE.json   as documents have it
 
 How it is timed. Ours and peer take turns (A B A B ...), at least 7 rounds
 after one that does not count. A row shows the median of each and the median
@@ -96,7 +97,7 @@ from bench_host import opencl_host_rows
 from bench_opencl import opencl_facts, opencl_rows
 from bench_rows import (eval_rows, kind_rows, order_rows, resize_rows,
                         thread_rows, transform_rows)
-from bench_table import Table, cpu_seconds, pinned
+from bench_table import Table, cpu_seconds, markdown, pinned
 from bench_work import workload
 
 torch.set_num_threads(1)
@@ -187,8 +188,11 @@ class Bench:
 
 def parse():
     a = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    a.add_argument("--build", required=True, help="build folder")
+    a.add_argument("--build", default="build", help="build folder [build]")
     a.add_argument("--json", action="store_true", help="print JSON only")
+    a.add_argument("--markdown", nargs="?", const="", metavar="FILE",
+                   help="print a document's table; of what --json printed to "
+                   "FILE, if it is named")
     a.add_argument("--files", help="folder of pictures to measure with")
     a.add_argument("--quick", action="store_true",
                    help="3 rounds, no long run for memory")
@@ -208,6 +212,10 @@ def parse():
 
 def main():
     o = parse()
+    if o.markdown:
+        with open(o.markdown) as f:
+            print("\n".join(markdown(json.load(f))))
+        return 0
     if o.child == "open":
         name = (o.opencl if "--opencl" in sys.argv else "cpu").encode()
         print(hrshim.Shim(o.build).lib.shim_open_ns(name, 0))
@@ -224,6 +232,9 @@ def main():
     facts = b.facts()
     if o.json:
         print(json.dumps(facts, indent=1))
+        return 0
+    if o.markdown is not None:
+        print("\n".join(markdown(facts)))
         return 0
     v, w = facts["versions"], facts["workload"]
     print(f"{facts['machine']}, {facts['cores']} cores; headrace "

@@ -63,8 +63,6 @@ class Table:
                  [b / a for a, b in zip(ours, peer)], at_least)
 
     def show(self):
-        def number(x):
-            return "" if x is None else f"{x:.3f}" if x < 100 else f"{x:.0f}"
         head = ("what", "ours", "peer", "unit", "ratio", "target", "",
                 "others", "peer")
         lines = [head]
@@ -86,6 +84,36 @@ class Table:
             print("  ".join(
                 t.rjust(w) if i in (1, 2, 7) else t.ljust(w)
                 for i, (t, w) in enumerate(zip(line, wide))).rstrip())
+
+
+def number(x):
+    return "" if x is None else f"{x:.3f}" if x < 100 else f"{x:.0f}"
+
+
+def markdown(facts):
+    """Lines of a document: the table of what bench.py printed as JSON."""
+    v, w = facts["versions"], facts["workload"]
+    yield (f"{facts['date']}, {facts['machine']}, {facts['cores']} cores; "
+           f"headrace {v['headrace']}, Pillow {v['pillow']}, torchvision "
+           f"{v['torchvision']}, libjpeg-turbo {v['libjpeg_turbo']};")
+    yield (f"{w['files']} files of {w['name']}, {w['mean_bytes']} bytes, "
+           f"{w['mean_pixels'] / 1e6:.2f} Mpixel on average; medians of "
+           f"{facts['rounds']} rounds.")
+    yield from ("", "| what | ours | peer | ratio | asked | peer |",
+                "|---|---|---|---|---|---|")
+    group = None
+    for r in facts["rows"]:
+        if r["key"].startswith("cycles_"):  # as the row above
+            continue
+        if r["group"] != group:
+            group = r["group"]
+            yield f"| **{group}** | | | | | |"
+        ratio = "" if r["ratio"] is None else (
+            f"{r['ratio']:.2f} ({r['ratio_low']:.2f}-{r['ratio_high']:.2f})")
+        asked = (r["target"] or "") + (", missed" if r["pass"] is False else "")
+        cells = (r["text"].strip(), f"{number(r['ours'])} {r['unit']}".strip(),
+                 number(r["peer"]), ratio, asked, r["peer_name"] or "")
+        yield "| " + " | ".join(cells) + " |"
 
 
 def cpu_seconds():

@@ -7,7 +7,7 @@
 # - links between pages lead to files and headings that are there, and a file
 #   of the tree that they, ./dev or a comment name is there;
 # - the list of headers in headrace.h is what it includes, in this order;
-# - README.md stays short, and its ratios stand in docs/measurements.md.
+# - README.md stays short, and its ratios stand in docs/performance.md.
 #   check_pages.sh [ROOT]      check_pages.sh --self-test
 set -euo pipefail
 shopt -s nullglob
@@ -199,8 +199,8 @@ check_readme()
         complain "README.md has $lines lines, more than $readme_lines"
     while read -r ratio; do
         ratios=$((ratios + 1))
-        grep -qE "(^|[^0-9.])${ratio/./\\.}([^0-9.]|\$)" docs/measurements.md ||
-            complain "README.md: $ratio is not in docs/measurements.md"
+        grep -qE "(^|[^0-9.])${ratio/./\\.}([^0-9.]|\$)" docs/performance.md ||
+            complain "README.md: $ratio is not in docs/performance.md"
     done < <(awk '/^## / {on = $0 == "## How fast"} on' README.md |
              grep -oE '[0-9]+\.[0-9]{2}\b')
     ((ratios)) || complain "README.md: no ratios below 'How fast'"
@@ -256,7 +256,7 @@ make_tree()
            '.B NO_COLOR' '.SH NOTES' >tools/man/headrace-environment.7
     echo '{.name = "crop"}, {.name = "hflip"},' >hal/ops/ops.c
     printf '.BI crop= N\nhflip\n' >tools/man/headrace-run.1
-    echo '| 1.05 (0.74-1.07) |' >docs/measurements.md
+    echo '| 1.05 (0.74-1.07) |' >docs/performance.md
     printf '%s\n' '# Words and `more`' '[a](docs/environment.md#command)' \
            '[b](#words-and-more) HEADRACE_PNG' '## How fast' '1.05 ==' \
            >README.md
