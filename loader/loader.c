@@ -114,7 +114,7 @@ static enum hr_status set_sampler(struct hr__loader *l)
 static enum hr_status set_ops(struct hr__loader *l)
 {
     struct hr_loader_params *p = &l->params;
-    const struct hr_op *last;
+    const char *lost;
     char why[128];
     int w, h;
 
@@ -122,11 +122,9 @@ static enum hr_status set_ops(struct hr__loader *l)
         return hr__fail(HR_EINVAL, "ops: %s", why);
     memcpy(l->ops, p->ops, sizeof(*p->ops) * (size_t)p->num_ops);
     p->ops = l->ops;
-    last = &l->ops[p->num_ops - 1];
-    if (p->dtype == HR_U8 && last->type == HR_OP_NORMALIZE &&
-        !last->normalize.table)
-        return hr__fail(HR_EINVAL, "ops: normalize makes numbers around 0, of "
-                                   "which u8 keeps nothing");
+    lost = hr__ops_lost(p->ops, p->num_ops, p->dtype);
+    if (lost)
+        return hr__fail(HR_EINVAL, "ops: %s", lost);
     if ((p->h == 0) != (p->w == 0) || p->h < 0 || p->w < 0)
         return hr__fail(HR_EINVAL, "name h and w, or neither");
     l->pub.c = l->ops[0].decode.mode == HR_GRAY ? 1 : 3;

@@ -27,6 +27,9 @@ enum hr_status hr__fail(enum hr_status status, const char *fmt, ...)
 // is an encoded picture.
 enum hr_status hr__ops_check(const struct hr_op *ops, int num_ops, int channels,
                              char text[128]);
+// Why a list goes with no tensor of dtype; NULL: it does.
+const char *hr__ops_lost(const struct hr_op *ops, int num_ops,
+                         enum hr_dtype dtype);
 
 // To the device's log.
 void hr__log(struct hr__device *dev, enum hr_log_level level, const char *fmt,

@@ -148,19 +148,23 @@ static bool measure(struct sizes *z, const struct hr_sample *s, int n,
                     const struct hr_job_params *params)
 {
     struct hr__dst dst;
+    const char *lost;
 
     *z = (struct sizes){0};
     for (int i = 0; i < n; i++) {
         if (!check_sample(&s[i], i, dev) ||
             !check_dst(&s[i], i, dev, batch, params))
             return false;
+        dst = form_of(&s[i], batch);
+        lost = hr__ops_lost(s[i].ops, s[i].num_ops, dst.dtype);
+        if (lost)
+            return hr__fail(HR_EINVAL, "sample %d: %s", i, lost), false;
         if (!i || !same_ops(&s[i], &s[i - 1]))
             z->ops += sizeof(struct hr_op) * (size_t)s[i].num_ops;
         if (!i || !same_table(&s[i], &s[i - 1], batch))
             z->tables++;
         z->text += s[i].path ? strlen(s[i].path) + 1 : 0;
         z->text += s[i].name ? strlen(s[i].name) + 1 : 0;
-        dst = form_of(&s[i], batch);
         z->bytes += s[i].size + (size_t)dst.w * (size_t)dst.h * (size_t)dst.c *
                                     hr_dtype_size(dst.dtype);
         // It may have to come to the host.

@@ -130,6 +130,17 @@ enum hr_status hr__ops_check(const struct hr_op *ops, int num_ops, int channels,
     return HR_OK;
 }
 
+const char *hr__ops_lost(const struct hr_op *ops, int num_ops,
+                         enum hr_dtype dtype)
+{
+    const struct hr_op *last = num_ops ? &ops[num_ops - 1] : NULL;
+
+    return dtype == HR_U8 && last && last->type == HR_OP_NORMALIZE &&
+                   !last->normalize.table
+               ? "normalize makes numbers around 0, of which u8 keeps nothing"
+               : NULL;
+}
+
 // ---- Geometry --------------------------------------------------------------
 
 enum hr_status hr__geometry_build(struct hr__geometry *out,

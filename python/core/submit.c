@@ -96,15 +96,6 @@ static PyObject *ops_of(PyObject *sample)
     return PyTuple_GetItem(sample, 1);
 }
 
-// (A table may say otherwise.)
-static bool is_lost(const struct hr_sample *sample, enum hr_dtype dtype)
-{
-    const struct hr_op *last = &sample->ops[sample->num_ops - 1];
-
-    return dtype == HR_U8 && sample->num_ops && last->type == HR_OP_NORMALIZE &&
-           !last->normalize.table;
-}
-
 static bool is_random(const struct hr_sample *sample)
 {
     bool is = false;
@@ -148,12 +139,6 @@ static bool read_sample(struct request *r, Py_ssize_t i, struct hr_op **free)
         return false;
     }
     out = r->batch ? r->flight->out : PyTuple_GetItem(r->flight->out, i);
-    if (is_lost(sample, ((struct tensor *)out)->dtype)) {
-        PyErr_SetString(core_argument_error(),
-                        "normalize makes numbers around 0, of which u8 keeps "
-                        "nothing");
-        return false;
-    }
     if (!r->batch)
         sample->out = ((struct tensor *)out)->image;
     return true;

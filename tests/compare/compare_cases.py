@@ -277,7 +277,6 @@ def store_cases(stack, source, ops, im, mean, std, rng, long):
     looked_up = np.stack([table[i][hwc(im)[:, :, i]] for i in range(c)])
     stores = [
         ("store f16", norm, f32, "f16"),
-        ("store u8", norm, f32, "u8"),
         ("store divided", norm, f32, "f32"),
         ("store multiplied", [normalize(mean, std, mul=True)],
          PLAIN.tensor(im, mean, std, True), "f32"),

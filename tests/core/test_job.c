@@ -242,6 +242,9 @@ static void refuse_samples(struct refusal *r, hr_image other_device)
         {.type = HR_OP_NORMALIZE, .normalize = {.std = {1, 0, 0}}},
         {.type = HR_OP_RESIZE, .resize = {.w = 5, .h = 5, .filter = 17}},
     };
+    static const struct hr_op numbers = {.type = HR_OP_NORMALIZE};
+    hr_image bytes = hr_image_create(
+        r->dev, hr_image_params(.w = 30, .h = 30, .c = 3, .dtype = HR_U8));
 
 #define TRY(what, ...) \
     (r->s[1] = good, __VA_ARGS__, refused(r, what, HR_EINVAL), r->s[1] = good)
@@ -257,7 +260,9 @@ static void refuse_samples(struct refusal *r, hr_image other_device)
     TRY("in place", r->s[1].out = r->s[1].image);
     for (size_t i = 0; i < sizeof(bad_ops) / sizeof(*bad_ops); i++)
         TRY("a bad op", r->s[1].ops = &bad_ops[i], r->s[1].num_ops = 1);
+    TRY("numbers to u8", r->s[1].ops = &numbers, r->s[1].out = bytes);
 #undef TRY
+    hr_image_release(&bytes);
 }
 
 static void refuse_params(struct refusal *r, hr_batch other_batch)

@@ -85,7 +85,7 @@ static void read_wish(struct wish *to, const uint8_t *at)
                                           .apply_orientation = flags & 16);
     for (int i = 0; i < n; i++)
         to->ops[to->num_ops++] = op_of(&at);
-    if (flags & 32)
+    if (flags & 32 && to->dtype != HR_U8)
         to->ops[to->num_ops++] = hr_op_normalize(.std = {.5f, .25f, .125f});
 }
 

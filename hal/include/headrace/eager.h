@@ -34,7 +34,7 @@ HR_API hr_image hr_resize(hr_device dev, hr_image src,
                           const struct hr_resize *op);
 HR_API hr_image hr_fit(hr_device dev, hr_image src, const struct hr_fit *op);
 HR_API hr_image hr_flip(hr_device dev, hr_image src, const struct hr_flip *op);
-// Makes f32 or f16 (or u8), NCHW or NHWC.
+// Makes f32 or f16 (by a table u8, too), NCHW or NHWC.
 HR_API hr_image hr_normalize(hr_device dev, hr_image src,
                              const struct hr_normalize *op, enum hr_dtype dtype,
                              enum hr_layout layout);

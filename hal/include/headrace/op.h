@@ -184,7 +184,9 @@ enum hr_arith {
 };
 
 // Turns bytes into numbers, by a table of 256 entries per channel. Without this
-// op the tensor holds the bytes themselves (0 .. 255 in any element type).
+// op the tensor holds the bytes themselves (0 .. 255 in any element type). To u8
+// only a table goes: of numbers around 0 it would keep nothing, so any other
+// normalize is HR_EINVAL there.
 struct hr_normalize {
     enum hr_arith arith;
     float mean[3];       // in units of 0 .. 1: .485, not 123.7
