@@ -28,10 +28,8 @@ static const struct hr_op_value ariths[] = {{"div", HR_ARITH_DIV},
 static const struct hr_op_field fields[] = {
     HR__FIELD(normalize, mean, CHANNELS),
     HR__FIELD(normalize, std, CHANNELS, .not_zero = true),
-    {"arithmetic", HR_FIELD_ENUM, offsetof(struct hr_op, normalize.arith), 0, 0,
-     ariths, false},
-    {"values", HR_FIELD_TABLE, offsetof(struct hr_op, normalize.table), 0, 0,
-     NULL, false},
+    HR__FIELD_AS("arithmetic", normalize, arith, ENUM, .values = ariths),
+    HR__FIELD_AS("values", normalize, table, TABLE),
 };
 
 static const struct hr_op_form forms[] = {

@@ -13,11 +13,14 @@
 
 // Of struct hr_op: the member of one of its structs; what follows are lo and hi,
 // or values.
-#define HR__FIELD(op, member, is, ...)                           \
-    {                                                            \
-        .name = #member, .kind = HR_FIELD_##is,                  \
-        .offset = offsetof(struct hr_op, op.member), __VA_ARGS__ \
+#define HR__FIELD_AS(is_called, op, member, is, ...)                \
+    {                                                               \
+        .name = is_called, .kind = HR_FIELD_##is,                   \
+        .offset = offsetof(struct hr_op, op.member),                \
+        .size = sizeof(((struct hr_op *)0)->op.member), __VA_ARGS__ \
     }
+#define HR__FIELD(op, member, is, ...) \
+    HR__FIELD_AS(#member, op, member, is, __VA_ARGS__)
 #define HR__SIDE .lo = 1, .hi = HR_MAX_SIDE
 #define HR__NUM(array) ((int)(sizeof(array) / sizeof(*(array))))
 

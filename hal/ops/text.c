@@ -473,22 +473,6 @@ static void print_word(struct printer *o, const struct hr__word *w,
     }
 }
 
-static size_t field_size(enum hr_field_kind kind)
-{
-    static const size_t sizes[] = {
-        [HR_FIELD_INT] = sizeof(int),
-        [HR_FIELD_BOOL] = sizeof(bool),
-        [HR_FIELD_ENUM] = sizeof(int),
-        [HR_FIELD_DOUBLE] = sizeof(double),
-        [HR_FIELD_RANGE] = sizeof(double[2]),
-        [HR_FIELD_BOX] = sizeof(float[4]),
-        [HR_FIELD_CHANNELS] = sizeof(float[3]),
-        [HR_FIELD_TABLE] = sizeof(float *),
-    };
-
-    return sizes[kind];
-}
-
 static bool equal(const struct hr_op_info *info, const struct hr_op *a,
                   const struct hr_op *b)
 {
@@ -496,8 +480,7 @@ static bool equal(const struct hr_op_info *info, const struct hr_op *a,
 
     for (int i = 0; same && i < info->num_fields; i++)
         same = !memcmp(hr__field_of(a, &info->fields[i]),
-                       hr__field_of(b, &info->fields[i]),
-                       field_size(info->fields[i].kind));
+                       hr__field_of(b, &info->fields[i]), info->fields[i].size);
     return same;
 }
 

@@ -123,6 +123,9 @@ bool ops_parse_key(PyObject *key, struct hr_random *out);
 PyObject *ops_to_tuple(const struct hr_op *ops, int n);
 
 PyObject *ops_output_size(PyObject *module, PyObject *args, PyObject *kwargs);
+PyObject *ops_fixed_size(PyObject *module, PyObject *list);
+PyObject *ops_from_text(PyObject *module, PyObject *text);
+PyObject *ops_to_text(PyObject *module, PyObject *list);
 PyObject *ops_draw(PyObject *module, PyObject *args, PyObject *kwargs);
 bool ops_add_constants(PyObject *module);
 

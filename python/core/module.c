@@ -270,6 +270,13 @@ static PyMethodDef methods[] = {
      METH_VARARGS | METH_KEYWORDS,
      "draw_ops($module, /, ops, key, width, height, orientation=1)\n--\n\n"
      "Return ops with the random ones drawn for key = (seed, index, epoch)."},
+    {"fixed_size", ops_fixed_size, METH_O,
+     "fixed_size($module, ops, /)\n--\n\n"
+     "Return (w, h) of what ops make of any picture; None: it depends."},
+    {"parse_ops", ops_from_text, METH_O,
+     "parse_ops($module, text, /)\n--\n\nSee headrace.ops.parse()."},
+    {"format_ops", ops_to_text, METH_O,
+     "format_ops($module, ops, /)\n--\n\nSee headrace.ops.text()."},
     {"submit", (PyCFunction)(void (*)(void))submit,
      METH_VARARGS | METH_KEYWORDS,
      "submit($module, /, samples, out, *, device=None, on_error='fail',\n"

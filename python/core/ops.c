@@ -3,40 +3,12 @@
 // is missing at the end, or None, is 0.
 #include "core.h"
 
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum op {  // the first element of a tuple
-    OP_DECODE = 1,
-    OP_CROP,
-    OP_RESIZE,
-    OP_FLIP,
-    OP_NORMALIZE,
-    OP_FIT,
-    OP_RANDOM_CROP,
-    OP_RANDOM_RESIZED_CROP,
-    OP_RANDOM_FLIP,
-    OP_CENTER_CROP,
-    OP_RESIZE_SHORT,
-    OP_TABLE,
-};
-
-// The functions of headrace.ops. Its constants are called so in capitals.
-static const char *const op_names[] = {
-    [OP_DECODE] = "decode",
-    [OP_CROP] = "crop",
-    [OP_RESIZE] = "resize",
-    [OP_FLIP] = "flip",
-    [OP_NORMALIZE] = "normalize",
-    [OP_FIT] = "fit",
-    [OP_RANDOM_CROP] = "random_crop",
-    [OP_RANDOM_RESIZED_CROP] = "random_resized_crop",
-    [OP_RANDOM_FLIP] = "random_flip",
-    [OP_CENTER_CROP] = "center_crop",
-    [OP_RESIZE_SHORT] = "resize_short",
-    [OP_TABLE] = "table",
-};
+// The first element of a tuple: the type of the op, and which of its forms.
+enum { FORM = 64 };
+#define NUMBER(type, form) ((int)(type) + FORM * (form))
 
 // ---- Held buffers -----------------------------------------------------------
 
@@ -167,35 +139,33 @@ static int next_doubles(struct fields *f, const char *field, double *out,
     return f->bad ? 0 : (int)n;
 }
 
-// One number counts for all channels.
-static int next_channels(struct fields *f, const char *field, float out[3])
+// Numbers of a sequence, of which one counts for all channels.
+static void next_reals(struct fields *f, const struct hr_op_field *field,
+                       void *to)
 {
-    static const char what[] = "1 or 3 floats";
-    double x[3] = {0};
-    int n = next_doubles(f, field, x, 3, what);
-
-    if (n == 2)
-        refuse(f, what);
-    for (int i = 0; i < 3; i++)
-        out[i] = (float)x[n == 1 ? 0 : i];
-    return n;
-}
-
-static void next_range(struct fields *f, const char *field, double out[2])
-{
-    if (next_doubles(f, field, out, 2, "2 floats") == 1)
-        refuse(f, "2 floats");
-}
-
-static void next_box(struct fields *f, float out[4])
-{
+    static const struct {
+        int num;
+        const char *what;
+    } all[] = {[HR_FIELD_RANGE] = {2, "2 floats"},
+               [HR_FIELD_BOX] = {4, "4 floats"},
+               [HR_FIELD_CHANNELS] = {3, "1 or 3 floats"}};
+    bool channels = field->kind == HR_FIELD_CHANNELS;
+    int num = all[field->kind].num, n;
     double x[4] = {0};
-    int n = next_doubles(f, "box", x, 4, "4 floats");
 
-    if (n && n != 4)
-        refuse(f, "4 floats");
-    for (int i = 0; i < 4; i++)
-        out[i] = (float)x[i];
+    n = next_doubles(f, field->name, x, num, all[field->kind].what);
+    if (n && n != num && !(channels && n == 1))
+        refuse(f, all[field->kind].what);
+    for (int i = 0; i < num; i++) {
+        double value = x[n == 1 ? 0 : i];
+
+        if (n && field->not_zero && (float)value == 0)
+            refuse_as(f, core_argument_error(), "other than 0");
+        if (field->kind == HR_FIELD_RANGE)
+            ((double *)to)[i] = value;
+        else
+            ((float *)to)[i] = (float)value;
+    }
 }
 
 // ---- Tables -----------------------------------------------------------------
@@ -218,11 +188,11 @@ static const Py_buffer *find_table(const struct held *tables, PyObject *object)
     return NULL;
 }
 
-static const float *next_table(struct fields *f, int channels,
-                               struct held *tables)
+static const float *next_table(struct fields *f, const char *field,
+                               int channels, struct held *tables)
 {
     static const char what[] = "a buffer of float32, channels x 256";
-    PyObject *object = next(f, "values");
+    PyObject *object = next(f, field);
     const Py_buffer *view;
 
     if (!object)
@@ -247,143 +217,62 @@ static const float *next_table(struct fields *f, int channels,
 
 // ---- One op -----------------------------------------------------------------
 
-static void read_crop(struct fields *f, struct hr_op *op, bool center)
+static void *at(struct hr_op *op, const struct hr_op_field *field)
 {
-    struct hr_crop *c = &op->crop;
-
-    op->type = HR_OP_CROP;
-    c->center = center;
-    if (!center) {
-        c->x = next_int(f, "x");
-        c->y = next_int(f, "y");
-    }
-    c->w = next_int(f, "w");
-    c->h = next_int(f, "h");
-    c->pad = next_bool(f, "pad");
+    return (char *)op + field->offset;
 }
 
-static void read_resize(struct fields *f, struct hr_op *op, bool short_side)
+static void read_field(struct fields *f, const struct hr_op_field *field,
+                       int channels, struct hr_op *op, struct held *tables)
 {
-    struct hr_resize *r = &op->resize;
+    void *to = at(op, field);
 
-    op->type = HR_OP_RESIZE;
-    if (short_side) {
-        // 0 means something else to the library.
-        if ((r->short_side = next_int(f, "side")) < 1)
+    switch (field->kind) {
+    case HR_FIELD_INT:
+        // 0 may mean something else to the library.
+        if ((*(int *)to = next_int(f, field->name)) < 1 && field->not_zero)
             refuse_as(f, core_argument_error(), "1 or more");
-    } else {
-        r->w = next_int(f, "w");
-        r->h = next_int(f, "h");
+        return;
+    case HR_FIELD_ENUM:
+        *(int *)to = next_int(f, field->name);
+        return;
+    case HR_FIELD_BOOL:
+        *(bool *)to = next_bool(f, field->name);
+        return;
+    case HR_FIELD_DOUBLE:
+        *(double *)to = next_double(f, field->name);
+        return;
+    case HR_FIELD_RANGE:
+    case HR_FIELD_BOX:
+    case HR_FIELD_CHANNELS:
+        next_reals(f, field, to);
+        return;
+    case HR_FIELD_TABLE:
+        *(const float **)to = next_table(f, field->name, channels, tables);
     }
-    r->filter = (enum hr_filter)next_int(f, "filter");
-    if (!short_side)
-        next_box(f, r->box);
-    r->order = (enum hr_order)next_int(f, "order");
 }
 
-static void read_fit(struct fields *f, struct hr_op *op)
+// NULL: there is no such op.
+static const struct hr_op_info *find_op(long number,
+                                        const struct hr_op_form **form)
 {
-    struct hr_fit *fit = &op->fit;
+    const struct hr_op_info *info = hr_op_info(
+        (enum hr_op_type)(number > 0 ? number % FORM : 0));
 
-    op->type = HR_OP_FIT;
-    fit->w = next_int(f, "w");
-    fit->h = next_int(f, "h");
-    fit->filter = (enum hr_filter)next_int(f, "filter");
-    fit->enlarge = next_bool(f, "enlarge");
-    fit->order = (enum hr_order)next_int(f, "order");
-}
-
-static void read_random_crop(struct fields *f, struct hr_op *op)
-{
-    struct hr_random_crop *c = &op->random_crop;
-
-    op->type = HR_OP_RANDOM_CROP;
-    c->w = next_int(f, "w");
-    c->h = next_int(f, "h");
-    c->pad = next_int(f, "pad");
-    c->pad_if_needed = next_bool(f, "pad_if_needed");
-}
-
-static void read_random_resized_crop(struct fields *f, struct hr_op *op)
-{
-    struct hr_random_resized_crop *c = &op->random_resized_crop;
-
-    op->type = HR_OP_RANDOM_RESIZED_CROP;
-    c->w = next_int(f, "w");
-    c->h = next_int(f, "h");
-    c->filter = (enum hr_filter)next_int(f, "filter");
-    next_range(f, "scale", c->scale);
-    next_range(f, "ratio", c->ratio);
-    c->order = (enum hr_order)next_int(f, "order");
-}
-
-static void read_normalize(struct fields *f, struct hr_op *op)
-{
-    int n;
-
-    op->type = HR_OP_NORMALIZE;
-    next_channels(f, "mean", op->normalize.mean);
-    n = next_channels(f, "std", op->normalize.std);
-    // To the library three zeros mean 1. That is what no std is, not this.
-    for (int i = 0; n && i < 3; i++)
-        if (op->normalize.std[i] == 0)
-            refuse_as(f, core_argument_error(), "other than 0");
-    op->normalize.arith = (enum hr_arith)next_int(f, "arithmetic");
-}
-
-static void read_fields(struct fields *f, long type, int channels,
-                        struct hr_op *op, struct held *tables)
-{
-    switch (type) {
-    case OP_DECODE:
-        op->type = HR_OP_DECODE;
-        op->decode.mode = (enum hr_mode)next_int(f, "mode");
-        op->decode.apply_orientation = next_bool(f, "apply_orientation");
-        return;
-    case OP_CROP:
-    case OP_CENTER_CROP:
-        read_crop(f, op, type == OP_CENTER_CROP);
-        return;
-    case OP_RESIZE:
-    case OP_RESIZE_SHORT:
-        read_resize(f, op, type == OP_RESIZE_SHORT);
-        return;
-    case OP_FLIP:
-        op->type = HR_OP_FLIP;
-        op->flip.horizontal = next_bool(f, "horizontal");
-        op->flip.vertical = next_bool(f, "vertical");
-        op->flip.transpose = next_bool(f, "transpose");
-        return;
-    case OP_NORMALIZE:
-        read_normalize(f, op);
-        return;
-    case OP_FIT:
-        read_fit(f, op);
-        return;
-    case OP_RANDOM_CROP:
-        read_random_crop(f, op);
-        return;
-    case OP_RANDOM_RESIZED_CROP:
-        read_random_resized_crop(f, op);
-        return;
-    case OP_RANDOM_FLIP:
-        op->type = HR_OP_RANDOM_FLIP;
-        op->random_flip.horizontal = next_double(f, "horizontal");
-        op->random_flip.vertical = next_double(f, "vertical");
-        return;
-    default:
-        op->type = HR_OP_NORMALIZE;
-        op->normalize.table = next_table(f, channels, tables);
-    }
+    if (!info || number / FORM >= info->num_forms)
+        return NULL;
+    *form = &info->forms[number / FORM];
+    return info;
 }
 
 static bool read_op(PyObject *tuple, int number, int channels, struct hr_op *op,
                     struct held *tables)
 {
     struct fields f = {.op = tuple, .number = number, .name = "?"};
+    const struct hr_op_info *info;
+    const struct hr_op_form *form;
     long type;
 
-    memset(op, 0, sizeof(*op));
     if (!PyTuple_Check(tuple) || (f.n = PyTuple_Size(tuple)) < 1)
         return PyErr_Format(PyExc_TypeError,
                             "op %d must be a tuple that begins with a "
@@ -393,12 +282,15 @@ static bool read_op(PyObject *tuple, int number, int channels, struct hr_op *op,
     type = PyLong_AsLong(PyTuple_GetItem(tuple, f.i++));
     if (type == -1 && PyErr_Occurred())
         return refuse(&f, "an int"), false;
-    if (type < OP_DECODE || type > OP_TABLE)
+    if (!(info = find_op(type, &form)))
         return PyErr_Format(core_argument_error(),
                             "op %d: no op has the number %ld", number, type),
                false;
-    f.name = op_names[type];
-    read_fields(&f, type, channels, op, tables);
+    f.name = form->name;
+    *op = form->op;
+    for (int i = 0; i < info->num_fields; i++)
+        if (form->fields >> i & 1)
+            read_field(&f, &info->fields[i], channels, op, tables);
     if (!f.bad && f.i < f.n) {
         PyErr_Format(PyExc_TypeError, "op %d: %s has %zd fields, not %zd",
                      number, f.name, f.i - 1, f.n - 1);
@@ -452,69 +344,75 @@ bool ops_parse_key(PyObject *key, struct hr_random *out)
 
 // ---- And back ---------------------------------------------------------------
 
-static PyObject *bool_of(bool x)
+static PyObject *field_value(const struct hr_op_field *field,
+                             const struct hr_op *op)
 {
-    return x ? Py_True : Py_False;
+    const void *from = at((struct hr_op *)op, field);
+    const double *d = from;
+    const float *x = from;
+
+    switch (field->kind) {
+    case HR_FIELD_INT:
+    case HR_FIELD_ENUM:
+        return PyLong_FromLong(*(const int *)from);
+    case HR_FIELD_BOOL:
+        return PyBool_FromLong(*(const bool *)from);
+    case HR_FIELD_DOUBLE:
+        return PyFloat_FromDouble(*d);
+    case HR_FIELD_RANGE:
+        return Py_BuildValue("(dd)", d[0], d[1]);
+    case HR_FIELD_CHANNELS:
+        // Three zeros of a std mean that there is none.
+        return field->not_zero && x[0] == 0 && x[1] == 0 && x[2] == 0
+                   ? Py_NewRef(Py_None)
+                   : Py_BuildValue("(fff)", x[0], x[1], x[2]);
+    case HR_FIELD_BOX:
+        return x[0] == 0 && x[1] == 0 && x[2] == 0 && x[3] == 0
+                   ? Py_NewRef(Py_None)
+                   : Py_BuildValue("(ffff)", x[0], x[1], x[2], x[3]);
+    default:
+        // The table is the caller's: its tuple is put back by ops_draw().
+        return Py_NewRef(Py_None);
+    }
 }
 
-static PyObject *crop_tuple(const struct hr_crop *c)
+// Whether the parameters of the form say all that the op says.
+static bool is_form(const struct hr_op_info *info,
+                    const struct hr_op_form *form, const struct hr_op *op)
 {
-    if (c->center)
-        return Py_BuildValue("(iiiO)", OP_CENTER_CROP, c->w, c->h,
-                             bool_of(c->pad));
-    return Py_BuildValue("(iiiiiO)", OP_CROP, c->x, c->y, c->w, c->h,
-                         bool_of(c->pad));
-}
+    for (int i = 0; i < info->num_fields; i++) {
+        const struct hr_op_field *field = &info->fields[i];
 
-static PyObject *resize_tuple(const struct hr_resize *r)
-{
-    const float *b = r->box;
-
-    if (r->short_side)
-        return Py_BuildValue("(iiii)", OP_RESIZE_SHORT, r->short_side,
-                             (int)r->filter, (int)r->order);
-    if (b[0] == 0 && b[1] == 0 && b[2] == 0 && b[3] == 0)
-        return Py_BuildValue("(iiiiOi)", OP_RESIZE, r->w, r->h, (int)r->filter,
-                             Py_None, (int)r->order);
-    return Py_BuildValue("(iiii(ffff)i)", OP_RESIZE, r->w, r->h, (int)r->filter,
-                         b[0], b[1], b[2], b[3], (int)r->order);
-}
-
-static PyObject *normalize_tuple(const struct hr_normalize *n)
-{
-    // The table is the caller's: its tuple is put back by ops_draw().
-    if (n->table)
-        return Py_BuildValue("(iO)", OP_TABLE, Py_None);
-    return Py_BuildValue("(i(fff)(fff)i)", OP_NORMALIZE, n->mean[0], n->mean[1],
-                         n->mean[2], n->std[0], n->std[1], n->std[2],
-                         (int)n->arith);
+        if (!(form->fields >> i & 1) &&
+            memcmp(at((struct hr_op *)op, field),
+                   at((struct hr_op *)&form->op, field), field->size))
+            return false;
+    }
+    return true;
 }
 
 static PyObject *op_tuple(const struct hr_op *op)
 {
-    switch (op->type) {
-    case HR_OP_DECODE:
-        return Py_BuildValue("(iiO)", OP_DECODE, (int)op->decode.mode,
-                             bool_of(op->decode.apply_orientation));
-    case HR_OP_CROP:
-        return crop_tuple(&op->crop);
-    case HR_OP_RESIZE:
-        return resize_tuple(&op->resize);
-    case HR_OP_FLIP:
-        return Py_BuildValue("(iOOO)", OP_FLIP, bool_of(op->flip.horizontal),
-                             bool_of(op->flip.vertical),
-                             bool_of(op->flip.transpose));
-    case HR_OP_NORMALIZE:
-        return normalize_tuple(&op->normalize);
-    case HR_OP_FIT:
-        return Py_BuildValue("(iiiiOi)", OP_FIT, op->fit.w, op->fit.h,
-                             (int)op->fit.filter, bool_of(op->fit.enlarge),
-                             (int)op->fit.order);
-    default:
-        // hr_ops_draw() leaves no random ones.
-        PyErr_Format(PyExc_SystemError, "op of type %d", (int)op->type);
+    const struct hr_op_info *info = hr_op_info(op->type);
+    PyObject *tuple;
+    int form = 0, n = 1;
+
+    while (form < info->num_forms - 1 && !is_form(info, &info->forms[form], op))
+        form++;
+    tuple = PyTuple_New(1 + __builtin_popcount(info->forms[form].fields));
+    if (!tuple)
         return NULL;
-    }
+    PyTuple_SetItem(tuple, 0, PyLong_FromLong(NUMBER(op->type, form)));
+    for (int i = 0; i < info->num_fields; i++)
+        if (info->forms[form].fields >> i & 1) {
+            PyObject *value = field_value(&info->fields[i], op);
+
+            if (!value || PyTuple_SetItem(tuple, n++, value)) {
+                Py_DECREF(tuple);
+                return NULL;
+            }
+        }
+    return tuple;
 }
 
 PyObject *ops_to_tuple(const struct hr_op *ops, int n)
@@ -553,6 +451,53 @@ PyObject *ops_output_size(PyObject *module, PyObject *args, PyObject *kwargs)
     if (hr_ops_output_size(ops, n, w, h, orientation, &w, &h))
         return core_raise_last(core);
     return Py_BuildValue("(ii)", w, h);
+}
+
+PyObject *ops_fixed_size(PyObject *module, PyObject *list)
+{
+    struct hr_op ops[HR_MAX_OPS];
+    struct held tables = {0};
+    int n, w, h;
+
+    n = ops_parse(list, 1, ops, &tables);
+    held_release(&tables);
+    if (n < 0)
+        return NULL;
+    // What is wrong with the list is wrong for the largest picture, too.
+    if (hr_ops_output_size(ops, n, HR_MAX_SIDE, HR_MAX_SIDE, 1, &w, &h))
+        return core_raise_last(PyModule_GetState(module));
+    return hr_ops_fixed_size(ops, n, &w, &h) ? Py_BuildValue("(ii)", w, h)
+                                             : Py_NewRef(Py_None);
+}
+
+PyObject *ops_from_text(PyObject *module, PyObject *text)
+{
+    struct hr_op ops[HR_MAX_OPS];
+    const char *utf8 = PyUnicode_AsUTF8AndSize(text, NULL);
+    int n;
+
+    if (!utf8)
+        return NULL;
+    if (hr_ops_parse(utf8, ops, &n))
+        return core_raise_last(PyModule_GetState(module));
+    return ops_to_tuple(ops, n);
+}
+
+PyObject *ops_to_text(PyObject *module, PyObject *list)
+{
+    struct hr_op ops[HR_MAX_OPS];
+    struct held tables = {0};
+    char text[4096];
+    int n = ops_parse(list, 1, ops, &tables);
+    enum hr_status status = HR_OK;
+
+    if (n >= 0)
+        status = hr_ops_format(ops, n, text, sizeof(text));
+    held_release(&tables);
+    if (n < 0)
+        return NULL;
+    return status ? core_raise_last(PyModule_GetState(module))
+                  : PyUnicode_FromString(text);
 }
 
 // A table is the last op, before drawing and after.
@@ -623,39 +568,87 @@ static bool add_filters(PyObject *module)
     return added;
 }
 
+// {name: value} of an enum, else None.
+static PyObject *values_of(const struct hr_op_field *field)
+{
+    PyObject *dict = field->values ? PyDict_New() : Py_NewRef(Py_None);
+
+    for (const struct hr_op_value *v = field->values; dict && v && v->name;
+         v++) {
+        PyObject *value = PyLong_FromLong(v->value);
+
+        if (!value || PyDict_SetItemString(dict, v->name, value))
+            Py_CLEAR(dict);
+        Py_XDECREF(value);
+    }
+    return dict;
+}
+
+// (number, random, {field: values}) of a form.
+static PyObject *form_tuple(const struct hr_op_info *info, int form)
+{
+    PyObject *fields = PyDict_New();
+
+    for (int i = 0; fields && i < info->num_fields; i++) {
+        PyObject *values;
+
+        if (!(info->forms[form].fields >> i & 1))
+            continue;
+        values = values_of(&info->fields[i]);
+        if (!values ||
+            PyDict_SetItemString(fields, info->fields[i].name, values))
+            Py_CLEAR(fields);
+        Py_XDECREF(values);
+    }
+    return fields ? Py_BuildValue("(iNN)", NUMBER(info->type, form),
+                                  PyBool_FromLong(info->random), fields)
+                  : NULL;
+}
+
+static bool add_forms(PyObject *module)
+{
+    PyObject *dict = PyDict_New();
+    const struct hr_op_info *info;
+    bool added = dict != NULL;
+
+    for (int i = 1; (info = hr_op_info((enum hr_op_type)i)); i++)
+        for (int form = 0; added && form < info->num_forms; form++) {
+            PyObject *tuple = form_tuple(info, form);
+
+            added = tuple &&
+                    !PyDict_SetItemString(dict, info->forms[form].name, tuple);
+            Py_XDECREF(tuple);
+        }
+    added = added && !PyModule_AddObjectRef(module, "OPS", dict);
+    Py_XDECREF(dict);
+    return added;
+}
+
 bool ops_add_constants(PyObject *module)
 {
     static const struct {
         const char *name;
         int value;
     } constants[] = {
+        {"DECODE", HR_OP_DECODE},
+        {"CROP", HR_OP_CROP},
+        {"CENTER_CROP", NUMBER(HR_OP_CROP, 1)},
+        {"RESIZE", HR_OP_RESIZE},
+        {"RESIZE_SHORT", NUMBER(HR_OP_RESIZE, 1)},
+        {"FIT", HR_OP_FIT},
+        {"FLIP", HR_OP_FLIP},
+        {"NORMALIZE", HR_OP_NORMALIZE},
+        {"TABLE", NUMBER(HR_OP_NORMALIZE, 1)},
+        {"RANDOM_FLIP", HR_OP_RANDOM_FLIP},
         {"RGB", HR_RGB},
         {"GRAY", HR_GRAY},
-        {"BILINEAR", HR_BILINEAR},
-        {"NEAREST", HR_NEAREST},
-        {"BOX", HR_BOX},
-        {"HAMMING", HR_HAMMING},
-        {"BICUBIC", HR_BICUBIC},
-        {"LANCZOS", HR_LANCZOS},
-        {"ORDER_REFERENCE", HR_ORDER_REFERENCE},
-        {"ORDER_HORIZONTAL", HR_ORDER_HORIZONTAL},
         {"ORDER_VERTICAL", HR_ORDER_VERTICAL},
-        {"DIV", HR_ARITH_DIV},
-        {"MUL", HR_ARITH_MUL},
         {"MAX_OPS", HR_MAX_OPS},
     };
 
-    for (int i = OP_DECODE; i <= OP_TABLE; i++) {
-        char name[32] = "";
-
-        for (size_t k = 0; op_names[i][k] && k + 1 < sizeof(name); k++)
-            name[k] = (char)toupper((unsigned char)op_names[i][k]);
-        if (PyModule_AddIntConstant(module, name, i))
-            return false;
-    }
     for (size_t i = 0; i < sizeof(constants) / sizeof(*constants); i++)
         if (PyModule_AddIntConstant(module, constants[i].name,
                                     constants[i].value))
             return false;
-    return add_filters(module);
+    return add_filters(module) && add_forms(module);
 }

@@ -101,9 +101,7 @@ static bool is_random(const struct hr_sample *sample)
     bool is = false;
 
     for (int i = 0; i < sample->num_ops; i++)
-        is = is || sample->ops[i].type == HR_OP_RANDOM_CROP ||
-             sample->ops[i].type == HR_OP_RANDOM_RESIZED_CROP ||
-             sample->ops[i].type == HR_OP_RANDOM_FLIP;
+        is = is || hr_op_info(sample->ops[i].type)->random;
     return is;
 }
 

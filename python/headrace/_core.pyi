@@ -22,36 +22,26 @@ _Layout: TypeAlias = Literal["nchw", "nhwc"]
 _Memory: TypeAlias = Literal["host", "pinned", "device"]
 _Device: TypeAlias = Device | str | None
 
+# (number, whether it is random, its fields and their words) by name.
+OPS: Final[dict[str, tuple[int, bool, dict[str, dict[str, int] | None]]]]
+# Numbers that the package knows.
 DECODE: Final[int]
 CROP: Final[int]
+CENTER_CROP: Final[int]
 RESIZE: Final[int]
+RESIZE_SHORT: Final[int]
+FIT: Final[int]
 FLIP: Final[int]
 NORMALIZE: Final[int]
-FIT: Final[int]
-RANDOM_CROP: Final[int]
-RANDOM_RESIZED_CROP: Final[int]
-RANDOM_FLIP: Final[int]
-CENTER_CROP: Final[int]
-RESIZE_SHORT: Final[int]
 TABLE: Final[int]
+RANDOM_FLIP: Final[int]
 
 RGB: Final[int]
 GRAY: Final[int]
 
-BILINEAR: Final[int]
-NEAREST: Final[int]
-BOX: Final[int]
-HAMMING: Final[int]
-BICUBIC: Final[int]
-LANCZOS: Final[int]
 PIL_FILTER: Final[dict[int, int | None]]
 
-ORDER_REFERENCE: Final[int]
-ORDER_HORIZONTAL: Final[int]
 ORDER_VERTICAL: Final[int]
-
-DIV: Final[int]
-MUL: Final[int]
 
 MAX_OPS: Final[int]
 
@@ -131,6 +121,9 @@ def output_size(
 def draw_ops(
     ops: _Ops, key: _Key | None, width: int, height: int, orientation: int = 1
 ) -> _Ops: ...
+def fixed_size(ops: _Ops, /) -> tuple[int, int] | None: ...
+def parse_ops(text: str, /) -> _Ops: ...
+def format_ops(ops: _Ops, /) -> str: ...
 def set_cache(cache: Cache | int | str | None, /) -> None: ...
 def get_cache() -> Cache | None: ...
 def pack(source: Buffer, /) -> bytes: ...

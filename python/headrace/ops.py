@@ -23,7 +23,7 @@ headrace.reference()) and torchvision's ToTensor and Normalize, bit for bit.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from . import _core
@@ -44,31 +44,36 @@ Filter: TypeAlias = Literal[
 Order: TypeAlias = Literal["reference", "horizontal", "vertical"]
 Arithmetic: TypeAlias = Literal["div", "mul"]
 
-_MODES: dict[str, int] = {"RGB": _core.RGB, "L": _core.GRAY}
-_FILTERS: dict[str, int] = {
-    "nearest": _core.NEAREST,
-    "box": _core.BOX,
-    "bilinear": _core.BILINEAR,
-    "hamming": _core.HAMMING,
-    "bicubic": _core.BICUBIC,
-    "lanczos": _core.LANCZOS,
-}
-_ORDERS: dict[str, int] = {
-    "reference": _core.ORDER_REFERENCE,
-    "horizontal": _core.ORDER_HORIZONTAL,
-    "vertical": _core.ORDER_VERTICAL,
-}
-_ARITHMETICS: dict[str, int] = {"div": _core.DIV, "mul": _core.MUL}
+def _op(name: str, *values: Any) -> Op:
+    """The tuple of an op; words become the library's numbers."""
+    number, _, fields = _core.OPS[name]
+    made = [number]
+    for value, (field, words) in zip(values, fields.items()):
+        if words is not None and isinstance(value, str):
+            if value not in words:
+                known = ", ".join(words)
+                raise ArgumentError(
+                    f"{field} {value!r}: must be one of {known}"
+                )
+            value = words[value]
+        made.append(value)
+    return tuple(made)
 
 
-def _number(names: dict[str, int], name: str, what: str) -> int:
-    try:
-        return names[name]
-    except KeyError:
-        known = ", ".join(names)
-        raise ArgumentError(
-            f"{what} {name!r}: must be one of {known}"
-        ) from None
+def parse(text: str) -> Ops:
+    """Return the ops of a text, as the command's --ops takes it.
+
+    Raises headrace.ArgumentError that says at which character it is wrong.
+    """
+    return _core.parse_ops(text)
+
+
+def text(ops: Ops) -> str:
+    """Return a text of which parse() makes the same ops.
+
+    Raises headrace.Error if an op has none, as a table.
+    """
+    return _core.format_ops(ops)
 
 
 def decode(mode: Mode = "RGB", *, apply_orientation: bool = False) -> Op:
@@ -77,7 +82,7 @@ def decode(mode: Mode = "RGB", *, apply_orientation: bool = False) -> Op:
     apply_orientation turns the picture as its EXIF says; Pillow and
     torchvision do not by themselves.
     """
-    return (_core.DECODE, _number(_MODES, mode, "mode"), apply_orientation)
+    return _op("decode", mode, apply_orientation)
 
 
 def crop(x: int, y: int, w: int, h: int, *, pad: bool = False) -> Op:
@@ -85,12 +90,12 @@ def crop(x: int, y: int, w: int, h: int, *, pad: bool = False) -> Op:
 
     What lies outside of the picture is black with pad, else an error.
     """
-    return (_core.CROP, x, y, w, h, pad)
+    return _op("crop", x, y, w, h, pad)
 
 
 def center_crop(w: int, h: int | None = None, *, pad: bool = False) -> Op:
     """Keep w x h (or w x w) pixels in the middle: torchvision's CenterCrop."""
-    return (_core.CENTER_CROP, w, w if h is None else h, pad)
+    return _op("center_crop", w, w if h is None else h, pad)
 
 
 def resize(
@@ -106,26 +111,14 @@ def resize(
     order says which of the two passes comes first; "reference": as
     headrace.reference() does.
     """
-    return (
-        _core.RESIZE,
-        w,
-        h,
-        _number(_FILTERS, filter, "filter"),
-        box,
-        _number(_ORDERS, order, "order"),
-    )
+    return _op("resize", w, h, filter, box, order)
 
 
 def resize_short(
     side: int, *, filter: Filter = "bilinear", order: Order = "reference"
 ) -> Op:
     """Resize so that the short side becomes side: torchvision's Resize(int)."""
-    return (
-        _core.RESIZE_SHORT,
-        side,
-        _number(_FILTERS, filter, "filter"),
-        _number(_ORDERS, order, "order"),
-    )
+    return _op("resize_short", side, filter, order)
 
 
 def fit(
@@ -141,14 +134,7 @@ def fit(
     As Pillow's thumbnail(reducing_gap=None), which leaves small pictures as
     they are; with enlarge as its ImageOps.contain().
     """
-    return (
-        _core.FIT,
-        w,
-        h,
-        _number(_FILTERS, filter, "filter"),
-        enlarge,
-        _number(_ORDERS, order, "order"),
-    )
+    return _op("fit", w, h, filter, enlarge, order)
 
 
 def flip(
@@ -158,7 +144,7 @@ def flip(
     transpose: bool = False,
 ) -> Op:
     """Turn by one of 8 orientations: swap x and y first, then mirror."""
-    return (_core.FLIP, horizontal, vertical, transpose)
+    return _op("flip", horizontal, vertical, transpose)
 
 
 def random_crop(
@@ -168,7 +154,7 @@ def random_crop(
 
     pad: black pixels that are put on each side first.
     """
-    return (_core.RANDOM_CROP, w, w if h is None else h, pad, pad_if_needed)
+    return _op("random_crop", w, w if h is None else h, pad, pad_if_needed)
 
 
 def random_resized_crop(
@@ -185,15 +171,8 @@ def random_resized_crop(
     torchvision's RandomResizedCrop.
     scale: least and greatest share of the area; ratio: of width / height.
     """
-    return (
-        _core.RANDOM_RESIZED_CROP,
-        w,
-        w if h is None else h,
-        _number(_FILTERS, filter, "filter"),
-        scale,
-        ratio,
-        _number(_ORDERS, order, "order"),
-    )
+    h = w if h is None else h
+    return _op("random_resized_crop", w, h, filter, scale, ratio, order)
 
 
 def random_flip(
@@ -206,10 +185,9 @@ def random_flip(
     """
     if horizontal is None and vertical is None:
         horizontal = 0.5
-    probabilities = (horizontal or 0.0, vertical or 0.0)
-    if probabilities == (0.0, 0.0):  # it was asked for
+    if not horizontal and not vertical:  # it was asked for
         return flip()
-    return (_core.RANDOM_FLIP, *probabilities)
+    return _op("random_flip", horizontal or 0.0, vertical or 0.0)
 
 
 def normalize(
@@ -229,12 +207,7 @@ def normalize(
     """
     if 0 in _channels(std):
         raise ArgumentError(f"normalize: std must be other than 0, not {std}")
-    return (
-        _core.NORMALIZE,
-        _channels(mean),
-        _channels(std),
-        _number(_ARITHMETICS, arithmetic, "arithmetic"),
-    )
+    return _op("normalize", _channels(mean), _channels(std), arithmetic)
 
 
 def _channels(x: Sequence[float] | float) -> tuple[float, ...]:
@@ -247,4 +220,20 @@ def table(values: Buffer) -> Op:
     Entry [c, byte]; of float16 and uint8 tensors they are rounded half to
     even. A job holds the buffer until it is done.
     """
-    return (_core.TABLE, values)
+    return _op("table", values)
+
+
+def __getattr__(name: str) -> Callable[..., Op]:
+    """Return the function of an op that has none above: its fields, or 0."""
+    if name not in _core.OPS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    fields = list(_core.OPS[name][2])
+
+    def function(*values: Any, **named: Any) -> Op:
+        given = dict(zip(fields, values), **named)
+        if len(values) > len(fields) or set(given) - set(fields):
+            raise TypeError(f"{name}() takes {', '.join(fields) or 'nothing'}")
+        return _op(name, *(given.get(field) for field in fields))
+
+    function.__name__ = name
+    return function

@@ -18,9 +18,7 @@ if TYPE_CHECKING:
     import torch
     from typing_extensions import CapsuleType
 
-_RANDOM = {_core.RANDOM_CROP, _core.RANDOM_RESIZED_CROP, _core.RANDOM_FLIP}
-# Shapes of pictures whose result must be of one size.
-_SHAPES = ((4096, 4096), (4096, 3000), (3000, 4096))
+_RANDOM = {number for number, random, _ in _core.OPS.values() if random}
 
 
 class Pipeline:
@@ -331,10 +329,10 @@ def dtype_of(
 
 
 def _size(steps: Ops) -> tuple[int, int]:
-    sizes = {_core.output_size(steps, w, h) for w, h in _SHAPES}
-    if len(sizes) > 1:
+    size = _core.fixed_size(steps)
+    if size is None:
         raise ArgumentError(
             "these ops make pictures of different sizes: end with a crop or "
             "resize to a fixed one, or say size="
         )
-    return sizes.pop()
+    return size

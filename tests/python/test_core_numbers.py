@@ -27,8 +27,8 @@ class Numbers(unittest.TestCase):
     start = (ops.decode(), ops.resize(4, 4))
 
     def test_one_number_is_for_all_channels(self):
-        one = (_core.NORMALIZE, (0.5,), (0.25,), _core.DIV)
-        three = (_core.NORMALIZE, (0.5,) * 3, (0.25,) * 3, _core.DIV)
+        one = (_core.NORMALIZE, (0.5,), (0.25,), 0)
+        three = (_core.NORMALIZE, (0.5,) * 3, (0.25,) * 3, 0)
         a, b = values_of([(*self.start, one), (*self.start, three)])
         self.assertEqual(a, b)
         self.assertGreater(len(set(a)), 3)

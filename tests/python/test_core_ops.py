@@ -58,6 +58,52 @@ class OpLists(unittest.TestCase):
                              _core.output_size((*steps, last), 400, 300))
         self.assertIs(drawn[-1][1], table)
 
+    def test_text(self):
+        text = ("decode=gray:exif,fit=320x240:bicubic:vertical,crop=-3,4,50,60,"
+                "center_crop=10x20,resize=30:box,random_hflip=0.3,"
+                "random_crop=9x7:2,normalize=0.5/0.25:v2")
+        steps = ops.parse(text)
+        self.assertEqual(
+            steps,
+            (ops.decode("L", apply_orientation=True),
+             ops.fit(320, 240, filter="bicubic", order="vertical"),
+             ops.crop(-3, 4, 50, 60, pad=True),
+             ops.center_crop(10, 20, pad=True),
+             ops.resize_short(30, filter="box"),
+             ops.random_flip(horizontal=0.3),
+             ops.random_crop(9, 7, pad=2, pad_if_needed=True),
+             ops.normalize((0.5,) * 3, (0.25,) * 3, arithmetic="mul")))
+        self.assertEqual(ops.text(steps), text)
+        self.assertEqual(ops.text(ops.parse("to_tensor:v2")),
+                         "decode,to_tensor:v2")
+        with self.assertRaisesRegex(headrace.ArgumentError, "^character 8: "):
+            ops.parse("decode,resise=5")
+        with self.assertRaisesRegex(headrace.Error, "op 0: no text says it"):
+            ops.text((ops.crop(0, 0, 5, 5),))
+
+    def test_every_op_has_a_function(self):
+        for name, (number, random, fields) in _core.OPS.items():
+            function = getattr(ops, name)
+            self.assertEqual(function.__name__, name)
+            self.assertIsInstance(random, bool)
+            if not fields:
+                self.assertEqual(function(), (number,))
+        with self.assertRaises(AttributeError):
+            ops.resise  # noqa: B018
+
+    def test_fixed_size(self):
+        for steps, size in (
+            (EVAL, (224, 224)),
+            ((ops.decode(), ops.random_crop(4500, 4500)), (4500, 4500)),
+            ((ops.decode(), ops.resize(40, 30), ops.flip(transpose=True)),
+             (30, 40)),
+            ((ops.decode(), ops.resize_short(9)), None),
+            ((ops.decode(), ops.fit(9, 9)), None),
+        ):
+            self.assertEqual(_core.fixed_size(steps), size)
+        with self.assertRaises(headrace.ArgumentError):
+            _core.fixed_size((ops.crop(0, 0, 0, 1), ops.resize(5, 5)))
+
     def test_wrong_ones(self):
         cases = [
             ("not a list", 7, TypeError, "steps must be ops"),

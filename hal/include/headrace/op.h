@@ -298,7 +298,7 @@ struct hr_op_value {
 struct hr_op_field {
     const char *name;
     enum hr_field_kind kind;
-    size_t offset;                     // in struct hr_op
+    size_t offset, size;               // in struct hr_op, bytes
     double lo, hi;                     // of INT and DOUBLE, both included
     const struct hr_op_value *values;  // of ENUM; the last has no name
     bool not_zero;  // 0 means that it was not named: it cannot be said
