@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 cmake_minimum_required(VERSION 3.18)
-# Writes C source OUT that holds the page of reports, in two parts around its
-# data: DIR/page.html with the files it names put in. CHART and LICENCE may be
-# missing: then there are no charts.
+# Writes the page of reports to PAGE, with @DATA@ where its data comes, and C
+# source OUT that holds it in two parts around that: DIR/page.html with the files
+# it names put in. CHART and LICENCE may be missing: then there are no charts.
 file(READ "${DIR}/page.html" page)
 file(READ "${DIR}/report.css" css)
 file(READ "${DIR}/charts.js" charts)
@@ -16,6 +16,11 @@ if(EXISTS "${CHART}" AND EXISTS "${LICENCE}")
     file(READ "${LICENCE}" licence)
     set(has_charts 1)
 endif()
+string(REPLACE "@CSS@" "${css}" page "${page}")
+string(REPLACE "@LICENCE@" "${licence}" page "${page}")
+string(REPLACE "@CHART@" "${chart}" page "${page}")
+string(REPLACE "@JS@" "${js}" page "${page}")
+file(WRITE "${PAGE}" "${page}")
 string(FIND "${page}" "@DATA@" at)
 string(SUBSTRING "${page}" 0 ${at} head)
 math(EXPR at "${at} + 6")
@@ -24,10 +29,6 @@ string(SUBSTRING "${page}" ${at} -1 tail)
 set(text "// Made from tools/report/ by cmake/embed_report.cmake.\n")
 foreach(part head tail)
     set(body "${${part}}")
-    string(REPLACE "@CSS@" "${css}" body "${body}")
-    string(REPLACE "@LICENCE@" "${licence}" body "${body}")
-    string(REPLACE "@CHART@" "${chart}" body "${body}")
-    string(REPLACE "@JS@" "${js}" body "${body}")
     string(REPLACE "\\" "\\\\" body "${body}")
     string(REPLACE "\"" "\\\"" body "${body}")
     string(REPLACE "\n" "\\n\"\n    \"" body "${body}")

@@ -1,67 +1,99 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the reports of validate and bench have in common: one HTML file."""
+"""Reports as one HTML file: the page of tools/report/, around data of items.
+
+It is that of the command; tools/gpu_report fills it by this module, too.
+"""
 
 from __future__ import annotations
 
 import datetime
-import shlex
-import sys
-from collections.abc import Iterable, Iterator
-from html import escape
+import json
+import os
+from collections.abc import Iterable, Sequence
+from typing import Any
 
-STYLE = """
-:root { --ground: #fbfaf8; --ink: #1d2430; --soft: #5c6675; --line: #e3e0da;
-  --good: #1a7f5a; --bad: #bb3340; --warn: #a8690b; }
-@media (prefers-color-scheme: dark) { :root { --ground: #14181f;
-  --ink: #e8eaee; --soft: #9ba5b4; --line: #2d343f; --good: #4fc394;
-  --bad: #f0808a; --warn: #e3ab4f; } }
-body { margin: 0 auto; max-width: 1000px; padding: 40px 28px;
-  background: var(--ground); color: var(--ink);
-  font: 16px/1.5 system-ui, sans-serif; overflow-wrap: anywhere; }
-h1 { font-size: 15px; color: var(--soft); }
-h2 { font-size: 20px; margin: 40px 0 12px; }
-dl { display: grid; grid-template-columns: max-content 1fr; gap: 4px 20px; }
-dt, .soft { color: var(--soft); }
-dd { margin: 0; }
-.scroll { overflow-x: auto; }
-table { border-collapse: collapse; width: 100%; overflow-wrap: normal;
-  font-variant-numeric: tabular-nums; }
-td { white-space: nowrap; }
-td.text, td:first-child { white-space: normal; min-width: 14ch; }
-@media (max-width: 600px) { body { padding: 24px 16px; }
-  dl { grid-template-columns: 1fr; } dd { margin-bottom: 8px; } }
-th, td { padding: 4px 10px; border-bottom: 1px solid var(--line);
-  text-align: right; }
-th:first-child, td:first-child, td.text { text-align: left; }
-ul { padding-left: 20px; }
-"""
-TAIL = "</body>\n</html>"
+PAGE = os.path.join(os.path.dirname(__file__), "report.html")
+
+Item = dict[str, Any]
 
 
-def head(title: str, style: str) -> Iterator[str]:
-    """Up to the heading and when it was made; style: more of it.
+def page(
+    title: str,
+    command: Sequence[str],
+    facts: Iterable[tuple[str, str]],
+    items: Iterable[Item],
+    verdict: tuple[str, str] | None = None,
+    path: str = PAGE,
+) -> str:
+    """Return the whole file; verdict: its tone, and the sentence."""
+    data: Item = {
+        "title": title,
+        "date": datetime.datetime.now().astimezone().strftime(
+            "%Y-%m-%d %H:%M %Z"
+        ),
+        "command": list(command),
+        "facts": [list(fact) for fact in facts],
+        "items": list(items),
+    }
+    if verdict:
+        data["verdict"] = dict(zip(("tone", "text"), verdict, strict=True))
+    text = json.dumps(data)
+    for c in "<>&":  # no byte of it may look like the end of the script
+        text = text.replace(c, f"\\u{ord(c):04x}")
+    with open(path, encoding="utf-8") as file:
+        head, tail = file.read().split("@DATA@")
+    return head + text + tail
 
-    title: of the module, which is the command.
-    """
-    yield '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">'
-    yield '<meta name="viewport" content="width=device-width">'
-    yield f"<title>{escape(title)}</title>\n<style>{STYLE}{style}</style>"
-    yield f"</head>\n<body>\n<h1>{escape(title)}</h1>"
-    made = datetime.datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z")
-    command = shlex.join(["python3", "-m", title, *sys.argv[1:]])
-    yield f'<p class="soft">{made}: <code>{escape(command)}</code></p>'
+
+def section(title: str, text: str | None = None) -> Item:
+    return {"is": "section", "title": title, "text": text}
 
 
-def table(rows: Iterable[str]) -> Iterator[str]:
-    """Of rows; where it is too wide it scrolls, and no word is broken."""
-    yield '<div class="scroll" tabindex="0">\n<table>'
-    yield from rows
-    yield "</table>\n</div>"
+def note(tone: str, text: str) -> Item:
+    """A paragraph; tone: "plain", "good", "warn" or "bad"."""
+    return {"is": "text", "tone": tone, "text": text}
 
 
-def facts(found: Iterable[tuple[str, str]]) -> Iterator[str]:
-    """What is known before anything is told: (what, text)."""
-    yield "<dl>"
-    for what, value in found:
-        yield f"<dt>{escape(what)}</dt><dd>{escape(value)}</dd>"
-    yield "</dl>"
+def column(
+    title: str, digits: int | None = None, unit: str = "", bars: bool = False
+) -> Item:
+    """Of numbers; digits behind the point, else three that count."""
+    return {"title": title, "number": True, "bars": bars, "digits": digits,
+            "unit": unit}
+
+
+def word(title: str) -> Item:
+    """A column of text."""
+    return column(title) | {"number": False}
+
+
+def table(
+    caption: str,
+    columns: Sequence[Item],
+    rows: Iterable[Sequence[Any]],
+    tones: dict[int, str] | None = None,
+) -> Item:
+    """Of rows with a cell for each column; tones: of rows, by number."""
+    return {"is": "table", "caption": caption, "columns": list(columns),
+            "cells": [cell for row in rows for cell in row],
+            "tones": tones or {}}
+
+
+def chart(
+    kind: str,
+    title: str,
+    labels: Sequence[str],
+    series: Iterable[tuple[str, Sequence[float | None]]],
+    unit: str,
+    text: str | None = None,
+) -> Item:
+    """Bars for each label; kind: "bars", or "rows", which lie."""
+    return {"is": "chart", "kind": kind, "title": title, "text": text,
+            "x": None, "y": unit, "log": False, "labels": list(labels),
+            "series": [{"name": n, "values": list(v)} for n, v in series]}
+
+
+def pictures(title: str, text: str, shown: Iterable[Item]) -> Item:
+    """A row of them: caption, w, h and src of each."""
+    return {"is": "pictures", "title": title, "text": text,
+            "list": list(shown)}

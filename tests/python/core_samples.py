@@ -90,3 +90,11 @@ def of_command(paths, ops, *options):
         shape, data = npy(out)
     assert shape[0] == len(paths), shape
     return data
+
+
+def page_data(page):
+    """What stands in a report for its script to show; nothing is loaded."""
+    head, _, rest = page.partition('<script type="application/json" id="data">')
+    text, end, tail = rest.partition("</script>")
+    assert end and "src=\"http" not in head + tail and "@DATA@" not in page
+    return json.loads(text)

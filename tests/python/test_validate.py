@@ -4,7 +4,6 @@ is wrong where a fault is planted."""
 
 import base64
 import contextlib
-import html.parser
 import io
 import json
 import math
@@ -23,6 +22,7 @@ try:
 except ImportError as error:
     raise unittest.SkipTest("needs Pillow: %s" % error)
 
+import core_samples as samples
 import headrace
 from headrace.validate import (
     cases,
@@ -72,36 +72,14 @@ class Outcome:
         return sorted({d["file"] for d in self.json["differing"]})
 
 
-class Page(html.parser.HTMLParser):
-    """Pictures of the report, and whether every element is closed."""
-
-    EMPTY = ("meta", "img", "br")
-
-    def __init__(self, text):
-        super().__init__()
-        self.open, self.pictures, self.wrong = [], [], []
-        self.words = ""
-        self.feed(text)
-        self.close()
-
-    def handle_starttag(self, tag, attributes):
-        if tag not in self.EMPTY:
-            self.open.append(tag)
-        if tag == "img":
-            src = dict(attributes)["src"]
-            kind, _, data = src.partition(",")
-            assert kind == "data:image/png;base64", kind
-            raw = io.BytesIO(base64.b64decode(data))
-            picture = PIL.Image.open(raw)
-            picture.load()
-            self.pictures.append(picture)
-
-    def handle_endtag(self, tag):
-        if not self.open or self.open.pop() != tag:
-            self.wrong.append(tag)
-
-    def handle_data(self, data):
-        self.words += data
+def shown(page):
+    """Pictures of the report."""
+    return [
+        PIL.Image.open(io.BytesIO(base64.b64decode(
+            p["src"].removeprefix("data:image/png;base64,"), validate=True)))
+        for item in samples.page_data(page)["items"] if item["is"] == "pictures"
+        for p in item["list"]
+    ]
 
 
 class Case(unittest.TestCase):
@@ -142,11 +120,16 @@ class Equal(Case):
                 self.assertGreater(row["elements"], 6 * 100, name)
             elif row["not_run"] is None:
                 self.assertGreater(row["elements"], 0, name)
-        page = Page(found.page)
-        self.assertEqual((page.wrong, page.open), ([], []))
-        self.assertEqual(page.pictures, [])
-        self.assertIn("Nothing differs", page.words)
-        self.assertNotIn("http", found.page)
+        self.assertEqual(shown(found.page), [])
+        self.assertIn("Nothing differs", found.page)
+        table = samples.page_data(found.page)["items"][0]
+        self.assertEqual(
+            [tuple(table["cells"][i:i + 5])
+             for i in range(0, len(table["cells"]), 6)],
+            [(name, *(row[k] for k in ("pictures", "results", "elements",
+                                       "differing")))
+             for name, row in found.json["pipelines"].items()
+             if row["not_run"] is None])
 
     def test_samples(self):
         """Every kind; what is refused is told and stops nothing."""
@@ -237,8 +220,9 @@ class Equal(Case):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("bad\\udcfe.jpg: headrace: HR_EFORMAT", done.stdout)
         with open(report, encoding="utf-8") as file:
-            page = Page(file.read())
-        self.assertEqual((page.wrong, page.open), ([], []))
+            page = file.read()
+        self.assertNotIn("<b>", page)
+        self.assertEqual(samples.page_data(page)["verdict"]["tone"], "good")
 
 
 class Different(Case):
@@ -287,7 +271,7 @@ class Different(Case):
         self.assertEqual(found.different(), ["0.jpg"])
         row = found.json["pipelines"]["v1-eval"]
         self.assertLess(row["largest"], 2.0)
-        self.assertEqual(len(Page(found.page).pictures), 3)
+        self.assertEqual(len(shown(found.page)), 3)
 
     def test_one_level(self):
         """One byte of one picture is off by one; the page shows where."""
@@ -307,7 +291,7 @@ class Different(Case):
         self.assertEqual(found.different(), ["2.jpg"])
         (item,) = found.json["differing"]
         self.assertEqual((item["differing"], item["largest"]), (1, 1))
-        theirs, mine, difference = Page(found.page).pictures
+        theirs, mine, difference = shown(found.page)
         self.assertEqual(theirs.size, (256, 256))
         self.assertEqual(difference.getbbox()[2] - difference.getbbox()[0], 1)
         self.assertEqual(sorted(difference.getextrema()),

@@ -119,6 +119,9 @@ self_test()
     harm "a broken page" 1280 light "not finished" \
         'const series = ' 'nothing.at.all(); const series = '
     grep -q CONSOLE "$tmp/log" || complain "a broken page's error is not seen"
+    harm "words that break" 400 light "a word of a table is broken" \
+        'td.text { min-width: 13ch; }' \
+        'td.text { min-width: 0; max-width: 3ch; word-break: break-all; }'
     ((charts)) || return
     for at in "1280 light" "1280 dark" "400 light" "400 dark"; do
         # shellcheck disable=SC2086

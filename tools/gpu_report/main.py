@@ -334,7 +334,7 @@ def main():
             return 1
     with open(os.path.join(o.out, "REPORT.json"), "w", encoding="utf-8") as f:
         json.dump(report, f, indent=1)
-    page.write(os.path.join(o.out, "REPORT.html"), report)
+    page.write(os.path.join(o.out, "REPORT.html"), report, o.build)
     table.show(report)
     return 1 if any(d["faults"] for d in report["devices"]) else 0
 

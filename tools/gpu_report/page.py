@@ -1,67 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The report of gpu_report.sh as a page: that of tools/report/, filled by
-Python. As there, Chart.js is the system's, and without it the page has tables
-in place of charts."""
-import json
+"""The report of gpu_report.sh as a page: that of tools/report/."""
 import os
+import sys
 
 import model
 import table
 
-PARTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "report")
-CHART = "/usr/share/javascript/chart.js/chart.min.js"
-LICENCE = "/usr/share/doc/libjs-chart.js/copyright"
-
-
-def text_of(path):
-    if not os.path.exists(path):
-        return ""
-    with open(path, encoding="utf-8") as f:
-        return f.read()
-
-
-def template():
-    """The page around its data (cmake/embed_report.cmake)."""
-    own = {n: text_of(os.path.join(PARTS, n))
-           for n in ("page.html", "report.css", "charts.js", "report.js")}
-    chart, licence = text_of(CHART), text_of(LICENCE)
-    page = own["page.html"]
-    for mark, text in (("@CSS@", own["report.css"]),
-                       ("@LICENCE@", licence if chart else ""),
-                       ("@CHART@", chart if licence else ""),
-                       ("@JS@", own["charts.js"] + own["report.js"])):
-        page = page.replace(mark, text)
-    return page.split("@DATA@")
-
-
-# ---- Items ------------------------------------------------------------------
-
-def section(title, text=None):
-    return {"is": "section", "title": title, "text": text}
-
-
-def note(tone, text):
-    return {"is": "text", "tone": tone, "text": text}
-
-
-def column(title, digits=None, unit="", bars=False, number=True):
-    return {"title": title, "number": number, "bars": bars, "digits": digits,
-            "unit": unit}
-
-
-def table_of(caption, columns, rows):
-    return {"is": "table", "caption": caption, "columns": columns,
-            "cells": [c for row in rows for c in row], "tones": {}}
-
-
-def chart(kind, title, labels, series, y, text=None):
-    return {"is": "chart", "kind": kind, "title": title, "text": text,
-            "x": None, "y": y, "log": False, "labels": labels,
-            "series": [{"name": n, "values": v} for n, v in series]}
-
-
-def word(title):
-    return column(title, number=False)
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)),
+                             "..", "..", "python", "headrace"))
+import _html
+from _html import chart, column, note, section, word
 
 
 # ---- A device ---------------------------------------------------------------
@@ -95,7 +43,7 @@ def speed_items(device, cpu):
                column("pictures/s", 0, bars=True),
                column("CPU-seconds per 1000", 3),
                column("GB/s of Huffman codes", 3)]
-    return charts + [table_of("All runs", columns, [
+    return charts + [_html.table("All runs", columns, [
         (n, r["memory"], r["batch"], r["img_per_s"], r["cpu_s_per_1000"],
          r["huffman_gbps"]) for n, r in rows])]
 
@@ -104,7 +52,7 @@ def exact_item(device):
     columns = [word("form"), word("memory"), word("bytes"),
                column("pictures", 0), column("by the device", 0),
                column("from their first bit on", 0)]
-    return table_of("Compared with the CPU, byte by byte", columns, [
+    return _html.table("Compared with the CPU, byte by byte", columns, [
         (table.TITLES[n], r["memory"],
          "the same" if r["same"] else "DIFFERENT", r["pictures"],
          r["by_device"], r["from_first_bit"])
@@ -138,7 +86,8 @@ def roofline_items(name, t, paper):
                      1000 * v["launches"], o["group"], o["most"],
                      o["multiple"], o["local"], o["private"],
                      model.us(floor or 0, paper["memory"])))
-    return items + [table_of("Kernels: " + table.TITLES[name], columns, rows)]
+    return items + [
+        _html.table("Kernels: " + table.TITLES[name], columns, rows)]
 
 
 def device_items(device, report):
@@ -157,7 +106,7 @@ def device_items(device, report):
             items.append(note("warn", "Kernels: not run: " + t["not_run"]))
             continue
         items += roofline_items(name, t, report["paper"])
-        items.append(table_of("Bus: " + table.TITLES[name], [
+        items.append(_html.table("Bus: " + table.TITLES[name], [
             word("way"), column("bytes per picture", 0), column("GB/s", 1),
             column("us for that")], [
                 (w, t[w + "_bytes"], t[w + "_gbps"] or None,
@@ -170,7 +119,7 @@ def peer_items(peer):
     if "rows" not in peer:
         return [section("nvJPEG", "Not run: " + peer["not_run"])]
     return [section("nvJPEG", "Decode only, its own pixels, the same files."),
-            table_of("nvJPEG", [word("backend"), column("batches of", 0),
+            _html.table("nvJPEG", [word("backend"), column("batches of", 0),
                                 column("pictures/s", 0, bars=True),
                                 column("CPU-seconds per 1000", 3),
                                 column("GB/s of files", 3)], [
@@ -178,7 +127,7 @@ def peer_items(peer):
                  r["cpu_s_per_1000"], r["file_gbps"]) for r in peer["rows"]])]
 
 
-def data_of(report):
+def page(report, build):
     bad = [d for d in report["devices"] if d["faults"]]
     w = report["workload"]
     facts = [["headrace", report["version"]], ["machine", report["machine"]],
@@ -189,20 +138,15 @@ def data_of(report):
     facts += [[k, f"{w[k]:.0f} per picture"]
               for k in ("blocks", "symbols", "values") if k in w]
     items = [i for d in report["devices"] for i in device_items(d, report)]
-    return {"title": "GPU report", "date": report["date"],
-            "command": ["tools/gpu_report.sh"], "facts": facts,
-            "verdict": {"tone": "bad", "text": bad[0]["faults"][0]} if bad else
-                       {"tone": "good", "text": "What was measured is exact"} |
-                       ({"more": "A dry run: no device here is a GPU."}
-                        if all(d["dry_run"] for d in report["devices"])
-                        else {}),
-            "items": items + peer_items(report["nvjpeg"])}
+    verdict = ("bad", bad[0]["faults"][0]) if bad else \
+        ("good", "What was measured is exact")
+    if not bad and all(d["dry_run"] for d in report["devices"]):
+        items.insert(0, note("plain", "A dry run: no device here is a GPU."))
+    return _html.page("GPU report", ["tools/gpu_report.sh"], facts,
+                      items + peer_items(report["nvjpeg"]), verdict,
+                      os.path.join(build, "report.html"))
 
 
-def write(path, report):
-    head, tail = template()
-    data = json.dumps(data_of(report))
-    for c in "<>&":  # no byte of it may look like the end of the script
-        data = data.replace(c, f"\\u{ord(c):04x}")
+def write(path, report, build):
     with open(path, "w", encoding="utf-8") as f:
-        f.write(head + data + tail)
+        f.write(page(report, build))

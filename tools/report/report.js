@@ -230,8 +230,33 @@ function body() {
     }
 }
 
+// The first word of a table that lies on more than one line.
+function brokenWord() {
+    const texts = document.createTreeWalker(page, NodeFilter.SHOW_TEXT);
+    const range = document.createRange();
+
+    while (texts.nextNode()) {
+        const node = texts.currentNode;
+
+        if (!node.parentElement.closest("td, th"))
+            continue;
+        for (const word of node.data.matchAll(/[\p{L}\p{N}.,]+/gu)) {
+            range.setStart(node, word.index);
+            range.setEnd(node, word.index + word[0].length);
+            if (new Set(Array.from(range.getClientRects(), (r) => r.top))
+                .size > 1)
+                return word[0];
+        }
+    }
+    return null;
+}
+
 // The result stands in the page, where a script can read it.
 function selfCheck() {
+    const broken = brokenWord();
+
+    if (broken)
+        errors.push("a word of a table is broken: " + broken);
     for (const entry of charts) {
         const lack = missing(entry);
 

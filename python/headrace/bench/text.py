@@ -49,27 +49,20 @@ def facts(f: Figures) -> list[tuple[str, str]]:
     ]
 
 
-def cells(f: Figures, row: Row) -> list[str]:
-    """As the columns of the table, without the name."""
-    found = []
+DIGITS = (0, 2, 2, 0, 2, 2, 2, 0, 0)  # of cells, behind the point
+
+
+def cells(f: Figures, row: Row) -> list[float | None]:
+    """As the columns of the table, between the name and the pixels."""
+    found: list[float | None] = []
     for which, _ in EPOCHS:
-        ratio = f.ratio(row, which)
-        found += [
-            _number(median(row.rates(which)), "{:.0f}"),
-            _number(ratio, "{:.2f}"),
-            _number(median(row.cpu(which)), "{:.2f}"),
-        ]
-    return [
-        *found,
-        f"{row.first_batch():.2f}",
-        f"{row.memory() / 1e6:.0f}",
-        f"{row.beside() / 1e6:.0f}",
-        _PIXELS[row.pixels],
-    ]
+        found += [median(row.rates(which)), f.ratio(row, which),
+                  median(row.cpu(which))]
+    return [*found, row.first_batch(), row.memory() / 1e6, row.beside() / 1e6]
 
 
-def _number(x: float | None, form: str) -> str:
-    return "-" if x is None else form.format(x)
+def pixels(row: Row) -> str:
+    return _PIXELS[row.pixels]
 
 
 def lines(f: Figures) -> Iterator[str]:
@@ -84,7 +77,9 @@ def lines(f: Figures) -> Iterator[str]:
             + "  {:>7}  {:>6} {:>6}  {}")
     yield form.format("", *COLUMNS, *COLUMNS, *LAST)
     for row in f.measured():
-        yield form.format(row.name, *cells(f, row))
+        numbers = ("-" if x is None else f"{x:.{digits}f}"
+                   for x, digits in zip(cells(f, row), DIGITS, strict=True))
+        yield form.format(row.name, *numbers, pixels(row))
     if f.not_run:
         yield ""
     for key, why in f.not_run.items():

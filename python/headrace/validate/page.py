@@ -6,8 +6,8 @@ from __future__ import annotations
 import base64
 import io
 import math
+import sys
 from collections.abc import Iterator, Sequence
-from html import escape
 from typing import Any
 
 from PIL import Image, ImageChops
@@ -15,105 +15,85 @@ from PIL import Image, ImageChops
 from .. import _html
 from . import text
 from .compare import distances
-from .findings import EQUAL, FOUND, Findings, Row, Worst
+from .findings import EQUAL, FOUND, Findings, Worst
 
 WORST = 6  # pictures that are shown
 _WINDOW = 256  # at most this many pixels of a side
 
-_STYLE = """
-.verdict { font-size: 24px; font-weight: 650; line-height: 1.3;
-  border-left: 6px solid; padding-left: 14px; }
-.good { border-color: var(--good); }
-.bad { border-color: var(--bad); }
-.warn { border-color: var(--warn); }
-.different td { color: var(--bad); }
-.three { display: flex; flex-wrap: wrap; gap: 16px; margin: 0 0 28px; }
-figure { margin: 0; }
-img { display: block; min-width: 96px; image-rendering: pixelated; }
-figcaption { color: var(--soft); }
-"""
-
 
 def page(found: Findings) -> str:
     """The whole file."""
-    return "\n".join(_parts(found)) + "\n"
-
-
-def _parts(found: Findings) -> Iterator[str]:
-    yield from _html.head("headrace.validate", _STYLE)
     tone = {EQUAL: "good", FOUND: "bad"}.get(found.code(), "warn")
     verdict = found.verdict()
-    verdict = verdict[0].upper() + verdict[1:]
-    yield f'<p class="verdict {tone}">{escape(verdict)}.</p>'
-    yield from _html.facts(text.facts(found))
-    yield from _table(found)
+    verdict = verdict[0].upper() + verdict[1:] + "."
+    command = ("python3 -m headrace.validate", *sys.argv[1:])
+    return _html.page("headrace.validate", command, text.facts(found),
+                      _items(found), (tone, verdict))
+
+
+def _items(found: Findings) -> Iterator[_html.Item]:
+    yield from _tables(found)
     yield from _pictures(found)
     for title, items in text.lists(found) + text.engines(found):
-        yield f"<h2>{escape(title.capitalize())}</h2>\n<ul>"
-        yield from (f"<li>{escape(item)}</li>" for item in items)
-        yield "</ul>"
-    yield _html.TAIL
+        yield _html.table(title.capitalize(), [_html.word("")],
+                          [(item,) for item in items])
 
 
-def _table(found: Findings) -> Iterator[str]:
-    yield "<h2>Pipelines</h2>"
-    yield from _html.table(_rows(found))
-
-
-def _rows(found: Findings) -> Iterator[str]:
-    yield "<tr>"
-    yield "".join(f"<th>{name}</th>" for name in text.COLUMNS) + "</tr>"
-    for name, row in found.rows.items():
-        yield from _row(name, row)
-
-
-def _row(name: str, row: Row) -> Iterator[str]:
-    rest = f'<td class="text soft" colspan="{len(text.COLUMNS) - 1}">'
-    if row.not_run:
-        yield f"<tr><td>{name}</td>{rest}not run: {escape(row.not_run)}</td>"
-        yield "</tr>"
-        return
-    cells = "".join(f"<td>{cell}</td>" for cell in text.cells(name, row))
-    mark = ' class="different"' if row.differing else ""
-    yield f"<tr{mark}>{cells}</tr>"
-    for reason, times in row.left.most_common():
-        yield f"<tr><td></td>{rest}{times:,} left to Pillow: "
-        yield f"{escape(reason)}</td></tr>"
+def _tables(found: Findings) -> Iterator[_html.Item]:
+    rows = {name: row for name, row in found.rows.items() if not row.not_run}
+    yield _html.table(
+        "Pipelines",
+        [_html.word(text.COLUMNS[0]),
+         *(_html.column(name, 0) for name in text.COLUMNS[1:-1]),
+         _html.word(text.COLUMNS[-1])],
+        [(name, len(row.pictures), row.results, row.elements, row.differing,
+          text.number(row.largest)) for name, row in rows.items()],
+        {i: "bad" for i, row in enumerate(rows.values()) if row.differing},
+    )
+    left = [
+        (name, times, reason)
+        for name, row in rows.items()
+        for reason, times in row.left.most_common()
+    ]
+    if left:
+        yield _html.table("Left to Pillow", [
+            _html.word("pipeline"), _html.column("times", 0), _html.word("why")
+        ], left)
+    if len(rows) < len(found.rows):
+        yield _html.table(
+            "Not run",
+            [_html.word("pipeline"), _html.word("why")],
+            [(n, row.not_run) for n, row in found.rows.items() if row.not_run],
+        )
 
 
 # ---- pictures --------------------------------------------------------------
 
 
-def _pictures(found: Findings) -> Iterator[str]:
+def _pictures(found: Findings) -> Iterator[_html.Item]:
     if not found.worst:
         if found.elements():
-            yield "<h2>Pictures</h2>\n<p>Nothing differs: there is no picture"
-            yield "to show.</p>"
+            yield _html.section("Pictures",
+                                "Nothing differs: there is no picture to show.")
         return
-    yield "<h2>The pictures that differ most</h2>"
+    yield _html.section("The pictures that differ most")
     for worst in found.worst:
         case = worst.case
-        title = f"{worst.file}: {case.pipeline}, {case.what}"
-        count = f"{worst.found.differing:,} of {worst.found.elements:,}"
-        yield f"<p>{escape(title)}<br>"
-        yield f'<span class="soft">{count} differ, by '
-        yield f"{text.number(worst.found.largest)} at most</span></p>"
-        yield '<div class="three">'
-        for caption, image in three(worst):
-            yield _figure(caption, image)
-        yield "</div>"
+        yield _html.pictures(
+            f"{worst.file}: {case.pipeline}, {case.what}",
+            f"{worst.found.differing:,} of {worst.found.elements:,} differ, by "
+            f"{text.number(worst.found.largest)} at most",
+            [_picture(caption, image) for caption, image in three(worst)],
+        )
 
 
-def _figure(caption: str, image: Any) -> str:
+def _picture(caption: str, image: Any) -> _html.Item:
     file = io.BytesIO()
     image.save(file, "PNG")
     data = base64.b64encode(file.getvalue()).decode()
     w, h = image.size
-    return (
-        f'<figure><img alt="{escape(caption)}" width="{w}" height="{h}" '
-        f'src="data:image/png;base64,{data}">'
-        f"<figcaption>{escape(caption)}</figcaption></figure>"
-    )
+    return {"caption": caption, "w": w, "h": h,
+            "src": f"data:image/png;base64,{data}"}
 
 
 def three(worst: Worst) -> list[tuple[str, Any]]:
