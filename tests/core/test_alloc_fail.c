@@ -132,8 +132,10 @@ static bool chain_on(hr_device dev, int *bad)
 
         i[n] = n == 1   ? hr_crop(dev, from, &ops[1].crop)
                : n == 2 ? hr_resize(dev, from, &ops[2].resize)
-               : n == 3 ? hr_flip(dev, from, &ops[3].flip)
-                        : hr_normalize(dev, from, NULL, HR_F16, HR_NHWC);
+               : n == 3 ? hr_apply_op(dev, from, &ops[3])
+                        : test_apply(dev, from,
+                                     &(struct hr_op){.type = HR_OP_NORMALIZE},
+                                     HR_F16, HR_NHWC);
     }
     ok = i[n] != NULL;
     if (!ok)

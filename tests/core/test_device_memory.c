@@ -246,12 +246,12 @@ static void chain_on(hr_device dev, int file)
     hr_image i[5], planned, ready;
     uint8_t *a, *b;
 
-    i[0] = hr_decode_to(dev, files[file].data, files[file].size, NULL,
-                        HR_MEMORY_DEVICE);
+    i[0] = test_decode_to(dev, files[file].data, files[file].size,
+                          HR_MEMORY_DEVICE);
     i[1] = hr_resize(dev, i[0], &ops[1].resize);
     i[2] = hr_crop(dev, i[1], &ops[2].crop);
-    i[3] = hr_flip(dev, i[2], &ops[3].flip);
-    i[4] = hr_normalize(dev, i[3], &ops[4].normalize, HR_F32, HR_NCHW);
+    i[3] = hr_apply_op(dev, i[2], &ops[3]);
+    i[4] = test_apply(dev, i[3], &ops[4], HR_F32, HR_NCHW);
     CHECK(i[4], "%s", hr_last_error());
     if (!i[4])
         abort();

@@ -143,9 +143,9 @@ static void falls_back(void)
               "%d: why %#x, %s", i, r.why, r.message);
         CHECK(reads_as(a, right), "%d: other pixels", i);
         // A source in device memory comes to the CPU, the result goes back.
-        b = hr_flip(dev, a, &(struct hr_flip){.horizontal = true});
+        b = hr_apply_op(dev, a, &hr_op_flip(.horizontal = true));
         hr_image_release(&a);
-        a = hr_flip(dev, b, &(struct hr_flip){.horizontal = true});
+        a = hr_apply_op(dev, b, &hr_op_flip(.horizontal = true));
         CHECK(reads_as(a, right), "%d: flipped twice", i);
         CHECK(atomic_load(&fake_counts.copies_up) >= 3 &&
                   atomic_load(&fake_counts.copies_down) >= 4,
@@ -171,8 +171,8 @@ static void cuts(void)
         hr_image a = device_image(dev), b, c;
 
         finish(start(dev, &good, a, NULL));
-        b = hr_flip(dev, a, &(struct hr_flip){.vertical = true});
-        c = hr_flip(dev, b, &(struct hr_flip){.vertical = true});
+        b = hr_apply_op(dev, a, &hr_op_flip(.vertical = true));
+        c = hr_apply_op(dev, b, &hr_op_flip(.vertical = true));
         CHECK(reads_as(a, right) && reads_as(c, right), "cut %d", i);
         hr_image_release(&a);
         hr_image_release(&b);
@@ -241,7 +241,7 @@ static void failing_copies(void)
           "%s", r.message);
     CHECK(hr_image_wait(a, 0) == HR_EDEVICE, "the image knows");
     CHECK(hr_image_read(a, mine, sizeof(mine), SECOND) == HR_EINPUT, "read");
-    b = hr_flip(dev, a, NULL);
+    b = hr_apply_op(dev, a, &hr_op_flip(0));
     CHECK(hr_image_wait(b, SECOND) == HR_EINPUT, "what is made of it");
     CHECK(hr_image_write(a, mine, sizeof(mine), SECOND) == HR_EDEVICE, "write");
     hr_image_release(&a);

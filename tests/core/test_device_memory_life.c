@@ -120,7 +120,9 @@ static void refuse(hr_device dev)
     REFUSED(hr_batch_read(batch, 1, 2, mine, SIZE, SECOND), HR_EINVAL);
 #undef REFUSED
     // Of another device: read it to the host and write it there.
-    CHECK(!hr_flip(other, a, NULL) && hr_last_status() == HR_EINVAL, "other");
+    CHECK(!hr_apply_op(other, a, &hr_op_flip(0)) &&
+              hr_last_status() == HR_EINVAL,
+          "other");
     CHECK(!hr_move(other, a, HR_MEMORY_HOST) && hr_last_status() == HR_EINVAL,
           "other");
     CHECK(!hr_device_native(dev, &native) && native.api &&
@@ -211,7 +213,7 @@ static void outlives(void)
         hr_image a = make(dev, HR_MEMORY_DEVICE), b;
 
         CHECK(fill(dev, a) == HR_OK, "%s", hr_last_error());
-        b = hr_flip(dev, a, NULL);
+        b = hr_apply_op(dev, a, &hr_op_flip(0));
         hr_device_close(&dev);
         CHECK(holds(a, right), "read after close: %s", hr_last_error());
         hr_image_release(&a);
@@ -266,7 +268,7 @@ static bool scenario(hr_device dev, const uint8_t *right)
 
     p.memory = HR_MEMORY_PINNED;
     a = hr_image_create(dev, &p);
-    b = hr_decode_to(dev, jpeg.data, jpeg.size, NULL, HR_MEMORY_DEVICE);
+    b = test_decode_to(dev, jpeg.data, jpeg.size, HR_MEMORY_DEVICE);
     c = b ? hr_resize(dev, b, &ops[1].resize) : NULL;
     ok = batch && a && c;
     ok = ok && hr_image_read(c, mine, SIZE, 60 * SECOND) == HR_OK;
@@ -316,7 +318,7 @@ static void no_memory(void)
     CHECK(!hr_image_create(dev, &like) && hr_last_status() == HR_ENOMEM &&
               strstr(hr_last_error(), "has no memory"),
           "%s", hr_last_error());
-    CHECK(!hr_decode_to(dev, jpeg.data, jpeg.size, NULL, HR_MEMORY_DEVICE) &&
+    CHECK(!test_decode_to(dev, jpeg.data, jpeg.size, HR_MEMORY_DEVICE) &&
               hr_last_status() == HR_ENOMEM,
           "%s", hr_last_error());
     hr_device_close(&dev);

@@ -26,8 +26,8 @@ static void chain_on(hr_device dev, const struct bytes *jpeg)
     hr_image a = hr_decode(dev, jpeg->data, jpeg->size, NULL);
     hr_image b = hr_crop(dev, a, &ops[1].crop);
     hr_image c = hr_resize(dev, b, &ops[2].resize);
-    hr_image d = hr_flip(dev, c, &ops[3].flip);
-    hr_image e = hr_normalize(dev, d, &ops[4].normalize, HR_F32, HR_NCHW);
+    hr_image d = hr_apply_op(dev, c, &ops[3]);
+    hr_image e = test_apply(dev, d, &ops[4], HR_F32, HR_NCHW);
     hr_job job = hr_submit(dev, &s, 1, NULL, NULL);
 
     // Nobody holds what is in between but the jobs.

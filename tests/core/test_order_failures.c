@@ -15,7 +15,7 @@ static void failed_producers(void)
     hr_device dev = test_device("cpu", 2, 0);
     hr_image a = hr_decode(dev, bad.data, bad.size, NULL);
     hr_image b = hr_resize(dev, a, &(struct hr_resize){.w = 9, .h = 9});
-    hr_image c = hr_flip(dev, b, &(struct hr_flip){.vertical = true});
+    hr_image c = hr_apply_op(dev, b, &hr_op_flip(.vertical = true));
     hr_image good = test_image(dev, 9, 9, 3, &seed);
     hr_job job;
 
@@ -28,7 +28,7 @@ static void failed_producers(void)
     // Written again, it is good again.
     job = scene_copy(dev, good, b, NULL);
     hr_image_release(&c);
-    c = hr_flip(dev, b, &(struct hr_flip){.vertical = true});
+    c = hr_apply_op(dev, b, &hr_op_flip(.vertical = true));
     CHECK(hr_image_wait(b, HR_FOREVER) == HR_OK, "b again");
     CHECK(hr_image_wait(c, HR_FOREVER) == HR_OK, "c again");
     hr_job_release(&job);

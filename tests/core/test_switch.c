@@ -86,7 +86,7 @@ static void engines_memory_stays(void)
               strstr(hr_last_error(), "another device (fake:0)"), \
           "%s: %s", #call, hr_last_error())
         REFUSED(hr_submit(cpu, &s, 1, batch, NULL));
-        REFUSED(hr_flip(cpu, image, NULL));
+        REFUSED(hr_apply_op(cpu, image, &hr_op_flip(0)));
         REFUSED(hr_move(cpu, image, HR_MEMORY_HOST));
         REFUSED(hr_submit(cpu, &(struct hr_sample){.image = host, .out = image},
                           1, NULL, NULL));
@@ -252,9 +252,9 @@ static hr_batch new_batch(void *data)
 // Each call may meet another default device.
 static void use_images(struct user *u)
 {
-    hr_image a = hr_flip(NULL, u->from, &(struct hr_flip){.transpose = true});
-    hr_image b = hr_flip(NULL, a, &(struct hr_flip){.transpose = true});
-    hr_image c = hr_flip(NULL, b, &(struct hr_flip){.horizontal = true});
+    hr_image a = hr_apply_op(NULL, u->from, &hr_op_flip(.transpose = true));
+    hr_image b = hr_apply_op(NULL, a, &hr_op_flip(.transpose = true));
+    hr_image c = hr_apply_op(NULL, b, &hr_op_flip(.horizontal = true));
     uint8_t got[BYTES];
 
     u->failed += !c || hr_image_read(c, got, BYTES, HR_FOREVER) != HR_OK;

@@ -168,11 +168,7 @@ static hr_image run_eager(hr_device dev, hr_image src, const struct hr_op *ops,
     hr_image at = hr_image_retain(src), next;
 
     for (int i = 0; i < n; i++) {
-        next = ops[i].type == HR_OP_CROP ? hr_crop(dev, at, &ops[i].crop)
-               : ops[i].type == HR_OP_RESIZE
-                   ? hr_resize(dev, at, &ops[i].resize)
-               : ops[i].type == HR_OP_FIT ? hr_fit(dev, at, &ops[i].fit)
-                                          : hr_flip(dev, at, &ops[i].flip);
+        next = hr_apply_op(dev, at, &ops[i]);
         hr_image_release(&at);
         at = next;
     }

@@ -156,4 +156,27 @@ long test_reads(void);
 // Packed copy of a batch slot or an image; free().
 uint8_t *test_copy(const void *data, size_t size);
 
+// One op of an image, to memory of the same kind.
+static inline hr_image test_apply(hr_device dev, hr_image src,
+                                  const struct hr_op *op, enum hr_dtype dtype,
+                                  enum hr_layout layout)
+{
+    struct hr_sample s = {.image = src, .ops = op, .num_ops = 1};
+
+    return hr_apply(dev, &s,
+                    hr_image_params(.dtype = dtype, .layout = layout,
+                                    .memory = src->params.memory));
+}
+
+static inline hr_image test_decode_to(hr_device dev, const void *data,
+                                      size_t size, enum hr_memory memory)
+{
+    struct hr_op op = hr_op_decode(0);
+    struct hr_sample s = {.data = data, .size = size, .ops = &op, .num_ops = 1};
+
+    return hr_apply(dev, &s,
+                    hr_image_params(.dtype = HR_U8, .layout = HR_NHWC,
+                                    .memory = memory));
+}
+
 #endif

@@ -150,16 +150,15 @@ static void eager_stays(void)
 {
     int live = faults_settled();
     hr_device dev = open_device(true, FAULTS_PATIENCE);
-    hr_image a = hr_decode_to(dev, jpeg.data, jpeg.size, NULL,
-                              HR_MEMORY_DEVICE);
+    hr_image a = test_decode_to(dev, jpeg.data, jpeg.size, HR_MEMORY_DEVICE);
     hr_image b = hr_resize(dev, a, &ops[1].resize), c;
     struct fault_counts counts;
 
     CHECK(b && holds(b), "%s", hr_last_error());
     faults_calm();
-    c = hr_flip(dev, b, &(struct hr_flip){.horizontal = true});
+    c = hr_apply_op(dev, b, &hr_op_flip(.horizontal = true));
     hr_image_release(&b);
-    b = hr_flip(dev, c, &(struct hr_flip){.horizontal = true});
+    b = hr_apply_op(dev, c, &hr_op_flip(.horizontal = true));
     CHECK(hr_image_wait(b, FAULTS_PATIENCE) == HR_OK, "%s", hr_last_error());
     counts = faults_now();
     CHECK(!counts.calls[FAULT_clEnqueueReadBuffer], "%d reads",
@@ -185,7 +184,7 @@ static void under_script(hr_device dev, int *failed)
     enum hr_status status = HR_EDEVICE;
 
     if (a && !run(dev, &s, 1, NULL, &r)) {
-        b = hr_flip(dev, a, NULL);
+        b = hr_apply_op(dev, a, &hr_op_flip(0));
         status = hr_image_read(a, mine, SIZE, FAULTS_PATIENCE);
         CHECK(status || !memcmp(mine, right, SIZE), "%s: wrong pixels",
               faults.label);
