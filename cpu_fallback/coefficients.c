@@ -22,7 +22,7 @@ _Static_assert(sizeof(JBLOCK) == 64 * sizeof(int16_t),
 // What is packed, by whomever it was decoded.
 struct packing {
     struct cpu_decode *d;
-    struct cpu_coefficients *plan;  // without its offsets
+    struct hr__coefficients *plan;  // without its offsets
     struct cpu_coef_lines out;
     uint8_t *to;  // the next segment's place, and how much room is there
     size_t room;
@@ -65,7 +65,7 @@ static void begin(struct packing *k, struct cpu_decode *d)
 // ---- planning ----
 
 // With its offsets.
-static size_t head_size(const struct cpu_coefficients *head)
+static size_t head_size(const struct hr__coefficients *head)
 {
     return sizeof(*head) + (head->segments + 1) * sizeof(uint32_t);
 }
@@ -84,8 +84,8 @@ static void cover_blocks(unsigned from, unsigned len, unsigned ratio,
 // Of component i factors, size and quantizers are known.
 static void plan_component(struct packing *k, int i)
 {
-    struct cpu_coefficients *head = k->plan;
-    struct cpu_coef_component *comp = &head->comp[i];
+    struct hr__coefficients *head = k->plan;
+    struct hr__coef_component *comp = &head->comp[i];
 
     if (head->h_max % comp->h || head->v_max % comp->v)
         cpu_decode_throw(k->d, CPU_UNSUPPORTED, "sampling factors");
@@ -100,10 +100,10 @@ static void plan_component(struct packing *k, int i)
 // Of the head all is known but what comes of the window.
 static void plan(struct packing *k)
 {
-    const struct cpu_rect *w = &k->d->p.window;
-    struct cpu_coefficients *head = k->plan;
+    const struct hr__rect *w = &k->d->p.window;
+    struct hr__coefficients *head = k->plan;
 
-    head->magic = CPU_COEF_MAGIC;
+    head->magic = HR__COEF_MAGIC;
     head->x = (uint32_t)w->x;
     head->y = (uint32_t)w->y;
     head->w = (uint32_t)w->w;
@@ -125,7 +125,7 @@ enum { PIECE = 60 << 10 };
 static struct cpu_packed_cut *line_of(const struct packing *k, uint32_t i,
                                       uint32_t line)
 {
-    const struct cpu_coef_component *comp = &k->plan->comp[i];
+    const struct hr__coef_component *comp = &k->plan->comp[i];
     // Lines above the first wrap around.
     uint32_t y = line - comp->block_y;
 
@@ -155,7 +155,7 @@ static void pack_line(struct packing *k, uint32_t i, uint32_t line,
 
 static void end_packing(struct packing *k)
 {
-    struct cpu_coefficients *head = k->out.head;
+    struct hr__coefficients *head = k->out.head;
     uint64_t at = head_size(head);
 
     for (uint32_t i = 0; i < head->segments; i++) {
@@ -179,7 +179,7 @@ static bool to_the_end(const struct cpu_decode_params *p)
 static void plan_scan(struct cpu_decode *base)
 {
     struct own_decode *d = own_decode(base);
-    struct cpu_coefficients *head = d->k.plan;
+    struct hr__coefficients *head = d->k.plan;
     const struct cpu_scan *s = &d->scan;
 
     head->num_components = (uint32_t)s->num_components;
@@ -187,7 +187,7 @@ static void plan_scan(struct cpu_decode *base)
     head->h_max = (uint32_t)s->h_max;
     head->v_max = (uint32_t)s->v_max;
     for (int i = 0; i < s->num_components; i++) {
-        struct cpu_coef_component *comp = &head->comp[i];
+        struct hr__coef_component *comp = &head->comp[i];
 
         comp->h = (uint32_t)s->comp[i].h;
         comp->v = (uint32_t)s->comp[i].v;
@@ -208,7 +208,7 @@ static void own_open(struct cpu_decode *base)
     plan_scan(base);
     d->k.rows = cpu_rows_to_read(&base->p.window, d->scan.v_max, d->scan.rows);
     for (int i = 0; i < d->scan.num_components; i++) {
-        const struct cpu_coef_component *comp = &d->k.plan->comp[i];
+        const struct hr__coef_component *comp = &d->k.plan->comp[i];
 
         if (!cpu_entropy_lines_alloc(&d->lines[i], base->pool.arena,
                                      d->scan.comp[i].v, (int)comp->block_x,
@@ -266,10 +266,10 @@ static void picture_open(struct cpu_decode *base)
 static void picture_rows(struct cpu_decode *base)
 {
     struct own_decode *d = own_decode(base);
-    const struct cpu_coefficients *head = d->k.plan;
+    const struct hr__coefficients *head = d->k.plan;
 
     for (uint32_t i = 0; i < head->num_components; i++) {
-        const struct cpu_coef_component *comp = &head->comp[i];
+        const struct hr__coef_component *comp = &head->comp[i];
 
         for (uint32_t y = 0; y < comp->blocks_h; y++) {
             uint32_t line = comp->block_y + y;
@@ -298,7 +298,7 @@ static void open_step(struct cpu_decode *base)
 {
     struct coef_decode *d = coef_decode(base);
     struct jpeg_decompress_struct *cinfo = &d->j.cinfo;
-    struct cpu_coefficients *head;
+    struct hr__coefficients *head;
 
     begin(&d->k, base);
     head = d->k.plan;
@@ -315,7 +315,7 @@ static void open_step(struct cpu_decode *base)
     head->v_max = (uint32_t)cinfo->max_v_samp_factor;
     for (int i = 0; i < cinfo->num_components; i++) {
         const jpeg_component_info *info = &cinfo->comp_info[i];
-        struct cpu_coef_component *comp = &head->comp[i];
+        struct hr__coef_component *comp = &head->comp[i];
 
         comp->h = (uint32_t)info->h_samp_factor;
         comp->v = (uint32_t)info->v_samp_factor;
@@ -332,10 +332,10 @@ static void open_step(struct cpu_decode *base)
 // Row r of iMCUs is in the ring.
 static void pack_row(struct coef_decode *d, uint32_t r)
 {
-    const struct cpu_coefficients *head = d->k.plan;
+    const struct hr__coefficients *head = d->k.plan;
 
     for (uint32_t i = 0; i < head->num_components; i++) {
-        const struct cpu_coef_component *comp = &head->comp[i];
+        const struct hr__coef_component *comp = &head->comp[i];
         JBLOCKARRAY ring = cpu_jpeg_memory_blocks(&d->j.memory, (int)i);
 
         for (uint32_t k = 0; k < comp->v; k++)
@@ -406,7 +406,7 @@ enum cpu_result cpu_coef_cut(const struct cpu_decode_params *p,
 
 void cpu_coef_write(const struct cpu_coef_lines *lines, void *to)
 {
-    const struct cpu_coefficients *head = lines->head;
+    const struct hr__coefficients *head = lines->head;
 
     memcpy(to, head, head_size(head));
     for (uint32_t i = 0; i < head->segments; i++)

@@ -12,46 +12,13 @@
 #include "decode.h"
 #include "packed.h"
 
-// ---- The form ----
-//
-// One block of memory: struct cpu_coefficients, its offsets, the segments one
-// behind the other. A segment is what packed.h says: of the window's blocks in
-// one line of one component. Little endian.
-
-enum { CPU_COEF_MAGIC = 0x32464f43 };  // "COF2"
-
-struct cpu_coef_component {
-    uint16_t quant[64];           // natural (row by row) order
-    uint32_t h, v;                // sampling factors
-    uint32_t width, height;       // samples of the whole component, unpadded
-    uint32_t block_x, block_y;    // the first block that is here, in the
-                                  // component's own grid of 8x8 blocks
-    uint32_t blocks_w, blocks_h;  // how many are here
-    uint32_t first;               // its first segment; the others follow line
-                                  // by line
-    uint32_t reserved[3];         // 0
-};
-
-struct cpu_coefficients {
-    uint32_t magic;
-    uint32_t num_components;  // 1 or 3
-    uint32_t color;           // enum cpu_color
-    uint32_t h_max, v_max;
-    uint32_t x, y, w, h;  // the window, in pixels
-    uint32_t segments;
-    uint32_t reserved[2];  // 0; quantizers lie at multiples of 16
-    struct cpu_coef_component comp[3];
-    // From the start of this header to each segment, and to behind the last.
-    uint32_t offset[];
-};
-
 // ---- Making it ----
 
 // All of it but its bytes, in memory of the arena; segments that are cut are in
 // the packed picture.
 struct cpu_coef_lines {
     size_t size;  // of the whole
-    struct cpu_coefficients *head;
+    struct hr__coefficients *head;
     struct cpu_packed_cut *lines;  // [head->segments]
 };
 

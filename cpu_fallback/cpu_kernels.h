@@ -60,11 +60,9 @@ CPU_INLINE void cpu_expect(const void *at, size_t next, size_t bytes)
 // The same of a whole row, as of store(). (Inlined, for gcc takes a function that
 // does no more than that for one that does nothing.)
 CPU_INLINE void cpu_expect_row(void *const dst[3], size_t next, int w,
-                               int channels, bool planar, enum cpu_type type)
+                               int channels, bool planar, enum hr_dtype type)
 {
-    size_t bytes = (size_t)w << (type == CPU_TYPE_F32   ? 2
-                                 : type == CPU_TYPE_F16 ? 1
-                                                        : 0);
+    size_t bytes = (size_t)w << (type == HR_F32 ? 2 : type == HR_F16 ? 1 : 0);
 
     for (int c = 0; next && c < (planar ? channels : 1); c++)
         cpu_expect(dst[c], next, planar ? bytes : bytes * (size_t)channels);

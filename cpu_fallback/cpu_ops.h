@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "arena.h"
+#include "hal/engine/plain.h"
 
 // One axis of a resample: output i is the weighted sum of n[i] source samples
 // from lo[i] on. Weights are integers with 22 fraction bits, |w| < 2^24, and
@@ -33,20 +34,6 @@ struct cpu_axis {
     bool identity;       // n = 1, w = 2^22 and lo[i] = lo[0] + i for all i
     const void *packed;  // by pack_h: the weights as this CPU's resample_h
                          // wants them; NULL where it wants none
-};
-
-enum cpu_type { CPU_TYPE_F32, CPU_TYPE_F16, CPU_TYPE_U8 };
-
-// The store stage's table: what each byte of each channel becomes.
-// Only the array of the wanted type need be filled.
-struct cpu_store_table {
-    float f32[3][256];
-    // The same: all lowest bytes, then all second ones, third and highest. Who
-    // looks up bytes finds them apart.
-    uint8_t f32_bytes[3][4][256];
-    uint16_t f16[3][256];  // IEEE binary16 bits
-    uint8_t u8[3][256];
-    bool u8_identity;  // u8[c][x] == x for every entry: store is a copy
 };
 
 struct cpu_lane_ops;
@@ -78,8 +65,8 @@ struct cpu_ops {
     // next: bytes from each destination to that of the row that comes next,
     // whose memory is far away: it is brought near meanwhile; 0: there is none.
     void (*store)(void *const dst[3], size_t next, const uint8_t *src, int w,
-                  int channels, bool planar, enum cpu_type type,
-                  const struct cpu_store_table *table);
+                  int channels, bool planar, enum hr_dtype type,
+                  const struct hr__table *table);
 
     // Packed pixel conversions of whole rows, in place allowed.
     // CMYK as Adobe writes it (inverted), 4 bytes -> RGB 3 bytes, as Pillow's

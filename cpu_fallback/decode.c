@@ -88,7 +88,7 @@ void cpu_cover(unsigned from, unsigned len, unsigned ratio, unsigned samples,
 
 // To give out the last group of rows of an MCU that it upsamples, libjpeg-turbo
 // wants the one below (src/jdmainct.c, context rows).
-int cpu_rows_to_read(const struct cpu_rect *window, int v_max, int rows)
+int cpu_rows_to_read(const struct hr__rect *window, int v_max, int rows)
 {
     int end = (window->y + window->h + v_max - 1) / v_max * v_max;
     int row = end / (8 * v_max);
@@ -120,7 +120,7 @@ static void report(const struct cpu_decode *d, struct cpu_decode_error *err)
 
 static bool valid(const struct cpu_decode_params *p)
 {
-    const struct cpu_rect *w = &p->window;
+    const struct hr__rect *w = &p->window;
 
     return p->width > 0 && p->height > 0 &&
            (p->channels == 1 || p->channels == 3) && w->x >= 0 && w->y >= 0 &&

@@ -28,13 +28,6 @@ enum cpu_result {
     CPU_REDO,         // not for this decoder: cpu_jpeg_open() from the start
 };
 
-struct cpu_rect {
-    int x, y, w, h;
-};
-
-// What the components of coefficients or planes are.
-enum cpu_color { CPU_COLOR_GRAY, CPU_COLOR_YCC, CPU_COLOR_RGB };
-
 // libjpeg's own objects, which it can only make with malloc: made once per
 // worker and used for one JPEG after another, so that decoding allocates
 // nothing. Nothing of one picture stays for the next.
@@ -67,7 +60,7 @@ struct cpu_decode_params {
     size_t size;
     int width, height;        // as the header parser found them; the decoder
                               // checks that it agrees, else CPU_CORRUPT
-    struct cpu_rect window;   // inside the picture, not empty
+    struct hr__rect window;   // inside the picture, not empty
     int channels;             // 3 = RGB, 1 = grey
     bool (*stop)(void *ctx);  // asked about every few rows, also while a
     void *stop_ctx;           // progressive file is being read; may be NULL

@@ -81,7 +81,7 @@ void cpu_cover(unsigned from, unsigned len, unsigned ratio, unsigned samples,
 
 // How many of the picture's rows of MCUs decoding the window to rows reads, at
 // most. No sample of the window's, or beside it, lies lower.
-int cpu_rows_to_read(const struct cpu_rect *window, int v_max, int rows);
+int cpu_rows_to_read(const struct hr__rect *window, int v_max, int rows);
 
 // The life of any kind of decoder; cpu_*_open() end here.
 struct cpu_decode *cpu_decode_open(const struct cpu_decode_kind *kind,

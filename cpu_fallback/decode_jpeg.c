@@ -62,7 +62,7 @@ static bool may_smooth(const struct jpeg_decompress_struct *cinfo)
 static void crop(struct jpeg_decode *d)
 {
     struct jpeg_decompress_struct *cinfo = &d->j.cinfo;
-    const struct cpu_rect *w = &d->j.base.p.window;
+    const struct hr__rect *w = &d->j.base.p.window;
     int unit = DCTSIZE * cinfo->max_h_samp_factor;
     int margin = 0, left, right;
     JDIMENSION x, width;

@@ -10,7 +10,7 @@ static void lap(const struct cpu_lane_picture *pic, enum cpu_stage stage)
 static bool row(void *ctx, int row, const struct cpu_entropy_lines lines[3])
 {
     struct cpu_lane_picture *pic = ctx;
-    const struct cpu_rect *w = &pic->p.window;
+    const struct hr__rect *w = &pic->p.window;
 
     if (pic->packs && !cpu_packing_row(&pic->packing, &pic->scan, row, lines))
         return false;

@@ -11,7 +11,7 @@
 
 struct planes_decode {
     struct cpu_jpeg j;  // first
-    struct cpu_planes *planes;
+    struct hr__planes *planes;
     size_t size;
     int rows;                     // of iMCUs that must be read
     JSAMPROW lines[3][MAX_ROWS];  // of one of them
@@ -23,11 +23,11 @@ static struct planes_decode *planes_decode(struct cpu_decode *d)
 }
 
 // Adds component i; its samples begin at byte `at`. Returns their end.
-static size_t plan_component(struct planes_decode *d, struct cpu_planes *planes,
+static size_t plan_component(struct planes_decode *d, struct hr__planes *planes,
                              int i, size_t at)
 {
     const jpeg_component_info *info = &d->j.cinfo.comp_info[i];
-    struct cpu_plane *c = &planes->comp[i];
+    struct hr__plane *c = &planes->comp[i];
     unsigned last;
 
     c->h = (uint32_t)info->h_samp_factor;
@@ -69,12 +69,12 @@ static void open_step(struct cpu_decode *base)
 {
     struct planes_decode *d = planes_decode(base);
     struct jpeg_decompress_struct *cinfo = &d->j.cinfo;
-    struct cpu_planes head;
+    struct hr__planes head;
 
     cpu_jpeg_begin(&d->j);
     cinfo->raw_data_out = TRUE;
     cpu_jpeg_start(&d->j);
-    head = (struct cpu_planes){
+    head = (struct hr__planes){
         .num_components = (uint32_t)cinfo->num_components,
         .color = cpu_jpeg_color(&d->j),
         .h_max = (uint32_t)cinfo->max_h_samp_factor,
@@ -103,7 +103,7 @@ static void open_step(struct cpu_decode *base)
 static void keep_row(struct planes_decode *d, uint32_t r)
 {
     for (uint32_t i = 0; i < d->planes->num_components; i++) {
-        const struct cpu_plane *c = &d->planes->comp[i];
+        const struct hr__plane *c = &d->planes->comp[i];
         uint8_t *data = (uint8_t *)d->planes + c->at;
 
         for (uint32_t k = 0; k < c->v * DCTSIZE; k++) {
@@ -150,7 +150,7 @@ static const struct cpu_decode_kind planes_kind = {
 enum cpu_result cpu_planes_decode(const struct cpu_decode_params *p,
                                   const struct cpu_ops *ops,
                                   struct cpu_arena *arena,
-                                  struct cpu_planes **out, size_t *size,
+                                  struct hr__planes **out, size_t *size,
                                   struct cpu_decode_error *err)
 {
     struct cpu_decode *d = cpu_jpeg_whole(&planes_kind, p, ops, arena, err);

@@ -198,7 +198,7 @@ static void read_row(struct png_decode *d, uint8_t *row)
 // stops behind them.
 static void read_passes(struct png_decode *d)
 {
-    const struct cpu_rect *w = &d->base.p.window;
+    const struct hr__rect *w = &d->base.p.window;
 
     for (int pass = 0; pass < d->passes; pass++) {
         bool last = pass == d->passes - 1;
@@ -215,7 +215,7 @@ static void read_passes(struct png_decode *d)
 static void open_step(struct cpu_decode *base)
 {
     struct png_decode *d = png_decode(base);
-    const struct cpu_rect *w = &base->p.window;
+    const struct hr__rect *w = &base->p.window;
 
     create(d);
     read_header(d);
@@ -289,7 +289,7 @@ static void to_rgb(struct png_decode *d, uint8_t *dst, const uint8_t *src,
 static void rows_step(struct cpu_decode *base)
 {
     struct png_decode *d = png_decode(base);
-    const struct cpu_rect *w = &base->p.window;
+    const struct hr__rect *w = &base->p.window;
 
     for (int i = 0; i < base->max; i++) {
         uint8_t *dst = base->lines + (size_t)i * base->pitch;

@@ -297,16 +297,16 @@ struct cpu_decode *cpu_jpeg_whole(const struct cpu_decode_kind *kind,
     return NULL;
 }
 
-enum cpu_color cpu_jpeg_color(struct cpu_jpeg *d)
+enum hr_color cpu_jpeg_color(struct cpu_jpeg *d)
 {
     const struct jpeg_decompress_struct *cinfo = &d->cinfo;
 
     if (cinfo->jpeg_color_space == JCS_GRAYSCALE && cinfo->num_components == 1)
-        return CPU_COLOR_GRAY;
+        return HR_COLOR_GRAY;
     if (cinfo->jpeg_color_space == JCS_YCbCr && cinfo->num_components == 3)
-        return CPU_COLOR_YCC;
+        return HR_COLOR_YCC;
     if (cinfo->jpeg_color_space == JCS_RGB && cinfo->num_components == 3)
-        return CPU_COLOR_RGB;
+        return HR_COLOR_RGB;
     cpu_jpeg_refuse(d, CPU_UNSUPPORTED, "colour space");
 }
 

@@ -61,7 +61,7 @@ struct cpu_decode *cpu_jpeg_whole(const struct cpu_decode_kind *kind,
                                   struct cpu_decode_error *err);
 
 // Throws CPU_UNSUPPORTED for another colour space.
-enum cpu_color cpu_jpeg_color(struct cpu_jpeg *d);
+enum hr_color cpu_jpeg_color(struct cpu_jpeg *d);
 
 // Throws CPU_CORRUPT if there was a fault, mended or not.
 void cpu_jpeg_refuse_damage(struct cpu_jpeg *d);

@@ -21,7 +21,7 @@ bool cpu_scan_parse(struct cpu_scan *scan, const uint8_t *data, size_t size)
         .width = j.width,
         .height = j.height,
         .num_components = j.num_components,
-        .color = (enum cpu_color)j.color,
+        .color = j.color,
         .h_max = j.h_max,
         .v_max = j.v_max,
         .mcus = divided(j.width, 8 * j.h_max),

@@ -18,7 +18,7 @@ struct cpu_scan_component {
 struct cpu_scan {
     int width, height;
     int num_components;
-    enum cpu_color color;
+    enum hr_color color;
     int h_max, v_max;
     int mcus, rows;  // MCUs in a row, and rows of them
     int mcu_v;       // rows of pixels of an MCU

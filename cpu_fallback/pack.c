@@ -415,7 +415,7 @@ enum cpu_result cpu_pack(const struct cpu_decode_params *p, int orientation,
     struct cpu_packing *k;
     struct cpu_decode *d;
 
-    all.window = (struct cpu_rect){0, 0, p->width, p->height};
+    all.window = (struct hr__rect){0, 0, p->width, p->height};
     all.channels = 3;
     d = cpu_jpeg_whole(&own_kind, &all, ops, arena, err);
     if (d)

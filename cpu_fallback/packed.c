@@ -263,9 +263,9 @@ static bool is_picture(const struct cpu_packed_head *head)
     if (!head->orientation || head->orientation > 8)
         return false;
     if (head->num_components == 1)
-        return head->color == CPU_COLOR_GRAY;
+        return head->color == HR_COLOR_GRAY;
     return head->num_components == 3 &&
-           (head->color == CPU_COLOR_YCC || head->color == CPU_COLOR_RGB);
+           (head->color == HR_COLOR_YCC || head->color == HR_COLOR_RGB);
 }
 
 static bool init_components(struct cpu_packed_head *head)
@@ -368,7 +368,7 @@ void cpu_packed_scan(const struct cpu_packed_head *head, struct cpu_scan *scan)
         .width = (int)head->width,
         .height = (int)head->height,
         .num_components = (int)head->num_components,
-        .color = (enum cpu_color)head->color,
+        .color = (enum hr_color)head->color,
         .h_max = (int)head->h_max,
         .v_max = (int)head->v_max,
         .mcus = (int)head->mcus,

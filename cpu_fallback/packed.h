@@ -61,7 +61,7 @@ struct cpu_packed_head {
     uint64_t size;      // bytes of all, padding included
     uint32_t width, height;
     uint32_t num_components;  // 1 or 3
-    uint32_t color;           // enum cpu_color
+    uint32_t color;           // enum hr_color
     uint32_t h_max, v_max;
     uint32_t mcus, rows;  // MCUs in a row, and rows of them
     uint32_t segments;

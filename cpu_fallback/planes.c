@@ -19,8 +19,8 @@ struct component {
     size_t stride;
     int step;
     int ring;
-    struct cpu_rect here;  // which samples are there,
-    struct cpu_rect need;  // and which are read, neighbours included
+    struct hr__rect here;  // which samples are there,
+    struct hr__rect need;  // and which are read, neighbours included
     int height;            // of the whole component
     int ratio_x, ratio_y;  // pixels per sample
     enum how how;
@@ -36,7 +36,7 @@ struct cpu_planes_rows {
     const struct cpu_ops *ops;
     struct component comp[3];
     int num_components;
-    enum cpu_color color;
+    enum hr_color color;
     int channels;
     int y, end, x, w;  // of the window; y: the next row
     const uint8_t *data_end;
@@ -46,8 +46,8 @@ struct cpu_planes_rows {
 
 // ---- What is there, and what is needed -------------------------------------
 
-static bool factors_fit(const struct cpu_planes *planes,
-                        const struct cpu_plane *c)
+static bool factors_fit(const struct hr__planes *planes,
+                        const struct hr__plane *c)
 {
     return planes->h_max <= 4 && planes->v_max <= 4 && c->h && c->v &&
            planes->h_max >= c->h && planes->v_max >= c->v &&
@@ -58,7 +58,7 @@ static bool factors_fit(const struct cpu_planes *planes,
 static bool is_there(const struct cpu_planes_params *p, int i, uint32_t ratio_x,
                      uint32_t ratio_y)
 {
-    const struct cpu_plane *c = &p->planes->comp[i];
+    const struct hr__plane *c = &p->planes->comp[i];
     uint32_t rows = p->ring[i] ? p->ring[i] : c->rows;
     uint64_t last;
 
@@ -90,11 +90,11 @@ static bool inside(int lo, int n, uint32_t from, uint32_t count)
 }
 
 bool cpu_planes_need(const struct cpu_planes_params *p, int i,
-                     struct cpu_rect *samples)
+                     struct hr__rect *samples)
 {
-    const struct cpu_planes *planes = p->planes;
-    const struct cpu_plane *c = &planes->comp[i];
-    const struct cpu_rect *w = &p->window;
+    const struct hr__planes *planes = p->planes;
+    const struct hr__plane *c = &planes->comp[i];
+    const struct hr__rect *w = &p->window;
     uint32_t ratio_x, ratio_y;
 
     if (!factors_fit(planes, c))
@@ -129,7 +129,7 @@ static bool open_component(struct cpu_planes_rows *r,
                            const struct cpu_planes_params *p, int i,
                            struct cpu_arena *arena)
 {
-    const struct cpu_plane *plane = &p->planes->comp[i];
+    const struct hr__plane *plane = &p->planes->comp[i];
     struct component *c = &r->comp[i];
     size_t line;
 
@@ -137,7 +137,7 @@ static bool open_component(struct cpu_planes_rows *r,
     c->stride = plane->stride;
     c->step = (int)plane->step;
     c->ring = (int)p->ring[i];
-    c->here = (struct cpu_rect){(int)plane->x, (int)plane->y, (int)plane->cols,
+    c->here = (struct hr__rect){(int)plane->x, (int)plane->y, (int)plane->cols,
                                 (int)plane->rows};
     c->height = (int)plane->height;
     c->ratio_x = (int)(p->planes->h_max / plane->h);
@@ -161,15 +161,15 @@ static bool open_component(struct cpu_planes_rows *r,
     return true;
 }
 
-static bool color_fits(const struct cpu_planes *planes)
+static bool color_fits(const struct hr__planes *planes)
 {
     return planes->num_components == 1
-               ? planes->color == CPU_COLOR_GRAY && planes->h_max &&
+               ? planes->color == HR_COLOR_GRAY && planes->h_max &&
                      planes->v_max && planes->h_max == planes->comp[0].h &&
                      planes->v_max == planes->comp[0].v
                : planes->num_components == 3 &&
-                     (planes->color == CPU_COLOR_YCC ||
-                      planes->color == CPU_COLOR_RGB);
+                     (planes->color == HR_COLOR_YCC ||
+                      planes->color == HR_COLOR_RGB);
 }
 
 enum cpu_result cpu_planes_open(const struct cpu_planes_params *p,
@@ -178,7 +178,7 @@ enum cpu_result cpu_planes_open(const struct cpu_planes_params *p,
                                 struct cpu_planes_rows **out)
 {
     struct cpu_planes_rows *r = cpu_arena_alloc(arena, sizeof(*r));
-    const struct cpu_rect *w = &p->window;
+    const struct hr__rect *w = &p->window;
 
     if (!r)
         return CPU_NOMEM;
@@ -187,7 +187,7 @@ enum cpu_result cpu_planes_open(const struct cpu_planes_params *p,
     *r = (struct cpu_planes_rows){
         .ops = ops,
         .num_components = (int)p->planes->num_components,
-        .color = (enum cpu_color)p->planes->color,
+        .color = (enum hr_color)p->planes->color,
         .channels = p->channels,
         .x = w->x,
         .y = w->y,
@@ -286,7 +286,7 @@ static const uint8_t *make_row(struct cpu_planes_rows *r, int y, uint8_t *to)
                    : at[0];
     if (r->num_components == 1)
         r->ops->join_rgb(to, at[0], at[0], at[0], r->w);
-    else if (r->color == CPU_COLOR_RGB)
+    else if (r->color == HR_COLOR_RGB)
         r->ops->join_rgb(to, at[0], at[1], at[2], r->w);
     else
         r->ops->ycc_to_rgb(to, at[0], at[1], at[2], r->w);

@@ -8,32 +8,11 @@
 
 #include "decode.h"
 
-// ---- The form ----
-
-// One component. The sample in column c and row r of it (0 = the picture's
-// first) lies at byte at + (r - y) * stride + (c - x) * step of the data.
-struct cpu_plane {
-    uint32_t h, v;           // sampling factors
-    uint32_t width, height;  // samples of the whole component, unpadded
-    uint32_t x, y;           // the first sample that is here
-    uint32_t cols, rows;     // how many are
-    uint32_t stride, step;   // step: 1, 2 or 4
-    uint64_t at;
-};
-
-struct cpu_planes {
-    uint32_t num_components;  // 1 or 3
-    uint32_t color;           // enum cpu_color
-    uint32_t h_max, v_max;    // largest factors
-    uint32_t x, y, w, h;      // the window that was wanted, in pixels
-    struct cpu_plane comp[3];
-};
-
 // ---- Planes from bytes (decode_planes.c) ----
 
 // The planes that p->window needs: its samples, and around them one more of
 // every component on each side where the component goes on. In memory of the
-// arena: struct cpu_planes, then the samples, CPU_SLACK bytes behind the last
+// arena: struct hr__planes, then the samples, CPU_SLACK bytes behind the last
 // included. Any coding and any number of scans, but grey, YCbCr or RGB, and
 // not one fault: those who mend faults decode to rows.
 // p->channels means nothing here.
@@ -43,17 +22,17 @@ struct cpu_planes {
 enum cpu_result cpu_planes_decode(const struct cpu_decode_params *p,
                                   const struct cpu_ops *ops,
                                   struct cpu_arena *arena,
-                                  struct cpu_planes **out, size_t *size,
+                                  struct hr__planes **out, size_t *size,
                                   struct cpu_decode_error *err);
 
 // ---- Rows from planes (planes.c) ----
 
 struct cpu_planes_params {
-    const struct cpu_planes *planes;
+    const struct hr__planes *planes;
     const uint8_t *data;
     size_t size;             // of the data: nothing behind it is read
     int width, height;       // of the picture
-    struct cpu_rect window;  // inside the picture, not empty
+    struct hr__rect window;  // inside the picture, not empty
     int channels;            // 3 = RGB, 1 = grey
     // Of a component: 0, or how many of its rows lie in memory at a time; then
     // row r lies at byte at + r % ring * stride of the data.
@@ -64,7 +43,7 @@ struct cpu_planes_params {
 // and one more on each side where the component goes on. False: the header
 // makes no sense for such a picture, or those samples are not in the data.
 bool cpu_planes_need(const struct cpu_planes_params *p, int i,
-                     struct cpu_rect *samples);
+                     struct hr__rect *samples);
 
 // Lives in the arena. The planes' header is not needed after open(), the data
 // until the last read.

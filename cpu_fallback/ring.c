@@ -10,7 +10,7 @@ int cpu_ring_ready(const struct cpu_scan *scan, int rows)
     return rows * scan->mcu_v - (scan->v_max > 1 ? scan->v_max : 0);
 }
 
-int cpu_ring_to_read(const struct cpu_scan *scan, const struct cpu_rect *window)
+int cpu_ring_to_read(const struct cpu_scan *scan, const struct hr__rect *window)
 {
     int bottom = window->y + window->h, rows = bottom / scan->mcu_v;
 
@@ -20,8 +20,8 @@ int cpu_ring_to_read(const struct cpu_scan *scan, const struct cpu_rect *window)
 }
 
 // Component i; its samples will lie at byte `at`. Returns their end.
-static size_t plan_component(struct cpu_ring *r, const struct cpu_rect *w,
-                             int i, struct cpu_plane *plane, size_t at)
+static size_t plan_component(struct cpu_ring *r, const struct hr__rect *w,
+                             int i, struct hr__plane *plane, size_t at)
 {
     const struct cpu_scan_component *s = &r->scan->comp[i];
     struct cpu_ring_component *c = &r->comp[i];
@@ -39,7 +39,7 @@ static size_t plan_component(struct cpu_ring *r, const struct cpu_rect *w,
     r->first = row < r->first ? row : r->first;
     // A row may be handed out as it lies here, with its slack.
     c->stride = cpu_row_pitch((size_t)(c->count + SPARE) * 8);
-    *plane = (struct cpu_plane){
+    *plane = (struct hr__plane){
         .h = (uint32_t)s->h,
         .v = (uint32_t)s->v,
         .width = (uint32_t)s->width,
@@ -62,8 +62,8 @@ enum cpu_result cpu_ring_open(struct cpu_ring *r, const struct cpu_scan *scan,
                               struct cpu_arena *arena,
                               struct cpu_planes_rows **from)
 {
-    const struct cpu_rect *w = &p->window;
-    struct cpu_planes planes = {
+    const struct hr__rect *w = &p->window;
+    struct hr__planes planes = {
         .num_components = (uint32_t)scan->num_components,
         .color = scan->color,
         .h_max = (uint32_t)scan->h_max,

@@ -36,7 +36,7 @@ int cpu_ring_ready(const struct cpu_scan *scan, int rows);
 
 // Rows of MCUs that the window will read.
 int cpu_ring_to_read(const struct cpu_scan *scan,
-                     const struct cpu_rect *window);
+                     const struct hr__rect *window);
 
 // Of so many rows, in memory of the arena, for the picture and window of p; the
 // scan must stay where it is. *from: the window's rows, as far as they are

@@ -7,6 +7,8 @@
 
 #include <jpeglib.h>
 
+#include "hal/engine/plain.h"
+
 enum { MAX_W = 1600 };
 
 enum content {
@@ -43,7 +45,7 @@ static const struct kind {
     {161, 123, 2, 2, JCS_YCbCr, 80, 0, SMOOTH},
 };
 
-// From CPU_SPECIMEN_LARGE on: every sampling, at least 64 x 64.
+// From HR__SPECIMENS_LARGE on: every sampling, at least 64 x 64.
 static const struct kind large[] = {
     {83, 77, 1, 1, JCS_YCbCr, 90, 0, SMOOTH},
     {94, 70, 2, 1, JCS_YCbCr, 85, 5, SMOOTH},
@@ -241,8 +243,8 @@ static const struct kind *kind_of(int i)
 
     if (i >= 0 && i < cpu_specimen_count())
         return &kinds[i];
-    if (i >= CPU_SPECIMEN_LARGE && i - CPU_SPECIMEN_LARGE < num_large)
-        return &large[i - CPU_SPECIMEN_LARGE];
+    if (i >= HR__SPECIMENS_LARGE && i - HR__SPECIMENS_LARGE < num_large)
+        return &large[i - HR__SPECIMENS_LARGE];
     return NULL;
 }
 

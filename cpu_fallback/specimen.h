@@ -12,10 +12,6 @@
 // there is no such one, or libjpeg refused. Its memory is libjpeg's own, some
 // 100 KB, and freed at return. Threads: any.
 bool cpu_specimen_make(int i, uint8_t *to, size_t room, size_t *size);
-// From here on: pictures of every sampling, at least 64 x 64. They are not
-// counted.
-enum { CPU_SPECIMEN_LARGE = 1000 };
-
 int cpu_specimen_count(void);
 
 // Whose arithmetic the pictures are compared with: name and version.

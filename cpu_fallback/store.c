@@ -40,25 +40,24 @@ static void store_u8(struct lane lane, const uint8_t *src, int w, int channels,
 }
 
 void cpu_store_c(void *const dst[3], size_t next, const uint8_t *src, int w,
-                 int channels, bool planar, enum cpu_type type,
-                 const struct cpu_store_table *table)
+                 int channels, bool planar, enum hr_dtype type,
+                 const struct hr__table *table)
 {
     cpu_expect_row(dst, next, w, channels, planar, type);
-    if (type == CPU_TYPE_U8 && table->u8_identity &&
-        (!planar || channels == 1)) {
+    if (type == HR_U8 && table->u8_identity && (!planar || channels == 1)) {
         memmove(dst[0], src, (size_t)w * channels);
         return;
     }
     for (int c = 0; c < channels; c++) {
         struct lane lane = lane_of(dst, c, channels, planar);
         switch (type) {
-        case CPU_TYPE_F32:
+        case HR_F32:
             store_f32(lane, src + c, w, channels, table->f32[c]);
             break;
-        case CPU_TYPE_F16:
+        case HR_F16:
             store_f16(lane, src + c, w, channels, table->f16[c]);
             break;
-        case CPU_TYPE_U8:
+        case HR_U8:
             store_u8(lane, src + c, w, channels, table->u8[c]);
             break;
         }

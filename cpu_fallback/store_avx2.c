@@ -80,32 +80,31 @@ CPU_INLINE void channel_u8(uint8_t *dst, int out, const uint8_t *src, int in,
 // (If nothing is next, it is this row's memory, which is written anyway.)
 CPU_INLINE void channel_row(void *dst, size_t next, int first, int out,
                             const uint8_t *src, int in, int w,
-                            enum cpu_type type, int c,
-                            const struct cpu_store_table *table)
+                            enum hr_dtype type, int c,
+                            const struct hr__table *table)
 {
     switch (type) {
-    case CPU_TYPE_F32:
+    case HR_F32:
         channel_f32((float *)dst + first, next, out, src, in, w, table->f32[c]);
         break;
-    case CPU_TYPE_F16:
+    case HR_F16:
         channel_f16((uint16_t *)dst + first, out, src, in, w, table->f16[c]);
         break;
-    case CPU_TYPE_U8:
+    case HR_U8:
         channel_u8((uint8_t *)dst + first, out, src, in, w, table->u8[c]);
         break;
     }
 }
 
 static void rgb_planes(void *const dst[3], size_t next, const uint8_t *src,
-                       int w, enum cpu_type type,
-                       const struct cpu_store_table *table)
+                       int w, enum hr_dtype type, const struct hr__table *table)
 {
     for (int c = 0; c < 3; c++)
         channel_row(dst[c], next, 0, 1, src + c, 3, w, type, c, table);
 }
 
-static void rgb_pixels(void *dst, const uint8_t *src, int w, enum cpu_type type,
-                       const struct cpu_store_table *table)
+static void rgb_pixels(void *dst, const uint8_t *src, int w, enum hr_dtype type,
+                       const struct hr__table *table)
 {
     for (int c = 0; c < 3; c++)
         channel_row(dst, 0, c, 3, src + c, 3, w, type, c, table);
@@ -145,12 +144,12 @@ static void split_rgb(void *const dst[3], const uint8_t *src, int w)
 }
 
 void cpu_store_avx2(void *const dst[3], size_t next, const uint8_t *src, int w,
-                    int channels, bool planar, enum cpu_type type,
-                    const struct cpu_store_table *table)
+                    int channels, bool planar, enum hr_dtype type,
+                    const struct hr__table *table)
 {
-    bool copy = type == CPU_TYPE_U8 && table->u8_identity;
+    bool copy = type == HR_U8 && table->u8_identity;
 
-    if (type != CPU_TYPE_F32 || (channels == 3 && !planar))
+    if (type != HR_F32 || (channels == 3 && !planar))
         cpu_expect_row(dst, next, w, channels, planar, type);
     if (copy && (channels == 1 || !planar))
         memmove(dst[0], src, (size_t)w * channels);

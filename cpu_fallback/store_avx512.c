@@ -26,10 +26,10 @@ struct plane {
     I4(b, 1), I4((b) + 16, 1), I4((b) + 32, 1), I4((b) + 48, 1)
 #define OF_HALVES(b) I8(b, 1), I8((b) + 32, 1)
 static const uint8_t pixel_order[3][64] = {
-    [CPU_TYPE_F32] = {OF_QUARTERS(0), OF_QUARTERS(4), OF_QUARTERS(8),
-                      OF_QUARTERS(12)},
-    [CPU_TYPE_F16] = {OF_HALVES(0), OF_HALVES(8), OF_HALVES(16), OF_HALVES(24)},
-    [CPU_TYPE_U8] = {I64(0, 1)},
+    [HR_F32] = {OF_QUARTERS(0), OF_QUARTERS(4), OF_QUARTERS(8),
+                OF_QUARTERS(12)},
+    [HR_F16] = {OF_HALVES(0), OF_HALVES(8), OF_HALVES(16), OF_HALVES(24)},
+    [HR_U8] = {I64(0, 1)},
 };
 
 // Of two registers: the even bytes.
@@ -45,10 +45,10 @@ static const uint8_t even_bytes[64] = {I64(0, 2)};
 #define P16(f, p) P4(f, p), P4(f, (p) + 4), P4(f, (p) + 8), P4(f, (p) + 12)
 
 static const uint8_t interleave_order[3][192] = {
-    [CPU_TYPE_F32] = {P16(PIXEL_4, 0)},
-    [CPU_TYPE_F16] = {P16(PIXEL_2, 0), P16(PIXEL_2, 16)},
-    [CPU_TYPE_U8] = {P16(PIXEL_1, 0), P16(PIXEL_1, 16), P16(PIXEL_1, 32),
-                     P16(PIXEL_1, 48)},
+    [HR_F32] = {P16(PIXEL_4, 0)},
+    [HR_F16] = {P16(PIXEL_2, 0), P16(PIXEL_2, 16)},
+    [HR_U8] = {P16(PIXEL_1, 0), P16(PIXEL_1, 16), P16(PIXEL_1, 32),
+               P16(PIXEL_1, 48)},
 };
 
 #undef P16
@@ -115,7 +115,7 @@ struct picker {
     __mmask64 third;
 };
 
-CPU_INLINE struct picker picker_of(int channels, int c, enum cpu_type type)
+CPU_INLINE struct picker picker_of(int channels, int c, enum hr_dtype type)
 {
     __m512i p = _mm512_loadu_si512(pixel_order[type]);
     if (channels == 1)
@@ -178,7 +178,7 @@ CPU_INLINE void channel_f32(float *dst, size_t next, const uint8_t *src, int w,
 {
     struct plane plane[4];
     planes_f32(plane, bytes);
-    struct picker at = picker_of(channels, c, CPU_TYPE_F32);
+    struct picker at = picker_of(channels, c, HR_F32);
     long x = 0;
     for (; x + 64 <= w; x += 64) {
         cpu_expect(dst + x, next, 4 * 64);
@@ -197,7 +197,7 @@ CPU_INLINE void channel_f16(uint16_t *dst, size_t next, const uint8_t *src,
 {
     struct plane plane[2];
     planes_f16(plane, table);
-    struct picker at = picker_of(channels, c, CPU_TYPE_F16);
+    struct picker at = picker_of(channels, c, HR_F16);
     for (long x = 0; x < w; x += 64) {
         cpu_expect(dst + x, next, 2 * 64);
         write_f16(dst + x, plane, pick(at, src + x * channels, channels, w - x),
@@ -206,12 +206,11 @@ CPU_INLINE void channel_f16(uint16_t *dst, size_t next, const uint8_t *src,
 }
 
 CPU_INLINE void channel_u8(uint8_t *dst, size_t next, const uint8_t *src, int w,
-                           int channels, int c,
-                           const struct cpu_store_table *table)
+                           int channels, int c, const struct hr__table *table)
 {
     struct plane plane;
     planes_u8(&plane, table->u8[c]);
-    struct picker at = picker_of(channels, c, CPU_TYPE_U8);
+    struct picker at = picker_of(channels, c, HR_U8);
     for (long x = 0; x < w; x += 64) {
         __m512i v = pick(at, src + x * channels, channels, w - x);
         if (!table->u8_identity)
@@ -223,24 +222,24 @@ CPU_INLINE void channel_u8(uint8_t *dst, size_t next, const uint8_t *src, int w,
 
 // (If nothing is next, it is this row's memory, which is written anyway.)
 CPU_INLINE void channel_row(void *dst, size_t next, const uint8_t *src, int w,
-                            int channels, int c, enum cpu_type type,
-                            const struct cpu_store_table *table)
+                            int channels, int c, enum hr_dtype type,
+                            const struct hr__table *table)
 {
     switch (type) {
-    case CPU_TYPE_F32:
+    case HR_F32:
         channel_f32(dst, next, src, w, channels, c, table->f32_bytes[c]);
         break;
-    case CPU_TYPE_F16:
+    case HR_F16:
         channel_f16(dst, next, src, w, channels, c, table->f16[c]);
         break;
-    case CPU_TYPE_U8:
+    case HR_U8:
         channel_u8(dst, next, src, w, channels, c, table);
         break;
     }
 }
 
 static void rgb_rows(void *const dst[3], size_t next, const uint8_t *src, int w,
-                     enum cpu_type type, const struct cpu_store_table *table)
+                     enum hr_dtype type, const struct hr__table *table)
 {
     for (int c = 0; c < 3; c++)
         channel_row(dst[c], next, src, w, 3, c, type, table);
@@ -258,7 +257,7 @@ CPU_INLINE __m512i merge(const uint8_t *order, __m512i r, __m512i g, __m512i b)
 }
 
 static void interleave(uint8_t *dst, uint8_t planes[3][4 * BLOCK],
-                       long plane_bytes, enum cpu_type type)
+                       long plane_bytes, enum hr_dtype type)
 {
     const uint8_t *order = interleave_order[type];
     for (long x = 0; x < plane_bytes; x += 64, dst += 192) {
@@ -273,12 +272,12 @@ static void interleave(uint8_t *dst, uint8_t planes[3][4 * BLOCK],
 }
 
 static void rgb_pixels(uint8_t *dst, const uint8_t *src, int w,
-                       enum cpu_type type, const struct cpu_store_table *table)
+                       enum hr_dtype type, const struct hr__table *table)
 {
     static const int sizes[] = {
-        [CPU_TYPE_F32] = 4,
-        [CPU_TYPE_F16] = 2,
-        [CPU_TYPE_U8] = 1,
+        [HR_F32] = 4,
+        [HR_F16] = 2,
+        [HR_U8] = 1,
     };
     _Alignas(64) uint8_t planes[3][4 * BLOCK];
     void *const to[3] = {planes[0], planes[1], planes[2]};
@@ -291,8 +290,8 @@ static void rgb_pixels(uint8_t *dst, const uint8_t *src, int w,
 }
 
 void cpu_store_avx512(void *const dst[3], size_t next, const uint8_t *src,
-                      int w, int channels, bool planar, enum cpu_type type,
-                      const struct cpu_store_table *table)
+                      int w, int channels, bool planar, enum hr_dtype type,
+                      const struct hr__table *table)
 {
     if (channels == 3 && !planar)
         cpu_expect_row(dst, next, w, channels, planar, type);
@@ -300,7 +299,7 @@ void cpu_store_avx512(void *const dst[3], size_t next, const uint8_t *src,
         channel_row(dst[0], next, src, w, 1, 0, type, table);
     else if (planar)
         rgb_rows(dst, next, src, w, type, table);
-    else if (type == CPU_TYPE_U8 && table->u8_identity)
+    else if (type == HR_U8 && table->u8_identity)
         memmove(dst[0], src, (size_t)w * 3);
     else
         rgb_pixels(dst[0], src, w, type, table);

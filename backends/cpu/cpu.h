@@ -147,7 +147,7 @@ bool cpu_lanes_pay(struct cpu_engine *c,
 // A window of u8 rows, delivered top to bottom; pixels interleaved, CPU_SLACK
 // bytes readable behind each row.
 struct cpu_rows {
-    struct cpu_rect window;
+    struct hr__rect window;
     int channels, next;              // next row of the window, 0 = its first
     struct cpu_decode *decode;       // from a decoder,
     struct cpu_planes_rows *planes;  // or from planes,
@@ -227,7 +227,7 @@ bool cpu_run_stops(void *run);  // struct cpu_run *
 bool cpu_run_damaged(struct cpu_run *run, const struct cpu_decode_error *err);
 // Memory for what the next engine gets; NULL with text as the failure.
 struct hr__payload *cpu_run_payload(struct cpu_run *run, size_t size,
-                                    struct cpu_rect rect, const char *text);
+                                    struct hr__rect rect, const char *text);
 // What decoders must know, but for the window.
 struct cpu_decode_params cpu_run_decode(struct cpu_run *run);
 
@@ -258,7 +258,7 @@ void cpu_sink_row(const struct cpu_run *run, const struct cpu_sink *s, int y,
 // set *s; false = failed, the run knows why.
 bool cpu_sink_memory(struct cpu_run *run, struct cpu_sink *s, int w, int h);
 bool cpu_sink_payload(struct cpu_run *run, struct cpu_sink *s,
-                      struct cpu_rect rect);
+                      struct hr__rect rect);
 
 // ---- One step (step.c) ------------------------------------------------------
 
@@ -277,7 +277,7 @@ bool cpu_step_go_on(struct cpu_run *run, struct cpu_step *s);
 bool cpu_step_complete(const struct cpu_step *s);
 
 // The pixels that the first step reads; one, if its window is all padding.
-bool cpu_step_window(struct cpu_run *run, struct cpu_rect *window);
+bool cpu_step_window(struct cpu_run *run, struct hr__rect *window);
 // Whether a step's window is all padding.
 bool cpu_step_empty(const struct hr__step *step);
 

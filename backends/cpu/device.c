@@ -151,9 +151,6 @@ static const char *cpu_fingerprint(struct hr__engine *e)
     return cpu_specimen_library();
 }
 
-_Static_assert((int)CPU_SPECIMEN_LARGE == (int)HR__SPECIMENS_LARGE,
-               "the larger specimens begin at one number");
-
 static bool cpu_specimen(struct hr__engine *e, int i, uint8_t *to, size_t room,
                          size_t *size)
 {

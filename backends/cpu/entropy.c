@@ -1,38 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Span entropy..entropy: packed coefficients for an engine that does the rest.
-#include <stddef.h>
 
 #include "backends/cpu/cpu.h"
 #include "cpu_fallback/coefficients.h"
-
-// What is packed goes out as it is.
-#define SAME(type, field)                           \
-    (offsetof(struct hr__coef##type, field) ==      \
-         offsetof(struct cpu_coef##type, field) &&  \
-     sizeof(((struct hr__coef##type *)0)->field) == \
-         sizeof(((struct cpu_coef##type *)0)->field))
-_Static_assert(sizeof(struct hr__coefficients) ==
-                       sizeof(struct cpu_coefficients) &&
-                   SAME(ficients, magic) && SAME(ficients, num_components) &&
-                   SAME(ficients, color) && SAME(ficients, h_max) &&
-                   SAME(ficients, v_max) && SAME(ficients, x) &&
-                   SAME(ficients, y) && SAME(ficients, w) &&
-                   SAME(ficients, h) && SAME(ficients, segments) &&
-                   SAME(ficients, comp) &&
-                   offsetof(struct hr__coefficients, offset) ==
-                       offsetof(struct cpu_coefficients, offset),
-               "the headers of HAL and CPU have one layout");
-_Static_assert(sizeof(struct hr__coef_component) ==
-                       sizeof(struct cpu_coef_component) &&
-                   SAME(_component, h) && SAME(_component, v) &&
-                   SAME(_component, width) && SAME(_component, height) &&
-                   SAME(_component, block_x) && SAME(_component, block_y) &&
-                   SAME(_component, blocks_w) && SAME(_component, blocks_h) &&
-                   SAME(_component, first) && SAME(_component, quant),
-               "the components of HAL and CPU have one layout");
-#undef SAME
-_Static_assert((int)HR__COEF_MAGIC == (int)CPU_COEF_MAGIC,
-               "the magic of HAL and CPU is the same");
 
 // ---- What it offers --------------------------------------------------------
 

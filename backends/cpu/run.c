@@ -65,7 +65,7 @@ bool cpu_run_damaged(struct cpu_run *run, const struct cpu_decode_error *err)
 }
 
 struct hr__payload *cpu_run_payload(struct cpu_run *run, size_t size,
-                                    struct cpu_rect rect, const char *text)
+                                    struct hr__rect rect, const char *text)
 {
     struct hr__payload *out = run->payload;
 

@@ -1,26 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where rows go: a tensor, the memory between two steps, the payload for the
 // next engine.
-#include <stddef.h>
 #include <string.h>
 
 #include "backends/cpu/cpu.h"
-
-// The HAL's table is handed to the kernels as it is.
-_Static_assert(sizeof(struct hr__table) == sizeof(struct cpu_store_table) &&
-                   offsetof(struct hr__table, f32_bytes) ==
-                       offsetof(struct cpu_store_table, f32_bytes) &&
-                   offsetof(struct hr__table, f16) ==
-                       offsetof(struct cpu_store_table, f16) &&
-                   offsetof(struct hr__table, u8) ==
-                       offsetof(struct cpu_store_table, u8) &&
-                   offsetof(struct hr__table, u8_identity) ==
-                       offsetof(struct cpu_store_table, u8_identity),
-               "the store tables of HAL and CPU kernels have one layout");
-_Static_assert((int)CPU_TYPE_F32 == (int)HR_F32 &&
-                   (int)CPU_TYPE_F16 == (int)HR_F16 &&
-                   (int)CPU_TYPE_U8 == (int)HR_U8,
-               "the element types of HAL and CPU kernels have one order");
 
 // Rows become columns. What one row touches fits the second level cache, and
 // the next row touches the same lines.
@@ -55,9 +38,8 @@ void cpu_sink_row(const struct cpu_run *run, const struct cpu_sink *s, int y,
         to[c] = at + (c < d->c ? d->stride_c * (size_t)c : 0);
     // The next row's memory was mostly used a batch ago.
     run->w->engine->ops.store(to, y + 1 < d->h ? d->stride_h : 0, row, d->w,
-                              d->c, d->layout == HR_NCHW,
-                              (enum cpu_type)d->dtype,
-                              (const struct cpu_store_table *)s->pic->table);
+                              d->c, d->layout == HR_NCHW, d->dtype,
+                              s->pic->table);
 }
 
 bool cpu_sink_memory(struct cpu_run *run, struct cpu_sink *s, int w, int h)
@@ -76,7 +58,7 @@ bool cpu_sink_memory(struct cpu_run *run, struct cpu_sink *s, int w, int h)
 }
 
 bool cpu_sink_payload(struct cpu_run *run, struct cpu_sink *s,
-                      struct cpu_rect rect)
+                      struct hr__rect rect)
 {
     struct hr__payload *out;
 

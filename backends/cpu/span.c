@@ -110,7 +110,7 @@ static bool run_span(struct cpu_run *run)
     if (span->first == HR_STORE)
         return run_store(run);
     if (span->last == HR_RESAMPLE &&
-        !cpu_sink_payload(run, &final, (struct cpu_rect){0, 0, d->w, d->h}))
+        !cpu_sink_payload(run, &final, (struct hr__rect){0, 0, d->w, d->h}))
         return false;
     return run_steps(run, &final);
 }

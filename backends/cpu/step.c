@@ -52,9 +52,9 @@ static bool build_axes(struct cpu_run *run, struct resample *r,
     return build_axis(run, step, 0, &r->x) && build_axis(run, step, 1, &r->y);
 }
 
-static struct cpu_rect window_of(const struct resample *r)
+static struct hr__rect window_of(const struct resample *r)
 {
-    return (struct cpu_rect){r->x.src_lo, r->y.src_lo,
+    return (struct hr__rect){r->x.src_lo, r->y.src_lo,
                              r->x.src_hi - r->x.src_lo,
                              r->y.src_hi - r->y.src_lo};
 }
@@ -398,7 +398,7 @@ bool cpu_step_empty(const struct hr__step *s)
 }
 
 // The weights are not needed for that.
-bool cpu_step_window(struct cpu_run *run, struct cpu_rect *window)
+bool cpu_step_window(struct cpu_run *run, struct hr__rect *window)
 {
     const struct hr__step *step = &run->pic->geo.steps[0];
     size_t x = hr__axis_size(step, 0), y = hr__axis_size(step, 1);
@@ -411,7 +411,7 @@ bool cpu_step_window(struct cpu_run *run, struct cpu_rect *window)
     hr__axis_reach(step, 0, mem, &left, &right);
     hr__axis_reach(step, 1, mem, &top, &bottom);
     *window = right && bottom
-                  ? (struct cpu_rect){left, top, right - left, bottom - top}
-                  : (struct cpu_rect){0, 0, 1, 1};
+                  ? (struct hr__rect){left, top, right - left, bottom - top}
+                  : (struct hr__rect){0, 0, 1, 1};
     return true;
 }

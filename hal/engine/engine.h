@@ -156,8 +156,6 @@ struct hr__backend {
     bool (*packed_check)(const void *data, size_t size);
 };
 
-enum { HR__SPECIMENS_LARGE = 1000 };
-
 // What an engine would do of a sample: one bit per span, and why not more.
 struct hr__offer {
     uint32_t spans;  // bit HR__SPAN_BIT(first, last), in the picture's tier

@@ -11,6 +11,8 @@
 
 #include <headrace/headrace.h>
 
+#include "hal/engine/plain.h"
+
 struct hr__engine;
 
 enum {
@@ -19,10 +21,6 @@ enum {
 };
 
 // ---- Geometry: what crop, resize and flip come to --------------------------
-
-struct hr__rect {
-    int x, y, w, h;
-};
 
 // One resample step, in the order in which it happens:
 //   in  -> keep src -> mirror (pre) -> resize to rs (box, filter)
@@ -80,15 +78,6 @@ void hr__axis_reach(const struct hr__step *step, int which, void *mem, int *lo,
 int hr__axis_alone(const struct hr__step *step, int which, struct hr__step *to);
 
 // ---- The picture: everything that is known before an engine starts ---------
-
-// The store stage as a table; hal/shape/table.c makes it once per job.
-struct hr__table {
-    float f32[3][256];
-    uint8_t f32_bytes[3][4][256];  // the same, byte by byte from the lowest
-    uint16_t f16[3][256];
-    uint8_t u8[3][256];
-    bool u8_identity;
-};
 
 // Memory that an engine made, see memory_alloc. What else it must know of it
 // the engine keeps behind this struct.

@@ -67,16 +67,14 @@ enum hr_status hr__header_packed(struct hr__header *h)
         return status;
     components = le32(h, COMPONENTS_AT);
     color = le32(h, COLOR_AT);
-    // As enum cpu_color: grey, YCbCr, RGB.
-    if (components == 1 ? color != 0
-                        : components != 3 || color < 1 || color > 2)
+    if (components == 1 ? color != HR_COLOR_GRAY
+                        : components != 3 ||
+                              (color != HR_COLOR_YCC && color != HR_COLOR_RGB))
         return hr__header_fail(h, HR_ECORRUPT, COMPONENTS_AT,
                                "%u components of colour space %u", components,
                                color);
     info->components = (int)components;
-    info->color = color == 0   ? HR_COLOR_GRAY
-                  : color == 1 ? HR_COLOR_YCC
-                               : HR_COLOR_RGB;
+    info->color = (enum hr_color)color;
     orientation = le32(h, ORIENTATION_AT);
     if (orientation < 1 || orientation > 8 || !take_factors(h))
         return hr__header_fail(h, HR_ECORRUPT, ORIENTATION_AT,

@@ -115,7 +115,7 @@ static bool one_file(const struct shim_source *source,
         return false;
     p.width = scan.width;
     p.height = scan.height;
-    p.window = (struct cpu_rect){0, 0, p.width, p.height};
+    p.window = (struct hr__rect){0, 0, p.width, p.height};
     p.channels = 3;
     if (!decode(cpu_sequential_open, p, ops, arena, &one.ticks[ENTROPY]))
         return false;

@@ -23,7 +23,7 @@ bool __real_cpu_specimen_make(int i, uint8_t *to, size_t room, size_t *size);
 bool __wrap_cpu_specimen_make(int i, uint8_t *to, size_t room, size_t *size);
 bool __wrap_cpu_specimen_make(int i, uint8_t *to, size_t room, size_t *size)
 {
-    return (i < certificate_files || i >= CPU_SPECIMEN_LARGE) &&
+    return (i < certificate_files || i >= HR__SPECIMENS_LARGE) &&
            __real_cpu_specimen_make(i, to, room, size);
 }
 

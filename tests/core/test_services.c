@@ -123,8 +123,8 @@ static void damaged_files(void)
 static void planes(void)
 {
     static uint8_t bytes[16 * 16];
-    struct cpu_planes head = {.num_components = 1,
-                              .color = CPU_COLOR_GRAY,
+    struct hr__planes head = {.num_components = 1,
+                              .color = HR_COLOR_GRAY,
                               .h_max = 1,
                               .v_max = 1,
                               .w = 16,
@@ -136,7 +136,7 @@ static void planes(void)
                                   .height = 16,
                                   .window = {0, 0, 16, 16},
                                   .channels = 1};
-    struct cpu_rect need;
+    struct hr__rect need;
 
     head.comp[0].h = head.comp[0].v = 1;
     head.comp[0].width = head.comp[0].height = 16;

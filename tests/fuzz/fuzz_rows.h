@@ -50,7 +50,7 @@ static inline const struct cpu_ops *fuzz_draw(struct fuzz_rows *f,
     p->jpeg = f->state;
     p->channels = fuzz_choose(&sum, 2) ? 1 : 3;
     with = &f->ops[fuzz_choose(&sum, 3)];
-    p->window = (struct cpu_rect){0, 0, p->width, p->height};
+    p->window = (struct hr__rect){0, 0, p->width, p->height};
     if (fuzz_choose(&sum, 2)) {
         p->window.x = fuzz_choose(&sum, p->width);
         p->window.y = fuzz_choose(&sum, p->height);

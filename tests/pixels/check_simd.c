@@ -176,10 +176,10 @@ static void check_v(const struct cpu_ops *ops)
 // ---- Store ----------------------------------------------------------------
 
 // Random bits: NaNs and denormals must come through as they are.
-static void random_table(struct cpu_store_table *t)
+static void random_table(struct hr__table *t)
 {
     uint8_t *p = (uint8_t *)t;
-    for (size_t i = 0; i < offsetof(struct cpu_store_table, u8_identity); i++)
+    for (size_t i = 0; i < offsetof(struct hr__table, u8_identity); i++)
         p[i] = (uint8_t)test_rnd();
     for (int i = 0; i < 3 * 4 * 256; i++)
         t->f32_bytes[i / 1024][i / 256 % 4][i % 256] =
@@ -194,7 +194,7 @@ static bool one_store(const struct cpu_ops *ops, struct simd_rows *src,
                       struct simd_targets *want, struct simd_targets *got)
 {
     static const int sizes[] = {4, 2, 1};
-    static struct cpu_store_table table;
+    static struct hr__table table;
     struct cpu_ops c;
     cpu_ops_init(&c, CPU_FLAG_C);
     random_table(&table);
@@ -213,7 +213,7 @@ static bool one_store(const struct cpu_ops *ops, struct simd_rows *src,
         to_want[i] = want->row[i];
         to_got[i] = got->row[i];
     }
-    const struct cpu_store_table *t = &table;
+    const struct hr__table *t = &table;
     size_t next = test_rnd() % 2 ? test_rnd() : 0;
     c.store(to_want, next, src->row[0], w, channels, planar, type, t);
     ops->store(to_got, next, src->row[0], w, channels, planar, type, t);

@@ -105,9 +105,9 @@ void coef_file_finish(struct coef_file *f)
     samples_bytes_finish(&f->bytes);
 }
 
-struct cpu_rect coef_window(const struct coef_file *f)
+struct hr__rect coef_window(const struct coef_file *f)
 {
-    struct cpu_rect r = {0, 0, f->w, f->h};
+    struct hr__rect r = {0, 0, f->w, f->h};
 
     if (coef_pick(0, 3) == 0)
         return r;
@@ -120,7 +120,7 @@ struct cpu_rect coef_window(const struct coef_file *f)
 
 struct cpu_decode_params coef_params(const struct coef_worker *b,
                                      const struct coef_file *f,
-                                     struct cpu_rect window, int channels)
+                                     struct hr__rect window, int channels)
 {
     return (struct cpu_decode_params){.data = f->bytes.data,
                                       .size = f->bytes.size,
@@ -133,7 +133,7 @@ struct cpu_decode_params coef_params(const struct coef_worker *b,
 
 struct hr__coefficients *coef_pack(struct coef_worker *b,
                                    const struct coef_file *f,
-                                   struct cpu_rect window, size_t *size,
+                                   struct hr__rect window, size_t *size,
                                    struct cpu_decode_error *err)
 {
     struct cpu_decode_params p = coef_params(b, f, window, 3);
@@ -154,7 +154,7 @@ struct hr__coefficients *coef_pack(struct coef_worker *b,
 }
 
 uint8_t *coef_rows(struct coef_worker *b, const struct coef_file *f,
-                   struct cpu_rect w, int channels,
+                   struct hr__rect w, int channels,
                    struct cpu_decode_error *err)
 {
     struct cpu_decode_params p = coef_params(b, f, w, channels);

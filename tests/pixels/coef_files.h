@@ -41,19 +41,19 @@ bool coef_file_make(struct coef_file *f, const struct samples_jpeg *jpeg, int w,
 void coef_file_finish(struct coef_file *f);
 
 // Any window of it, often all of it.
-struct cpu_rect coef_window(const struct coef_file *f);
+struct hr__rect coef_window(const struct coef_file *f);
 struct cpu_decode_params coef_params(const struct coef_worker *b,
                                      const struct coef_file *f,
-                                     struct cpu_rect window, int channels);
+                                     struct hr__rect window, int channels);
 // Packed, in memory of exactly its size; free(). NULL: *err says why.
 struct hr__coefficients *coef_pack(struct coef_worker *b,
                                    const struct coef_file *f,
-                                   struct cpu_rect window, size_t *size,
+                                   struct hr__rect window, size_t *size,
                                    struct cpu_decode_error *err);
 // The window as rows decode it, up to the end if the window has the last row;
 // free(). NULL: it failed.
 uint8_t *coef_rows(struct coef_worker *b, const struct coef_file *f,
-                   struct cpu_rect w, int channels,
+                   struct hr__rect w, int channels,
                    struct cpu_decode_error *err);
 
 #endif

@@ -9,15 +9,15 @@ struct cpu_ops dt_ops;
 struct cpu_arena dt_arena;
 struct cpu_jpeg_state *dt_state;
 struct counting_heap dt_heap;
-const struct cpu_rect dt_everything;  // w = 0: the whole picture
+const struct hr__rect dt_everything;  // w = 0: the whole picture
 
 // ---- decoding and comparing ----
 
 struct cpu_decode_params dt_params(const struct bytes *file, int w, int h,
-                                   struct cpu_rect r, int channels)
+                                   struct hr__rect r, int channels)
 {
     if (r.w == 0)
-        r = (struct cpu_rect){0, 0, w, h};
+        r = (struct hr__rect){0, 0, w, h};
     return (struct cpu_decode_params){
         .data = file->data,
         .size = file->size,
@@ -60,9 +60,9 @@ enum cpu_result dt_decode(dt_open_fn open, const struct cpu_decode_params *p,
     return result;
 }
 
-static struct cpu_rect random_rect(int w, int h)
+static struct hr__rect random_rect(int w, int h)
 {
-    struct cpu_rect r;
+    struct hr__rect r;
 
     r.x = random_below(&dt_seed, w);
     r.y = random_below(&dt_seed, h);
@@ -78,7 +78,7 @@ static struct cpu_rect random_rect(int w, int h)
 }
 
 static bool same(const uint8_t *got, const uint8_t *full, int full_w,
-                 struct cpu_rect r, int channels)
+                 struct hr__rect r, int channels)
 {
     size_t row = (size_t)r.w * (size_t)channels;
 
@@ -92,7 +92,7 @@ static bool same(const uint8_t *got, const uint8_t *full, int full_w,
 }
 
 static void compare(dt_open_fn open, const char *name, const struct bytes *file,
-                    const struct plain *full, struct cpu_rect r, int channels,
+                    const struct plain *full, struct hr__rect r, int channels,
                     bool check)
 {
     uint8_t *got = malloc((size_t)r.w * (size_t)r.h * 3);
@@ -114,7 +114,7 @@ void dt_compare_windows(dt_open_fn open, const char *name,
                         const struct bytes *file, const struct plain *full,
                         int windows)
 {
-    struct cpu_rect whole = {0, 0, full->w, full->h};
+    struct hr__rect whole = {0, 0, full->w, full->h};
 
     compare(open, name, file, full, whole, 3, true);
     compare(open, name, file, full, whole, 1, false);

@@ -24,9 +24,9 @@ typedef struct cpu_decode *(*dt_open_fn)(const struct cpu_decode_params *,
                                          struct cpu_arena *,
                                          struct cpu_decode_error *);
 
-extern const struct cpu_rect dt_everything;  // for dt_params()
+extern const struct hr__rect dt_everything;  // for dt_params()
 struct cpu_decode_params dt_params(const struct bytes *file, int w, int h,
-                                   struct cpu_rect r, int channels);
+                                   struct hr__rect r, int channels);
 // Decodes the window into out (may be NULL) in groups of random sizes.
 enum cpu_result dt_decode(dt_open_fn open, const struct cpu_decode_params *p,
                           bool check, uint8_t *out,

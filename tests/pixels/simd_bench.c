@@ -16,10 +16,10 @@ struct bench {
     struct cpu_arena *arena;
     int channels;
     bool planar;
-    enum cpu_type type;
+    enum hr_dtype type;
     size_t in_stride, out_stride;  // of src, and of mid and out
     uint8_t *src, *mid, *out, *tensor;
-    struct cpu_store_table table;
+    struct hr__table table;
 };
 
 static void pack(void *bench)
@@ -111,12 +111,12 @@ static void bench_size(int w, int h, int out, int channels, int filter,
     if (filter == TEST_BILINEAR) {
         b.planar = true;
         simd_time("store f32 planar, all rows", bench_store, use, &b);
-        b.type = CPU_TYPE_F16;
+        b.type = HR_F16;
         simd_time("store f16 planar, all rows", bench_store, use, &b);
-        b.type = CPU_TYPE_U8;
+        b.type = HR_U8;
         simd_time("store u8 planar, all rows", bench_store, use, &b);
         b.planar = false;
-        b.type = CPU_TYPE_F32;
+        b.type = HR_F32;
         simd_time("store f32 interleaved, all rows", bench_store, use, &b);
     }
     test_axis_finish(&b.h);

@@ -98,7 +98,7 @@ static int same_pixels;
 static void check_pixels(struct coef_worker *b, const struct coef_file *f,
                          const struct hr__coefficients *c, const char *name)
 {
-    struct cpu_rect w = {(int)c->x, (int)c->y, (int)c->w, (int)c->h};
+    struct hr__rect w = {(int)c->x, (int)c->y, (int)c->w, (int)c->h};
     int channels = coef_pick(0, 3) ? 3 : 1;
     size_t size = (size_t)w.w * (size_t)w.h * (size_t)channels;
     struct cpu_decode_error err = {.offset = -1};
@@ -121,7 +121,7 @@ static void check_file(struct coef_worker *b, const struct coef_file *f,
                        const char *name)
 {
     struct cpu_decode_error err;
-    struct cpu_rect w = coef_window(f);
+    struct hr__rect w = coef_window(f);
     size_t size = 0;
     struct hr__coefficients *c = coef_pack(b, f, w, &size, &err);
     const char *wrong;
@@ -188,7 +188,7 @@ static void check_damaged(struct coef_worker *b, const struct coef_file *f,
                           int count[3])
 {
     struct cpu_decode_error err, rows_err = {.offset = -1};
-    struct cpu_rect w = coef_window(f);
+    struct hr__rect w = coef_window(f);
     size_t size = 0, bytes = (size_t)w.w * (size_t)w.h * 3;
     struct hr__coefficients *c = coef_pack(b, f, w, &size, &err);
     uint8_t *want = coef_rows(b, f, w, 3, &rows_err), *got;
@@ -319,7 +319,7 @@ static void test_stop(void)
     coef_worker_init(&b, ~0u);
     CU_ASSERT_FATAL(coef_file_make(&f, &coef_kinds[2].jpeg, 90, 90, false));
     struct cpu_decode_params p =
-        coef_params(&b, &f, (struct cpu_rect){0, 0, 90, 90}, 3);
+        coef_params(&b, &f, (struct hr__rect){0, 0, 90, 90}, 3);
     p.stop = stop_at_once;
     p.stop_ctx = &asked;
     CU_ASSERT_EQUAL(cpu_coef_decode(&p, &b.ops, &b.arena, &lines, &err),
@@ -346,7 +346,7 @@ static void test_steady(void)
                                        375, false));
     for (int round = 0; round < 4; round++) {
         for (int i = 0; i < 4; i++) {
-            struct cpu_rect all = {0, 0, f[i].w, f[i].h};
+            struct hr__rect all = {0, 0, f[i].w, f[i].h};
             void *c = coef_pack(&b, &f[i], all, &size, &err);
 
             CU_ASSERT_PTR_NOT_NULL(c);
@@ -372,7 +372,7 @@ static void test_no_memory(void)
     coef_seed(test_seed);
     coef_worker_init(&b, ~0u);
     CU_ASSERT_FATAL(coef_file_make(&f, &coef_kinds[20].jpeg, 700, 500, true));
-    struct cpu_rect all = {0, 0, f.w, f.h};
+    struct hr__rect all = {0, 0, f.w, f.h};
     for (; !c; failures++) {
         cpu_arena_clear(&b.arena, 0);
         b.heap.allocs = 0;

@@ -147,7 +147,7 @@ static void test_jpeg_truncated(void)
 static void test_jpeg_above_the_cut(void)
 {
     struct jpeg_spec spec = {.w = 64, .h = 512, .space = JCS_YCbCr};
-    struct cpu_rect top = {5, 8, 40, 16};
+    struct hr__rect top = {5, 8, 40, 16};
     struct cpu_decode_params p;
     struct cpu_decode_error err;
     struct bytes file;
@@ -209,7 +209,7 @@ static void test_jpeg_refused(void)
     CU_ASSERT(dt_decode(cpu_jpeg_open, &p, true, NULL, &err) == CPU_CORRUPT);
     p = dt_params(&file, 33, 21, dt_everything, 3);
     CU_ASSERT(dt_decode(cpu_jpeg_open, &p, true, NULL, &err) == CPU_CORRUPT);
-    p = dt_params(&file, 33, 20, (struct cpu_rect){1, 0, 33, 20}, 3);
+    p = dt_params(&file, 33, 20, (struct hr__rect){1, 0, 33, 20}, 3);
     CU_ASSERT(dt_decode(cpu_jpeg_open, &p, true, NULL, &err) == CPU_CORRUPT);
     p = dt_params(&file, 33, 20, dt_everything, 3);
     sof = memmem(file.data, file.size, "\xff\xc0", 2);

@@ -171,7 +171,7 @@ static void test_stop_in_skip(void)
 {
     struct jpeg_spec spec = {
         .w = 1500, .h = 1200, .space = JCS_YCbCr, .quality = 95};
-    struct cpu_rect bottom = {0, 1190, 10, 10};
+    struct hr__rect bottom = {0, 1190, 10, 10};
     struct stopper s = {0, 1};
     struct cpu_decode_params p;
     struct cpu_decode_error err;

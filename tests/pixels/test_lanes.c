@@ -189,7 +189,7 @@ static int run_jobs(void)
 
 // A window of the picture. The file is copied.
 static int add_window(const char *name, const struct bytes *file, int w, int h,
-                      struct cpu_rect r)
+                      struct hr__rect r)
 {
     struct job *j = &jobs[num_jobs++];
 
@@ -205,7 +205,7 @@ static int add_window(const char *name, const struct bytes *file, int w, int h,
 static int add_job(const char *name, const struct bytes *file, int w, int h,
                    bool whole)
 {
-    struct cpu_rect r = {0, 0, w, h};
+    struct hr__rect r = {0, 0, w, h};
 
     if (!whole) {
         r.x = random_below(&dt_seed, w);
@@ -378,7 +378,7 @@ static bool change_table(struct bytes *file, int class, bool more,
 
 // The first rows of a high picture: a lane makes them, nobody reads on alone.
 enum { TOP_W = 64, TOP_H = 600 };
-static const struct cpu_rect top = {0, 0, TOP_W, 16};
+static const struct hr__rect top = {0, 0, TOP_W, 16};
 
 // A code of nothing but ones, a difference of more than 15 bits: also where no
 // block has them.

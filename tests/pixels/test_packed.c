@@ -588,7 +588,7 @@ static void faults(void)
     FAULT(bad->height = 0);
     FAULT(bad->height += 65536);
     FAULT(bad->num_components = 2);
-    FAULT(bad->color = CPU_COLOR_GRAY);
+    FAULT(bad->color = HR_COLOR_GRAY);
     FAULT(bad->comp[1].h = 0);
     FAULT(bad->comp[1].v = 3);
     FAULT(bad->comp[0].columns++);

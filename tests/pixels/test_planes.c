@@ -32,7 +32,7 @@ struct picture {
 };
 
 static struct cpu_decode_params params_of(const struct picture *p,
-                                          struct cpu_rect window)
+                                          struct hr__rect window)
 {
     return (struct cpu_decode_params){.data = p->data,
                                       .size = p->size,
@@ -43,7 +43,7 @@ static struct cpu_decode_params params_of(const struct picture *p,
 }
 
 // free()
-static uint8_t *direct(const struct picture *p, struct cpu_rect window)
+static uint8_t *direct(const struct picture *p, struct hr__rect window)
 {
     struct cpu_decode_params params = params_of(p, window);
     size_t bytes = (size_t)(window.w * p->channels);
@@ -69,8 +69,8 @@ static uint8_t *direct(const struct picture *p, struct cpu_rect window)
 }
 
 // Bytes that differ; -1: refused.
-static int differs(const struct picture *p, const struct cpu_planes *planes,
-                   const uint8_t *data, size_t size, struct cpu_rect window,
+static int differs(const struct picture *p, const struct hr__planes *planes,
+                   const uint8_t *data, size_t size, struct hr__rect window,
                    const struct cpu_ops *ops, const uint8_t *want)
 {
     struct cpu_planes_params params = {planes, data,   size,        p->w,
@@ -92,8 +92,8 @@ static int differs(const struct picture *p, const struct cpu_planes *planes,
 }
 
 // In another form, before a page that faults.
-static uint8_t *in_form(const struct cpu_planes *p, enum planes_form form,
-                        struct cpu_planes *out, struct fenced *f, size_t *size)
+static uint8_t *in_form(const struct hr__planes *p, enum planes_form form,
+                        struct hr__planes *out, struct fenced *f, size_t *size)
 {
     // (backends/cpu/planes.c holds both headers to one layout.)
     uint8_t *data = planes_in_form((const struct hr__planes *)p,
@@ -112,12 +112,12 @@ static uint8_t *in_form(const struct cpu_planes *p, enum planes_form form,
 
 static int compared, forms_seen[NUM_FORMS];
 
-static void check_window(const struct picture *p, struct cpu_rect window,
-                         const struct cpu_planes *planes, size_t size,
+static void check_window(const struct picture *p, struct hr__rect window,
+                         const struct hr__planes *planes, size_t size,
                          const char *name)
 {
     uint8_t *want = direct(p, window);
-    struct cpu_planes other;
+    struct hr__planes other;
     struct cpu_ops ops;
     struct fenced f;
 
@@ -145,9 +145,9 @@ static void check_window(const struct picture *p, struct cpu_rect window,
     free(want);
 }
 
-static struct cpu_rect random_window(int w, int h)
+static struct hr__rect random_window(int w, int h)
 {
-    struct cpu_rect r = {.w = pick(1, w), .h = pick(1, h)};
+    struct hr__rect r = {.w = pick(1, w), .h = pick(1, h)};
 
     if (pick(0, 3) == 0)
         r.w = pick(1, w < 4 ? w : 4);
@@ -165,11 +165,11 @@ static void check_picture(const struct picture *from, int windows,
     struct picture p = *from;
 
     for (int i = 0; i < windows; i++) {
-        struct cpu_rect all = {0, 0, p.w, p.h};
-        struct cpu_rect window = i ? random_window(p.w, p.h) : all;
+        struct hr__rect all = {0, 0, p.w, p.h};
+        struct hr__rect window = i ? random_window(p.w, p.h) : all;
         struct cpu_decode_params params;
         struct cpu_decode_error err;
-        struct cpu_planes *planes;
+        struct hr__planes *planes;
         struct cpu_ops ops;
         size_t size;
 
@@ -242,7 +242,7 @@ static void every_kind(void)
 static bool is_damaged(const struct picture *p)
 {
     struct cpu_decode_params params =
-        params_of(p, (struct cpu_rect){0, p->h - 1, 1, 1});
+        params_of(p, (struct hr__rect){0, p->h - 1, 1, 1});
     const uint8_t *row;
     struct cpu_decode_error err;
     struct cpu_decode *d;
@@ -306,9 +306,9 @@ static void lying_headers(void)
     struct bytes file = test_jpeg_of(&spec, &test_seed);
     struct picture p = {file.data, file.size, spec.w, spec.h, 3};
     struct cpu_decode_params params =
-        params_of(&p, (struct cpu_rect){0, 0, spec.w, spec.h});
+        params_of(&p, (struct hr__rect){0, 0, spec.w, spec.h});
     struct cpu_decode_error err;
-    struct cpu_planes *planes, copy;
+    struct hr__planes *planes, copy;
     struct cpu_mark mark;
     struct cpu_ops ops;
     struct fenced f;
@@ -349,10 +349,10 @@ static void damage(void)
     for (int i = 0; i < test_loops(200); i++) {
         struct bytes file = test_jpeg(80, 60, &seed);
         struct picture p = {file.data, file.size, 80, 60, 3};
-        struct cpu_rect window = random_window(80, 60);
+        struct hr__rect window = random_window(80, 60);
         struct cpu_decode_params params = params_of(&p, window);
         struct cpu_decode_error err;
-        struct cpu_planes *planes;
+        struct hr__planes *planes;
         struct cpu_ops ops;
         size_t size, at = file.size / 3 +
                           next_random(&seed) % (file.size - file.size / 3 - 2);
@@ -377,10 +377,10 @@ static void no_memory(void)
 {
     struct bytes file = test_jpeg(200, 150, &test_seed);
     struct picture p = {file.data, file.size, 200, 150, 3};
-    struct cpu_rect all = {0, 0, 200, 150};
+    struct hr__rect all = {0, 0, 200, 150};
     struct cpu_decode_params params = params_of(&p, all);
     struct cpu_decode_error err;
-    struct cpu_planes *planes;
+    struct hr__planes *planes;
     struct cpu_ops ops;
     size_t size;
     int failed = 0;

@@ -71,7 +71,7 @@ static int taken, given_up;
 
 // What is not given up is what libjpeg-turbo makes of it, without a warning.
 static void compare(const char *name, const struct bytes *file, int w, int h,
-                    struct cpu_rect window, bool check)
+                    struct hr__rect window, bool check)
 {
     struct cpu_decode_params p = dt_params(file, w, h, window, 3);
     size_t size = (size_t)p.window.w * (size_t)p.window.h * 3;
@@ -137,7 +137,7 @@ static void test_damage(void)
             continue;
         sos = memmem(file.data, file.size, "\xff\xda", 2);
         for (int k = 0; k < 30; k++) {
-            struct cpu_rect window = {0, 0, w, 1 + random_below(&dt_seed, h)};
+            struct hr__rect window = {0, 0, w, 1 + random_below(&dt_seed, h)};
 
             // Exactly as long as it says, for the sanitizer.
             copy = (struct bytes){malloc(file.size), file.size};

@@ -150,7 +150,7 @@ static int taken, given_up;
 static void compare_end(const char *name, const struct bytes *file, int w,
                         int h)
 {
-    struct cpu_rect window = {0, 0, w, h};
+    struct hr__rect window = {0, 0, w, h};
     struct cpu_decode_error alone_err, err;
     struct cpu_decode_params p;
     enum cpu_result alone, result;

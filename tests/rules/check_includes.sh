@@ -47,7 +47,8 @@ rules_of()
     backends/*/*)      may="$public $engine ${1%/*}/*" libs='*' ;;
     examples/engine_*) may="$public $engine" ;;
     examples/*)        may=$public ;;
-    cpu_fallback/*)    may='cpu_fallback/* hal/engine/jpeg.h' libs='jpeglib.h jerror.h png.h' ;;
+    cpu_fallback/*)    may='cpu_fallback/* hal/engine/plain.h hal/engine/jpeg.h'
+                       libs='jpeglib.h jerror.h png.h' ;;
     kernels/*.cl)      may='kernels/layout.h kernels/*.cl' ;;
     kernels/*)         may="$public $engine kernels/*" ;;
     python/core/command.c)

@@ -34,7 +34,7 @@ static bool decode(struct hr__task *task, int form, struct surface *s,
                                   .window = {0, 0, pic->width, pic->height},
                                   .channels = 3};
     struct cpu_decode_error err;
-    struct cpu_planes *planes;
+    struct hr__planes *planes;
     struct cpu_arena arena;
     struct cpu_ops ops;
     uint64_t seed = pic->size;
