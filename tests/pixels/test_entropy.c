@@ -247,7 +247,13 @@ static void test_damage(void)
         struct hr_result r;
         struct made strict;
 
-        jpeg.data[at] = i % 3 ? (uint8_t)coef_random() : 0xff;
+        // Of every third a code of ones alone, which none is. (A file with a
+        // marker there would not be offered.)
+        if (i % 3)
+            jpeg.data[at] = (uint8_t)coef_random();
+        else
+            memcpy(jpeg.data + (at < jpeg.size - 8 ? at : jpeg.size - 8),
+                   "\xff\0\xff\0\xff", 6);
         r = both(&jpeg, crop, HR_RGB);
         if (r.fallbacks) {
             CU_ASSERT(r.fallbacks == 1 && r.why == HR_WHY_DAMAGED);
