@@ -24,6 +24,7 @@ except ImportError as error:
 
 import core_samples as samples
 import headrace
+from headrace import _core, _oracle
 from headrace.validate import (
     cases,
     command,
@@ -366,7 +367,7 @@ class Different(Case):
         def bad(_, *rest):
             raise ValueError("not today")
 
-        with mock.patch.dict(cases._STEPS, {headrace._core.FLIP: bad}):
+        with mock.patch.dict(_oracle.STEPS, {_core.FLIP: bad}):
             found = self.validate(folder, "--pipelines", "flip,decode")
         self.assertEqual(found.code, 1)
         self.assertEqual(found.json["pipelines"]["flip"]["results"], 0)
@@ -518,6 +519,12 @@ class Ending(Case):
         )
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertRegex(done.stdout, r"^verdict: equal: 0 of [^\n]*\n$")
+
+
+class Oracle(unittest.TestCase):
+    def test_a_row_for_each_op(self):
+        kinds = {number for number, draws, _ in _core.OPS.values() if not draws}
+        self.assertEqual(set(_oracle.STEPS), kinds)
 
 
 class Compare(unittest.TestCase):

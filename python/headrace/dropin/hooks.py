@@ -304,7 +304,8 @@ _NEEDS = {
 
 def find_reference(image_module: Any) -> str | None:
     """The reference that this Pillow's resize follows, by trying it."""
-    from . import jobs, pillow
+    from .._oracle import PIL_FILTERS
+    from . import pillow
 
     stock = pillow.stock("resize")
     if stock is None:
@@ -314,7 +315,7 @@ def find_reference(image_module: Any) -> str | None:
         pixels: bytes, w: int, h: int, filter_: int, out_w: int, out_h: int
     ) -> bytes:
         picture = image_module.frombytes("RGB", (w, h), bytes(pixels))
-        number = jobs.PIL_FILTERS[filter_]
+        number = PIL_FILTERS[filter_]
         return stock(picture, (out_w, out_h), number).tobytes()
 
     return _core.find_reference(resize)

@@ -28,7 +28,7 @@ from typing import Any, Union
 
 from PIL import Image, JpegImagePlugin
 
-from .. import _core, backend
+from .. import _core, _oracle, backend
 from .report import count, total
 from .workers import in_worker
 
@@ -39,23 +39,11 @@ FLIP = _core.FLIP
 RGB, GRAY = 0, 1
 HORIZONTAL, VERTICAL = 1, 2  # orders of passes
 
-# Pillow's numbers of its six filters -> ours, and back.
+# Pillow's numbers of its six filters -> ours.
 FILTERS = {number: _core.PIL_FILTER[number] for number in range(6)}
-PIL_FILTERS = {ours: number for number, ours in FILTERS.items()}
 
 # Longest list of ops that is recorded; the library takes 32.
 MAX_OPS = 30
-
-FLIPS = {  # Image.Transpose -> (horizontal, vertical, transpose)
-    0: (True, False, False),  # FLIP_LEFT_RIGHT
-    1: (False, True, False),  # FLIP_TOP_BOTTOM
-    2: (False, True, True),  # ROTATE_90, counter-clockwise
-    3: (True, True, False),  # ROTATE_180
-    4: (True, False, True),  # ROTATE_270
-    5: (False, False, True),  # TRANSPOSE
-    6: (True, True, True),  # TRANSVERSE
-}
-_TRANSPOSES = {flip: number for number, flip in FLIPS.items()}
 
 
 Source = Union[bytes, bytearray, memoryview, _core.PackEntry]
@@ -104,23 +92,8 @@ def replay(recording: Recording) -> Image.Image:
     source, ops = recording
     image = open_stock(source)
     image.load()
-    image = image.convert("L" if ops[0][1] == GRAY else "RGB")
-    for op in ops[1:]:
-        image = _stock_op(image, op)
-    return image
-
-
-def _stock_op(image: Image.Image, op: tuple[Any, ...]) -> Image.Image:
-    kind = op[0]
-    if kind == CROP:
-        x, y, w, h = op[1:5]
-        return image.crop((x, y, x + w, y + h))
-    if kind == RESIZE:
-        w, h, filter_, box = op[1:5]
-        return image.resize((w, h), PIL_FILTERS[filter_], box)
-    if kind == FLIP:
-        return image.transpose(_TRANSPOSES[op[1:4]])
-    raise ValueError("no such op: %r" % (op,))
+    made: Image.Image = _oracle.apply(image, ops)
+    return made
 
 
 def decode(recording: Recording, mode: str, size: tuple[int, int]) -> Any:

@@ -36,6 +36,7 @@ from PIL.JpegImagePlugin import JpegImageFile
 from PIL.JpegImagePlugin import jpeg_factory as stock_factory
 
 from .. import _core
+from .._oracle import FLIPS
 from . import fetch, files, headers, jobs
 from .jobs import CROP, DECODE, FLIP, GRAY, RESIZE, RGB, Recording
 from .report import caller, count, total
@@ -65,7 +66,7 @@ DECODE_OPS = {
     "L": ((DECODE, GRAY, False),),
 }
 # Image.Transpose -> op
-_FLIPS = {number: (FLIP, *flip) for number, flip in jobs.FLIPS.items()}
+_FLIPS = {number: (FLIP, *flip) for number, flip in FLIPS.items()}
 _new = object.__new__
 # Of any picture, also where our class answers otherwise.
 _own = vars(Image.Image)["__dict__"].__get__

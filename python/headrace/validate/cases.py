@@ -4,19 +4,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-from PIL import Image, ImageOps
+from PIL import Image
 
-from .. import _core, ops
+from .. import _core, _oracle, ops
 from .files import File
 from .stock import Stock
 
 FILTERS: tuple[ops.Filter, ...] = (
     "nearest", "box", "bilinear", "hamming", "bicubic", "lanczos",
 )
-# Numbers of our filters -> Pillow's.
-_PIL = {ours: number for number, ours in _core.PIL_FILTER.items()}
 # More pixels than this are not asked for.
 _MOST = 50_000_000
 _WINDOW = 512
@@ -38,6 +36,10 @@ class Case(NamedTuple):
     dtype: str
     theirs: Callable[[], bytes]
 
+    @property
+    def layout(self) -> Literal["nchw", "nhwc"]:
+        return "nchw" if self.dtype == "f32" else "nhwc"
+
 
 class Picture:
     """A file that Pillow has opened. index: in the list of all files."""
@@ -48,72 +50,14 @@ class Picture:
             opened.load()
             self.size: tuple[int, int] = opened.size
             self.orientation = opened.getexif().get(0x0112, 1)
-            self.rgb: Any = opened.convert("RGB")
-            self.gray: Any = opened.convert("L")
+            self.rgb: Any = _oracle.apply(opened, (ops.decode("RGB"),))
+            self.gray: Any = _oracle.apply(opened, (ops.decode("L"),))
 
-    def turned(self, mode: str) -> Any:
+    def turned(self, mode: ops.Mode) -> Any:
         """As its EXIF says, then in that mode."""
+        decode = ops.decode(mode, apply_orientation=True)
         with Image.open(self.file.path) as opened:
-            return ImageOps.exif_transpose(opened).convert(mode)
-
-
-def replay(image: Any, steps: ops.Ops, stock: Stock) -> Any:
-    """Does with Pillow what ops say; all but decode and normalize."""
-    for kind, *fields in steps:
-        image = _STEPS[kind](image, stock, *fields)
-    return image
-
-
-def _crop(
-    image: Any, _: Stock, x: int, y: int, w: int, h: int, *__: Any
-) -> Any:
-    return image.crop((x, y, x + w, y + h))
-
-
-def _center_crop(image: Any, _: Stock, w: int, h: int, *__: Any) -> Any:
-    """torchvision's CenterCrop: pads first, then rounds half to even."""
-    more_w, more_h = max(w - image.width, 0), max(h - image.height, 0)
-    border = (
-        more_w // 2, more_h // 2, (more_w + 1) // 2, (more_h + 1) // 2,
-    )
-    image = ImageOps.expand(image, border)
-    x = int(round((image.width - w) / 2.0))
-    y = int(round((image.height - h) / 2.0))
-    return image.crop((x, y, x + w, y + h))
-
-
-def _resize(
-    image: Any, stock: Stock, w: int, h: int, filter_: int, box: Any, *_: Any
-) -> Any:
-    return stock.resize(image, (w, h), _PIL[filter_], box)
-
-
-def _resize_short(
-    image: Any, stock: Stock, side: int, filter_: int, *_: Any
-) -> Any:
-    """torchvision's Resize(side)."""
-    w, h = image.size
-    long = int(side * max(w, h) / min(w, h))
-    size = (side, long) if w <= h else (long, side)
-    return stock.resize(image, size, _PIL[filter_])
-
-
-def _flip(
-    image: Any, _: Stock, horizontal: bool, vertical: bool, transpose: bool
-) -> Any:
-    for wanted, method in ((transpose, 5), (horizontal, 0), (vertical, 1)):
-        if wanted:
-            image = image.transpose(method)
-    return image
-
-
-_STEPS: dict[int, Callable[..., Any]] = {
-    _core.CROP: _crop,
-    _core.CENTER_CROP: _center_crop,
-    _core.RESIZE: _resize,
-    _core.RESIZE_SHORT: _resize_short,
-    _core.FLIP: _flip,
-}
+            return _oracle.apply(opened, (decode,))
 
 
 # ---- the pipelines ----------------------------------------------------------
@@ -142,7 +86,7 @@ def _case(
         (w, h),
         1 if gray else 3,
         "u8",
-        lambda: replay(image, steps, stock).tobytes(),
+        lambda: _oracle.apply(image, steps, stock.resize).tobytes(),
     )
 
 
@@ -207,7 +151,8 @@ def _later(
     picture: Picture, steps: ops.Ops, stock: Stock
 ) -> Callable[[], bytes]:
     def theirs() -> bytes:
-        pixels: bytes = replay(picture.rgb, steps, stock).tobytes()
+        made = _oracle.apply(picture.rgb, steps, stock.resize)
+        pixels: bytes = made.tobytes()
         return pixels
 
     return theirs

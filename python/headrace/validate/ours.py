@@ -14,13 +14,15 @@ from .files import File
 # Most pictures of a job, and most bytes that it writes, if more than one.
 _SLOTS = 32
 _BYTES = 64 << 20
+_ELEMENT = {"f32": 4, "f16": 2, "u8": 1}
 
 
 class Made(NamedTuple):
     """pixels: None if it was refused; then status and reason say why.
 
     spans: (first stage, last stage, device) of those who made it. why: what
-    kept the first engine from doing everything.
+    kept the first engine from doing everything; fallbacks: how often an engine
+    failed at it.
     """
 
     pixels: memoryview | None
@@ -28,6 +30,7 @@ class Made(NamedTuple):
     reason: str
     spans: list[tuple[str, str, str]]
     why: list[str]
+    fallbacks: int = 0
 
     def by(self) -> str:
         """"entropy on cpu, reconstruct..store on opencl:0"."""
@@ -40,12 +43,14 @@ class Made(NamedTuple):
 class Flight:
     """Jobs that were submitted. wait() gives what they made, in order."""
 
-    def __init__(self, cases: Sequence[Case]) -> None:
+    def __init__(
+        self, cases: Sequence[Case], device: _core.Device | None = None
+    ) -> None:
         self._made: list[Made | None] = [None] * len(cases)
         self._groups: list[_Group] = []
         for places in _group(cases):
             try:
-                self._groups.append(_Group(cases, places))
+                self._groups.append(_Group(cases, places, device))
             except DeviceError:
                 raise
             except Error as error:
@@ -68,7 +73,7 @@ def _group(cases: Sequence[Case]) -> list[list[int]]:
     groups: list[list[int]] = []
     last: dict[Any, list[int]] = {}
     for place, case in enumerate(cases):
-        key = (case.size, case.channels, case.dtype)
+        key = (case.size, case.channels, case.dtype, case.layout)
         places = last.get(key)
         full = places is not None and (
             len(places) >= _SLOTS or _bytes(case) * len(places) > _BYTES
@@ -82,13 +87,18 @@ def _group(cases: Sequence[Case]) -> list[list[int]]:
 
 def _bytes(case: Case) -> int:
     w, h = case.size
-    return w * h * case.channels * (4 if case.dtype == "f32" else 1)
+    return w * h * case.channels * _ELEMENT[case.dtype]
 
 
 class _Group:
     """One job."""
 
-    def __init__(self, cases: Sequence[Case], places: list[int]) -> None:
+    def __init__(
+        self,
+        cases: Sequence[Case],
+        places: list[int],
+        device: _core.Device | None,
+    ) -> None:
         case = cases[places[0]]
         w, h = case.size
         self._places = places
@@ -100,11 +110,14 @@ class _Group:
             h,
             w,
             case.dtype,
-            "nchw" if case.dtype == "f32" else "nhwc",
+            case.layout,
             data=self._data,
+            device=device,
         )
         samples: list[Any] = [cases[place].sample for place in places]
-        self._job = _core.submit(samples, batch, on_error="skip")
+        self._job = _core.submit(
+            samples, batch, on_error="skip", device=device
+        )
 
     def wait(self) -> list[tuple[int, Made]]:
         self._job.wait()
@@ -126,6 +139,7 @@ def _made(result: _core.Result, pixels: memoryview) -> Made:
         result.reason,
         list(result.spans),
         list(result.why),
+        result.fallbacks,
     )
 
 

@@ -18,6 +18,7 @@ from typing import Any
 from PIL import Image, features
 
 from .. import _core
+from .._oracle import PIL_FILTERS
 
 NEAREST, BICUBIC = 0, 3
 
@@ -26,14 +27,13 @@ _resize = Image.Image.resize
 
 def installed_reference() -> str | None:
     """The reference that the installed Pillow follows; None: none known."""
-    # Numbers of our filters -> Pillow's.
-    back = {ours: number for number, ours in _core.PIL_FILTER.items()}
-
     def resize(
         pixels: bytes, w: int, h: int, filter_: int, out_w: int, out_h: int
     ) -> bytes:
         picture = Image.frombytes("RGB", (w, h), bytes(pixels))
-        made: bytes = _resize(picture, (out_w, out_h), back[filter_]).tobytes()
+        made: bytes = _resize(
+            picture, (out_w, out_h), PIL_FILTERS[filter_]
+        ).tobytes()
         return made
 
     return _core.find_reference(resize)
