@@ -47,7 +47,7 @@ STEPS = {
                  "manifest_numbers.py $BUILD/headrace"),
     "pack": (["headrace"],
              "bash $ROOT/tests/tools/pack_test.sh $BUILD/headrace"),
-    "compare": (["headrace", "libheadrace", "bench_shim"],
+    "compare": (["headrace", "python"],
                 "/usr/bin/python3 $ROOT/tests/compare/compare.py "
                 "--build $BUILD"),
     "opencl": (["headrace", "test_conformance", "test_device_memory"],

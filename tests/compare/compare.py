@@ -6,7 +6,9 @@ Compares the library with Pillow (decode, resize, crop, flip) and, where it is
 there, torchvision (transforms v1 and v2, their tensors) on generated samples
 and on the corpus; once for every instruction set of this machine. The pass
 condition is 0 differing bytes. It runs in any Python that has NumPy and
-Pillow; which order of passes that Pillow has it finds out by probing.
+Pillow; which order of passes that Pillow has it finds out by probing. Jobs and
+Pillow's side are those of headrace.validate, of the package in BUILD/python;
+the cases are its own, drawn for each file.
 
     tests/compare/compare.py --build build           a minute: a choice by random
     tests/compare/compare.py --build build --long    all kinds, filters, types
@@ -33,7 +35,7 @@ differs, 77 if there is nothing to compare with.
 import argparse
 import collections
 import glob
-import io
+import itertools
 import multiprocessing
 import os
 import random
@@ -47,16 +49,21 @@ sys.path.append(os.path.dirname(__file__) + "/../support")
 try:
     import numpy as np
     from PIL import Image, features
+
+    import package  # noqa: F401, where headrace is
     import compare_cases as cases
+    import compare_stacks
+    from headrace import _core, _oracle
+    from headrace.errors import Error
+    from headrace.validate import ours, stock
 except ImportError as e:
     print(f"not run: {e}")
     print("0 passed, 0 failed, 1 skipped")
     sys.exit(77)
 
-import compare_stacks
-import hrshim
 import made
-from hrshim import center_crop, decode, normalize, resize, resize_short
+from compare_cases import FILTERS, Case
+from headrace.ops import center_crop, decode, normalize, resize, resize_short
 from tree import CORPUS
 
 warnings.simplefilter("ignore")
@@ -87,7 +94,31 @@ LOSSLESS = {name: ("headrace", "lossless coding") for name in (
     "lossless-8bit-", "lossless-conformance-O1", "lossless-rgb")}
 
 
+LEVELS = ("c", "avx2", "avx512")
+TOGETHER = 8  # cases of a file whose pixels are kept at once
+
+
 # ---- running ---------------------------------------------------------------
+
+def open_device(name="cpu", threads=1, level=None):
+    """level: the instruction set; a backend's own name is none."""
+    if level in LEVELS:
+        os.environ["HEADRACE_CPU"] = level
+    try:
+        return _core.Device(name, threads=threads, strict=name == "cpu")
+    finally:
+        os.environ.pop("HEADRACE_CPU", None)
+
+
+def levels_here():
+    """Names of the instruction sets this machine has, C first."""
+    found = []
+    for level in LEVELS:
+        with open_device(level=level) as dev:
+            if f"{level} kernels" in dev.description:
+                found.append(level)
+    return found
+
 
 def differing(got, want):
     """Bytes that differ; also of floats, so that -0 and NaN count."""
@@ -120,28 +151,49 @@ class Tally:
         self.notes += notes
 
 
-def run_case(dev, case):
-    """Differing bytes, and a sentence if there are any."""
-    try:
-        size = None if isinstance(case.source, bytes) else case.size()
-        got = dev.make(case.source, case.ops, case.dtype, case.layout,
-                       size=size)
-    except hrshim.HrError as e:
-        return case.want.nbytes, str(e)
-    if got.shape != case.want.shape:
-        return case.want.nbytes, f"shape {got.shape} for {case.want.shape}"
-    bad = differing(got, case.want)
+def run_cases(dev, chosen, count):
+    """(case, differing bytes, a sentence if there are any) of each."""
+    flight = ours.Flight([case.on(dev) for case in chosen], dev)
+    for case, result in zip(chosen, flight.wait()):
+        note(count, result, isinstance(case.source, bytes))
+        yield case, *judge(case, result)
+
+
+def note(count, result, encoded):
+    stages = 0
+    for first, last, device in result.spans:
+        stages |= made.span(first, last) * (device != "cpu")
+    count.add(stages, result.why, result.fallbacks, encoded)
+
+
+def judge(case, result):
+    want = case.want
+    if result.pixels is None:
+        return want.nbytes, f"{result.status}: {result.reason}"
+    got = np.frombuffer(result.pixels, want.dtype).reshape(want.shape)
+    bad = differing(got, want)
     if not bad:
         return 0, None
-    at = np.argwhere(got != case.want)
+    at = np.argwhere(got != want)
     at = tuple(at[0]) if len(at) else ()
-    return bad, (f"{bad} bytes, first at {at}: {got[at]} for "
-                 f"{case.want[at]}")
+    return bad, f"{bad} bytes, first at {at}: {got[at]} for {want[at]}"
+
+
+def run(dev, samples, out, layout, count):
+    """One job into that array, of any strides."""
+    shape = out.shape if layout == "nchw" else np.array(out.shape)[[0, 3, 1, 2]]
+    names = {t: name for name, t in cases.DTYPES.items()}
+    batch = _core.Batch(*map(int, shape), names[out.dtype.type], layout, out,
+                        dev)
+    job = _core.submit(samples, batch, device=dev)
+    job.wait()
+    for result in job.results:
+        note(count, result, True)
 
 
 def short(ops):
-    return " ".join(f"{n}{tuple(x for x in a if not isinstance(x, np.ndarray))}"
-                    for n, a in ops).replace(" ", "")
+    return " ".join(str(tuple(x for x in op if not isinstance(x, np.ndarray)))
+                    for op in ops).replace(" ", "")
 
 
 def refusal_fault(name, refused, ours):
@@ -160,62 +212,65 @@ def refusal_fault(name, refused, ours):
 state = {}  # of a worker process
 
 
-def mask_of(level):
-    """A backend's own name is no instruction set."""
-    return level if level in hrshim.LEVELS else None
-
-
-def start_worker(build, backend, levels, seed, long, draw, reference):
-    lib = hrshim.Shim(build, reference)
-    state.update(lib=lib, seed=seed, long=long, draw=draw, devs={
-        level: lib.open(backend, 1, mask_of(level)) for level in levels})
+def start_worker(backend, levels, seed, long, draw):
+    state.update(seed=seed, long=long, draw=draw, devs={
+        level: open_device(backend, 1, level) for level in levels})
 
 
 def compare_file(job):
     """All checks of one file, on every level: (rows, notes, made)."""
-    rows, notes = compare_one(*job)
-    count = made.Count()
-    for dev in state["devs"].values():
-        count.merge(dev.made)
-        dev.made = made.Count()
-    return rows, notes, count
+    tally, count = Tally(), made.Count()
+    compare_one(tally, count, *job)
+    return tally.rows, tally.notes, count
 
 
-def compare_one(path, name, group):
-    tally = Tally()
+def refused_by_us(data, count):
+    """Why the last level's device does not decode it."""
+    dev = list(state["devs"].values())[-1]
+    try:
+        info = _core.probe(data)
+    except Error as e:
+        return str(e)
+    want = np.empty((info.height, info.width, 3), np.uint8)
+    case = Case("refusal", data, [decode()], want).on(dev)
+    (result,) = ours.Flight([case], dev).wait()
+    note(count, result, True)
+    if result.pixels is None:
+        return f"{result.status}: {result.reason}"
+    return None
+
+
+def compare_one(tally, count, path, name, group):
     rng = random.Random(f"{state['seed']}:{name}")
     with open(path, "rb") as f:
         data = f.read()
-    level, dev = list(state["devs"].items())[-1]
     try:
         picture, refused = cases.Picture(name, group, data), None
     except Exception as e:  # Pillow refuses in many ways
         picture, refused = None, f"{type(e).__name__}: {e}"
-    try:
-        dev.make(data, [decode()])
-        ours = None
-    except hrshim.HrError as e:
-        ours = str(e)
-    note = refusal_fault(name, refused, ours)
-    tally.add("refusal", level, name, 1 if note else 0, note)
+    ours = refused_by_us(data, count)
+    fault = refusal_fault(name, refused, ours)
+    tally.add("refusal", list(state["devs"])[-1], name, int(bool(fault)), fault)
     if refused or ours:
-        return tally.rows, tally.notes
+        return
     drawn = random.Random(f"{state['seed']}:level:{name}")
-    for case in cases.of_file(picture, rng, state["long"]):
-        devs = list(state["devs"].items())
-        for level, dev in [drawn.choice(devs)] if state["draw"] else devs:
-            bad, text = run_case(dev, case)
-            note = text and (f"{name}: {case.check}, {level}, {case.dtype} "
-                             f"{case.layout}: {text}\n    {short(case.ops)}")
-            tally.add(case.check, level, name, bad, note)
-    return tally.rows, tally.notes
+    found = cases.of_file(picture, rng, state["long"])
+    while chosen := list(itertools.islice(found, TOGETHER)):
+        levels = [[drawn.choice(list(state["devs"]))] if state["draw"] else
+                  list(state["devs"]) for _ in chosen]
+        for level, dev in state["devs"].items():
+            mine = [c for c, on in zip(chosen, levels) if level in on]
+            for case, bad, text in run_cases(dev, mine, count):
+                tally.add(case.check, level, name, bad, text and (
+                    f"{name}: {case.check}, {level}, {case.dtype} "
+                    f"{case.layout}: {text}\n    {short(case.ops)}"))
 
 
 # ---- checks that are not about one file ------------------------------------
 
 def strided(rng, n, c, h, w, dtype, layout):
     """An array of odd strides inside a larger one full of a pattern."""
-    t = hrshim.DTYPES[dtype][1]
+    t = cases.DTYPES[dtype]
     shape = (n, c, h, w) if layout == "nchw" else (n, h, w, c)
     around = [d + rng.randint(1, 3) for d in shape]
     if layout == "nhwc":
@@ -229,69 +284,59 @@ def strided(rng, n, c, h, w, dtype, layout):
     return whole, inner[tuple(slice(0, d) for d in shape)]
 
 
-def memory_checks(lib, tally, files, levels, backend, rng, count):
+def read(path):
+    with open(path, "rb") as f:
+        return f.read()
+
+
+def memory_checks(tally, files, levels, backend, rng, count):
     """Caller's memory with strides: right inside, untouched outside."""
     for level in levels:
-        dev = lib.open(backend, 2, mask_of(level))
-        for dtype in hrshim.DTYPES:
-            for layout in hrshim.LAYOUTS:
-                for gray in (False, True):
-                    chosen = rng.sample(files, 3)
-                    stride_check(dev, tally, level, chosen, dtype, layout,
-                                 gray, rng)
-        count.merge(dev.made)
-        dev.close()
+        with open_device(backend, 2, level) as dev:
+            for dtype in cases.DTYPES:
+                for layout in ("nchw", "nhwc"):
+                    for gray in (False, True):
+                        chosen = rng.sample(files, 3)
+                        stride_check(dev, tally, level, chosen, dtype, layout,
+                                     gray, rng, count)
 
 
-def stride_check(dev, tally, level, files, dtype, layout, gray, rng):
+def stride_check(dev, tally, level, files, dtype, layout, gray, rng, count):
     w, h = rng.randint(1, 70), rng.randint(1, 70)
     whole, out = strided(rng, len(files), 1 if gray else 3, h, w, dtype,
                          layout)
     want_whole = whole.copy()
-    mean, std = cases.pick_norm(rng)
-    ops = [decode(gray), resize(w, h, rng.choice(hrshim.FILTERS))]
-    if dtype != "u8":
-        ops.append(normalize(mean, std))
+    ops = [decode("L" if gray else "RGB"),
+           resize(w, h, filter=rng.choice(FILTERS))]
+    numbers = normalize(*cases.pick_norm(rng))
     offset = out.__array_interface__["data"][0] - \
         whole.__array_interface__["data"][0]
     want = np.ndarray(out.shape, out.dtype, want_whole, offset, out.strides)
-    samples = []
     for slot, path in zip(want, files):
-        with open(path, "rb") as f:
-            data = f.read()
-        im = Image.open(io.BytesIO(data)).convert("L" if gray else "RGB")
-        resized = cases.pillow_step(im, ops[1])
-        tensor = (cases.hwc(resized).transpose(2, 0, 1) if dtype == "u8" else
-                  cases.PLAIN.tensor(resized, mean, std))
+        im = _oracle.apply(Image.open(path), ops)
+        tensor = (cases.hwc(im).transpose(2, 0, 1) if dtype == "u8" else
+                  _oracle.apply(im, [numbers]))
         slot[...] = cases.as_type(tensor, dtype, layout)
-        samples.append((data, ops))
-    job = hrshim.Set(dev, samples, out, layout)
-    job.run()
-    job.close()
+    ops += [numbers] * (dtype != "u8")
+    run(dev, [(read(path), tuple(ops)) for path in files], out, layout, count)
     bad = differing(whole, want_whole)
     tally.add("caller memory", level, files[0], bad, bad and (
         f"caller memory, {level}, {dtype} {layout} grey={gray} "
         f"{w}x{h}: {bad} bytes"))
 
 
-def thread_checks(lib, tally, files, levels, backend, count):
+def thread_checks(tally, files, levels, backend, count):
     """The same bytes from any number of threads."""
-    samples = []
-    for i, path in enumerate(files):
-        with open(path, "rb") as f:
-            samples.append((f.read(), [
-                decode(), resize_short(128, hrshim.FILTERS[i % 6]),
-                center_crop(112, 112, True), normalize(*cases.IMAGENET)]))
+    samples = [(read(path), (
+        decode(), resize_short(128, filter=FILTERS[i % 6]),
+        center_crop(112, 112, pad=True), normalize(*cases.IMAGENET)))
+        for i, path in enumerate(files)]
     for level in levels:
         first = None
         for threads in (1, 2, 8):
-            dev = lib.open(backend, threads, mask_of(level))
             out = np.full((len(files), 3, 112, 112), np.nan, np.float32)
-            job = hrshim.Set(dev, samples, out, "nchw")
-            job.run()
-            job.close()
-            count.merge(dev.made)
-            dev.close()
+            with open_device(backend, threads, level) as dev:
+                run(dev, samples, out, "nchw", count)
             if first is None:
                 first = out
                 continue
@@ -300,16 +345,13 @@ def thread_checks(lib, tally, files, levels, backend, count):
                       f"threads {threads}, {level}: {bad} bytes differ")
 
 
-def variable_checks(lib, tally, levels):
-    """HEADRACE_CPU chooses the kernels that cpu_mask = 0 leaves open."""
+def variable_checks(tally, levels):
+    """HEADRACE_CPU chooses the kernels."""
     for level in levels:
-        os.environ["HEADRACE_CPU"] = level
-        dev = lib.open("cpu", 1)
-        del os.environ["HEADRACE_CPU"]
-        bad = f"{level} kernels" not in dev.description()
-        tally.add("HEADRACE_CPU", level, level, int(bad), bad and
-                  f"HEADRACE_CPU={level} opens {dev.description()}")
-        dev.close()
+        with open_device(level=level) as dev:
+            bad = f"{level} kernels" not in dev.description
+            tally.add("HEADRACE_CPU", level, level, int(bad), bad and
+                      f"HEADRACE_CPU={level} opens {dev.description}")
 
 
 # ---- files -----------------------------------------------------------------
@@ -418,16 +460,16 @@ def report(tally, skips):
     return 1 if failed or not tally.rows else 0
 
 
-def cannot_open(lib, o):
+def cannot_open(o):
     """Why the backend does not open; None if it does. In a process of its
     own, for drivers do not survive a fork."""
     child = subprocess.run(
-        [sys.executable, "-c", "import sys, hrshim\n"
-         "try: hrshim.Shim(sys.argv[1]).open(sys.argv[2]).close()\n"
-         "except hrshim.HrError as e: print(e)", os.path.abspath(o.build),
-         o.backend],
-        cwd=os.path.dirname(hrshim.__file__),
-        stdout=subprocess.PIPE)
+        [sys.executable, "-c", "import sys\n"
+         "from headrace import _core, errors\n"
+         "try: _core.Device(sys.argv[1]).close()\n"
+         "except errors.Error as e: print(e.status, e)", o.backend],
+        env=dict(os.environ, PYTHONPATH=os.path.join(
+            os.path.abspath(o.build), "python")), stdout=subprocess.PIPE)
     if child.returncode:
         return f"opening {o.backend} ended with {child.returncode}"
     return child.stdout.decode().strip() or None
@@ -448,7 +490,7 @@ def stack_checks(tally, rng):
          for _ in range(h)], np.uint8)) for w, h in
         ((37, 61), (50, 50), (61, 37), (8, 90))]
     pictures += [pictures[0].convert("L")]
-    faults = compare_stacks.test_plain(cases.STACKS, pictures, rng)
+    faults = compare_stacks.faults(cases.STACKS, pictures, rng)
     tally.add("sizes and tables", "plain", "stacks", len(faults),
               faults and "; ".join(faults[:4]))
 
@@ -468,14 +510,13 @@ def main():
     if o.jpeg == "pillow":
         run_with_pillows_jpeg()
     start = time.monotonic()
-    lib = hrshim.Shim(o.build)
     skips = list(cases.MISSING)
     if jpeg_version() >= (3, 0):
         EXCEPTIONS.update(LOSSLESS)
-    levels = [o.level] if o.level else lib.levels()
+    levels = [o.level] if o.level else levels_here()
     if o.backend != "cpu":
         levels = [o.backend]
-        reason = cannot_open(lib, o)
+        reason = cannot_open(o)
         if reason and not reason.startswith("HR_ENODEVICE"):
             print(f"FAILED: {reason}\n0 passed, 1 failed, 0 skipped")
             return 1
@@ -484,20 +525,20 @@ def main():
             return 77
     else:
         skips += [f"level {n}: this machine has no {n}, or it was not asked "
-                  "for" for n in hrshim.LEVELS if n not in levels]
+                  "for" for n in LEVELS if n not in levels]
     if o.draw_level:
         skips.append(f"each case with all of {', '.join(levels)}: with one of "
                      "them here, all with ./dev test --long")
-    try:
-        reference = lib.probe_reference(cases.resize_array)
-    except hrshim.HrError as e:
-        print(f"FAILED: {e}\n0 passed, 1 failed, 0 skipped")
+    reference = stock.installed_reference()
+    if not reference:
+        print("FAILED: this Pillow's resize follows no reference that is "
+              "known\n0 passed, 1 failed, 0 skipped")
         return 1
-    lib.set_reference(reference)
+    _core.set_reference(reference)
     stacks = [s.describe() for s in cases.STACKS]
     print(f"seed {o.seed}; reference {reference}: Pillow {Image.__version__} "
           f"with libjpeg-turbo {features.version_feature('libjpeg_turbo')}; "
-          f"{', '.join(stacks)}; libheadrace {lib.lib.hr_version().decode()}, "
+          f"{', '.join(stacks)}; libheadrace {_core.version()}, "
           f"levels {' '.join(levels)}")
     tally = Tally()
     same_jpeg_check(tally, o)
@@ -523,8 +564,7 @@ def main():
         workers = o.jobs or len(os.sched_getaffinity(0))
         with multiprocessing.get_context("fork").Pool(
                 workers, start_worker,
-                (o.build, o.backend, levels, o.seed, o.long, o.draw_level,
-                 reference)) as pool:
+                (o.backend, levels, o.seed, o.long, o.draw_level)) as pool:
             for rows, notes, one in pool.imap_unordered(compare_file, jobs,
                                                         4):
                 tally.merge(rows, notes)
@@ -532,13 +572,13 @@ def main():
         photos = [path for path, _, group in jobs if group == "photos"]
         if len(photos) >= 3:
             rng = random.Random(f"{o.seed}:memory")
-            memory_checks(lib, tally, photos, levels, o.backend, rng, count)
-            thread_checks(lib, tally, photos[:600 if o.long else 60], levels,
+            memory_checks(tally, photos, levels, o.backend, rng, count)
+            thread_checks(tally, photos[:600 if o.long else 60], levels,
                           o.backend, count)
         else:
             skips.append("caller memory and threads: fewer than 3 photos")
         if o.backend == "cpu":
-            variable_checks(lib, tally, levels)
+            variable_checks(tally, levels)
         else:
             made_check(tally, o.backend, count)
     print(f"{len(jobs)} files, {time.monotonic() - start:.0f} s")

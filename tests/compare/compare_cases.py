@@ -1,68 +1,73 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What compare.py compares: op lists, and the pictures that Pillow and the
-stacks of compare_stacks.py make of them."""
+"""What compare.py compares: op lists, and the pictures that Pillow, NumPy and
+torchvision make of them."""
 import io
 
 import numpy as np
 from PIL import Image, ImageOps
 
-import compare_stacks
-import hrshim
-from compare_stacks import PILLOW_FILTERS, hwc
-from hrshim import (center_crop, crop, decode, fit, flip, normalize, resize,
-                    resize_short)
+from compare_stacks import available
+from headrace import _core, _oracle, ops
+from headrace.ops import (center_crop, crop, decode, fit, normalize, resize,
+                          resize_short)
 
-STACKS, MISSING = compare_stacks.available()
+STACKS, MISSING = available()
 PLAIN = STACKS[0]
 IMAGENET = ([0.485, 0.456, 0.406], [0.229, 0.224, 0.225])
 LARGE = 6_000_000  # pixels; above, only decode and one window are compared
+EXIF = decode(apply_orientation=True)
+FILTERS = ("bilinear", "nearest", "box", "hamming", "bicubic", "lanczos")
+DTYPES = {"f32": np.float32, "f16": np.float16, "u8": np.uint8}
 
 
 # ---- a comparison ----------------------------------------------------------
 
 class Case:
-    """What to make and what it must be. source: bytes, u8 array, Planes."""
+    """What to make and what it must be, as headrace.validate.ours takes it.
+    source: bytes, or a u8 array H x W x C, or Planes."""
 
     def __init__(self, check, source, ops, want, dtype="u8", layout="nhwc"):
-        self.check, self.source, self.ops = check, source, ops
+        self.check, self.source, self.ops = check, source, tuple(ops)
         self.want, self.dtype, self.layout = want, dtype, layout
+        shape = want.shape if layout == "nchw" else np.roll(want.shape, 1)
+        self.channels, h, w = map(int, shape)
+        self.size = (w, h)
 
-    def size(self):
-        s = self.want.shape
-        return (s[2], s[1]) if self.layout == "nchw" else (s[1], s[0])
+    def on(self, dev):
+        """For a job on that device."""
+        self.sample = source_of(self.source, dev), self.ops
+        return self
 
 
-# ---- Pillow says how it should be ------------------------------------------
+class Planes:
+    """Pixels C x H x W instead of H x W x C; planes may be apart."""
 
-def pillow_step(im, op):
-    """The same op, done by Pillow."""
-    name, a = op
-    if name == "crop":
-        return im.crop((a[0], a[1], a[0] + a[2], a[1] + a[3]))
-    if name == "resize" and a[2]:
-        return PLAIN.resize_short(im, a[2], hrshim.FILTERS[a[3]])
-    if name == "resize":
-        return im.resize((a[0], a[1]), PILLOW_FILTERS[hrshim.FILTERS[a[3]]],
-                         box=a[4])
-    if name == "fit" and a[3]:
-        im = ImageOps.contain(im, a[:2], PILLOW_FILTERS[hrshim.FILTERS[a[2]]])
-        if not im.width or not im.height:  # not refused by newer ones
-            raise ValueError("an empty picture")
-        return im
-    if name == "fit":
-        im = im.copy()
-        im.thumbnail(a[:2], PILLOW_FILTERS[hrshim.FILTERS[a[2]]],
-                     reducing_gap=None)
-        return im
-    if name == "flip":
-        if a[2]:
-            im = im.transpose(Image.Transpose.TRANSPOSE)
-        if a[0]:
-            im = im.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
-        if a[1]:
-            im = im.transpose(Image.Transpose.FLIP_TOP_BOTTOM)
-        return im
-    raise ValueError(name)
+    def __init__(self, array):
+        self.array = array
+
+
+def source_of(source, dev):
+    if isinstance(source, bytes):
+        return source
+    if isinstance(source, Planes):
+        c, h, w = source.array.shape
+        return _core.Pixels(w, h, c, "u8", "nchw", source.array, dev)
+    h, w, c = source.shape
+    return _core.Pixels(w, h, c, "u8", "nhwc", source, dev)
+
+
+def flip(horizontal=False, vertical=False, transpose=False):
+    return ops.flip(horizontal=horizontal, vertical=vertical,
+                    transpose=transpose)
+
+
+def gray(exif=False):
+    return decode("L", apply_orientation=exif)
+
+
+def hwc(image):
+    a = np.asarray(image)
+    return a[:, :, None] if a.ndim == 2 else a
 
 
 def as_type(tensor, dtype, layout):
@@ -72,12 +77,6 @@ def as_type(tensor, dtype, layout):
     elif dtype == "u8":
         tensor = np.clip(np.rint(tensor), 0, 255).astype(np.uint8)
     return tensor if layout == "nchw" else tensor.transpose(1, 2, 0)
-
-
-def resize_array(pixels, filter, w, h):
-    """Pillow's, of u8 H x W x 3; for hr_reference_probe()."""
-    return np.asarray(Image.fromarray(pixels).resize((w, h),
-                                                     PILLOW_FILTERS[filter]))
 
 
 # ---- random choices --------------------------------------------------------
@@ -120,7 +119,7 @@ def pick_crop(rng, w, h, pad):
         cw = rng.randint(1, w + w // 2 + 2)
         ch = rng.randint(1, h + h // 2 + 2)
         return crop(rng.randint(-(cw // 2), max(0, w - 1)),
-                    rng.randint(-(ch // 2), max(0, h - 1)), cw, ch, True)
+                    rng.randint(-(ch // 2), max(0, h - 1)), cw, ch, pad=True)
     cw, ch = rng.randint(1, w), rng.randint(1, h)
     return crop(rng.randint(0, w - cw), rng.randint(0, h - ch), cw, ch)
 
@@ -132,18 +131,22 @@ def pick_norm(rng):
             [rng.uniform(0.05, 2) for _ in range(3)])
 
 
+def pick_fit(rng, most, larger):
+    return fit(rng.randint(1, most), rng.randint(1, most),
+               filter=rng.choice(FILTERS), enlarge=rng.random() < larger)
+
+
 def pick_step(rng, w, h):
     kind = rng.randrange(8)
     if kind <= 2:
         rw, rh = pick_size(rng, w, h)
         box = pick_box(rng, w, h) if rng.random() < 0.3 else None
-        return resize(min(rw, 500), min(rh, 500), rng.choice(hrshim.FILTERS),
-                      box)
+        return resize(min(rw, 500), min(rh, 500), filter=rng.choice(FILTERS),
+                      box=box)
     if kind == 3 and rng.random() < 0.3:
-        return fit(rng.randint(1, 200), rng.randint(1, 200),
-                   rng.choice(hrshim.FILTERS), rng.random() < 0.5)
+        return pick_fit(rng, 200, 0.5)
     if kind == 3:
-        return resize_short(rng.randint(1, 150), rng.choice(
+        return resize_short(rng.randint(1, 150), filter=rng.choice(
             ("bilinear", "nearest", "bicubic", "lanczos", "box")))
     if kind <= 5:
         return pick_crop(rng, w, h, rng.random() < 0.3)
@@ -157,27 +160,28 @@ class Picture:
 
     def __init__(self, name, group, data):
         self.name, self.group, self.data = name, group, data
-        opened = Image.open(io.BytesIO(data), formats=("JPEG", "PNG"))
-        self.exif = ImageOps.exif_transpose(opened)
-        opened = Image.open(io.BytesIO(data), formats=("JPEG", "PNG"))
-        self.orientation = opened.getexif().get(0x0112, 1)
-        self.rgb = opened.convert("RGB")
-        self.gray = opened.convert("L")
+        self.exif = ImageOps.exif_transpose(self.open())
+        self.orientation = self.open().getexif().get(0x0112, 1)
+        opened = self.open()
+        self.rgb, self.gray = (_oracle.apply(opened, [decode(mode)])
+                               for mode in ("RGB", "L"))
         self.size = self.rgb.size
         self.large = self.size[0] * self.size[1] > LARGE
+
+    def open(self):
+        return Image.open(io.BytesIO(self.data), formats=("JPEG", "PNG"))
 
     def of(self, rng):
         """(source, head of the op list, picture) for checks of what follows:
         the file in colour or grey, or its pixels."""
         kind = rng.randrange(6)
         if kind == 0:
-            return self.data, [decode(gray=True)], self.gray
+            return self.data, [gray()], self.gray
         if kind == 1:
             im = rng.choice((self.rgb, self.gray))
             return as_source(rng, hwc(im)), [], im
         if kind == 2:
-            return (self.data, [decode(exif=True)],
-                    self.exif.convert("RGB"))
+            return self.data, [EXIF], self.exif.convert("RGB")
         return self.data, [decode()], self.rgb
 
 
@@ -194,41 +198,38 @@ def as_source(rng, pixels):
     room = rng.randint(0, 5)
     planes = np.full((c, h + room, w + room), 0xA5, np.uint8)
     planes[:, :h, :w] = pixels.transpose(2, 0, 1)
-    return hrshim.Planes(planes[:, :h, :w])
+    return Planes(planes[:, :h, :w])
 
 
 def decode_cases(p, rng, long):
     yield Case("decode rgb", p.data, [decode()], hwc(p.rgb))
     if p.large and not long:
         return
-    yield Case("decode grey", p.data, [decode(gray=True)], hwc(p.gray))
+    yield Case("decode grey", p.data, [gray()], hwc(p.gray))
     if p.group != "photos" or p.orientation != 1 or long:
-        turned = p.exif
-        yield Case("decode exif", p.data, [decode(exif=True)],
-                   hwc(turned.convert("RGB")))
-        yield Case("decode exif", p.data, [decode(gray=True, exif=True)],
-                   hwc(turned.convert("L")))
+        for op in EXIF, gray(exif=True):
+            yield Case("decode exif", p.data, [op],
+                       hwc(_oracle.apply(p.open(), [op])))
 
 
 def resize_cases(p, rng, long):
-    filters = hrshim.FILTERS if long else rng.sample(hrshim.FILTERS, 2)
+    filters = FILTERS if long else rng.sample(FILTERS, 2)
     for filter in filters:
         for _ in range(3 if long else 1):
             source, head, im = p.of(rng)
             w, h = pick_size(rng, *im.size)
             box = pick_box(rng, *im.size) if rng.random() < 0.4 else None
-            op = resize(w, h, filter, box)
+            op = resize(w, h, filter=filter, box=box)
             yield Case("resize " + filter, source, head + [op],
-                       hwc(pillow_step(im, op)))
+                       hwc(_oracle.apply(im, [op])))
 
 
 def fit_cases(p, rng, long):
     for _ in range(6 if long else 1):
         source, head, im = p.of(rng)
-        op = fit(rng.randint(1, 300), rng.randint(1, 300),
-                 rng.choice(hrshim.FILTERS), rng.random() < 0.4)
+        op = pick_fit(rng, 300, 0.4)
         try:
-            want = pillow_step(im, op)
+            want = _oracle.apply(im, [op])
         except ValueError:  # contain() makes an empty picture
             continue
         yield Case("fit", source, head + [op], hwc(want))
@@ -242,20 +243,14 @@ def train_cases(p, rng, long):
         ch = max(1, round(h * rng.uniform(0.28, 1)))
         x, y = rng.randint(0, w - cw), rng.randint(0, h - ch)
         side = rng.choice([[224, 224], [224, 224], [64, 96], [33, 17]])
-        filter = rng.choice(["bilinear"] * 2 + list(hrshim.FILTERS))
+        filter = rng.choice(["bilinear"] * 2 + list(FILTERS))
         turn = [rng.random() < 0.5, rng.random() < 0.3, rng.random() < 0.2]
         mean, std = pick_norm(rng)
-        ops = head + [crop(x, y, cw, ch),
-                      resize(side[1], side[0], filter), flip(*turn)]
+        steps = [crop(x, y, cw, ch), resize(side[1], side[0], filter=filter),
+                 flip(*turn)]
         stack = pick_stack(rng)
-        out = stack.resized_crop(im, x, y, cw, ch, side, filter)
-        if turn[2]:
-            out = out.transpose(Image.Transpose.TRANSPOSE)
-        if turn[0]:
-            out = stack.hflip(out)
-        if turn[1]:
-            out = stack.vflip(out)
-        yield from store_cases(stack, source, ops, out, mean, std, rng, long)
+        yield from store_cases(stack, source, head + steps,
+                               stack.apply(im, steps), mean, std, rng, long)
 
 
 def pick_stack(rng):
@@ -263,33 +258,34 @@ def pick_stack(rng):
     return rng.choice(STACKS[1:] or STACKS)
 
 
-def store_cases(stack, source, ops, im, mean, std, rng, long):
+def numbers_of(stack, mean, std, rng):
+    """The stack's normalize."""
+    return normalize(mean, std, arithmetic=stack.arithmetic or
+                     rng.choice(("div", "mul")))
+
+
+def store_cases(stack, source, steps, im, mean, std, rng, long):
     """The float32 tensor as the stack makes it, and one (or all) of the
     other stores of the same picture."""
-    mul = rng.random() < 0.5 if stack.mul is None else stack.mul
-    yield Case("train " + stack.name, source,
-               ops + [normalize(mean, std, mul)],
-               stack.tensor(im, mean, std, mul), "f32", "nchw")
-    f32, norm = PLAIN.tensor(im, mean, std), [normalize(mean, std)]
-    table = np.array([[rng.uniform(-300, 300) for _ in range(256)]
-                      for _ in range(3)], np.float32)
-    c = f32.shape[0]
-    looked_up = np.stack([table[i][hwc(im)[:, :, i]] for i in range(c)])
+    numbers = numbers_of(stack, mean, std, rng)
+    yield Case("train " + stack.name, source, steps + [numbers],
+               stack.apply(im, [numbers]), "f32", "nchw")
+    values = np.array([[rng.uniform(-300, 300) for _ in range(256)]
+                       for _ in range(len(im.getbands()))], np.float32)
     stores = [
-        ("store f16", norm, f32, "f16"),
-        ("store divided", norm, f32, "f32"),
-        ("store multiplied", [normalize(mean, std, mul=True)],
-         PLAIN.tensor(im, mean, std, True), "f32"),
-        ("store ToTensor", [normalize()], PLAIN.tensor(im), "f32"),
-        ("store bytes", [], hwc(im).transpose(2, 0, 1).astype(np.float32),
-         rng.choice(["f32", "f16", "u8"])),
-        ("store table", [normalize(table=table)], looked_up,
-         rng.choice(["f32", "f16", "u8"])),
+        ("store f16", normalize(mean, std), "f16"),
+        ("store divided", normalize(mean, std), "f32"),
+        ("store multiplied", normalize(mean, std, arithmetic="mul"), "f32"),
+        ("store ToTensor", normalize(), "f32"),
+        ("store bytes", None, rng.choice(["f32", "f16", "u8"])),
+        ("store table", ops.table(values), rng.choice(["f32", "f16", "u8"])),
     ]
-    for name, tail, tensor, dtype in stores if long else [rng.choice(stores)]:
+    for name, last, dtype in stores if long else [rng.choice(stores)]:
         layout = rng.choice(["nchw", "nhwc"])
-        yield Case(name, source, ops + tail, as_type(tensor, dtype, layout),
-                   dtype, layout)
+        tensor = (_oracle.apply(im, [last]) if last else
+                  hwc(im).transpose(2, 0, 1).astype(np.float32))
+        yield Case(name, source, steps + [last] * bool(last),
+                   as_type(tensor, dtype, layout), dtype, layout)
 
 
 def eval_cases(p, rng, long):
@@ -309,12 +305,10 @@ def eval_case(p, rng, check, resized, side, mean, std):
     if max(im.size) / min(im.size) > 40:  # no need for 65535 pixels wide
         resized = min(resized, 16)
     stack = pick_stack(rng)
-    mul = rng.random() < 0.5 if stack.mul is None else stack.mul
-    out = stack.center_crop(stack.resize_short(im, resized, "bilinear"), side)
-    ops = head + [resize_short(resized), center_crop(side[1], side[0], True),
-                  normalize(mean, std, mul)]
-    return Case(f"{check} {stack.name}", source, ops,
-                stack.tensor(out, mean, std, mul), "f32", "nchw")
+    steps = [resize_short(resized), center_crop(side[1], side[0], pad=True),
+             numbers_of(stack, mean, std, rng)]
+    return Case(f"{check} {stack.name}", source, head + steps,
+                stack.apply(im, steps), "f32", "nchw")
 
 
 def chain_cases(p, rng, long):
@@ -322,35 +316,36 @@ def chain_cases(p, rng, long):
     source, head, im = p.of(rng)
     w, h = im.size
     named = [
-        [resize(150, 110, "bicubic"), crop(11, 7, 101, 83),
-         resize(64, 48, "lanczos")],
-        [flip(True), resize(max(1, w // 3), max(1, h // 2), "box")],
-        [flip(False, False, True), resize(90, 70, "bilinear")],
-        [crop(-7, -5, w + 9, h + 3, True), resize(80, 77, "hamming")],
-        [resize(50, 60), flip(True, False, True), resize(70, 20, "nearest")],
+        [resize(150, 110, filter="bicubic"), crop(11, 7, 101, 83),
+         resize(64, 48, filter="lanczos")],
+        [flip(True), resize(max(1, w // 3), max(1, h // 2), filter="box")],
+        [flip(False, False, True), resize(90, 70)],
+        [crop(-7, -5, w + 9, h + 3, pad=True),
+         resize(80, 77, filter="hamming")],
+        [resize(50, 60), flip(True, False, True),
+         resize(70, 20, filter="nearest")],
     ]
     lists = named if long else [rng.choice(named)]
-    for ops in lists:
-        yield chain_case(source, head, im, ops)
+    for steps in lists:
+        yield chain_case(source, head, im, steps)
     for _ in range(6 if long else 1):
         source, head, im = p.of(rng)
-        ops, now = [], im
+        steps, now = [], im
         for _ in range(rng.randint(2, 7)):
             op = pick_step(rng, *now.size)
             try:
-                now = pillow_step(now, op)
+                now = _oracle.apply(now, [op])
             except ValueError:  # an empty picture
                 break
             if now.size[0] * now.size[1] > 700_000:
                 break
-            ops.append(op)
-        yield chain_case(source, head, im, ops)
+            steps.append(op)
+        yield chain_case(source, head, im, steps)
 
 
-def chain_case(source, head, im, ops):
-    for op in ops:
-        im = pillow_step(im, op)
-    return Case("op chain", source, head + ops, hwc(im))
+def chain_case(source, head, im, steps):
+    return Case("op chain", source, head + steps,
+                hwc(_oracle.apply(im, steps)))
 
 
 def exif_cases(p, rng, long):
@@ -358,10 +353,9 @@ def exif_cases(p, rng, long):
     if p.orientation not in range(2, 9):
         return
     im = p.exif.convert("RGB")
-    for filter in hrshim.FILTERS if long else ["bilinear", "box"]:
-        yield chain_case(p.data, [decode(exif=True)], im,
-                         [resize(61, 83, filter)])
-    yield chain_case(p.data, [decode(exif=True)], im, [
+    for filter in FILTERS if long else ["bilinear", "box"]:
+        yield chain_case(p.data, [EXIF], im, [resize(61, 83, filter=filter)])
+    yield chain_case(p.data, [EXIF], im, [
         pick_crop(rng, *im.size, False), resize(40, 30), flip(True)])
 
 

@@ -1,152 +1,99 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What people make their tensors with, as compare_cases.py wants it: each
-stack resizes, crops and flips Pillow's pictures and makes tensors of them.
+"""What people make their tensors with. A stack does ops one by one, as
+headrace._oracle does, with functions of its own where it has them:
 
-  Plain          Pillow and NumPy, with torchvision's sizes restated here. It
-                 needs no torch; where torch is there, test_plain() holds it
-                 to the real one.
+  Plain          none: Pillow and NumPy, with torchvision's sizes restated. Where
+                 torchvision is, faults() holds it to the real one.
   TorchvisionV1  torchvision.transforms.functional
   TorchvisionV2  torchvision.transforms.v2.functional on PIL pictures
 """
 import numpy as np
-from PIL import Image
 
-PILLOW_FILTERS = {
-    "bilinear": Image.Resampling.BILINEAR, "nearest": Image.Resampling.NEAREST,
-    "box": Image.Resampling.BOX, "hamming": Image.Resampling.HAMMING,
-    "bicubic": Image.Resampling.BICUBIC, "lanczos": Image.Resampling.LANCZOS}
-
-
-def hwc(image):
-    a = np.asarray(image)
-    return a[:, :, None] if a.ndim == 2 else a
-
-
-def per_channel(values, n):
-    return np.array(values[:n], np.float32)[:, None, None]
+from headrace import _core, _oracle, ops
 
 
 class Plain:
     name = "plain"
-    mul = None  # both tables: by division, or by multiplication
+    arithmetic = None  # either
 
     def describe(self):
         return f"NumPy {np.__version__}"
 
-    def resize_short(self, im, side, filter):
-        w, h = im.size
-        short, long = min(w, h), max(w, h)
-        if short == side:
-            return im
-        new = int(side * long / short)
-        size = (side, new) if w <= h else (new, side)
-        return im.resize(size, PILLOW_FILTERS[filter])
-
-    def resized_crop(self, im, x, y, w, h, size, filter):
-        return im.crop((x, y, x + w, y + h)).resize(
-            (size[1], size[0]), PILLOW_FILTERS[filter])
-
-    def hflip(self, im):
-        return im.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
-
-    def vflip(self, im):
-        return im.transpose(Image.Transpose.FLIP_TOP_BOTTOM)
-
-    def center_crop(self, im, size):
-        h, w = size
-        # What is smaller is padded first: half of what lacks on the left.
-        left = max(0, (w - im.width) // 2)
-        top = max(0, (h - im.height) // 2)
-        if w > im.width or h > im.height:
-            padded = Image.new(im.mode, (max(w, im.width),
-                                         max(h, im.height)))
-            padded.paste(im, (left, top))
-            im = padded
-        x, y = round((im.width - w) / 2), round((im.height - h) / 2)
-        return im.crop((x, y, x + w, y + h))
-
-    def tensor(self, im, mean=None, std=None, mul=False):
-        """C x H x W float32; mul: bytes * (1 / 255), else bytes / 255."""
-        x = hwc(im).transpose(2, 0, 1).astype(np.float32)
-        x = x * np.float32(1.0 / 255) if mul else x / np.float32(255)
-        if mean is None:
-            return x
-        n = x.shape[0]
-        return (x - per_channel(mean, n)) / per_channel(std, n)
+    def apply(self, picture, steps):
+        return _oracle.apply(picture, steps)
 
 
 class Torchvision:
+    """F: its functions. Filters are Pillow's numbers, which it knows."""
+
     def describe(self):
         import torchvision
         return f"torchvision {torchvision.__version__} {self.name}"
 
-    def filter(self, name):
-        modes = self.F.InterpolationMode
-        return {"bilinear": modes.BILINEAR, "nearest": modes.NEAREST,
-                "box": modes.BOX, "hamming": modes.HAMMING,
-                "bicubic": modes.BICUBIC, "lanczos": modes.LANCZOS}[name]
+    def apply(self, picture, steps):
+        for step in steps:
+            own = self.rows().get(step[0])
+            picture = (own(picture, *step[1:]) if own else
+                       _oracle.apply(picture, (step,)))
+        return picture
 
-    def resize_short(self, im, side, filter):
-        return self.F.resize(im, [side], interpolation=self.filter(filter))
+    def rows(self):
+        F = self.F
+        return {
+            _core.CENTER_CROP: lambda im, w, h, *_: F.center_crop(im, [h, w]),
+            _core.RESIZE: self.resize,
+            _core.RESIZE_SHORT: lambda im, side, filter, *_: F.resize(
+                im, [side], interpolation=self.mode(filter)),
+            _core.FLIP: self.flip,
+            _core.NORMALIZE: self.normalize,
+        }
 
-    def resized_crop(self, im, x, y, w, h, size, filter):
-        return self.F.resized_crop(im, y, x, h, w, size,
-                                   interpolation=self.filter(filter))
+    def mode(self, filter):
+        """Of our number."""
+        words = _core.OPS["resize"][2]["filter"]
+        return {n: self.modes[word.upper()] for word, n in words.items()}[filter]
 
-    def hflip(self, im):
-        return self.flips.hflip(im)
+    def resize(self, im, w, h, filter, box, *_):
+        if box:
+            return _oracle.apply(im, [(_core.RESIZE, w, h, filter, box)])
+        return self.F.resize(im, [h, w], interpolation=self.mode(filter))
 
-    def vflip(self, im):
-        return self.flips.vflip(im)
+    def flip(self, im, horizontal, vertical, transpose):
+        im = _oracle.apply(im, [(_core.FLIP, False, False, transpose)])
+        im = self.F.hflip(im) if horizontal else im
+        return self.F.vflip(im) if vertical else im
 
-    def center_crop(self, im, size):
-        return self.F.center_crop(im, size)
+    def normalize(self, im, mean, std, _):
+        tensor = self.tensor(im)
+        n = tensor.shape[0]
+        return self.F.normalize(tensor, mean[:n], std[:n]).numpy()
 
 
 class TorchvisionV1(Torchvision):
     name = "v1"
-    mul = False
+    arithmetic = "div"
 
     def __init__(self):
-        from torchvision.transforms import functional
-        self.F = self.flips = functional
+        from torchvision.transforms import InterpolationMode, functional
+        self.F, self.modes = functional, InterpolationMode
 
-    def tensor(self, im, mean=None, std=None, mul=False):
-        t = self.F.to_tensor(im)
-        if mean is not None:
-            n = t.shape[0]
-            t = self.F.normalize(t, mean[:n], std[:n])
-        return t.numpy()
+    def tensor(self, im):
+        return self.F.to_tensor(im)
 
 
 class TorchvisionV2(Torchvision):
     name = "v2"
-    mul = True
+    arithmetic = "mul"
 
     def __init__(self):
         import torch
-        from torchvision import transforms
-        from torchvision.transforms import v2
+        from torchvision.transforms import InterpolationMode, v2
         self.F, self.torch = v2.functional, torch
-        self.flips = v2.functional
-        self.modes = transforms.InterpolationMode
+        self.modes = InterpolationMode
 
-    def filter(self, name):
-        return getattr(self.modes, name.upper())
-
-    def hflip(self, im):
-        return self.F.horizontal_flip(im)
-
-    def vflip(self, im):
-        return self.F.vertical_flip(im)
-
-    def tensor(self, im, mean=None, std=None, mul=True):
-        t = self.F.to_dtype(self.F.to_image(im), self.torch.float32,
-                            scale=True)
-        if mean is not None:
-            n = t.shape[0]
-            t = self.F.normalize(t, mean[:n], std[:n])
-        return t.numpy()
+    def tensor(self, im):
+        return self.F.to_dtype(self.F.to_image(im), self.torch.float32,
+                               scale=True)
 
 
 def available():
@@ -160,28 +107,24 @@ def available():
     return stacks, missing
 
 
-def test_plain(stacks, pictures, rng):
+def faults(stacks, pictures, rng):
     """Where Plain differs from the real ones: a list of sentences."""
-    faults = []
-    plain = stacks[0]
+    found = []
     for stack in stacks[1:]:
+        numbers = ops.normalize([.1, .2, .3], [.4, .5, .6],
+                                arithmetic=stack.arithmetic)
         for im in pictures:
             side, w, h = (rng.randint(1, 90) for _ in range(3))
-            filter = rng.choice(list(PILLOW_FILTERS))
-            mean, std = [.1, .2, .3], [.4, .5, .6]
-            box = (1, 2, max(1, im.width - 3), max(1, im.height - 3))
-            for what, make in (
-                    ("resize_short",
-                     lambda s: hwc(s.resize_short(im, side, filter))),
-                    ("center_crop", lambda s: hwc(s.center_crop(im, [h, w]))),
-                    ("resized_crop", lambda s: hwc(
-                        s.resized_crop(im, *box, [h, w], filter))),
-                    ("hflip", lambda s: hwc(s.hflip(im))),
-                    ("vflip", lambda s: hwc(s.vflip(im))),
-                    ("tensor", lambda s: s.tensor(im, mul=stack.mul)),
-                    ("normalize",
-                     lambda s: s.tensor(im, mean, std, stack.mul))):
-                if not np.array_equal(make(plain), make(stack)):
-                    faults.append(f"{what} of {im.size} {im.mode} is not "
-                                  f"that of torchvision {stack.name}")
-    return faults
+            filter = rng.choice(("nearest", "box", "bilinear", "hamming",
+                                 "bicubic", "lanczos"))
+            for step in (ops.resize_short(side, filter=filter),
+                         ops.center_crop(w, h, pad=True),
+                         ops.resize(w, h, filter=filter),
+                         ops.flip(horizontal=True), ops.flip(vertical=True),
+                         numbers):
+                ours, theirs = (np.asarray(s.apply(im, [step]))
+                                for s in (stacks[0], stack))
+                if not np.array_equal(ours, theirs):
+                    found.append(f"{step} of {im.size} {im.mode} is not that "
+                                 f"of torchvision {stack.name}")
+    return found
