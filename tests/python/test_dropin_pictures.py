@@ -288,6 +288,12 @@ CALLS |= {
     "dict of both": lambda im: (Taken(im).tobytes(), im.tobytes()),
     "dict updated": lambda im: Updated(im.copy()).tobytes(),
     "vars": lambda im: sorted(vars(im.copy())),
+    "vars of a loaded one": lambda im: (im.load(), sorted(vars(im)))[1],
+    "not read": lambda im: (Image.Image.load(im), im),
+    "not read, im": lambda im: im.im,
+    "not read, a crop": lambda im: im._crop(im.im, (1, 2, 9, 9)).size,
+    "read": lambda im: (im.load(), Image.Image.load(im)[1, 1])[1],
+    "read copy": lambda im: Image.Image.load(im.copy())[1, 1],
     "thumbnail behind access": kept_access(
         lambda im: im.thumbnail((20, 20))
     ),

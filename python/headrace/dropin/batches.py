@@ -104,7 +104,10 @@ class Handle:
         value = self._group.slots(self._start, length)
         value = value.reshape(record.lead + value.shape[1:])
         if record.hwc and not record.lead:
-            value = value.permute(1, 2, 0).contiguous().permute(2, 0, 1)
+            # (contiguous() leaves the strides of sides of one as they are.)
+            value = value.permute(1, 2, 0)
+            value = value.clone(memory_format=torch.contiguous_format)
+            value = value.permute(2, 0, 1)
         value = value.detach()  # no view, as what comes from a worker
         if record.kind is not Tensor:
             return value.as_subclass(record.kind)

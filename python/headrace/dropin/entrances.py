@@ -57,8 +57,9 @@ def to_tensor(stock: Any) -> Any:
         if table is None:
             table = Table(stock(_ramp_picture(pic.mode)))
             _to_tensor_tables[key] = table
-        # (Stock makes a grey picture's values in the order of its bytes.)
-        return begin(LazyTensor, hr[0], size, table, size[0] == 1)
+        # (Stock keeps the order of the bytes where it is that of the tensor.)
+        hwc = size[0] == 1 or size[1:] == (1, 1)
+        return begin(LazyTensor, hr[0], size, table, hwc)
 
     return to_tensor
 

@@ -173,7 +173,7 @@ class _Recorder:
 
     @property
     def im(self) -> Any:
-        materialise(self)
+        _make_plain(self)
         return self.im  # the stock attribute by now
 
     @im.setter
@@ -181,6 +181,18 @@ class _Recorder:
         # Somebody sets other pixels: thumbnail(), exif_transpose(in_place).
         _leave(self)
         _become_plain(self, core)
+
+    if _CORE == "_im":
+
+        @property
+        def _im(self) -> Any:
+            if _own(self).get("_hr") is not None:
+                materialise(self)
+            return _own(self).get("_im")
+
+        @_im.setter
+        def _im(self, core: Any) -> None:
+            self.im = core
 
     def load(self) -> Any:
         # Pillow's own methods want the pixels next; save() wants them before
@@ -342,8 +354,6 @@ class HeadraceImage(_Recorder, Image.Image):
 for _name, _value in _PLAIN.items():
     setattr(HeadraceImage, _name, _value)
 setattr(HeadraceImage, _MODE, "RGB")
-if _CORE == "_im":
-    HeadraceImage._im = None
 
 RECORDERS = (HeadraceImage, HeadraceJpeg)
 # In texts they are what they stand for.
@@ -628,6 +638,7 @@ def _detach(picture: Any, check: bool) -> tuple[Recording, str] | None:
     mode = picture.mode
     picture._hr = ((source, DECODE_OPS[mode]), mode)
     picture.tile = []
+    picture.map = None
     picture.readonly = 0
     if picture._exclusive_fp and picture._close_exclusive_fp_after_loading:
         picture.fp.close()
