@@ -9,7 +9,9 @@ states of generators must be equal.
 import collections
 import collections.abc
 import os
+import pathlib
 import random
+import shutil
 import tempfile
 import threading
 import unittest
@@ -193,6 +195,80 @@ class Stops(Base):
             raise StopIteration("enough")
 
 
+class OfItsOwn(Base):
+    """An error of another sample of the batch comes later than damage."""
+
+    def __getitem__(self, index):
+        if index % 4 == 3:
+            raise KeyError("no picture %d" % index)
+        return super().__getitem__(index)
+
+
+class Tried(Base):
+    """A picture is read to see whether it can be."""
+
+    def read(self, index):
+        Image.open(name(index)).convert("RGB")
+        return torch.zeros(3, 24, 24)
+
+
+class Whole(Base):
+    """Pictures leave the fetch."""
+
+    def read(self, index):
+        return Image.open(name(index)).convert("RGB")
+
+
+class Thin(Base):
+    """Sides and channels of one, whose strides may be any."""
+
+    def read(self, index):
+        picture = Image.open(name(index - index % 4))
+        return [
+            transforms.functional.to_tensor(thin)
+            for thin in (picture.convert("L"), picture.resize((1, 1)))
+        ]
+
+
+class Changing(Base):
+    """Each file is another one, or gone, once it was read."""
+
+    def __init__(self, change, raises=True):
+        self.change, self.raises = change, raises
+        holder = tempfile.TemporaryDirectory()
+        self.holder = holder  # a worker has no hand in it
+        self.folder = shutil.copytree(folder, holder.name + "/copy")
+
+    def read(self, index):
+        path = os.path.join(self.folder, "class", "%02d.jpg" % index)
+        try:
+            x = self.transform(Image.open(path).convert("RGB"))
+        except OSError:
+            if self.raises:
+                raise
+            return torch.ones(3, 24, 24)
+        self.change(path)
+        return x
+
+    def files(self):
+        found = {}
+        for path in pathlib.Path(self.folder).rglob("*"):
+            if path.is_file():
+                found[path.name] = case.digest(path.read_bytes())
+        return sorted(found.items())
+
+
+def smaller(path):
+    Image.open(path).resize((30, 20)).save(path, "JPEG")
+
+
+def run_changing(change, raises, **how):
+    data = Changing(change, raises)
+    found = run(data, **how) + data.files()
+    data.holder.cleanup()
+    return found
+
+
 class Nested(Base):
     """A loader in the data set."""
 
@@ -224,6 +300,8 @@ def plain(item):
     if isinstance(item, torch.Tensor):
         facts = type(item), item.dtype, tuple(item.shape), item.stride()
         return (*facts, case.digest(item.contiguous().numpy().tobytes()))
+    if isinstance(item, Image.Image):
+        return type(item.copy()), case.digest(item.tobytes())
     if isinstance(item, dict):
         return {key: plain(value) for key, value in item.items()}
     if isinstance(item, (list, tuple)):
@@ -279,6 +357,13 @@ CASES = {
     "named tuples": lambda **how: run(Drawn(), collate_fn=as_point, **how),
     "below the window": lambda **how: run(Top(), **how),
     "nested": lambda **how: run(Nested(), batch_size=1, **how),
+    "its own error": lambda **how: run(OfItsOwn(), **how),
+    "tried": lambda **how: run(Tried(), **how),
+    "pictures": lambda **how: run(Whole(), collate_fn=as_list, **how),
+    "thin": lambda **how: run(Thin(), collate_fn=as_list, **how),
+    "removed": lambda **how: run_changing(os.unlink, True, **how),
+    "removed, caught": lambda **how: run_changing(os.unlink, False, **how),
+    "written, caught": lambda **how: run_changing(smaller, False, **how),
     "raised, lists": lambda **how: run(Base(), collate_fn=as_list, **how),
     "folder": lambda **how: run(datasets.ImageFolder(folder, RESIZE), **how),
 }

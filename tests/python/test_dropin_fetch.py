@@ -2,8 +2,10 @@
 """Where a thread is: inside a DataLoader's fetch, or anywhere else."""
 
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 import unittest
 
@@ -102,6 +104,38 @@ class Places(case.Case):
             self.assertEqual(
                 in_stream(lambda: both(in_map)), (ITERABLE, ITERABLE)
             )
+
+    def test_files_that_change(self):
+        """No second fetch would find them, also of a fetch around it."""
+        holder = tempfile.TemporaryDirectory()
+        self.addCleanup(holder.cleanup)
+        folder = holder.name
+        path = os.path.join(folder, "file")
+
+        def around(inner, change):
+            return inner(lambda: (change(), place())[1]), place()
+
+        for change, after in (
+            (lambda: open(path, "w").close(), ITERABLE),
+            (lambda: open(path).close(), MAP),
+            (lambda: os.close(os.open(path, os.O_RDWR)), ITERABLE),
+            (lambda: os.close(os.open(path, os.O_RDONLY)), MAP),
+            (lambda: os.listdir(folder), MAP),
+            (lambda: os.chmod(path, 0o600), ITERABLE),
+            (lambda: os.truncate(path, 0), ITERABLE),
+            (lambda: shutil.copy(path, path + "1"), ITERABLE),
+            (lambda: os.link(path, path + "2"), ITERABLE),
+            (lambda: os.symlink(path, path + "3"), ITERABLE),
+            (lambda: os.rename(path + "3", path + "4"), ITERABLE),
+            (lambda: os.unlink(path + "4"), ITERABLE),
+            (lambda: os.chdir("."), ITERABLE),
+            (lambda: subprocess.run(["true"]), ITERABLE),
+            (lambda: os.system("true"), ITERABLE),
+        ):
+            with on():
+                found = in_map(lambda: around(in_map, change))
+                self.assertEqual(found, (after, after))
+                self.assertEqual(place(), OUTSIDE)
 
     def test_errors_leave(self):
         def fail():

@@ -23,6 +23,7 @@ Threads: any; a worker has one.
 from __future__ import annotations
 
 import collections
+import contextlib
 import pickle
 import random
 import sys
@@ -79,9 +80,14 @@ def fetch(run: Run, index: Any, place: int, looped: bool) -> Any:
         try:
             data = run(index)
             data = _box(data, number) if looped else _made(data)
+            places.check(here)
             if not here.failed:
                 return data
         except BaseException as error:
+            # Stock meets damage before what comes later in the batch.
+            if isinstance(error, Exception):
+                with contextlib.suppress(places.AskAgain):
+                    places.check(here)
             if not here.failed or isinstance(error, KeyboardInterrupt):
                 raise
     assert states is not None

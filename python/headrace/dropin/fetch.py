@@ -30,10 +30,25 @@ from .workers import in_worker
 OFF, ITERABLE, MAP = range(3)
 
 
+class Level:
+    """A fetch, maybe within another one.
+
+    read: by id, what pictures were recorded from that no job has made yet.
+    """
+
+    __slots__ = ("place", "failed", "writes", "read", "outer")
+
+    def __init__(self, place: int, outer: Level | None) -> None:
+        self.place = place
+        self.failed = False
+        self.writes = False  # the data set changes files
+        self.read: dict[int, Any] = {}
+        self.outer = outer
+
+
 class _Here(threading.local):
-    place: int | None = None
+    level: Level | None = None
     number = 1
-    failed = False
 
 
 _here = _Here()
@@ -41,17 +56,30 @@ _here = _Here()
 
 def can_ask_again() -> bool:
     """May what fails now be put right by a second fetch?"""
-    return _here.place == MAP
+    level = _here.level
+    return level is not None and level.place == MAP and not level.writes
 
 
 def is_lazy() -> bool:
     """May tensors record? The loader makes them before they are used."""
-    return _here.place in (MAP, ITERABLE)
+    return _here.level is not None and _here.level.place in (MAP, ITERABLE)
 
 
 def is_off() -> bool:
     """Is this a second fetch, which is stock in every respect?"""
-    return _here.place == OFF
+    return _here.level is not None and _here.level.place == OFF
+
+
+def recorded(source: Any) -> None:
+    """A picture of this file records; it is checked later."""
+    if can_ask_again():
+        _here.level.read[id(source)] = source  # type: ignore[union-attr]
+
+
+def made(source: Any) -> None:
+    """A job makes it, or stock Pillow has: that is as good as a check."""
+    if _here.level is not None:
+        _here.level.read.pop(id(source), None)
 
 
 class AskAgain(BaseException):
@@ -68,22 +96,67 @@ def late(error: Exception) -> BaseException:
     """
     if not can_ask_again() or isinstance(error, _NOT_OF_PICTURES):
         return error
-    _here.failed = True
+    _here.level.failed = True  # type: ignore[union-attr]
     return AskAgain(str(error))
 
 
 _NOT_OF_PICTURES = (CanceledError, DeviceError, MemoryError)
 
 
+def check(level: Level) -> None:
+    """Has stock read what was recorded and not made: it raises for damage."""
+    from . import files, jobs
+
+    read, level.read = level.read, {}
+    for source in read.values():
+        try:
+            if files.checked(source)[0] is not None:
+                jobs.open_stock(source).load()
+        except Exception as error:
+            level.failed = True
+            raise AskAgain(str(error))
+
+
+_WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
+# Audit events behind which a second fetch would find other files.
+_CHANGES = frozenset(
+    """os.chdir os.chmod os.fchdir os.link os.posix_spawn os.remove os.rename
+    os.symlink os.system os.truncate subprocess.Popen""".split()
+)
+
+
+def _audit(event: str, about: tuple[Any, ...]) -> None:
+    level = _here.level
+    if level is None or not (
+        event in _CHANGES
+        or event == "open"
+        and isinstance(about[2], int)
+        and about[2] & _WRITING
+    ):
+        return
+    while level is not None:
+        if level.place == MAP and not level.writes:
+            level.writes = True
+            check(level)
+        level = level.outer
+
+
+# (A hook cannot be removed: the first fetch installs it.)
+@functools.cache
+def _watch() -> None:
+    sys.addaudithook(_audit)
+
+
 @contextlib.contextmanager
-def at(place: int) -> Iterator[_Here]:
+def at(place: int) -> Iterator[Level]:
     """Enters a fetch of its own; gives where it is noted that it failed."""
-    outer = _here.place, _here.failed
-    _here.place, _here.failed = place, False
+    _watch()
+    outer = _here.level
+    _here.level = Level(place, outer)
     try:
-        yield _here
+        yield _here.level
     finally:
-        _here.place, _here.failed = outer
+        _here.level = outer
 
 
 def number() -> int:
@@ -99,19 +172,19 @@ def within(owner: Any, stock: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(stock)
     def fetch(self: Any, possibly_batched_index: Any) -> Any:
-        outer = _here.place
+        level = _here.level
         _here.number += 1
-        if outer is None or (outer != OFF and not in_worker()):
-            place = own if outer is None else min(outer, own)
+        if level is None or (level.place != OFF and not in_worker()):
+            place = own if level is None else min(level.place, own)
             looped = sys._getframe(1).f_code.co_name == "_worker_loop"
             run = functools.partial(stock, self)
             return again.fetch(run, possibly_batched_index, place, looped)
         # A part of the fetch that it is in.
-        _here.place = min(outer, own)
+        outer, level.place = level.place, min(level.place, own)
         try:
             return stock(self, possibly_batched_index)
         finally:
-            _here.place = outer
+            level.place = outer
 
     return fetch
 
@@ -127,7 +200,7 @@ def places() -> list[tuple[Any, str]]:
 
 def _forked() -> None:
     """Nothing takes what a child of a fork made in its parent's fetch."""
-    _here.place = None
+    _here.level = None
 
 
 os.register_at_fork(after_in_child=_forked)

@@ -59,6 +59,7 @@ def _load_rgb(path: Any) -> HeadraceImage | None:
     limit = Image.MAX_IMAGE_PIXELS
     if limit is not None and size[0] * size[1] > limit:
         return None  # Image.open() warns, or raises
+    fetch.recorded(data)
     picture = _new(HeadraceImage)
     picture._hr = (data, DECODE_OPS["RGB"]), stock.mode
     picture._size = size

@@ -29,6 +29,7 @@ from typing import Any, Union
 from PIL import Image, JpegImagePlugin
 
 from .. import _core, _oracle, backend
+from . import fetch
 from .report import count, total
 from .workers import in_worker
 
@@ -92,6 +93,7 @@ def replay(recording: Recording) -> Image.Image:
     source, ops = recording
     image = open_stock(source)
     image.load()
+    fetch.made(source)
     made: Image.Image = _oracle.apply(image, ops)
     return made
 
@@ -248,6 +250,7 @@ def failures(
             # end of the file.
             failed.append((index, "warnings"))
             continue
+        fetch.made(recordings[index][0])
         name = _where(result)
         devices[name] = devices.get(name, 0) + 1
     for name, times in devices.items():

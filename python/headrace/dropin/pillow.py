@@ -635,6 +635,7 @@ def _detach(picture: Any, check: bool) -> tuple[Recording, str] | None:
             count("pillow", reason)
         _swap_back(picture)
         return None
+    fetch.recorded(source)
     mode = picture.mode
     picture._hr = ((source, DECODE_OPS[mode]), mode)
     picture.tile = []

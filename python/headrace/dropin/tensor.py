@@ -223,9 +223,15 @@ def _alive() -> list[Any]:
 
 
 def any_lazy() -> bool:
-    """Did this thread's fetches make tensors that are still lazy?"""
+    """Did this thread's fetches make tensors that are still lazy?
+
+    Those are made in the process with the device.
+    """
     kept = _alive()
     _here.live[:] = map(weakref.ref, kept)
+    for each in kept:
+        for source, _ in each._hr.samples:
+            fetch.made(source)
     return bool(kept)
 
 

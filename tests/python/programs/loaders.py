@@ -617,10 +617,10 @@ for _workers in (0, 1, 2):
         if _workers and _kind in WRITING:
             continue  # how far they come before the first error is chance
         for _batch in (4, 1, None):
-            order = "  ## order" * (_kind is Cached and _workers > 0)
+            kept = "  ## kept" * (_kind is Cached)
             rows("damaged", "L.epochs(see, L.%s(%s), 2, batch_size=%r, "
                  "num_workers=%d)%s" % (
-                     _kind.__name__, _DAMAGED, _batch, _workers, order),
+                     _kind.__name__, _DAMAGED, _batch, _workers, kept),
                  **_some)
     rows("damaged", listed("loader_damaged").format(_DAMAGED, _workers),
          **_some)
