@@ -171,7 +171,7 @@ static void set_depth(struct hr__loader *l)
     size_t least = batch < LONG * (size_t)threads ? 2 : 1;
     size_t depth = 3 + (making < least ? least : making) +
                    (l->params.map != NULL);
-    size_t most = l->params.budget / 4 * 3;
+    size_t most = hr_budget_ring(l->params.budget);
     size_t fit = l->batch_size ? most / l->batch_size : HR__LOADER_DEPTH;
 
     l->settings.depth = depth > HR__LOADER_DEPTH ? HR__LOADER_DEPTH

@@ -2,6 +2,8 @@
 // Memory for encoded samples: what is used again, and for what.
 #include "loader/room.h"
 
+#include <headrace/headrace.h>
+
 #include <string.h>
 
 #include "hal/base/base.h"
@@ -129,11 +131,31 @@ static void steady(void)
     finish();
 }
 
+// One budget for a device and its loader: parts of what there is, whatever it is;
+// and the loader makes as many batches of equal parts of the ring.
+static void budget(void)
+{
+    static const size_t sizes[] = {0, 1, 5, 64 * KIB, 256 << 20, SIZE_MAX};
+
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
+        struct hr_budget b = hr_budget_divide(sizes[i]);
+
+        CHECK(b.device <= sizes[i] && b.loader <= b.device &&
+                  b.ring <= b.loader,
+              "%zu: %zu, %zu, %zu", sizes[i], b.device, b.loader, b.ring);
+        // Beside the device's bytes a batch of five is consumed; half is batches.
+        CHECK(sizes[i] - b.device >= b.ring / 5 && b.ring <= sizes[i] / 2 + 2 &&
+                  b.ring + 8 >= sizes[i] / 2,
+              "%zu: %zu, %zu, %zu", sizes[i], b.device, b.loader, b.ring);
+        for (size_t n = 1; n < 8 && b.ring >= n; n++)
+            CHECK(hr_budget_ring(b.loader) / (b.ring / n) >= n,
+                  "%zu: no ring of %zu", sizes[i], n);
+    }
+}
+
 static const struct test_case cases[] = {
-    TEST_CASE(neighbours),
-    TEST_CASE(limit),
-    TEST_CASE(kept),
-    TEST_CASE(steady),
+    TEST_CASE(budget), TEST_CASE(neighbours), TEST_CASE(limit),
+    TEST_CASE(kept),   TEST_CASE(steady),
 };
 
 int main(int argc, char **argv)

@@ -13,7 +13,6 @@ struct hr_loader_params run_loader_params(const struct run *run)
 {
     const struct run_options *opt = &run->opt;
     bool found = run->equal_shapes && !run->fixed_shape;
-    uint64_t budget = opt->budget ? opt->budget : RUN_BUDGET;
 
     return (struct hr_loader_params){
         .device = run->dev,
@@ -32,7 +31,7 @@ struct hr_loader_params run_loader_params(const struct run *run)
         // What fails is delivered among the others, whatever becomes of it.
         .on_error = HR_ON_ERROR_ZERO,
         .seed = opt->seed,
-        .budget = (size_t)(budget - budget / 3),
+        .budget = run_budget(run).loader,
         .start.depth = run->ring > 2 ? run->ring - 1 : 1,
         .by_path = true,
         // Of a few pictures no more threads than pictures.

@@ -24,7 +24,7 @@ static bool open_device(struct run *run)
 {
     struct hr_device_params params = {
         .threads = run->opt.threads,
-        .budget = (size_t)(run->opt.budget - run->opt.budget / 6),
+        .budget = hr_budget_divide((size_t)run->opt.budget).device,
         .strict = run->opt.strict,
         .balance = run->opt.balance,
         .cpu_cap = run->opt.cpu_cap,
@@ -93,27 +93,25 @@ static int ring_for(const struct run *run)
 // ring does.
 static bool size_ring(struct run *run)
 {
-    uint64_t room = (run->opt.budget ? run->opt.budget : RUN_BUDGET) / 2;
-    uint64_t fit;
+    size_t room = run_budget(run).ring, fit;
 
     run->batch = run->opt.batch;
     if ((uint64_t)run->batch > run->total)
         run->batch = (int)run->total;
     run->ring = ring_for(run);
-    run->slot_bytes = (size_t)(room / (uint64_t)run->ring);
     if (!run->equal_shapes)
         return true;
     run->picture_bytes = hr_dtype_size(run->opt.dtype) * (size_t)run->c;
     if (!tools_mul(&run->picture_bytes, run->picture_bytes, (size_t)run->w) ||
         !tools_mul(&run->picture_bytes, run->picture_bytes, (size_t)run->h))
         return tools_warn("out of memory");
-    fit = run->slot_bytes / run->picture_bytes;
+    fit = room / (size_t)run->ring / run->picture_bytes;
     if (!fit) {
         fit = room / run->picture_bytes;
         run->ring = fit ? (int)fit : 1;
         fit = 1;
     }
-    if (fit < (uint64_t)run->batch)
+    if (fit < (size_t)run->batch)
         run->batch = (int)fit;
     return true;
 }

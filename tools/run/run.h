@@ -7,10 +7,8 @@
 //   sink.c     where tensors go: nowhere, one array, a folder
 //   report.c   the summary
 //
-// Memory: the loader's batches take half of the budget together, encoded
-// pictures what they need of the rest. The device counts those in flight against
-// its own budget, which is the whole less the one batch that is being written to
-// disk.
+// Memory: hr_budget_divide() says what of the budget is the device's, the
+// loader's and its batches'.
 #ifndef HEADRACE_TOOLS_RUN_H
 #define HEADRACE_TOOLS_RUN_H
 
@@ -85,7 +83,6 @@ struct run {
     bool shape_known;      // false: no picture could be probed
     size_t shape_from;     // the picture that shape was read from
     size_t picture_bytes;  // if equal_shapes
-    size_t slot_bytes;     // limit for the memory of one batch
     int ring, batch;       // batches at a time, pictures of one
     hr_loader loader;
     unsigned char *tensor;  // one, read from device memory
@@ -99,6 +96,13 @@ struct run {
     uint64_t num_told;
     uint64_t failures[RUN_NUM_STATUS], fallbacks[RUN_NUM_WHY];
 };
+
+static inline struct hr_budget run_budget(const struct run *run)
+{
+    uint64_t bytes = run->opt.budget ? run->opt.budget : RUN_BUDGET;
+
+    return hr_budget_divide((size_t)bytes);
+}
 
 // argv[0] = "headrace run"; returns an exit code.
 int cmd_run(int argc, char **argv);

@@ -158,6 +158,28 @@ struct hr_loader_params {
     // others.
     const struct hr_loader_state *resume;
 };
+
+// How a device and a loader on it share one budget of bytes. Their parts overlap,
+// for the device counts the batches in flight, too.
+struct hr_budget {
+    size_t device;  // hr_device_params.budget: all but a batch that is consumed
+    size_t loader;  // hr_loader_params.budget
+    size_t ring;    // of that, at most: the batches; encoded samples the rest
+};
+static inline size_t hr_budget_ring(size_t loader)
+{
+    return loader / 4 * 3;
+}
+static inline struct hr_budget hr_budget_divide(size_t bytes)
+{
+    struct hr_budget part;
+
+    part.device = bytes - bytes / 6;
+    part.loader = bytes - bytes / 3;
+    part.ring = hr_budget_ring(part.loader);
+    return part;
+}
+
 #define hr_loader_params(...) (&(struct hr_loader_params){__VA_ARGS__})
 #define HR_ENDLESS ((int64_t)-1)
 
