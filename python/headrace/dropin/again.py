@@ -6,7 +6,8 @@ is an error that stock Pillow would have raised inside __getitem__, where the
 data set may catch it and give another sample. So the whole batch is fetched
 again with recording off, from the states that the generators of torch, random
 and NumPy had when it was fetched first: everything is stock's then, draws
-included. What a data set counts or writes in __getitem__ happens twice.
+included. What a data set counts in __getitem__ happens twice; files change once
+(fetch.py).
 
 num_workers=0: fetch() makes what a batch leaves open at its end, and does the
 second fetch itself. A worker does so for what is needed while it fetches. The

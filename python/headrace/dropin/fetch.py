@@ -130,8 +130,8 @@ def _audit(event: str, about: tuple[Any, ...]) -> None:
     if level is None or not (
         event in _CHANGES
         or event == "open"
-        and isinstance(about[2], int)
-        and about[2] & _WRITING
+        and isinstance(about[-1], int)
+        and about[-1] & _WRITING
     ):
         return
     while level is not None:
