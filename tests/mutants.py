@@ -15,7 +15,7 @@ A fault:  name      one word, unique
                     "PROGRAM [CASE...]"       a test program
                     "asan:PROGRAM [CASE...]"  the same with AddressSanitizer
                     "STEP [ARGUMENT...]"      one of STEPS below
-          fast      true: also in the plain `./dev test`
+          fast      true: also in `./dev test --full`
 
 --changed [REV] draws faults instead: mutants_changed.py.
 """

@@ -186,7 +186,7 @@ def run_all(options, names):
         results.append((name, code, COUNTS.search(text)))
 
     with tempfile.TemporaryDirectory(prefix="headrace-samples-") as folder:
-        options.samples = folder
+        options.samples = options.samples or folder
         with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
             list(pool.map(run, beside))
         for name in names:
@@ -225,7 +225,8 @@ def main():
     parser.add_argument("--without", default="", metavar="REGEX",
                         help="leave out tests whose id matches")
     parser.add_argument("--file", help=argparse.SUPPRESS)
-    parser.add_argument("--samples", help=argparse.SUPPRESS)
+    parser.add_argument("--samples", metavar="FOLDER",
+                        help="where the command's pictures are kept")
     parser.add_argument("names", nargs="*", metavar="FILE")
     options = parser.parse_args()
     options.build = options.build.resolve()

@@ -41,13 +41,14 @@ read_by_library() { read_by_c "$name" 'HEADRACE_[A-Z_]+' hal backends \
                               cpu_fallback; }
 read_by_command() { read_by_c "$name" 'HEADRACE_[A-Z_]+' tools; }
 
-# Of other variables only those with a default in ./dev: tests set up whole
-# environments for what they run.
+# Of other variables only those with a default in ./dev and its steps: tests set
+# up whole environments for what they run.
 read_by_development()
 {
     local own='(HEADRACE|HR)_[A-Z0-9_]+' scripts=()
     mapfile -t scripts < <(find tests -name '*.sh' ! -name check_pages.sh)
-    read_by_shell '(HEADRACE_[A-Z0-9_]+|[A-Z][A-Z0-9_]+:?-)' dev tools/*.sh
+    read_by_shell '(HEADRACE_[A-Z0-9_]+|[A-Z][A-Z0-9_]+:?-)' dev tools/*.sh \
+                  tests/steps/*.sh
     read_by_shell 'HEADRACE_[A-Z0-9_]+' "${scripts[@]}"
     read_by_c "$own" 'no other strings' tests
     grep -rhoE "environ\\.get\\(\"$own" tests tools --include='*.py' |

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# What ./dev says and does before it builds, with apt-get, dpkg-query and cmake
-# that only look as if: nothing is installed or upgraded in silence, and a build
-# says how far it is.
+# What ./dev says and does before it builds, with apt-get, dpkg-query, cmake and
+# ctest that only look as if: nothing is installed or upgraded in silence, a build
+# says how far it is, and a test that fails makes ./dev test fail.
 set -euo pipefail
 dev=$(cd "$(dirname "$0")/../.." && pwd)/dev
 tmp=$(mktemp -d)
@@ -77,4 +77,55 @@ says "x8.c: error: no such thing"
 says "does not build"
 silent "run run"
 ((rc == 1)) || { echo "exit code $rc"; exit 1; }
+dev -- test
+says "0 passed, 1 failed, 0 skipped"
+((rc == 1)) || { echo "exit code $rc of a build that fails"; exit 1; }
+rm "$BROKEN"
+
+# ctest -N lists test_a and test_b; else it writes what $XML has.
+cat >"$tmp/bin/ctest" <<'END'
+#!/bin/bash
+[[ " $* " != *" -N "* ]] || { [[ " $* " == *" -L "* ]] ||
+    grep -E "${@: -1}" <<<$'test_a\ntest_b' | sed 's/^/ Test #1: /'; exit 0; }
+while [[ $1 != --output-junit ]]; do shift; done
+echo "<testsuite>$(<"$XML")</testsuite>" >"$2"
+echo "ctest ${@:3}"
+! grep -q '"fail"\|Fixture' "$XML"
+END
+chmod +x "$tmp/bin/ctest"
+export XML=$tmp/xml HEADRACE_SETUP=0
+case_of()  # name status inside
+{
+    echo "<testcase name=\"$1\" time=\"1\" status=\"$2\">$3</testcase>"
+}
+passed=$(case_of test_a run "<system-out>  not run: p: no q
+0.50 s of processor time</system-out>")
+skipped=$(case_of exact notrun "<skipped message=\"SKIP_RETURN_CODE=77\"/>
+<system-out>not run: no numpy</system-out>")
+
+echo "$passed$skipped" >"$XML"
+dev -- test
+says "ctest -L ^(short)\$"
+says "no q (p)"
+says "no numpy (exact)"
+[[ $(tail -n 1 "$tmp/out") == "1 passed, 0 failed, 1 skipped" ]] ||
+    { cat "$tmp/out"; exit 1; }
+((rc == 0)) || { echo "exit code $rc"; exit 1; }
+for bad in "$(case_of tsan fail '<system-out>a race</system-out>')" \
+           "$(case_of tsan notrun '<skipped message="Fixture a race"/>')"; do
+    echo "$passed$bad" >"$XML"
+    dev -- test --full
+    says "a race"
+    says "1 passed, 1 failed, 0 skipped"
+    ((rc == 1)) || { echo "exit code $rc of a test that fails"; exit 1; }
+done
+echo "$skipped" >"$XML"
+dev -- test
+((rc == 1)) || { echo "exit code $rc where nothing has passed"; exit 1; }
+echo "$passed" >"$XML"
+dev -- test 'test_*'
+says "ctest -R ^(test_a|test_b)\$"
+dev -- test test_c
+says "no test is named test_c"
+((rc == 1)) || { echo "exit code $rc of a name that is none"; exit 1; }
 echo "fine"

@@ -1,0 +1,34 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Pictures of engines and processors, on the corpus where it is there.
+#   engines.sh same       OpenCL on PoCL makes what the CPU makes
+#   engines.sh exact      compare.py on PoCL; each second file but with --long
+#   engines.sh va         the VA-API engine on the driver in software
+#   engines.sh clients    FFmpeg and GStreamer on that driver
+#   engines.sh aarch64    the command on 64-bit Arm, by qemu
+. "$(dirname "$0")/lib.sh"
+opencl=$root/tests/engines/opencl/opencl_platforms.sh pictures=()
+
+case $1 in
+same)
+    [[ ! -d $corpus ]] || pictures=("$corpus/photos" "$corpus/kinds")
+    bash "$opencl" "$build" same opencl:pocl "${pictures[@]}"
+    bash "$opencl" "$build" sets opencl:pocl
+    ;;
+exact)
+    [[ $long ]] || set -- "$@" --part 2
+    bash "$(dirname "$0")/exact.sh" debian --backend opencl:pocl "${@:2}"
+    ;;
+va)
+    bash "$root/tests/engines/vaapi/va_pictures.sh" "$build" \
+         ${long:+--long} "$corpus"
+    ;;
+clients)
+    bash "$root/tests/engines/vaapi/va_clients.sh" "$build"
+    ;;
+aarch64)
+    setup gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static ||
+        skip "no compiler or no qemu for it"
+    bash "$root/tests/compare/aarch64.sh" "$build" "$corpus"
+    ;;
+esac

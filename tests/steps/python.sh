@@ -1,0 +1,126 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Tests of the Python package beside those on the distribution's interpreter,
+# which CMake has one by one.
+#   python.sh types | asan | others | current | programs | neighbours |
+#             mindspore | pillow-suite
+. "$(dirname "$0")/lib.sh"
+tests=("$root/tests/python/run.py" --build "$build" --jobs "$half")
+unpacked=(--package "$build/wheel/unpacked")
+cannot="cannot be had"
+needs_module
+
+# Types as the package and its stub say them, the stub against the module, and
+# what a linter sees.
+types()
+{
+    local bin config=$root/python/pyproject.toml rc=0
+    bin=$(venv types) || skip "the packages of tests/python/types.txt $cannot"
+    bin=$(dirname "$bin")
+    cd "$root/python" || exit
+    "$bin/mypy" --config-file "$config" --cache-dir "$build/mypy" || rc=1
+    MYPYPATH=$root/python PYTHONPATH=$build/python "$bin/stubtest" \
+        --mypy-config-file "$config" headrace._core || rc=1
+    "$bin/ruff" check --no-cache --config "$config" "$root/python" \
+        "$root/tests/python" || rc=1
+    return $rc
+}
+
+# The module and the library in it with AddressSanitizer, which must be in the
+# interpreter first. Interpreters leak at exit, so leaks are not looked for; with
+# malloc() below them, Python's objects are watched, too.
+asan()
+{
+    local dir=$build/address-undefined library preload=
+    [[ -e $dir/python/headrace/_core.abi3.so ]] || skip "$dir is not built"
+    for library in libasan.so libubsan.so; do
+        preload+="$("${CC:-cc}" -print-file-name="$library") "
+    done
+    mkdir -p "$build/no-opencl"
+    # A child that is forked while others allocate may find AddressSanitizer's
+    # allocator locked for ever, which has nothing for that.
+    env "LD_PRELOAD=$preload" PYTHONMALLOC=malloc \
+        ASAN_OPTIONS=detect_leaks=0:use_sigaltstack=0 \
+        OCL_ICD_VENDORS="$build/no-opencl" "$python" "${tests[@]}" \
+        --package "$dir/python" \
+        --without 'Forking\.test_(rounds|with_callbacks)|Processes\.test_fork' \
+        'core*' loader loader_arguments packjob
+}
+
+# What needs no other package, on other interpreters.
+others()
+{
+    local line rc=0 tried=()
+    while read -r line; do
+        echo "$line"
+        [[ $line != "not run:"* ]] || continue
+        tried+=("$line")
+        "$python" "${tests[@]}" --python "$line" 'core*' || rc=1
+    done < <(other_interpreters)
+    ((${#tried[@]})) || skip "no other Python is installed"
+    echo "note: ${tried[*]}"
+    return $rc
+}
+
+torch()  # [pinned packages to put on top]
+{
+    local interpreter
+    interpreter=$(interpreter_of torch) ||
+        skip "current torch: HEADRACE_TORCH_PYTHON or --long"
+    [[ ! ${1-} ]] || interpreter=$(venv "$1" "$interpreter") ||
+        skip "the packages of tests/python/$1.txt $cannot"
+    echo "$interpreter"
+}
+
+# All programs of tests/python/programs against stock, with the distribution's
+# torch and with a current one. (python_test_programs has a choice of them.)
+programs()
+{
+    local interpreter current rc=0
+    current=$(interpreter_of torch) ||
+        echo "not run: current torch: tests/python/torch.txt $cannot"
+    for interpreter in "$python" $current; do
+        HEADRACE_BUILD=$build PYTHONPATH=$build/python:$root/tests/python \
+            "$interpreter" -B -m programs.run --jobs "$jobs" || rc=1
+    done
+    return $rc
+}
+
+# Pillow's own tests, from its source archive, with the switch on and off.
+pillow_suite()
+{
+    local interpreter dir=$build/pillow-suite release
+    interpreter=$(venv pillow-suite) ||
+        skip "the packages of tests/python/pillow-suite.txt $cannot"
+    release=$(sed -n 's/^pillow==//p' "$root/tests/python/pillow-suite.txt")
+    if [[ ! -d $dir/pillow-$release/Tests ]]; then
+        mkdir -p "$dir"
+        "$interpreter" -m pip download -q --no-deps --no-binary pillow \
+            --no-cache-dir -d "$dir" "pillow==$release" &&
+            tar -C "$dir" -xf "$dir/pillow-$release.tar.gz" ||
+            skip "the source archive of Pillow $release $cannot"
+    fi
+    "$interpreter" "$root/tests/python/pillow_suite.py" --build "$build" \
+        "${unpacked[@]}" "$dir/pillow-$release"
+}
+
+case $1 in
+types | asan | others | programs) "$1" ;;
+current)
+    interpreter=$(torch) || { echo "$interpreter"; exit 77; }
+    "$python" "${tests[@]}" --python "$interpreter" "${unpacked[@]}"
+    ;;
+neighbours)  # timm, datasets, webdataset, Lightning, Ray and aiohttp
+    interpreter=$(torch neighbours) || { echo "$interpreter"; exit 77; }
+    "$python" "${tests[@]}" --python "$interpreter" "${unpacked[@]}" \
+        --only 'neighbours|arrow|ray|serve' \
+        neighbours arrow 'ray*' serve docs
+    ;;
+mindspore)
+    interpreter=$(venv mindspore) ||
+        skip "the packages of tests/python/mindspore.txt $cannot"
+    "$python" "${tests[@]}" --python "$interpreter" "${unpacked[@]}" \
+        --only mindspore mindspore docs
+    ;;
+pillow-suite) pillow_suite ;;
+esac
