@@ -88,7 +88,8 @@ static void full_batches(void)
     profile_count_device(c, &config);
     // Nothing is in flight: what was made lies ready, or was counted.
     CU_ASSERT_EQUAL(atomic_load(&c->made), atomic_load(&c->lent));
-    CU_ASSERT_EQUAL(atomic_load(&fake_counts.ended), atomic_load(&c->made));
+    CU_ASSERT_EQUAL((uint64_t)atomic_load(&fake_counts.ended),
+                    atomic_load(&c->made));
     close_child(c);
 }
 
