@@ -445,8 +445,8 @@ static void look_below(struct hr__picture *pic)
     struct hr_info *info = &pic->info;
 
     if (pic->data && info->format == HR_FORMAT_JPEG && info->interleaved &&
-        info->ends)
-        info->ends = hr__header_scan_ends(pic->data, pic->size, info);
+        info->ends && !hr__header_scan_ends(pic->data, pic->size, info))
+        info->ends = false;  // once: engines that were given up may read it
 }
 
 // Asks every engine that has not failed this sample, and cuts.
