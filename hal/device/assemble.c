@@ -260,7 +260,7 @@ struct hr__device *hr__device_assemble(const char *name,
             dev->engines[i]->backend->chained(dev->engines[i]);
     publish(dev);
     pthread_mutex_lock(&dev->lock);
-    hr__balance_device(dev);
+    hr__schedule_device(dev);
     pthread_mutex_unlock(&dev->lock);
     return dev;
 }

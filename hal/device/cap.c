@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cap on the host's CPU time, and what the balance must know of the engines
+// The cap on the host's CPU time, and what the schedule must know of the engines
 // of a chain.
 #include "hal/device/device.h"
 
 enum { LISTS = 3 };  // that an engine with lists works at, if it does not say
 
-static void describe_lane(struct hr__lane *l, const struct hr__engine *e)
+static void describe_load(struct hr__engine_load *l, const struct hr__engine *e)
 {
     int batch = e->caps.batch > 1 ? e->caps.batch : 1;
 
@@ -16,16 +16,16 @@ static void describe_lane(struct hr__lane *l, const struct hr__engine *e)
                            : 1;
 }
 
-void hr__balance_device(struct hr__device *dev)
+void hr__schedule_device(struct hr__device *dev)
 {
-    struct hr__balance *b = &dev->balance;
+    struct hr__schedule *s = &dev->schedule;
 
-    hr__balance_init(b, dev->num_engines);
+    hr__schedule_init(s, dev->num_engines);
     for (int i = 0; i < dev->num_engines; i++)
-        describe_lane(&b->lanes[i], dev->engines[i]);
-    b->allowance.milli = (int64_t)dev->pub.params.cpu_cap * 10 *
+        describe_load(&s->engines[i], dev->engines[i]);
+    s->allowance.milli = (int64_t)dev->pub.params.cpu_cap * 10 *
                          hr__usable_cores();
-    b->allowance.filled = hr__now();
+    s->allowance.filled = hr__now();
 }
 
 int64_t hr__host_rest(struct hr__engine *e)
@@ -37,8 +37,8 @@ int64_t hr__host_rest(struct hr__engine *e)
         return 0;
     now = hr__now();
     pthread_mutex_lock(&dev->lock);
-    hr__allowance_fill(&dev->balance.allowance, now);
-    rest = hr__allowance_wait(&dev->balance.allowance);
+    hr__allowance_fill(&dev->schedule.allowance, now);
+    rest = hr__allowance_wait(&dev->schedule.allowance);
     pthread_mutex_unlock(&dev->lock);
     return rest;
 }
@@ -46,6 +46,6 @@ int64_t hr__host_rest(struct hr__engine *e)
 void hr__host_used(struct hr__engine *e, int64_t ns)
 {
     pthread_mutex_lock(&e->device->lock);
-    e->device->balance.allowance.level -= ns;
+    e->device->schedule.allowance.level -= ns;
     pthread_mutex_unlock(&e->device->lock);
 }

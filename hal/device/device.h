@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The room device: a chain of engines, and what its samples share: memory, bytes
-// of the budget, turns at images (track.h). balance.h decides which engine takes a
+// of the budget, turns at images (track.h). schedule.h decides which engine takes a
 // sample.
 //
 // Locks, in the order in which they may be taken together:
@@ -14,7 +14,7 @@
 #ifndef HR__DEVICE_H
 #define HR__DEVICE_H
 
-#include "hal/device/balance.h"
+#include "hal/device/schedule.h"
 #include "hal/device/track.h"
 #include "hal/facts/facts.h"
 #include "hal/ops/ops.h"
@@ -95,7 +95,7 @@ static inline bool hr__on_device(const struct hr__memory *memory)
 // ---- The device -----------------------------------------------------------
 
 // cap.c: what is known of the engines of a chain when all are open.
-void hr__balance_device(struct hr__device *dev);
+void hr__schedule_device(struct hr__device *dev);
 
 // A thread that a device has with the first job that needs it, and that ends
 // with the device. Under device->lock.
@@ -138,7 +138,7 @@ struct hr__device {
     struct hr__job *jobs;                        // in flight
     int num_jobs, peak_jobs, peak_samples;
     _Atomic int num_samples;  // (read without the lock, too)
-    struct hr__balance balance;
+    struct hr__schedule schedule;
     int ungiven;  // samples in flight that it has not given to an engine
     struct hr_stats stats;
     _Atomic size_t device_bytes, peak_device_bytes;

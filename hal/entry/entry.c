@@ -133,9 +133,9 @@ enum hr_status hr_device_use_threads(hr_device handle, int n, int *before)
                                      : host->caps.threads;
     if (n) {
         pthread_mutex_lock(&dev->lock);
-        dev->balance.lanes[host->index].depth = n < host->caps.threads
-                                                    ? n
-                                                    : host->caps.threads;
+        dev->schedule.engines[host->index].depth = n < host->caps.threads
+                                                       ? n
+                                                       : host->caps.threads;
         pthread_mutex_unlock(&dev->lock);
     }
     if (before)
@@ -159,7 +159,7 @@ void hr_device_stats(hr_device handle, struct hr_stats *stats)
                                                    memory_order_relaxed);
     stats->bytes_in_flight = dev->used;
     for (int i = 0; dev->pub.params.balance && i < dev->num_engines; i++)
-        stats->shares[i] = dev->balance.lanes[i].samples;
+        stats->shares[i] = dev->schedule.engines[i].samples;
     stats->device_bytes = atomic_load(&dev->device_bytes);
     stats->peak_device_bytes = atomic_load(&dev->peak_device_bytes);
     pthread_mutex_unlock(&dev->lock);

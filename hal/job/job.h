@@ -69,10 +69,10 @@ struct hr__work {
     struct hr__picture pic;
     struct hr__plan plan;
     int at;  // span of the plan at work
-    // For the balance: the engine that has it, and 1; 0 = none. Since when, and
+    // For the schedule: the engine that has it, and 1; 0 = none. Since when, and
     // how many that had then.
-    int lane, lane_load;
-    int64_t lane_begun;
+    int chosen, chosen_load;
+    int64_t chosen_since;
     bool given;              // it has had one
     unsigned excluded;       // engines that failed it, bit per index
     bool serial;             // no engine but the host may decode its file

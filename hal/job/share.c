@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which engine makes a work, if several engines of its device could (hr_device_params.
-// balance): asks the balance, and tells it what became of the work. Only where
+// balance): asks the schedule, and tells it what became of the work. Only where
 // all of them make the same bytes, so that no picture depends on the answer.
 #include "hal/job/work.h"
 
@@ -47,8 +47,8 @@ static bool is_exact(const struct hr__work *w, const struct hr__plan *plan)
 
 // The engines that the sample can begin its chain with, bit per index; *head:
 // the one that it has if nobody is asked.
-static unsigned find_lanes(const struct hr__work *w, enum hr_stage first,
-                           const struct hr__offer *offers, int *head)
+static unsigned find_engines(const struct hr__work *w, enum hr_stage first,
+                             const struct hr__offer *offers, int *head)
 {
     struct hr__offer left[HR__MAX_ENGINES];
     int n = w->job->dev->num_engines;
@@ -79,17 +79,17 @@ static int64_t latest(const struct hr__work *w)
     return target ? w->job->since + target : INT64_MAX;
 }
 
-static void give(struct hr__work *w, int lane, int64_t now)
+static void give(struct hr__work *w, int chosen, int64_t now)
 {
     struct hr__device *dev = w->job->dev;
 
     if (!w->given)
         dev->ungiven--;
     w->given = true;
-    w->lane = lane + 1;
-    w->lane_begun = now;
-    hr__balance_give(&dev->balance, lane, now);
-    w->lane_load = dev->balance.lanes[lane].given;
+    w->chosen = chosen + 1;
+    w->chosen_since = now;
+    hr__schedule_give(&dev->schedule, chosen, now);
+    w->chosen_load = dev->schedule.engines[chosen].given;
 }
 
 // ---- All of it -------------------------------------------------------------
@@ -100,65 +100,65 @@ void hr__share_plan(struct hr__work *w, enum hr_stage first,
     struct hr__device *dev = w->job->dev;
     int64_t now;
     unsigned may;
-    int head, lane;
+    int head, chosen;
 
     if (!is_balanced(w))
         return;
-    may = find_lanes(w, first, offers, &head);
+    may = find_engines(w, first, offers, &head);
     if (head < 0)
         return;
     now = hr__now();
     pthread_mutex_lock(&dev->lock);
-    hr__allowance_fill(&dev->balance.allowance, now);
-    lane = head;
+    hr__allowance_fill(&dev->schedule.allowance, now);
+    chosen = head;
     if (may & (may - 1))
-        lane = hr__balance_pick(&dev->balance,
-                                &(struct hr__balance_ask){
-                                    .may = may,
-                                    .waiting = dev->ungiven - !w->given,
-                                    .latest = latest(w),
-                                },
-                                now);
-    give(w, lane, now);
+        chosen = hr__schedule_pick(&dev->schedule,
+                                   &(struct hr__schedule_ask){
+                                       .may = may,
+                                       .waiting = dev->ungiven - !w->given,
+                                       .latest = latest(w),
+                                   },
+                                   now);
+    give(w, chosen, now);
     pthread_mutex_unlock(&dev->lock);
-    if (lane == head)
+    if (chosen == head)
         return;
     w->why |= HR_WHY_BUSY;
-    for (int i = 0; i < lane; i++)
+    for (int i = 0; i < chosen; i++)
         offers[i].spans = 0;
 }
 
 void hr__share_begun(struct hr__work *w, int engine)
 {
-    if (w->lane != engine + 1)
+    if (w->chosen != engine + 1)
         return;
-    w->lane_begun = hr__now();
-    w->lane_load = w->job->dev->balance.lanes[engine].given;
+    w->chosen_since = hr__now();
+    w->chosen_load = w->job->dev->schedule.engines[engine].given;
 }
 
 void hr__share_made(struct hr__work *w, int engine)
 {
     struct hr__device *dev = w->job->dev;
 
-    if (w->lane != engine + 1)
+    if (w->chosen != engine + 1)
         return;
-    w->lane = 0;
+    w->chosen = 0;
     pthread_mutex_lock(&dev->lock);
-    hr__balance_end(&dev->balance, engine, w->lane_begun, w->lane_load,
-                    hr__now());
+    hr__schedule_end(&dev->schedule, engine, w->chosen_since, w->chosen_load,
+                     hr__now());
     pthread_mutex_unlock(&dev->lock);
 }
 
 void hr__share_left(struct hr__work *w, int engine)
 {
     struct hr__device *dev = w->job->dev;
-    int lane = w->lane - 1;
+    int chosen = w->chosen - 1;
 
-    w->lane = 0;
-    if (lane < 0)
+    w->chosen = 0;
+    if (chosen < 0)
         return;
     pthread_mutex_lock(&dev->lock);
-    hr__balance_drop(&dev->balance, lane, lane == engine, hr__now());
+    hr__schedule_drop(&dev->schedule, chosen, chosen == engine, hr__now());
     pthread_mutex_unlock(&dev->lock);
 }
 

@@ -55,7 +55,7 @@ bool hr__input_made(struct hr__work *work);
 // Reads the header, which is all that the work wants; work->out says how.
 void hr__probe(struct hr__work *work);
 
-// share.c: which engine makes a work (hal/device/balance.c). plan: narrows the
+// share.c: which engine makes a work (hal/device/schedule.c). plan: narrows the
 // offers to it. begun: the engine gets its task now, device->lock held. made:
 // has ended it. left: has failed it. end: the work ends.
 void hr__share_plan(struct hr__work *w, enum hr_stage first,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Engines that share samples, at work: with failures, hangs and cancellation
-// each sample ends once and right, and the balance knows in the end that nobody
+// each sample ends once and right, and the schedule knows in the end that nobody
 // has any; strict jobs are not shared; a cap holds.
 #include <stdlib.h>
 #include <string.h>
@@ -22,15 +22,15 @@ static hr_device open_balanced(const struct fake_script *script,
 }
 
 // Nothing is in flight: nobody has samples, nobody waits for an engine.
-static void check_balance(hr_device handle, const char *what)
+static void check_schedule(hr_device handle, const char *what)
 {
     struct hr__device *dev = (struct hr__device *)handle;
 
     pthread_mutex_lock(&dev->lock);
     CHECK(dev->ungiven == 0, "%s: %d samples wait", what, dev->ungiven);
     for (int i = 0; i < dev->num_engines; i++)
-        CHECK(dev->balance.lanes[i].given == 0, "%s: engine %d has %d", what, i,
-              dev->balance.lanes[i].given);
+        CHECK(dev->schedule.engines[i].given == 0, "%s: engine %d has %d", what,
+              i, dev->schedule.engines[i].given);
     pthread_mutex_unlock(&dev->lock);
 }
 
@@ -54,7 +54,7 @@ static struct hr_stats run(hr_device dev, const struct hr_job_params *params,
         scene_finish(&scenes[i]);
     }
     hr_device_stats(dev, &stats);
-    check_balance(dev, what);
+    check_schedule(dev, what);
     check_idle(dev);
     return stats;
 }
@@ -124,7 +124,7 @@ static void cancellation(void)
         hr_job_cancel(w.job);
         fake_gate_open();
         watch_wait(&w);
-        check_balance(dev, "cancelled");
+        check_schedule(dev, "cancelled");
         watch_finish(&w);
         scene_finish(&scene);
     }
@@ -142,7 +142,7 @@ static uint64_t used(hr_device dev)
 }
 
 // Pictures without end for a third of a second; the host's threads use no more
-// of it than they may. (That they use as much test_balance.c sees, where nobody
+// of it than they may. (That they use as much test_schedule.c sees, where nobody
 // else wants the processor.)
 static void cap(void)
 {

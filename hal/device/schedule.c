@@ -15,7 +15,7 @@
 // that nobody knows yet, makes one list of tasks on trial.
 #include <stdlib.h>
 
-#include "hal/device/balance.h"
+#include "hal/device/schedule.h"
 
 enum {
     ROOM = 2,       // depths of tasks
@@ -61,16 +61,16 @@ int64_t hr__allowance_next(const struct hr__allowance *a, int64_t takes, int n)
 }
 
 // How long it will be until the host has made a picture.
-static int64_t on_host(const struct hr__balance *b)
+static int64_t on_host(const struct hr__schedule *s)
 {
-    const struct hr__lane *host = &b->lanes[b->num - 1];
+    const struct hr__engine_load *host = &s->engines[s->num - 1];
 
-    return hr__allowance_next(&b->allowance, host->takes, host->given);
+    return hr__allowance_next(&s->allowance, host->takes, host->given);
 }
 
 // ---- What is known of an engine --------------------------------------------
 
-static bool is_stalled(const struct hr__lane *l, int64_t now)
+static bool is_stalled(const struct hr__engine_load *l, int64_t now)
 {
     int64_t quiet = STALL * l->takes;
 
@@ -79,13 +79,13 @@ static bool is_stalled(const struct hr__lane *l, int64_t now)
 }
 
 // Until it will have made one more, if what it has began together.
-static int64_t expected(const struct hr__lane *l)
+static int64_t expected(const struct hr__engine_load *l)
 {
     return (l->given + l->depth) / l->depth * l->takes;
 }
 
 // Also to have enough while all threads of the host are busy for so long.
-static bool has_room(const struct hr__lane *l, int64_t host)
+static bool has_room(const struct hr__engine_load *l, int64_t host)
 {
     if (l->trial)
         return l->given < l->unit;
@@ -93,42 +93,42 @@ static bool has_room(const struct hr__lane *l, int64_t host)
 }
 
 // How many more samples engine i will have made in ns from now.
-static int64_t made(const struct hr__balance *b, int i, int64_t ns)
+static int64_t made(const struct hr__schedule *s, int i, int64_t ns)
 {
-    const struct hr__allowance *a = &b->allowance;
-    const struct hr__lane *l = &b->lanes[i];
+    const struct hr__allowance *a = &s->allowance;
+    const struct hr__engine_load *l = &s->engines[i];
     int64_t n = l->takes ? ns / l->takes * l->depth : 0, paid = INT64_MAX;
 
-    if (i == b->num - 1 && a->milli && l->takes)
+    if (i == s->num - 1 && a->milli && l->takes)
         paid = (a->level + ns / 1000 * a->milli) / l->takes;
     n = (n < paid ? n : paid) - l->given;
     return n > 0 ? n : 0;
 }
 
-static bool all_made(const struct hr__balance *b, int n, int64_t ns,
+static bool all_made(const struct hr__schedule *s, int n, int64_t ns,
                      int64_t now)
 {
     int64_t sum = 0;
 
-    for (int i = 0; i < b->num; i++)
-        if (!is_stalled(&b->lanes[i], now))
-            sum += made(b, i, ns);
+    for (int i = 0; i < s->num; i++)
+        if (!is_stalled(&s->engines[i], now))
+            sum += made(s, i, ns);
     return sum >= n;
 }
 
 // How long all of them together take for n samples more.
-static int64_t together(const struct hr__balance *b, int n, int64_t now)
+static int64_t together(const struct hr__schedule *s, int n, int64_t now)
 {
-    int64_t least = 0, most = on_host(b);
+    int64_t least = 0, most = on_host(s);
 
-    while (most && !all_made(b, n, most, now) && most < INT64_MAX / 4) {
+    while (most && !all_made(s, n, most, now) && most < INT64_MAX / 4) {
         least = most;
         most *= 2;
     }
     for (int i = 0; i < 20; i++) {
         int64_t half = least + (most - least) / 2;
 
-        if (all_made(b, n, half, now))
+        if (all_made(s, n, half, now))
             most = half;
         else
             least = half;
@@ -139,7 +139,7 @@ static int64_t together(const struct hr__balance *b, int n, int64_t now)
 // ---- Choosing --------------------------------------------------------------
 
 // One that is too slow, as far as is known, has not been asked for long.
-static bool is_probed(const struct hr__lane *l, int waiting, int64_t now)
+static bool is_probed(const struct hr__engine_load *l, int waiting, int64_t now)
 {
     int64_t rest = PROBE * l->takes;
 
@@ -147,15 +147,17 @@ static bool is_probed(const struct hr__lane *l, int waiting, int64_t now)
            now - l->asked > (rest > PROBE_LEAST ? rest : PROBE_LEAST);
 }
 
-static bool in_time(const struct hr__lane *l, int64_t latest, int64_t now)
+static bool in_time(const struct hr__engine_load *l, int64_t latest,
+                    int64_t now)
 {
     return latest - now >= expected(l) + STRAYS * l->strays;
 }
 
-static bool takes_it(const struct hr__balance *b, const struct hr__lane *l,
-                     const struct hr__balance_ask *ask, int64_t now)
+static bool takes_it(const struct hr__schedule *s,
+                     const struct hr__engine_load *l,
+                     const struct hr__schedule_ask *ask, int64_t now)
 {
-    int64_t host = on_host(b);
+    int64_t host = on_host(s);
 
     if (is_stalled(l, now))
         return false;
@@ -166,34 +168,35 @@ static bool takes_it(const struct hr__balance *b, const struct hr__lane *l,
     // What nobody has measured yet is tried, each in turn.
     if (!has_room(l, host) || !l->takes || !host)
         return has_room(l, host) && !l->takes;
-    return expected(l) <= together(b, ask->waiting + 1, now);
+    return expected(l) <= together(s, ask->waiting + 1, now);
 }
 
-int hr__balance_pick(const struct hr__balance *b,
-                     const struct hr__balance_ask *ask, int64_t now)
+int hr__schedule_pick(const struct hr__schedule *s,
+                      const struct hr__schedule_ask *ask, int64_t now)
 {
-    int best = b->num - 1;
+    int best = s->num - 1;
 
-    for (int i = 0; i < b->num - 1; i++)
-        if (ask->may >> i & 1 && takes_it(b, &b->lanes[i], ask, now) &&
-            (best == b->num - 1 ||
-             expected(&b->lanes[i]) < expected(&b->lanes[best])))
+    for (int i = 0; i < s->num - 1; i++)
+        if (ask->may >> i & 1 && takes_it(s, &s->engines[i], ask, now) &&
+            (best == s->num - 1 ||
+             expected(&s->engines[i]) < expected(&s->engines[best])))
             best = i;
     return best;
 }
 
 // ---- What happens ----------------------------------------------------------
 
-void hr__balance_init(struct hr__balance *b, int num)
+void hr__schedule_init(struct hr__schedule *s, int num)
 {
-    *b = (struct hr__balance){.num = num};
+    *s = (struct hr__schedule){.num = num};
     for (int i = 0; i < num; i++)
-        b->lanes[i] = (struct hr__lane){.depth = 1, .unit = 1, .trial = true};
+        s->engines[i] =
+            (struct hr__engine_load){.depth = 1, .unit = 1, .trial = true};
 }
 
-void hr__balance_give(struct hr__balance *b, int lane, int64_t now)
+void hr__schedule_give(struct hr__schedule *s, int engine, int64_t now)
 {
-    struct hr__lane *l = &b->lanes[lane];
+    struct hr__engine_load *l = &s->engines[engine];
 
     if (!l->given++)
         l->moved = now;
@@ -202,16 +205,16 @@ void hr__balance_give(struct hr__balance *b, int lane, int64_t now)
 }
 
 // It moves again: what it had tells of the stall only.
-static void try_again(struct hr__lane *l, int64_t now)
+static void try_again(struct hr__engine_load *l, int64_t now)
 {
     l->trial = true;
     l->since = now;
 }
 
-void hr__balance_end(struct hr__balance *b, int lane, int64_t begun, int load,
-                     int64_t now)
+void hr__schedule_end(struct hr__schedule *s, int engine, int64_t begun,
+                      int load, int64_t now)
 {
-    struct hr__lane *l = &b->lanes[lane];
+    struct hr__engine_load *l = &s->engines[engine];
     bool stalled = is_stalled(l, now);
     int64_t took = now - begun, off;
 
@@ -235,9 +238,10 @@ void hr__balance_end(struct hr__balance *b, int lane, int64_t begun, int load,
     l->strays += ((off < 0 ? -off : off) - l->strays) / WEIGHT;
 }
 
-void hr__balance_drop(struct hr__balance *b, int lane, bool failed, int64_t now)
+void hr__schedule_drop(struct hr__schedule *s, int engine, bool failed,
+                       int64_t now)
 {
-    struct hr__lane *l = &b->lanes[lane];
+    struct hr__engine_load *l = &s->engines[engine];
 
     l->given--;
     l->moved = now;

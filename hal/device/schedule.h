@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which engine takes the next sample. Pure functions: the caller keeps the lock,
 // and brings the time.
-#ifndef HR__BALANCE_H
-#define HR__BALANCE_H
+#ifndef HR__SCHEDULE_H
+#define HR__SCHEDULE_H
 
 #include "hal/engine/engine.h"
 
@@ -20,8 +20,8 @@ int64_t hr__allowance_wait(const struct hr__allowance *a);
 // work use is paid.
 int64_t hr__allowance_next(const struct hr__allowance *a, int64_t takes, int n);
 
-// An engine as the balance sees it.
-struct hr__lane {
+// An engine as the schedule sees it.
+struct hr__engine_load {
     int depth;         // tasks that it works at together
     int unit;          // tasks that it likes to get together
     int given;         // samples it has now
@@ -34,28 +34,28 @@ struct hr__lane {
     uint64_t samples;  // that it got, ever
 };
 
-struct hr__balance {
-    int num;  // lanes; the last is the host
-    struct hr__lane lanes[HR__MAX_ENGINES];
+struct hr__schedule {
+    int num;  // engines; the last is the host
+    struct hr__engine_load engines[HR__MAX_ENGINES];
     struct hr__allowance allowance;
 };
 
-struct hr__balance_ask {
+struct hr__schedule_ask {
     unsigned may;    // engines that can make the sample, bit per index
     int waiting;     // samples behind it that nobody has been given
     int64_t latest;  // when it should be made; INT64_MAX
 };
 
-void hr__balance_init(struct hr__balance *b, int num);
+void hr__schedule_init(struct hr__schedule *b, int num);
 // Which takes the sample; the host if no other should, whatever may says.
-int hr__balance_pick(const struct hr__balance *b,
-                     const struct hr__balance_ask *ask, int64_t now);
-void hr__balance_give(struct hr__balance *b, int lane, int64_t now);
+int hr__schedule_pick(const struct hr__schedule *b,
+                      const struct hr__schedule_ask *ask, int64_t now);
+void hr__schedule_give(struct hr__schedule *b, int engine, int64_t now);
 // It has made one that it began at `begun`, when it had `load` of them.
-void hr__balance_end(struct hr__balance *b, int lane, int64_t begun, int load,
-                     int64_t now);
+void hr__schedule_end(struct hr__schedule *b, int engine, int64_t begun,
+                      int load, int64_t now);
 // It has not made it, and perhaps failed it.
-void hr__balance_drop(struct hr__balance *b, int lane, bool failed,
-                      int64_t now);
+void hr__schedule_drop(struct hr__schedule *b, int engine, bool failed,
+                       int64_t now);
 
 #endif

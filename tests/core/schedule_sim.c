@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "balance_sim.h"
+#include "schedule_sim.h"
 
 #include <stdlib.h>
 
@@ -45,7 +45,7 @@ static void queue_at(struct sim *s, int e, int sample)
 {
     s->queue[e][s->tail[e]++] = sample;
     s->begun[sample] = s->now;
-    s->load[sample] = s->balance.lanes[e].given;
+    s->load[sample] = s->schedule.engines[e].given;
 }
 
 // An engine in front takes up what is in its queue.
@@ -61,7 +61,7 @@ static void begin_more(struct sim *s, int e)
 static void use_host(struct sim *s, int64_t ns)
 {
     s->host_ns += ns;
-    s->balance.allowance.level -= ns;
+    s->schedule.allowance.level -= ns;
 }
 
 // A thread of the host looks for work; it rests if the cap says so.
@@ -69,8 +69,8 @@ static void take(struct sim *s, int i)
 {
     int64_t rest;
 
-    hr__allowance_fill(&s->balance.allowance, s->now);
-    rest = hr__allowance_wait(&s->balance.allowance);
+    hr__allowance_fill(&s->schedule.allowance, s->now);
+    rest = hr__allowance_wait(&s->schedule.allowance);
     s->slots[host(s)][i].sample = -1;
     s->slots[host(s)][i].until = rest ? s->now + rest : INT64_MAX;
     if (rest || s->taken == s->known)
@@ -82,14 +82,15 @@ static void take(struct sim *s, int i)
 
 static int choose(struct sim *s, int sample)
 {
-    struct hr__balance_ask ask = {
+    struct hr__schedule_ask ask = {
         .may = (1u << s->num) - 1,
         .waiting = s->known - s->taken,
         .latest = s->target ? s->submitted[sample] + s->target : INT64_MAX,
     };
 
-    hr__allowance_fill(&s->balance.allowance, s->now);
-    return s->only >= 0 ? s->only : hr__balance_pick(&s->balance, &ask, s->now);
+    hr__allowance_fill(&s->schedule.allowance, s->now);
+    return s->only >= 0 ? s->only
+                        : hr__schedule_pick(&s->schedule, &ask, s->now);
 }
 
 static void decide(struct sim *s, int i)
@@ -97,15 +98,15 @@ static void decide(struct sim *s, int i)
     int sample = s->slots[host(s)][i].sample, e = choose(s, sample);
 
     use_host(s, s->prepare);
-    s->lane[sample] = e;
-    hr__balance_give(&s->balance, e, s->now);
-    if (s->balance.lanes[e].given > s->most[e])
-        s->most[e] = s->balance.lanes[e].given;
+    s->engine_of[sample] = e;
+    hr__schedule_give(&s->schedule, e, s->now);
+    if (s->schedule.engines[e].given > s->most[e])
+        s->most[e] = s->schedule.engines[e].given;
     if (e == host(s)) {
         s->slots[e][i].decides = false;
         s->slots[e][i].until = end_of(s, e);
         s->begun[sample] = s->now;
-        s->load[sample] = s->balance.lanes[e].given;
+        s->load[sample] = s->schedule.engines[e].given;
         return;
     }
     queue_at(s, e, sample);
@@ -117,7 +118,8 @@ static void end(struct sim *s, int e, int i)
 {
     int sample = s->slots[e][i].sample;
 
-    hr__balance_end(&s->balance, e, s->begun[sample], s->load[sample], s->now);
+    hr__schedule_end(&s->schedule, e, s->begun[sample], s->load[sample],
+                     s->now);
     s->slots[e][i].sample = -1;
     s->slots[e][i].until = INT64_MAX;
     if (e == host(s))
@@ -167,16 +169,16 @@ void sim_run(struct sim *s)
 {
     int e, i;
 
-    hr__balance_init(&s->balance, s->num);
+    hr__schedule_init(&s->schedule, s->num);
     for (e = 0; e < s->num; e++) {
-        s->balance.lanes[e].depth = s->engines[e].depth;
+        s->schedule.engines[e].depth = s->engines[e].depth;
         s->head[e] = s->tail[e] = s->most[e] = 0;
         for (i = 0; i < SIM_SLOTS; i++) {
             s->slots[e][i].sample = -1;
             s->slots[e][i].until = INT64_MAX;
         }
     }
-    s->balance.allowance.milli = s->cap_milli;
+    s->schedule.allowance.milli = s->cap_milli;
     for (i = 0; i < s->samples; i++)
         s->ends[i] = 0;
     s->now = s->end = s->host_ns = 0;
@@ -188,12 +190,12 @@ void sim_run(struct sim *s)
         step(s, e, i);
 }
 
-double sim_rate(const struct sim *s, int lane, int64_t from, int64_t to)
+double sim_rate(const struct sim *s, int engine, int64_t from, int64_t to)
 {
     int n = 0;
 
     for (int i = 0; i < s->samples; i++)
-        n += (lane < 0 || s->lane[i] == lane) && s->ended[i] >= from &&
+        n += (engine < 0 || s->engine_of[i] == engine) && s->ended[i] >= from &&
              s->ended[i] < to;
     return n / ((double)(to - from) / 1e9);
 }

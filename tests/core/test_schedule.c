@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The balance over engines in simulated time: what several make together, what
+// The schedule of engines in simulated time: what several make together, what
 // a stall costs, and that a slow engine never makes it slower.
 #include <math.h>
 #include <stdlib.h>
 
-#include "balance_sim.h"
+#include "schedule_sim.h"
 
 static struct sim sim;
 
@@ -163,8 +163,8 @@ static void never_slower(void)
         sim.samples = sim.job * between(&seed, 8, 64);
         all = seconds_of(SIM_BALANCED);
         for (int e = 0; e < sim.num; e++) {
-            measured[e] = sim.balance.lanes[e].takes;
-            share[e] = (int)sim.balance.lanes[e].samples;
+            measured[e] = sim.schedule.engines[e].takes;
+            share[e] = (int)sim.schedule.engines[e].samples;
         }
         for (int e = 0; e < sim.num; e++) {
             double own = seconds_of(e);
@@ -237,5 +237,5 @@ int main(int argc, char **argv)
         TEST_CASE(slows_down), TEST_CASE(never_slower), TEST_CASE(cap),
         TEST_CASE(target)};
 
-    return test_main("balance", cases, 7, argc, argv);
+    return test_main("schedule", cases, 7, argc, argv);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Engines in simulated time, for test_balance.c: what a device does with its
-// samples, but for the pictures. The balance decides, or everything goes to one
+// Engines in simulated time, for test_schedule.c: what a device does with its
+// samples, but for the pictures. The schedule decides, or everything goes to one
 // engine.
 #ifndef HEADRACE_TESTS_BALANCE_SIM_H
 #define HEADRACE_TESTS_BALANCE_SIM_H
@@ -31,12 +31,12 @@ struct sim {
 
     // What came of it.
     int64_t submitted[SIM_SAMPLES], ended[SIM_SAMPLES];
-    int lane[SIM_SAMPLES], ends[SIM_SAMPLES];
+    int engine_of[SIM_SAMPLES], ends[SIM_SAMPLES];
     int most[HR__MAX_ENGINES];  // samples that an engine had at once
     int64_t end, host_ns;  // when all was done; CPU time of the host's threads
 
     // At work.
-    struct hr__balance balance;
+    struct hr__schedule schedule;
     int64_t now;
     int queue[HR__MAX_ENGINES][SIM_SAMPLES], head[HR__MAX_ENGINES],
         tail[HR__MAX_ENGINES];
@@ -53,7 +53,7 @@ struct sim {
 
 void sim_run(struct sim *s);
 // Samples that ended in [from, to), of one engine or (-1) of all; per second.
-double sim_rate(const struct sim *s, int lane, int64_t from, int64_t to);
+double sim_rate(const struct sim *s, int engine, int64_t from, int64_t to);
 // The longest that a job took, of all but a share `past` of them.
 int64_t sim_late(const struct sim *s, double past);
 // Of all engines together.
