@@ -88,10 +88,8 @@ static void cpu_offer(struct hr__engine *e, const struct hr__picture *pic,
         out->spans &= ~HR__SPAN_BIT(HR_ENTROPY, HR_RECONSTRUCT);
     if (!cpu_planes_color(pic))
         out->spans &= ~FROM_PLANES;
-#if !HR_HAVE_PNG
-    if (pic->data && pic->info.format == HR_FORMAT_PNG)
+    if (pic->data && !cpu_rows_can(pic->info.format))
         *out = (struct hr__offer){.why = HR_WHY_FORMAT};
-#endif
 }
 
 // ---- Open, close ------------------------------------------------------------

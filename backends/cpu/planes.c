@@ -15,8 +15,9 @@ bool cpu_planes_color(const struct hr__picture *pic)
     bool color = info->components == 3 &&
                  (info->color == HR_COLOR_YCC || info->color == HR_COLOR_RGB);
 
-    return pic->data && info->format != HR_FORMAT_PNG && info->precision == 8 &&
-           (gray || color) && hr__sampling_is_whole(info);
+    // (A PNG has no sampling factors.)
+    return pic->data && info->precision == 8 && (gray || color) &&
+           hr__sampling_is_whole(info);
 }
 
 bool cpu_planes_takes(const struct hr__picture *pic)

@@ -48,21 +48,43 @@ static struct cpu_decode *open_coefficients(struct cpu_run *run,
     return cpu_packed_open(p, &run->w->engine->ops, &run->w->arena, err);
 }
 
+#if HR_HAVE_PNG
+static struct cpu_decode *open_png(struct cpu_run *run,
+                                   struct cpu_decode_params *p,
+                                   struct cpu_decode_error *err)
+{
+    return cpu_png_open(p, &run->w->engine->ops, &run->w->arena, err);
+}
+#endif
+
+typedef struct cpu_decode *opener(struct cpu_run *run,
+                                  struct cpu_decode_params *p,
+                                  struct cpu_decode_error *err);
+
+// By formats.
+static opener *const decoders[] = {
+    [HR_FORMAT_JPEG] = open_coefficients,
+    [HR_FORMAT_PACKED] = open_coefficients,
+#if HR_HAVE_PNG
+    [HR_FORMAT_PNG] = open_png,
+#endif
+};
+
+bool cpu_rows_can(enum hr_format format)
+{
+    return (size_t)format < sizeof(decoders) / sizeof(*decoders) &&
+           decoders[format];
+}
+
 bool cpu_rows_decode(struct cpu_run *run, struct cpu_rows *rows)
 {
     const struct hr__picture *pic = run->pic;
-    struct cpu_worker *w = run->w;
     struct cpu_decode_params p = cpu_run_decode(run);
     struct cpu_decode_error err = {.offset = -1};
 
     p.window = rows->window;
     rows->channels = pic->channels;
-#if HR_HAVE_PNG
-    if (pic->info.format == HR_FORMAT_PNG)
-        rows->decode = cpu_png_open(&p, &w->engine->ops, &w->arena, &err);
-    else
-#endif
-        rows->decode = open_coefficients(run, &p, &err);
+    rows->decode = decoders[pic->info.format](run, &p, &err);
     // Of our own decoders opening is entropy: tables, or the check of a packed
     // picture.
     cpu_lap(run, run->decode_part == HR_PART_COLOR ? HR_PART_ENTROPY

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The room facts: what a header says of an encoded picture, by our own parsers:
 // no allocation, no library, time linear in the bytes looked at. Every limit is
-// checked here, before an engine sees a byte. header.c knows the formats, jpeg.c
+// checked here, before an engine sees a byte. formats.c is their table, jpeg.c
 // and png.c read them (jpeg.c also for engines: engine/jpeg.h), exif.c finds the
 // orientation; kind.c says how a JPEG is sampled, reference.c whose pictures are
 // made.
@@ -39,6 +39,8 @@ enum hr_status hr__header_parse(const uint8_t *data, size_t size, bool whole,
 // Whether a file of this format ends as it should, from its last bytes.
 enum { HR__TAIL = 12 };
 bool hr__header_ends(enum hr_format format, const uint8_t *tail, size_t size);
+// An upper estimate of the memory that the CPU decodes such a picture in.
+size_t hr__decode_bytes(const struct hr_info *info);
 // Whether a JPEG of one scan has an end marker, and no marker before it but
 // restarts. After any other libjpeg may refuse the file, but says so only
 // behind the last row: a window above that row must be decoded to the end.

@@ -83,20 +83,13 @@ static enum hr_status not_ours(struct hr__header *h)
 
 // ---- Entry -------------------------------------------------------------------
 
-static const uint8_t png_signature[8] = {0x89, 'P', 'N', 'G', 13, 10, 26, 10};
-static const uint8_t jpeg_prefix[3] = {0xFF, HR__JPEG_SOI, 0xFF};
-static const uint8_t packed_magic[4] = {'H', 'R', 'P', 'K'};
-
-static bool has_prefix(const struct hr__header *h, const void *prefix, size_t n)
-{
-    return h->size >= n && !memcmp(h->data, prefix, n);
-}
-
 enum hr_status hr__header_parse(const uint8_t *data, size_t size, bool whole,
                                 const struct hr_limits *limits,
                                 struct hr_info *info,
                                 struct hr__header_error *err)
 {
+    const struct hr__format *format = hr__format_of(data, size);
+    const char *begun = hr__format_begun(data, size);
     struct hr__header_error none;
     struct hr__header h = {.data = data,
                            .size = size,
@@ -106,20 +99,9 @@ enum hr_status hr__header_parse(const uint8_t *data, size_t size, bool whole,
 
     hr__limits_default(&h.limits, limits);
     *info = (struct hr_info){.orientation = 1};
-    // Pillow wants the third byte too (JpegImagePlugin.py, _accept).
-    if (has_prefix(&h, jpeg_prefix, 3))
-        info->format = HR_FORMAT_JPEG;
-    else if (has_prefix(&h, png_signature, 8))
-        info->format = HR_FORMAT_PNG;
-    else if (has_prefix(&h, packed_magic, 4))
-        info->format = HR_FORMAT_PACKED;
-    else if (size && size < 3 && !memcmp(data, jpeg_prefix, size))
-        return hr__header_short(&h, "the first marker");
-    else if (size && size < 8 && !memcmp(data, png_signature, size))
-        return hr__header_short(&h, "the signature");
-    else
-        return not_ours(&h);
-
+    if (!format)
+        return begun ? hr__header_short(&h, begun) : not_ours(&h);
+    info->format = format->format;
     if (size > h.limits.file_bytes) {
         hr__header_fail(&h, HR_ELIMIT, 0,
                         "%zu encoded bytes is over the limit of %zu", size,
@@ -127,12 +109,5 @@ enum hr_status hr__header_parse(const uint8_t *data, size_t size, bool whole,
         h.err->offset = -1;
         return HR_ELIMIT;
     }
-    switch (info->format) {
-    case HR_FORMAT_JPEG:
-        return hr__header_jpeg(&h);
-    case HR_FORMAT_PNG:
-        return hr__header_png(&h);
-    default:
-        return hr__header_packed(&h);
-    }
+    return format->parse(&h);
 }

@@ -646,6 +646,12 @@ static enum hr_status read_segment(struct reader *j)
     return status;
 }
 
+bool hr__jpeg_ends(const uint8_t *tail, size_t size)
+{
+    return size >= 2 && tail[size - 2] == 0xFF &&
+           tail[size - 1] == HR__JPEG_EOI;
+}
+
 // A picture of one scan is taken to end at the file's last bytes. Of others
 // every scan is visited, as libjpeg reads all of them before the first row
 // comes out, and its end marker must be one that it sees. Markers are found as
@@ -656,8 +662,7 @@ static enum hr_status read_rest(struct reader *j)
     bool several = !h->info->interleaved;
     enum hr_status status = HR_OK;
 
-    h->info->ends = !several &&
-                    hr__header_ends(HR_FORMAT_JPEG, h->data, h->size);
+    h->info->ends = !several && hr__jpeg_ends(h->data, h->size);
     if (h->info->ends)
         return HR_OK;
     j->bound = h->size;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kinds of JPEG, by how their components are sampled; what engines take.
 #include "hal/engine/jpeg.h"
-#include "hal/facts/facts.h"
+#include "hal/engine/task.h"
+#include "hal/facts/parts.h"
 
 static const char *const names[HR_NUM_KINDS] = {"gray",  "4:2:0", "4:2:2",
                                                 "4:4:0", "4:4:4", "4:1:1"};
@@ -72,4 +73,55 @@ bool hr__sampling_is_whole(const struct hr_info *info)
         if (!info->h[i] || !info->v[i] || h % info->h[i] || v % info->v[i])
             return false;
     return true;
+}
+
+// ---- Memory ------------------------------------------------------------------
+
+// Per column of a picture that streams by rows of MCUs: its coefficients and two
+// rows of its samples, then rows of pixels.
+static size_t column_bytes(const struct hr_info *info)
+{
+    size_t blocks = 0, hmax = 1;
+
+    for (int i = 0; i < info->components; i++) {
+        blocks += (size_t)info->h[i] * info->v[i];
+        hmax = info->h[i] > hmax ? info->h[i] : hmax;
+    }
+    return 32 * blocks / hmax + 64;
+}
+
+// What a sequential picture that threads help with keeps ahead: so many bytes, or
+// four rows of MCUs (cpu_fallback/decode_sequential.c); for smaller ones the
+// sizes of their rows have room.
+static size_t helped_bytes(const struct hr_info *info)
+{
+    size_t rows = (size_t)info->width * (column_bytes(info) - 64) * 3;
+
+    if ((size_t)info->width * (size_t)info->height < HR__HELPED_PIXELS)
+        return 0;
+    return rows > 8 << 20            ? 0
+           : rows > HR__HELPED_BYTES ? rows
+                                     : HR__HELPED_BYTES;
+}
+
+// Baseline pictures stream by rows; the others need all coefficients (2 bytes
+// each, every component padded to whole MCUs).
+size_t hr__jpeg_bytes(const struct hr_info *info)
+{
+    size_t w = (size_t)info->width, h = (size_t)info->height;
+    size_t rows = hr__rows_bytes(info), hmax = 1, vmax = 1, samples = 0;
+
+    if (info->process != HR_PROCESS_PROGRESSIVE && info->interleaved) {
+        size_t own = w * column_bytes(info) + (256 << 10);
+
+        return (own > rows ? own : rows) + helped_bytes(info);
+    }
+    for (int i = 0; i < info->components; i++) {
+        hmax = info->h[i] > hmax ? info->h[i] : hmax;
+        vmax = info->v[i] > vmax ? info->v[i] : vmax;
+    }
+    for (int i = 0; i < info->components; i++)
+        samples += (w + 8 * hmax) * info->h[i] / hmax *
+                   ((h + 8 * vmax) * info->v[i] / vmax);
+    return rows + 2 * samples;
 }

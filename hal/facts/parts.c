@@ -2,7 +2,6 @@
 // The checks that all formats share, and how they fail.
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "hal/facts/parts.h"
 
@@ -83,17 +82,4 @@ enum hr_status hr__header_check_room(struct hr__header *h, size_t offset,
                                "of %zu",
                                end, h->limits.marker_bytes);
     return HR_OK;
-}
-
-bool hr__header_ends(enum hr_format format, const uint8_t *tail, size_t size)
-{
-    static const uint8_t iend[12] = {0,   0,   0,    0,    'I',  'E',
-                                     'N', 'D', 0xAE, 0x42, 0x60, 0x82};
-
-    if (format == HR_FORMAT_PNG)
-        return size >= 12 && !memcmp(tail + size - 12, iend, 12);
-    if (format == HR_FORMAT_PACKED)
-        return false;  // its head says where
-    return size >= 2 && tail[size - 2] == 0xFF &&
-           tail[size - 1] == HR__JPEG_EOI;
 }

@@ -37,6 +37,31 @@ static inline uint32_t hr__be32(const uint8_t *p)
     return (uint32_t)hr__be16(p) << 16 | hr__be16(p + 2);
 }
 
+// A row of the table of formats.
+struct hr__format {
+    enum hr_format format;
+    size_t magic_size;
+    const char *magic;  // its first bytes
+    const char *first;  // what these are; NULL: a part of them tells nothing
+    enum hr_status (*parse)(struct hr__header *h);
+    bool (*ends)(const uint8_t *tail, size_t size);
+    size_t (*memory)(const struct hr_info *info);
+};
+// Whose magic data begins with, or NULL.
+const struct hr__format *hr__format_of(const uint8_t *data, size_t size);
+// What data is too short for, if it may be the beginning of such a file, or NULL.
+const char *hr__format_begun(const uint8_t *data, size_t size);
+
+// Of rows that stream, at most.
+static inline size_t hr__rows_bytes(const struct hr_info *info)
+{
+    return (size_t)info->width * (size_t)info->components * 96 + (256 << 10);
+}
+
+bool hr__jpeg_ends(const uint8_t *tail, size_t size);
+size_t hr__jpeg_bytes(const struct hr_info *info);
+bool hr__png_ends(const uint8_t *tail, size_t size);
+size_t hr__png_bytes(const struct hr_info *info);
 enum hr_status hr__header_png(struct hr__header *h);
 enum hr_status hr__header_jpeg(struct hr__header *h);
 enum hr_status hr__header_packed(struct hr__header *h);

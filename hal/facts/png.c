@@ -134,9 +134,27 @@ static enum hr_status walk(struct hr__header *h, size_t pos)
         return hr__header_fail(h, HR_ECORRUPT, pos, "no PLTE chunk");
     h->info->header_size = pos + 8;
     if (h->whole)
-        h->info->ends = hr__header_ends(HR_FORMAT_PNG, h->data, h->size) ||
-                        find_end(h, pos);
+        h->info->ends = hr__png_ends(h->data, h->size) || find_end(h, pos);
     return HR_OK;
+}
+
+bool hr__png_ends(const uint8_t *tail, size_t size)
+{
+    static const uint8_t iend[12] = {0,   0,   0,    0,    'I',  'E',
+                                     'N', 'D', 0xAE, 0x42, 0x60, 0x82};
+
+    return size >= 12 && !memcmp(tail + size - 12, iend, 12);
+}
+
+// Interlaced ones need all pixels.
+size_t hr__png_bytes(const struct hr_info *info)
+{
+    size_t w = (size_t)info->width, h = (size_t)info->height;
+
+    // (Sides are below 2^31, but a user may lift every other limit.)
+    if (w > SIZE_MAX / 16 / h)
+        return SIZE_MAX / 2;
+    return hr__rows_bytes(info) + (info->adam7 ? w * h * 8 : 0);
 }
 
 enum hr_status hr__header_png(struct hr__header *h)

@@ -24,63 +24,7 @@ enum { HEAD_BYTES = 64 << 10 };
 
 // ---- What decoding will need -----------------------------------------------------
 
-// Per column of a picture that streams by rows of MCUs: its coefficients and two
-// rows of its samples, then rows of pixels.
-static size_t column_bytes(const struct hr_info *info)
-{
-    size_t blocks = 0, hmax = 1;
-
-    for (int i = 0; i < info->components; i++) {
-        blocks += (size_t)info->h[i] * info->v[i];
-        hmax = info->h[i] > hmax ? info->h[i] : hmax;
-    }
-    return 32 * blocks / hmax + 64;
-}
-
-// What a sequential picture that threads help with keeps ahead: so many bytes, or four
-// rows of MCUs (cpu_fallback/decode_sequential.c); for smaller ones the sizes of
-// their rows have room.
-static size_t helped_bytes(const struct hr_info *info)
-{
-    size_t rows = (size_t)info->width * (column_bytes(info) - 64) * 3;
-
-    if ((size_t)info->width * (size_t)info->height < HR__HELPED_PIXELS)
-        return 0;
-    return rows > 8 << 20            ? 0
-           : rows > HR__HELPED_BYTES ? rows
-                                     : HR__HELPED_BYTES;
-}
-
-// An upper estimate of a sample's working memory on the CPU, in bytes.
-// Baseline pictures stream by rows; the others need all coefficients (2 bytes
-// each, every component padded to whole MCUs), interlaced PNGs all pixels.
-static size_t decode_bytes(const struct hr_info *info)
-{
-    size_t w = (size_t)info->width, h = (size_t)info->height;
-    size_t c = (size_t)info->components, rows = w * c * 96 + (256 << 10);
-    size_t hmax = 1, vmax = 1, samples = 0;
-
-    // (Sides are below 2^31, but a user may lift every other limit.)
-    if (info->format == HR_FORMAT_PNG && w > SIZE_MAX / 16 / h)
-        return SIZE_MAX / 2;
-    if (info->format == HR_FORMAT_PNG)
-        return rows + (info->adam7 ? w * h * 8 : 0);
-    if (info->process != HR_PROCESS_PROGRESSIVE && info->interleaved) {
-        size_t own = w * column_bytes(info) + (256 << 10);
-
-        return (own > rows ? own : rows) + helped_bytes(info);
-    }
-    for (size_t i = 0; i < c; i++) {
-        hmax = info->h[i] > hmax ? info->h[i] : hmax;
-        vmax = info->v[i] > vmax ? info->v[i] : vmax;
-    }
-    for (size_t i = 0; i < c; i++)
-        samples += (w + 8 * hmax) * info->h[i] / hmax *
-                   ((h + 8 * vmax) * info->v[i] / vmax);
-    return rows + 2 * samples;
-}
-
-// Of rows under a filter that is higher than the 96 that decode_bytes() has
+// Of rows under a filter that is higher than the 96 that hr__decode_bytes() has
 // room for, and that a sample from an image has for nothing.
 static size_t filter_bytes(const struct hr__geometry *geo, int channels)
 {
@@ -121,7 +65,7 @@ static size_t between_bytes(const struct hr__work *work)
 static size_t all_bytes(struct hr__work *work)
 {
     const struct hr__picture *pic = &work->pic;
-    size_t bytes = decode_bytes(&pic->info) +
+    size_t bytes = hr__decode_bytes(&pic->info) +
                    hr__geometry_bytes(&pic->geo, pic->channels) +
                    filter_bytes(&pic->geo, pic->channels);
 
@@ -186,7 +130,7 @@ static bool take_facts(struct hr__work *work, enum hr_status status,
     work->out.offset = err->offset;
     if (status)
         return FAIL(work, status, "%s", err->text);
-    bytes = decode_bytes(&pic->info);
+    bytes = hr__decode_bytes(&pic->info);
     if (!within_limit(work, bytes) || !fold(work) ||
         !within_limit(work,
                       bytes + hr__geometry_bytes(&pic->geo, pic->channels)))
