@@ -72,20 +72,12 @@ static bool begin(struct inputs *in, size_t *first)
     return true;
 }
 
-// Whether a file has many pictures, by its name.
-static bool has_many(const char *path)
-{
-    const char *dot = strrchr(path, '.');
-
-    return dot && (!strcasecmp(dot, ".hrp") || !strcasecmp(dot, ".tar") ||
-                   !strcasecmp(dot, ".rec"));
-}
-
-static void note_root(struct inputs *in, const char *path)
+// Remembers a folder or container that has no picture.
+static void note_root(struct inputs *in, const char *path, size_t first)
 {
     struct stat st;
 
-    if (stat(path, &st) < 0 || (!S_ISDIR(st.st_mode) && !has_many(path)))
+    if ((size_t)in->source->num > first || stat(path, &st) < 0)
         return;
     if (!in->num_roots++ && (in->first_root = strdup(path)))
         for (size_t n = strlen(path); n > 1 && path[n - 1] == '/'; n--)
@@ -105,7 +97,7 @@ static bool add_one(void *ctx, const char *path)
                        : hr_source_add(in->source, path);
     if (!take(in, status, first))
         return false;
-    note_root(in, path);
+    note_root(in, path, first);
     return true;
 }
 
@@ -145,7 +137,7 @@ static bool add_all(struct inputs *in, const struct paths *p)
               first))
         return false;
     for (size_t i = 0; i < p->num; i++)
-        note_root(in, p->list[i]);
+        note_root(in, p->list[i], first);
     return true;
 }
 

@@ -22,8 +22,8 @@ struct inputs {
     int cifar;  // files are CIFAR's: enum hr_cifar + 1; 0 = they are not
     struct inputs_item *items;
     size_t num, capacity;
-    // Folders and files of many pictures that were named: how many, and the
-    // first.
+    // Folders and files of many pictures that were named and have none: how
+    // many, and the first.
     size_t num_roots;
     char *first_root;
     const char *const *classes;  // sorted
