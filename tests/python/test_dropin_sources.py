@@ -179,7 +179,7 @@ class Refused(case.Case):
         with tempfile.TemporaryDirectory() as where:
             path = os.path.join(where, "a.jpg")
             for data, reason in (
-                (KINDS["cmyk"], "4 components"),
+                (KINDS["cmyk"], "mode CMYK"),
                 (KINDS["colour"][:-2], "no end of image"),
             ):
                 with open(path, "wb") as file:
@@ -190,8 +190,7 @@ class Refused(case.Case):
                         lambda: facts(folder.pil_loader(path))
                     )
 
-                found = self.reasons(run)
-                self.assertIn(reason, found)
+                self.assertEqual(self.reasons(run), {reason: 1})
 
     def test_missing_scans(self):
         data = KINDS["progressive"]

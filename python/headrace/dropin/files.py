@@ -21,19 +21,19 @@ from .report import count
 probe = _core.probe
 
 
-def may_decode(info: Any, mode: str | None) -> bool:
+def may_decode(info: Any, mode: str) -> bool:
     """Is it a picture that Headrace decodes as Pillow does? Counts why not."""
-    reason = _objection(info)
-    if reason is None and mode is not None:
-        if mode != ("L" if info.components == 1 else "RGB"):
-            reason = "mode " + mode
+    reason = objection(info)
+    if reason is None and mode != ("L" if info.components == 1 else "RGB"):
+        reason = "mode " + mode
     if reason is not None:
         count("pillow", reason)
         return False
     return True
 
 
-def _objection(info: Any) -> str | None:
+def objection(info: Any) -> str | None:
+    """Why Headrace would not decode it as Pillow does; None: it would."""
     if info.format != "jpeg":
         return "not a JPEG file"
     if info.process == "lossless":
@@ -49,6 +49,16 @@ def _objection(info: Any) -> str | None:
     if info.process == "progressive" and not (scans_agree or info.all_scans):
         return "partial progressive"
     return None
+
+
+def other_format(data: bytes) -> str:
+    """What a file is, of which Pillow has no JPEG factory."""
+    try:
+        return "a %s picture" % probe(data).format.upper()
+    except Exception as error:
+        # "offset 0: a WebP picture, not a JPEG or PNG"
+        name = str(getattr(error, "reason", "")).split(": ")[-1].split(",")[0]
+        return name if name.startswith("a ") else "not a JPEG file"
 
 
 def header_fault(error: Exception) -> str:

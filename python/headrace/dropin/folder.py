@@ -19,7 +19,7 @@ from PIL.JpegImagePlugin import JpegImageFile
 from .. import _core
 from . import fetch, files, jobs, pillow
 from .pillow import DECODE_OPS, HeadraceImage
-from .report import total
+from .report import count, total
 
 _new = object.__new__
 
@@ -49,12 +49,15 @@ def _load_rgb(path: Any) -> HeadraceImage | None:
         data = files.read_path(path)
         if data is None:
             return None
+        if data[:2] != b"\xff\xd8":
+            count("pillow", files.other_format(data))
+            return None
         stock = jobs.open_stock(data)  # it refuses headers that ours reads
         info = files.probe(data)
     except Exception:
         return None  # the stock loader says what is wrong
-    if type(stock) is not JpegImageFile or not files.may_decode(info, None):
-        return None
+    if type(stock) is not JpegImageFile or files.objection(info):
+        return None  # the stock loader counts why
     size = info.width, info.height
     limit = Image.MAX_IMAGE_PIXELS
     if limit is not None and size[0] * size[1] > limit:

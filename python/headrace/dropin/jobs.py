@@ -43,6 +43,9 @@ HORIZONTAL, VERTICAL = 1, 2  # orders of passes
 # Pillow's numbers of its six filters -> ours.
 FILTERS = {number: _core.PIL_FILTER[number] for number in range(6)}
 
+# What makes the pictures that are needed in a worker process.
+IN_WORKER = "Pillow, in workers"
+
 # Longest list of ops that is recorded; the library takes 32.
 MAX_OPS = 30
 
@@ -101,6 +104,7 @@ def replay(recording: Recording) -> Image.Image:
 def decode(recording: Recording, mode: str, size: tuple[int, int]) -> Any:
     """Makes the pixels of one picture now: a plain PIL.Image.Image."""
     if in_worker():
+        count("devices", IN_WORKER)
         return replay(recording)
     w, h = size
     channels = len(mode) if mode == "RGB" else 1

@@ -10,6 +10,7 @@ Threads: any. An increment is one dictionary update under the lock.
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import types
@@ -24,12 +25,25 @@ _counts: dict[str, dict[str, int]] = {}
 _totals: dict[str, int] = {}
 
 # Frames of these packages are not the reason that a picture was decoded.
-_PLUMBING = ("PIL", "headrace", "torch", "numpy", "contextlib", "functools")
+_PLUMBING = (
+    "PIL",
+    "concurrent",
+    "contextlib",
+    "functools",
+    "headrace",
+    "multiprocessing",
+    "numpy",
+    "runpy",
+    "threading",
+    "torch",
+)
+_COLLATE = "torch.utils.data._utils.collate"
+MIXED = "batches in which not every picture is recorded, as of mixed formats"
 
 TITLES = {
     "devices": "what made the pictures",
     "pillow": "not recorded, left to Pillow",
-    "materialised": "recorded, but decoded one by one because of",
+    "materialised": "recorded, but not left to the batch's job, because of",
     "mended": "pictures of a job that Pillow made again",
     "failed": "pictures that neither could make",
     "again": "fetched again",
@@ -68,19 +82,32 @@ def note(name: str) -> None:
 def caller() -> str:
     """Names the function, outside of Pillow and torch, that needs pixels."""
     frame: types.FrameType | None = sys._getframe(1)
+    mixed = False
     inner = ""
     while frame is not None:
         module = frame.f_globals.get("__name__", "?")
-        inner = _name(module, frame.f_code)
-        private = frame.f_code.co_name.startswith("_")
-        if not private and module.split(".", 1)[0] not in _PLUMBING:
-            return inner
+        mixed = mixed or module == _COLLATE
+        package = module.split(".", 1)[0]
+        if package not in _PLUMBING:
+            if mixed:
+                return MIXED
+            name = frame.f_code.co_name
+            if name.startswith("__") or not name.startswith("_"):
+                return _name(module, frame)
+        if not inner and package != "headrace":
+            inner = _name(module, frame)
         frame = frame.f_back
-    return inner
+    return MIXED if mixed else inner
 
 
-def _name(module: str, code: Any) -> str:
-    return "%s.%s" % (module, getattr(code, "co_qualname", code.co_name))
+def _name(module: str, frame: types.FrameType) -> str:
+    code = frame.f_code
+    name = getattr(code, "co_qualname", code.co_name)
+    if code.co_name.startswith("<"):  # <module>, <lambda>, ...
+        name = "line %d" % frame.f_lineno
+    elif module != "__main__":
+        return "%s.%s" % (module, name)
+    return "%s of %s" % (name, os.path.basename(code.co_filename))
 
 
 def take() -> dict[str, Any]:

@@ -373,6 +373,7 @@ def _shaped(cell: Cell, value: Tensor) -> Tensor:
 
 
 def _replay_all(cell: Cell) -> Tensor:
+    count("devices", jobs.IN_WORKER, len(cell.samples))
     values = [
         replay(sample, table)
         for sample, table in zip(cell.samples, tables_of(cell))
