@@ -68,7 +68,7 @@ STEPS = {
                  "--count 4 photos && $BUILD/headrace validate photos "
                  "--backend opencl:pocl --tier exact'"),
     "gpu_report": (["headrace", "test_conformance", "bench_trace",
-                    "bench_shim", "null_opencl"],
+                    "bench_core", "null_opencl"],
                    "/usr/bin/python3 $ROOT/tests/tools/gpu_report_test.py "
                    "$BUILD"),
 }

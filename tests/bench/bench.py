@@ -73,25 +73,26 @@ import argparse
 import datetime
 import json
 import os
-import subprocess
 import sys
 import tempfile
 
 sys.path.append(os.path.dirname(__file__) + "/../support")
 try:
-    import numpy  # hrshim.py needs it
+    import numpy  # noqa: F401, what follows needs it
     import torch
     import torchvision
     from PIL import Image, features
+
+    import package  # noqa: F401, where headrace is
+    import headrace  # noqa: F401
 except ImportError as e:
     print(f"not run: {e}")
     sys.exit(77)
 
-import hrshim
 from bench_alone import (large_rows, latency_rows, pixel_stage_rows,
                          stage_rows)
-from bench_costs import (allocation_rows, child_mallocs, open_row,
-                         overhead_row, probe_row, rss_rows, submit_rows)
+from bench_costs import (allocation_rows, open_row, overhead_row, probe_row,
+                         rss_rows, submit_rows)
 from bench_epochs import cache_rows, pack_rows, packing_row
 from bench_host import opencl_host_rows
 from bench_opencl import opencl_facts, opencl_rows
@@ -99,6 +100,7 @@ from bench_rows import (eval_rows, kind_rows, order_rows, resize_rows,
                         thread_rows, transform_rows)
 from bench_table import Table, cpu_seconds, markdown, pinned
 from bench_work import workload
+from headrace import _core
 
 torch.set_num_threads(1)
 
@@ -127,7 +129,6 @@ class Bench:
     def __init__(self, o):
         self.options, self.build, self.quick = o, o.build, o.quick
         self.rounds = 3 if o.quick else 7
-        self.lib = hrshim.Shim(o.build)
         self.files = workload(o)
         self.table, self.opencl = Table(), None
         self.pillow = f"Pillow {Image.__version__}"
@@ -141,7 +142,7 @@ class Bench:
                 continue
             self.table.group = heading
             if group == "opencl":
-                self.opencl = opencl_facts(self.lib, self.options.opencl)
+                self.opencl = opencl_facts(self.options.opencl)
                 if "not_run" in self.opencl:
                     continue
             for rows in alone:
@@ -150,13 +151,6 @@ class Bench:
             for rows in others:
                 if rows is not rss_rows or not self.quick:
                     self.measure(rows)
-
-    def child(self, what, **variables):
-        """What this program prints as a process of its own; see main()."""
-        return subprocess.run(
-            [sys.executable, os.path.abspath(__file__), "--build", self.build,
-             "--child"] + what, env=dict(os.environ, **variables),
-            stdout=subprocess.PIPE, check=True).stdout
 
     def measure(self, rows):
         if sys.stderr.isatty():
@@ -176,7 +170,7 @@ class Bench:
             "machine": model[0] if model else os.uname().machine,
             "cores": len(os.sched_getaffinity(0)),
             "versions": {
-                "headrace": self.lib.lib.hr_version().decode(),
+                "headrace": _core.version(),
                 "pillow": Image.__version__,
                 "torchvision": torchvision.__version__,
                 "torch": torch.__version__,
@@ -200,9 +194,6 @@ def parse():
                    help="OpenCL device [opencl]")
     a.add_argument("--only", metavar="GROUP,GROUP", default=",".join(GROUPS),
                    help=f"some groups of rows: {', '.join(GROUPS)}")
-    a.add_argument("--child", choices=["open", "mallocs",
-                                         "mallocs_cache"],
-                   help=argparse.SUPPRESS)
     o = a.parse_args()
     o.only = o.only.split(",")
     if set(o.only) - set(GROUPS):
@@ -215,14 +206,6 @@ def main():
     if o.markdown:
         with open(o.markdown) as f:
             print("\n".join(markdown(json.load(f))))
-        return 0
-    if o.child == "open":
-        name = (o.opencl if "--opencl" in sys.argv else "cpu").encode()
-        print(hrshim.Shim(o.build).lib.shim_open_ns(name, 0))
-        return 0
-    if o.child:
-        child_mallocs(o, hrshim.Shim(o.build),
-                      1 << 30 if o.child == "mallocs_cache" else 0)
         return 0
     with tempfile.TemporaryDirectory(prefix="headrace-bench-") as caches:
         os.environ["XDG_CACHE_HOME"] = caches

@@ -8,13 +8,15 @@ import time
 import numpy as np
 from PIL import Image
 
-import hrshim
+from bench_jobs import Set, core, levels, open_device
 from bench_rows import normalize_rows
 from bench_table import interleave
 from bench_work import (EVAL_OPS, Jobs, peer_eval_one, peer_train,
-                        peer_window, train_samples, window_ops)
-from hrshim import STAGES
+                        folder, peer_window, train_samples, window_ops)
 
+# Of bench_core: those of a file, those of a packed picture, and packing.
+STAGES = ("entropy", "reconstruct", "color", "unpack", "unpack_reconstruct",
+          "unpack_color", "pack")
 TURBO = "libjpeg-turbo"
 
 
@@ -24,28 +26,29 @@ def stage_rows(b):
     """Whole pictures; a round is all of them, one level after the other.
     libjpeg-turbo's are differences: all up to a stage less all up to the one
     before. Cycles are those of the time stamp counter."""
-    levels = [n for n in b.lib.levels() if n != "c"] or ["c"]
-    _, taken = b.lib.stages(b.files.data)
-    files = [d for d, t in zip(b.files.data, taken) if t]
-    if not files:
-        return
-    ours, peer = {level: [] for level in levels}, []
-    for r in range(b.rounds + 1):
-        for level in levels:
-            stages, _ = b.lib.stages(files, level)
-            ours[level] += [stages] * (r > 0)
-        ns = b.lib.stages_peer(files)
-        peer += [(ns[0], ns[1] - ns[0], ns[2] - ns[1])] * (r > 0)
-    s = StageRows(b, len(files), ours, peer)
-    s.rows("entropy", "entropy decoding", levels[-1:], 0)
-    s.rows("unpack", "reading a packed picture", levels, 0)
-    s.rows("reconstruct", "reconstruct", levels, 1)
-    s.rows("color", "upsampling, colour", levels, 2)
+    rounds = stage_rounds(b)
+    fast = [n for n in levels() if n != "c"] or ["c"]
+    s = StageRows(b, rounds)
+    s.rows("entropy", "entropy decoding", fast[-1:], 0)
+    s.rows("unpack", "reading a packed picture", fast, 0)
+    s.rows("reconstruct", "reconstruct", fast, 1)
+    s.rows("color", "upsampling, colour", fast, 2)
+
+
+def stage_rounds(b):
+    """Of bench_core, measured once."""
+    if not hasattr(b, "stage_rounds"):
+        with folder(b.files) as files:
+            paths = sorted(os.path.join(files, f) for f in os.listdir(files))
+            b.stage_rounds = core("stages", b.rounds, *paths)
+    return b.stage_rounds
 
 
 class StageRows:
-    def __init__(self, b, n, ours, peer):
-        self.b, self.n, self.ours, self.peer = b, n, ours, peer
+    def __init__(self, b, rounds):
+        self.b, self.rounds, self.n = b, rounds, rounds[0]["files"]
+        ns = [r["peer"] for r in rounds]
+        self.peer = [(n[0], n[1] - n[0], n[2] - n[1]) for n in ns]
 
     def rows(self, stage, text, levels, which):
         """A row for each level, then one with cycles per block."""
@@ -53,13 +56,13 @@ class StageRows:
         peer = [ns[which] / 1e9 for ns in self.peer]
         for level in levels:
             name = f"{stage}_{level}" if len(levels) > 1 else stage
-            runs = self.ours[level]
-            seconds = [s.ticks[i] / s.ticks_per_ns / 1e9 for s in runs]
+            runs = [r[level] for r in self.rounds]
+            seconds = [s["ticks"][i] / s["ticks_per_ns"] / 1e9 for s in runs]
             self.b.table.versus(f"stage_{name}",
                                 text + (f", {level}" if len(levels) > 1
                                         else ""),
                                 self.n, seconds, peer, TURBO)
-            per_block = runs[0].ticks_per_ns * 1e9 / runs[0].blocks
+            per_block = runs[0]["ticks_per_ns"] * 1e9 / runs[0]["blocks"]
             self.b.table.add(f"cycles_{name}", "  cycles per block", "",
                              statistics.median(seconds) * per_block,
                              statistics.median(peer) * per_block, TURBO,
@@ -68,18 +71,18 @@ class StageRows:
 
 def pixel_stage_rows(b):
     """Pictures are decoded before: stages resample and store."""
-    levels = [n for n in b.lib.levels() if n != "c"] or ["c"]
+    fast = [n for n in levels() if n != "c"] or ["c"]
     pictures = [Image.open(io.BytesIO(d)).convert("RGB") for d in b.files.data]
     samples = [(np.array(p), window_ops(box))
                for p, box in zip(pictures, b.files.boxes)]
-    runs = [Jobs(b.lib.open(level=level), samples, (224, 224, 3), np.uint8,
-                 "nhwc") for level in levels]
+    runs = [Jobs(open_device(level=level), samples, (224, 224, 3), np.uint8,
+                 "nhwc") for level in fast]
 
     def peer():
         for p, box in zip(pictures, b.files.boxes):
             peer_window(p, box)
     *times, theirs = interleave(b.rounds, *runs, peer)
-    for level, seconds in zip(levels, times):
+    for level, seconds in zip(fast, times):
         b.table.versus(f"stage_resample_{level}",
                        f"resample: crop, resize to 224, flip, {level}",
                        b.files.n, seconds, theirs, b.pillow)
@@ -94,12 +97,11 @@ class Alone:
 
     def __init__(self, dev, files):
         out = np.zeros((1, 3, 224, 224), np.float32)
-        self.sets = [hrshim.Set(dev, [(d, EVAL_OPS)], out, "nchw")
-                     for d in files]
+        self.sets = [Set(dev, [(d, EVAL_OPS)], out, "nchw") for d in files]
         self.ms = []
 
     def __call__(self):
-        self.ms += [s.time()[0] / 1e6 for s in self.sets]
+        self.ms += [s.time()[0] * 1e3 for s in self.sets]
 
 
 class PeerAlone:
@@ -116,7 +118,7 @@ class PeerAlone:
 def alone_rows(b, key, text, files, rounds):
     """With 1 and 2 threads, and 2 against 1 where there are two cores."""
     threads = (1, 2) if len(os.sched_getaffinity(0)) > 1 else (1,)
-    ours = [Alone(b.lib.open(threads=t), files) for t in threads]
+    ours = [Alone(open_device(threads=t), files) for t in threads]
     peer = PeerAlone(files)
     *times, theirs = interleave(rounds, *ours, peer)
     for timed in (*ours, peer):
@@ -173,7 +175,7 @@ class LargeFiles:
 
 
 def large_rows(b):
-    dev = b.lib.open()
+    dev = open_device()
     for megapixels, data in large(b):
         files = LargeFiles(data, Image.open(io.BytesIO(data)).size)
         b.table.versus(f"train_{megapixels}mp",

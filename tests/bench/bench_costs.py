@@ -2,37 +2,34 @@
 """Rows of bench.py: what the library itself costs, in time, allocations
 and memory."""
 import io
-import json
 import os
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 
 import numpy as np
 from PIL import Image
 
-import hrshim
-from bench_table import interleave
-from bench_work import BATCH, MEAN, STD, folder, train_samples, workload
-from hrshim import crop, decode, flip, normalize, resize
+from bench_jobs import core
+from bench_work import BATCH, folder
 
 
-def submit_us(b, dev):
+def submit_us(b, name):
     """256 small JPEG files with the ops of the train transform: submit never
     looks into the data, so their size does not matter."""
     small = io.BytesIO()
     Image.new("RGB", (16, 16), (90, 120, 30)).save(small, "JPEG")
-    ops = [decode(), crop(1, 2, 12, 12), resize(8, 8), flip(True),
-           normalize(MEAN, STD)]
-    out = np.zeros((256, 3, 8, 8), np.float32)
-    job = hrshim.Set(dev, [(small.getvalue(), ops)] * 256, out, "nchw")
-    job.time(20)
-    return np.sort(job.time(100 if b.quick else 500, submit=True)) / 1e3
+    with tempfile.NamedTemporaryFile(suffix=".jpg") as file:
+        file.write(small.getvalue())
+        file.flush()
+        ns = core("submit", name, 100 if b.quick else 500, file.name)
+    return np.sort(ns) / 1e3
 
 
 def submit_rows(b):
-    us = submit_us(b, b.lib.open(threads=0))
+    us = submit_us(b, "cpu")
     b.table.add("submit_256", "hr_submit() of 256 samples, median", "us",
                 float(np.median(us)), at_most=1000)
     b.table.add("submit_256_p99", "  99th percentile", "us",
@@ -45,82 +42,68 @@ def overhead_row(b):
     plus the copy of 192 bytes, which is not subtracted. Jobs of 256, one
     thread, submitter and worker on the same core: all CPU time counts. What
     a sample costs its caller at least; the peer is Pillow's copy()."""
-    dev = b.lib.open()
-    pixels = np.zeros((256, 8, 8, 3), np.uint8)
-    job = hrshim.Set(dev, [(p, []) for p in pixels],
-                     np.zeros_like(pixels), "nhwc")
-    pictures = [Image.fromarray(p) for p in pixels]
-    repeat = 16
+    pictures = [Image.new("RGB", (8, 8)) for _ in range(256)]
 
     def peer():
-        for _ in range(repeat):
-            for p in pictures:
-                p.copy()
-    ours, theirs = interleave(b.rounds, lambda: job.time(repeat), peer)
+        for p in pictures:
+            p.copy()
+    ours, theirs = take_turns(b, lambda: core("copies") / 1e3, peer, 256)
     b.table.add("job_overhead", "a sample without work (8x8 copy)", "us",
-                statistics.median(ours) * 1e6 / 256 / repeat,
-                statistics.median(theirs) * 1e6 / 256 / repeat,
+                statistics.median(ours), statistics.median(theirs),
                 b.pillow + " copy()",
                 [t / o for o, t in zip(ours, theirs)], at_most=2)
 
 
+def take_turns(b, ours, peer, n):
+    """Microseconds of each round, of one of peer's n."""
+    rounds = [[], []]
+    for r in range(b.rounds + 1):
+        us = ours()
+        start = time.perf_counter()
+        for _ in range(16):
+            peer()
+        if r:  # the first does not count
+            rounds[0].append(us)
+            rounds[1].append((time.perf_counter() - start) * 1e6 / 16 / n)
+    return rounds
+
+
+def paths_of(files):
+    return sorted(os.path.join(files, name) for name in os.listdir(files))
+
+
 def allocation_rows(b):
-    """In a process of its own with the counting malloc preloaded."""
-    files = ["--files", b.options.files] if b.options.files else []
-    for key, text in (("", "steady state"), ("_cache", "from a cache")):
-        counts = json.loads(b.child(["mallocs" + key] + files,
-                                    LD_PRELOAD=b.lib.path))
+    """In a program that counts what calls malloc."""
+    for key, text, cache in (("", "steady state", 0),
+                             ("_cache", "from a cache", 1 << 30)):
+        with folder(b.files) as files:
+            counts = core("steady", "cpu", cache, BATCH,
+                          *paths_of(files)[:BATCH * 4])
         b.table.add("heap_allocations" + key,
-                    f"heap allocations in {counts['epochs']} epochs, {text}",
-                    "", counts["heap"], at_most=0)
+                    f"heap allocations in 10 epochs, {text}", "",
+                    counts["heap"], at_most=0)
         if counts["counting"]:
             b.table.add("malloc_calls" + key, "  calls of malloc in the "
                         "process (libjpeg too)", "", counts["malloc"],
                         at_most=0)
 
 
-def child_mallocs(o, lib, cache):
-    """cache: bytes; the runs that do not count fill it."""
-    files = workload(o)
-    dev = lib.open(cache=cache)
-    out = np.zeros((BATCH, 3, 224, 224), np.float32)
-    samples = train_samples(files)[:BATCH * 4]
-    sets = [hrshim.Set(dev, samples[i:i + BATCH],
-                       out[:len(samples[i:i + BATCH])], "nchw")
-            for i in range(0, len(samples), BATCH)]
-    for s in sets:
-        s.time(2)
-    counting = lib.lib.shim_malloc_calls() > 0
-    heap, malloc, epochs = dev.heap_allocations(), 0, 10
-    for _ in range(epochs):
-        for s in sets:
-            # Python allocates around the call, not in it.
-            malloc += s.mallocs()
-    print(json.dumps({"counting": counting, "malloc": malloc,
-                      "heap": dev.heap_allocations() - heap,
-                      "epochs": epochs}))
-
-
 def probe_row(b):
-    out = np.zeros((b.files.n, 1, 1, 3), np.uint8)
-    files = hrshim.Set(b.lib.open(),
-                       [(d, [decode()]) for d in b.files.data], out, "nhwc")
-    repeat = 20
-
     def peer():
         for d in b.files.data:
             Image.open(io.BytesIO(d)).size
-    ours, theirs = interleave(b.rounds, lambda: files.probe_ns(repeat), peer)
-    n = b.files.n
+    with folder(b.files) as files:
+        paths = paths_of(files)
+        ours, theirs = take_turns(b, lambda: core("probe", *paths) / 1e3, peer,
+                                  b.files.n)
     b.table.add("probe", "hr_probe() of a file", "us",
-                statistics.median(ours) * 1e6 / n / repeat,
-                statistics.median(theirs) * 1e6 / n, b.pillow + " open()",
-                [t * repeat / o for o, t in zip(ours, theirs)])
+                statistics.median(ours), statistics.median(theirs),
+                b.pillow + " open()", [t / o for o, t in zip(ours, theirs)])
 
 
 def open_row(b):
     """The first of a process, so each in a process of its own."""
-    ms = [float(b.child(["open"])) / 1e6 for _ in range(b.rounds)]
+    ms = [core("open", "cpu") / 1e6 for _ in range(b.rounds)]
     b.table.add("device_open", "first device opened in a process", "ms",
                 statistics.median(ms))
 

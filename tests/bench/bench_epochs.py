@@ -4,9 +4,11 @@ import os
 import statistics
 import subprocess
 
+from bench_alone import STAGES, stage_rounds
+from bench_jobs import levels, open_device
 from bench_table import interleave
 from bench_work import Jobs, folder, peer_train, train_ops, train_samples
-from hrshim import STAGES
+from headrace import _core
 
 # What the ratio to torchvision shall be, by instruction set.
 CACHE = {"c": None, "avx2": 8, "avx512": 12}
@@ -24,10 +26,10 @@ def cache_rows(b):
     that nothing is there when it comes again); and of later ones, for which the
     round that does not count fills it."""
     samples = train_samples(b.files)
-    devs = {level: b.lib.open(level=level, cache=1 << 30)
-            for level in b.lib.levels()}
+    devs = {level: open_device(level=level, cache=1 << 30)
+            for level in levels()}
     runs = [Jobs(dev, samples) for dev in devs.values()]
-    runs.append(Jobs(b.lib.open(cache=2 << 20), samples))
+    runs.append(Jobs(open_device(cache=2 << 20), samples))
     *times, filling, peer = interleave(b.rounds, *runs,
                                        lambda: peer_train(b.files))
     b.table.versus("first_epoch_cache", "first epoch, which fills a cache",
@@ -44,38 +46,38 @@ def pack_rows(b):
                         "--out", path], check=True,
                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         size = os.path.getsize(path)
-        new, seen = (pack_samples(b, path, check) for check in (False, True))
-        first = Jobs(b.lib.open(), new)
-        levels = [n for n in b.lib.levels() if n != "c"] or ["c"]
-        runs = [Jobs(b.lib.open(level=level), seen) for level in levels]
+        dev = open_device()
+        fast = [n for n in levels() if n != "c"] or ["c"]
+        seen = pack_samples(b, path)  # the round that does not count checks
+        runs = [Jobs(open_device(level=level), seen) for level in fast]
+
+        def first():
+            """A file that was just opened: nothing in it is checked yet."""
+            Jobs(dev, pack_samples(b, path))()
         *times, checking, peer = interleave(b.rounds, *runs, first,
                                             lambda: peer_train(b.files))
     b.table.versus("first_epoch_pack", "first epoch from a pack file",
                    b.files.n, checking, peer, b.torchvision)
-    later_rows(b, "later_pack", zip(levels, times), peer, PACK)
+    later_rows(b, "later_pack", zip(fast, times), peer, PACK)
     total = sum(map(len, b.files.data))
     b.table.add("pack_size", "size of the pack file", "MB", size / 1e6,
                 total / 1e6, "the files", [total / size])
 
 
-def pack_samples(b, path, check):
-    sources = b.lib.pack_file(path, b.files.n, check)
-    return [(s, train_ops(box)) for s, box in zip(sources, b.files.boxes)]
+def pack_samples(b, path):
+    pack = _core.PackFile(path)
+    return [(pack[i], train_ops(box)) for i, box in enumerate(b.files.boxes)]
 
 
 def packing_row(b):
     """hr_pack() of each file, that is stage entropy and packing, beside what
     libjpeg-turbo needs for stage entropy alone."""
-    ours, peer = [], []
-    for r in range(b.rounds + 1):
-        stages, taken = b.lib.stages(b.files.data)
-        files = [d for d, t in zip(b.files.data, taken) if t]
-        ns = b.lib.stages_peer(files)
-        if r:
-            ticks = stages.ticks[STAGES.index("pack")]
-            ours.append(ticks / stages.ticks_per_ns / 1e9)
-            peer.append(ns[0] / 1e9)
-    b.table.versus("pack", "packing a picture", len(files), ours, peer,
+    rounds = stage_rounds(b)
+    best = [r[levels()[-1]] for r in rounds]
+    ours = [s["ticks"][STAGES.index("pack")] / s["ticks_per_ns"] / 1e9
+            for s in best]
+    peer = [r["peer"][0] / 1e9 for r in rounds]
+    b.table.versus("pack", "packing a picture", rounds[0]["files"], ours, peer,
                    "libjpeg-turbo, coefficients")
     b.table.add("pack_speed", "  of files, one thread", "MB/s",
-                stages.bytes / 1e6 / statistics.median(ours))
+                best[0]["bytes"] / 1e6 / statistics.median(ours))

@@ -41,7 +41,8 @@ except ImportError as e:
     print(f"not run: {e}")
     sys.exit(77)
 
-import hrshim
+import made
+from bench_jobs import Set, open_device, stream
 from bench_work import folder, train_ops, workload
 
 COUNTS = ("plan_ns", "pack_ns", "enqueue_ns", "callback_ns", "batches",
@@ -64,7 +65,7 @@ def null_env(build, caches):
     """Of a process that has the null device, and counts its locks."""
     path = os.path.abspath(library(build))
     return dict(os.environ, LD_PRELOAD=path, HEADRACE_OPENCL_LIBRARY=path,
-                HEADRACE_CERTIFICATE="off", HEADRACE_OPENCL_VARIANT="fused",
+                HEADRACE_CERTIFICATE="off", HEADRACE_OPENCL_VARIANT="staged",
                 XDG_CACHE_HOME=caches)
 
 
@@ -98,27 +99,29 @@ def sets_of(dev, files, sources, size, memory):
         y, x, ch, cw = T.RandomResizedCrop.get_params(
             torch.empty(1, h, w), (0.08, 1.0), (3 / 4, 4 / 3))
         samples.append((data, train_ops((y, x, ch, cw, random.random() < .5))))
-    return [hrshim.Set(dev, samples[i * size:(i + 1) * size],
-                       np.zeros((size, 3, 224, 224), np.float32), "nchw",
-                       None if memory == "host" else memory)
+    return [Set(dev, samples[i * size:(i + 1) * size],
+                np.zeros((size, 3, 224, 224), np.float32), "nchw", memory)
             for i in range(IN_FLIGHT)]
 
 
-def measure(lib, null, files, paths, source, size, memory):
+def measure(null, files, paths, source, size, memory):
     os.environ["HEADRACE_OPENCL_ENTROPY"] = \
         "device" if source == "entropy" else "host"
-    dev = lib.open("opencl", threads=1, strict=True,
-                   cache=0 if source == "entropy" else 1 << 30)
+    dev = open_device("opencl", cache=0 if source == "entropy" else 1 << 30)
     sets = sets_of(dev, files, paths if source == "cache" else files.data,
                    size, memory)
+    count = made.Count()
     for s in sets * 2:  # the first time a cache is filled
-        s.run()
-    made, sets = dev.made, sets * (PICTURES // IN_FLIGHT // size)
+        job = s.submit()
+        job.wait()
+        for result in job.results:
+            count.note(result, True)
+    sets *= PICTURES // IN_FLIGHT // size
     rows = []
     for _ in range(ROUNDS):
         before, cpu = counts(null), thread_ns()
         wall = time.perf_counter()
-        hrshim.stream(sets, IN_FLIGHT)
+        stream(sets, IN_FLIGHT)
         wall = time.perf_counter() - wall
         now, after = counts(null), thread_ns()
         c = {k: (now[k] - before[k]) / PICTURES for k in COUNTS}
@@ -133,22 +136,21 @@ def measure(lib, null, files, paths, source, size, memory):
                    launches=c["launches"] / c["batches"],
                    batch=1 / c["batches"])
         rows.append(row)
-    for s in sets[:IN_FLIGHT]:
-        s.close()
     dev.close()
     # The least of the rounds: what others do to us only adds.
     best = min(rows, key=lambda r: r["us"])
     best.update(source=source, size=size, memory=memory,
-                fallbacks=made.fallbacks, by_device=made.decoded / made.encoded)
+                fallbacks=count.fallbacks,
+                by_device=count.decoded / count.encoded)
     return best
 
 
 def child(o):
-    null, lib = C.CDLL(library(o.build)), hrshim.Shim(o.build)
+    null = C.CDLL(library(o.build))
     files = workload(o)
     with folder(files) as d:
         paths = [os.path.join(d, name) for name in sorted(os.listdir(d))]
-        print(json.dumps([measure(lib, null, files, paths, *one)
+        print(json.dumps([measure(null, files, paths, *one)
                           for one in o.rows]))
 
 

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench_shim.h"
+#include "bench_core.h"
 #include "hal/base/base.h"
 #include "loader/loader.h"
 #include "testing.h"
@@ -292,10 +292,10 @@ static int run_epochs(hr_source source, int epochs)
     take(loader, 2 * batches);
     rss = mib("VmRSS:");
     heap = hr__test_allocs();
-    mallocs = shim_malloc_calls();
+    mallocs = bench_malloc_calls();
     take(loader, epochs * batches);
     heap = hr__test_allocs() - heap;
-    mallocs = shim_malloc_calls() - mallocs;
+    mallocs = bench_malloc_calls() - mallocs;
     printf("{\"epochs\": %d, \"heap\": %lld, \"malloc\": %llu, "
            "\"growth_mib\": %.2f}\n",
            epochs, (long long)heap, mallocs, mib("VmRSS:") - rss);

@@ -3,25 +3,24 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#include "bench_shim.h"
+#include "bench_core.h"
 
-// Interposes only if this library is preloaded: then the count covers every
-// library of the process, libjpeg included. glibc only; sanitizers have
-// allocators of their own.
+// In a program this covers every library of the process, libjpeg included. glibc
+// only; sanitizers have allocators of their own.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SHIM_COUNTS 0
+#define BENCH_COUNTS 0
 #elif defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define SHIM_COUNTS 0
+#define BENCH_COUNTS 0
 #endif
 #endif
-#if !defined(SHIM_COUNTS) && defined(__GLIBC__)
-#define SHIM_COUNTS 1
+#if !defined(BENCH_COUNTS) && defined(__GLIBC__)
+#define BENCH_COUNTS 1
 #endif
 
 static atomic_ullong malloc_calls;
 
-#if SHIM_COUNTS
+#if BENCH_COUNTS
 void *__libc_malloc(size_t size);
 void *__libc_calloc(size_t n, size_t size);
 void *__libc_realloc(void *p, size_t size);
@@ -32,37 +31,37 @@ static void count(void)
     atomic_fetch_add_explicit(&malloc_calls, 1, memory_order_relaxed);
 }
 
-SHIM void *malloc(size_t size)
+void *malloc(size_t size)
 {
     count();
     return __libc_malloc(size);
 }
 
-SHIM void *calloc(size_t n, size_t size)
+void *calloc(size_t n, size_t size)
 {
     count();
     return __libc_calloc(n, size);
 }
 
-SHIM void *realloc(void *p, size_t size)
+void *realloc(void *p, size_t size)
 {
     count();
     return __libc_realloc(p, size);
 }
 
-SHIM void *aligned_alloc(size_t align, size_t size)
+void *aligned_alloc(size_t align, size_t size)
 {
     count();
     return __libc_memalign(align, size);
 }
 
-SHIM void *memalign(size_t align, size_t size)
+void *memalign(size_t align, size_t size)
 {
     count();
     return __libc_memalign(align, size);
 }
 
-SHIM int posix_memalign(void **out, size_t align, size_t size)
+int posix_memalign(void **out, size_t align, size_t size)
 {
     void *p;
 
@@ -74,7 +73,7 @@ SHIM int posix_memalign(void **out, size_t align, size_t size)
 }
 #endif
 
-SHIM unsigned long long shim_malloc_calls(void)
+unsigned long long bench_malloc_calls(void)
 {
     return atomic_load(&malloc_calls);
 }

@@ -3,16 +3,16 @@
 import os
 import statistics
 import tempfile
-import time
 
 import numpy as np
 
-import hrshim
-from bench_costs import submit_us
+from bench_costs import paths_of, submit_us
+from bench_jobs import core, open_device
 from bench_rows import squares
 from bench_table import interleave
-from bench_work import MEAN, STD, Stream, train_samples
-from hrshim import decode, normalize, resize
+from bench_work import MEAN, STD, Stream, folder, train_samples
+from headrace.errors import Error
+from headrace.ops import decode, normalize, resize
 
 
 def stream_rows(b, cpu, ocl, size):
@@ -31,29 +31,25 @@ def stream_rows(b, cpu, ocl, size):
                 statistics.median(ours) * 1000 / n,
                 statistics.median(peer) * 1000 / n, "ours on the CPU",
                 [p / o for o, p in zip(ours, peer)])
-    return streams[0]
 
 
 def opencl_rows(b):
     if not b.opencl:
         return
     opencl_open_rows(b)
-    cpu, ocl = b.lib.open("cpu", 0), b.lib.open(b.options.opencl, 0)
+    cpu, ocl = open_device("cpu", 0), open_device(b.options.opencl, 0)
     for size in (1, 16, 256):
-        stream = stream_rows(b, cpu, ocl, size)
-    settle(ocl, stream)
-    heap, (batches, launches) = ocl.heap_allocations(), ocl.opencl_counts()
-    for _ in range(5):
-        stream()
-    now = ocl.opencl_counts()
+        stream_rows(b, cpu, ocl, size)
+    with folder(b.files) as files:
+        counts = core("steady", b.options.opencl, 0, 256, *paths_of(files))
     b.table.add("opencl_launches", "  launches of kernels per batch", "",
-                (now[1] - launches) / (now[0] - batches), at_most=6)
+                counts["launches"], at_most=6)
     b.table.add("opencl_heap_allocations",
                 "  heap allocations, steady state", "",
-                ocl.heap_allocations() - heap, at_most=0)
+                counts["heap"], at_most=0)
     b.table.add("opencl_submit", "  hr_submit() per picture, in batches "
                 "of 256", "us",
-                float(np.median(submit_us(b, ocl))) / 256, at_most=2)
+                float(np.median(submit_us(b, b.options.opencl))) / 256, at_most=2)
     order_rows(b, ocl)
 
 
@@ -76,18 +72,6 @@ def order_rows(b, dev):
                        "horizontal first", .97)
 
 
-def settle(dev, run):
-    """How many threads are at the same buffer at once is chance, so this
-    has no fixed length: until three times in a row nothing is allocated."""
-    clean = 0
-    for _ in range(25):
-        before = dev.heap_allocations()
-        run()
-        clean = clean + 1 if dev.heap_allocations() == before else 0
-        if clean == 3:
-            break
-
-
 def opencl_open_rows(b):
     """With caches of their own, and each in a process of its own."""
     first, second = [], []
@@ -102,18 +86,16 @@ def opencl_open_rows(b):
 
 
 def opencl_open(b, cache):
-    ns = b.child(["open", "--opencl", b.options.opencl],
-                 XDG_CACHE_HOME=cache,
-                 POCL_CACHE_DIR=os.path.join(cache, "pocl"))
-    return float(ns) / 1e6
+    return core("open", b.options.opencl, XDG_CACHE_HOME=cache,
+                POCL_CACHE_DIR=os.path.join(cache, "pocl")) / 1e6
 
 
-def opencl_facts(lib, name):
+def opencl_facts(name):
     """In this process, for its caches are warm then."""
     try:
-        dev = lib.open(name, 0)
-    except hrshim.HrError as e:
+        dev = open_device(name, 0)
+    except Error as e:
         return {"not_run": str(e)}
-    facts = {"device": dev.name(), "description": dev.description()}
+    facts = {"device": dev.name, "description": dev.description}
     dev.close()
     return facts

@@ -187,17 +187,16 @@ class Peer(Child):
 class Ours:
     def __init__(self, build, name, files, cache):
         sys.path.append(os.path.dirname(__file__) + "/../support")
-        import hrshim
         import numpy as np
-        from hrshim import crop, decode, flip, normalize, resize
-        lib = hrshim.Shim(build)
-        dev = lib.open(cache=cache)
+        from bench_jobs import Set, open_device
+        from headrace.ops import crop, decode, flip, normalize, resize
+        dev = open_device(cache=cache)
         out = np.zeros((BATCH, 3, SIZE, SIZE), np.float32)
         samples = [(d, [decode(), crop(j, i, w, h), resize(SIZE, SIZE),
-                        flip(mirror), normalize(MEAN, STD)])
+                        flip(horizontal=mirror), normalize(MEAN, STD)])
                    for d, (i, j, h, w, mirror) in files]
-        self.sets = [hrshim.Set(dev, samples[k:k + BATCH],
-                                out[:len(samples[k:k + BATCH])], "nchw")
+        self.sets = [Set(dev, samples[k:k + BATCH],
+                         out[:len(samples[k:k + BATCH])], "nchw")
                      for k in range(0, len(samples), BATCH)]
         self.name, self.n, self.times = name, len(samples), []
         self.all()
@@ -214,10 +213,12 @@ def read_files(o):
     """[(bytes, (top, left, height, width, mirror))] of JPEGs that all take:
     of three components, baseline or progressive."""
     sys.path.append(os.path.dirname(__file__) + "/../support")
-    import hrshim
+    import package  # noqa: F401, where headrace is
+    from headrace import _core
+    from headrace.errors import Error
     from tree import CORPUS
     folder = o.files or os.path.join(CORPUS, "photos", "imagenet-sample")
-    lib, rng, files = hrshim.Shim(o.build), random.Random(0), []
+    rng, files = random.Random(0), []
     with tempfile.TemporaryDirectory(prefix="headrace-peers-") as made:
         if not os.path.isdir(folder):
             subprocess.run([os.path.join(o.build, "headrace"), "samples",
@@ -231,10 +232,10 @@ def read_files(o):
             if not data.startswith(b"\xff\xd8"):
                 continue
             try:
-                (w, h), _ = lib.probe(data, [hrshim.decode()])
-            except hrshim.HrError:
+                info = _core.probe(data)
+            except Error:
                 continue
-            files.append((data, draw_window(rng, w, h)))
+            files.append((data, draw_window(rng, info.width, info.height)))
     return folder if folder != made else "headrace samples", files
 
 
@@ -322,7 +323,7 @@ def main():
         serve_peer(*o.serve)
         return 0
     try:
-        import numpy  # noqa: F401, hrshim.py needs it
+        import numpy  # noqa: F401, ours needs it
     except ImportError as reason:
         print(f"not run: {reason}")
         return 77

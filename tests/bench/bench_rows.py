@@ -9,19 +9,19 @@ import torchvision
 from PIL import Image
 from torchvision.transforms import functional as F
 
-import hrshim
+from bench_jobs import Set, levels, open_device
 from bench_table import interleave
 from bench_work import (BATCH, EVAL_OPS, MEAN, STD, Decodes, Jobs, Stream,
                         peer_decode, peer_eval, peer_train, peer_train_tensor,
                         to_f16, to_f32, train_samples, window_ops)
-from hrshim import decode, normalize, resize
+from headrace.ops import decode, normalize, resize
 
 # What the ratio to torchvision shall be in the first epoch.
 FIRST = {"c": None, "avx2": 4.0, "avx512": 5.0}
 
 
 def transform_rows(b):
-    devs = {level: b.lib.open(level=level) for level in b.lib.levels()}
+    devs = {level: open_device(level=level) for level in levels()}
     best = list(devs)[-1]
     samples = train_samples(b.files)
     runs = [Jobs(dev, samples) for dev in devs.values()]
@@ -43,7 +43,7 @@ def transform_rows(b):
 def kind_rows(b):
     """The train transform by the files' chroma sampling, and by the type of
     the tensor."""
-    dev = b.lib.open()
+    dev = open_device()
     for name in ("4:4:4", "4:2:0"):
         files = b.files.of_sampling(name)
         if not files.n:
@@ -66,21 +66,21 @@ def kind_rows(b):
 
 
 def eval_rows(b):
-    dev = b.lib.open()
+    dev = open_device()
     ours = Jobs(dev, [(d, EVAL_OPS) for d in b.files.data])
     b.table.versus("eval_transform",
                    "Resize(256), CenterCrop(224), ToTensor, Normalize",
                    b.files.n, *interleave(b.rounds, ours,
                                           lambda: peer_eval(b.files)),
                    b.torchvision)
-    ours = Decodes(b.lib, dev, b.files)
+    ours = Decodes(dev, b.files)
     b.table.versus("decode_rgb", "full decode to RGB", b.files.n,
                    *interleave(b.rounds, ours, lambda: peer_decode(b.files)),
                    b.pillow)
 
 
 def resize_rows(b):
-    dev = b.lib.open()
+    dev = open_device()
     photo = Image.open(io.BytesIO(b.files.data[0])).convert("RGB")
     for key, size, to, filter, least in (
             ("resize_bilinear", (500, 375), (224, 224), "bilinear", 4),
@@ -93,9 +93,9 @@ def resize_rows(b):
         # Each its own memory on both sides.
         pictures = [im.copy() for _ in range(n)]
         pixels = [np.array(p) for p in pictures]
-        ops = [resize(*to, filter)]
+        ops = [resize(*to, filter=filter)]
         out = np.zeros((n, to[1], to[0], 3), np.uint8)
-        ours = hrshim.Set(dev, [(p, ops) for p in pixels], out, "nhwc")
+        ours = Set(dev, [(p, ops) for p in pixels], out, "nhwc")
         mode = Image.Resampling[filter.upper()]
 
         def peer():
@@ -113,8 +113,8 @@ def order_rows(b):
     ops = [[decode(), resize(224, 224, order=order), normalize(MEAN, STD)]
            for order in ("vertical", "horizontal")]
     files = squares(b)
-    for level in b.lib.levels():
-        dev = b.lib.open(level=level)
+    for level in levels():
+        dev = open_device(level=level)
         runs = [Jobs(dev, [(d, one) for d in files]) for one in ops]
         b.table.versus(f"resize_orders_{level}",
                        f"vertical pass first, {level}, JPEG 375x375 to 224",
@@ -136,15 +136,15 @@ def squares(b):
 
 
 def normalize_rows(b):
-    levels = [n for n in b.lib.levels() if n != "c"] or ["c"]
+    fast = [n for n in levels() if n != "c"] or ["c"]
     photo = Image.open(io.BytesIO(b.files.data[0])).convert("RGB")
     n, repeat = 64, 4
     pictures = [photo.resize((224, 224)) for _ in range(n)]
     pixels = [np.array(p) for p in pictures]
     out = np.zeros((n, 3, 224, 224), np.float32)
-    sets = [hrshim.Set(b.lib.open(level=level),
-                       [(p, [normalize(MEAN, STD)]) for p in pixels], out,
-                       "nchw") for level in levels]
+    sets = [Set(open_device(level=level),
+                [(p, [normalize(MEAN, STD)]) for p in pixels], out, "nchw")
+            for level in fast]
 
     def peer():
         for _ in range(repeat):
@@ -152,9 +152,9 @@ def normalize_rows(b):
                 to_f32(p)
     *times, theirs = interleave(
         b.rounds, *(lambda s=s: s.time(repeat) for s in sets), peer)
-    for level, seconds in zip(levels, times):
+    for level, seconds in zip(fast, times):
         # (The best has the name that it always had.)
-        b.table.versus("normalize" if level == levels[-1] else
+        b.table.versus("normalize" if level == fast[-1] else
                        f"normalize_{level}",
                        f"store: ToTensor, Normalize of 224x224, {level}",
                        n * repeat, seconds, theirs, b.torchvision)
@@ -169,7 +169,7 @@ def thread_rows(b):
     for key, text, cache in (("two_threads", "  2 threads for 1", 0),
                              ("two_threads_later", "  2 threads for 1, later "
                               "epochs from a cache", 1 << 30)):
-        one, two = (Stream(b.lib.open(threads=t, cache=cache), samples, BATCH)
+        one, two = (Stream(open_device(threads=t, cache=cache), samples, BATCH)
                     for t in (1, 2))
         b.table.versus(key, text, len(samples), *interleave(b.rounds, two, one),
                        "ours with 1 thread", 1.9)

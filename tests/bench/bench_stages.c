@@ -9,7 +9,7 @@
 
 #include <jpeglib.h>
 
-#include "bench_shim.h"
+#include "bench_core.h"
 #include "cpu_fallback/cpu_ops.h"
 #include "cpu_fallback/jpeg_scan.h"
 #include "cpu_fallback/pack.h"
@@ -25,24 +25,6 @@ static uint64_t ticks(void)
     return (uint64_t)hr__now();
 #endif
 }
-
-enum {  // as hrshim.py STAGES
-    ENTROPY,
-    RECONSTRUCT,
-    COLOR,
-    UNPACK,  // then reconstruct and color again, of a packed picture
-    UNPACK_RECONSTRUCT,
-    UNPACK_COLOR,
-    PACK,  // stage entropy included
-    NUM_STAGES
-};
-
-struct shim_stages {
-    double ticks[NUM_STAGES];
-    double ticks_per_ns;
-    double blocks, bytes, packed_bytes;
-    int64_t files;  // that our own decoder takes; all others are left out
-};
 
 // ---- Ours -------------------------------------------------------------------
 
@@ -99,12 +81,11 @@ static double blocks_of(const struct cpu_scan *scan)
 }
 
 // All stages of one file; nothing is added if one of them does not take it.
-static bool one_file(const struct shim_source *source,
-                     const struct cpu_ops *ops, struct cpu_arena *arena,
-                     struct shim_stages *out)
+static bool one_file(const struct bench_file *source, const struct cpu_ops *ops,
+                     struct cpu_arena *arena, struct bench_stages *out)
 {
     struct cpu_decode_params p = {.data = source->data, .size = source->size};
-    struct shim_stages one = {.files = 1};
+    struct bench_stages one = {.files = 1};
     struct cpu_decode_error err;
     struct cpu_scan scan;
     struct cpu_pack pack;
@@ -133,15 +114,12 @@ static bool one_file(const struct shim_source *source,
         out->ticks[i] += one.ticks[i];
     out->blocks += blocks_of(&scan);
     out->bytes += (double)source->size;
-    out->packed_bytes += (double)pack.size;
     out->files++;
     return true;
 }
 
-// cpu_mask: as HR_CPU_*, 0 = the best. taken[n]: whether a file was. Threads:
-// one at a time, for its memory stays, as a worker's does.
-EXPORT(void, shim_stages, const struct shim_source *sources, int n,
-       unsigned cpu_mask, uint8_t *taken, struct shim_stages *out)
+void bench_stages(struct bench_file *files, int n, unsigned cpu_mask,
+                  struct bench_stages *out)
 {
     static struct cpu_arena arena;
     int64_t start = hr__now();
@@ -151,9 +129,9 @@ EXPORT(void, shim_stages, const struct shim_source *sources, int n,
     if (!arena.heap)
         cpu_arena_init(&arena, &cpu_plain_heap);
     cpu_ops_init(&ops, cpu_mask ? cpu_mask : ~0u);
-    *out = (struct shim_stages){0};
+    *out = (struct bench_stages){0};
     for (int i = 0; i < n; i++) {
-        taken[i] = one_file(&sources[i], &ops, &arena, out);
+        files[i].taken = one_file(&files[i], &ops, &arena, out);
         cpu_arena_clear(&arena, SIZE_MAX);
     }
     out->ticks_per_ns = (double)(ticks() - begin) / (double)(hr__now() - start);
@@ -209,7 +187,7 @@ static void read_pixels(struct peer *p)
 }
 
 // how: 0 coefficients, 1 samples, 2 pixels. False: it does not decode.
-static bool peer_file(struct peer *p, const struct shim_source *source, int how)
+static bool peer_file(struct peer *p, const struct bench_file *source, int how)
 {
     size_t need;
 
@@ -236,26 +214,29 @@ static bool peer_file(struct peer *p, const struct shim_source *source, int how)
     return true;
 }
 
-// Nanoseconds of all files: coefficients, samples, pixels, file by file, so
-// that they can be compared. Returns how many failed.
-EXPORT(int, shim_stages_peer, const struct shim_source *sources, int n,
-       double ns[3])
+static void open_peer(struct peer *p)
+{
+    p->cinfo.err = jpeg_std_error(&p->errors);
+    p->errors.error_exit = fail;
+    jpeg_create_decompress(&p->cinfo);
+}
+
+void bench_stages_peer(const struct bench_file *files, int n, double ns[3])
 {
     static struct peer peer;
-    int failed = 0;
 
-    peer.cinfo.err = jpeg_std_error(&peer.errors);
-    peer.errors.error_exit = fail;
-    jpeg_create_decompress(&peer.cinfo);
+    open_peer(&peer);
     ns[0] = ns[1] = ns[2] = 0;
     for (int i = 0; i < 3 * n; i++) {
         int64_t start = hr__now();
 
-        failed += !peer_file(&peer, &sources[i / 3], i % 3);
+        if (!files[i / 3].taken)
+            continue;
+        if (!peer_file(&peer, &files[i / 3], i % 3))
+            abort();  // for the stages took it
         ns[i % 3] += (double)(hr__now() - start);
     }
     jpeg_destroy_decompress(&peer.cinfo);
-    return failed;
 }
 
 // ---- Symbols ----------------------------------------------------------------
@@ -281,7 +262,7 @@ static void count_symbols(const JCOEF *block, double out[3])
     out[1] += run > 0;
 }
 
-static bool symbols_of(struct peer *p, const struct shim_source *source,
+static bool symbols_of(struct peer *p, const struct bench_file *source,
                        double out[3])
 {
     jvirt_barray_ptr *arrays;
@@ -308,20 +289,15 @@ static bool symbols_of(struct peer *p, const struct shim_source *source,
     return true;
 }
 
-// Blocks of all files, without what pads MCUs; symbols that a baseline scan has
-// for them; values that are not 0, DCs not counted. How many cannot be read.
-EXPORT(int, shim_symbols, const struct shim_source *sources, int n,
-       double out[3])
+bool bench_symbols(const struct bench_file *files, int n, double out[3])
 {
     static struct peer peer;
-    int failed = 0;
+    bool ok = true;
 
-    peer.cinfo.err = jpeg_std_error(&peer.errors);
-    peer.errors.error_exit = fail;
-    jpeg_create_decompress(&peer.cinfo);
+    open_peer(&peer);
     out[0] = out[1] = out[2] = 0;
     for (int i = 0; i < n; i++)
-        failed += !symbols_of(&peer, &sources[i], out);
+        ok &= symbols_of(&peer, &files[i], out);
     jpeg_destroy_decompress(&peer.cinfo);
-    return failed;
+    return ok;
 }

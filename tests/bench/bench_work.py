@@ -17,9 +17,10 @@ from PIL import Image
 from torchvision import transforms as T
 from torchvision.transforms import functional as F
 
-import hrshim
-from hrshim import center_crop, crop, decode, flip, normalize, resize, \
-    resize_short
+from bench_jobs import Set, stream
+from headrace import _core
+from headrace.ops import (center_crop, crop, decode, flip, normalize, resize,
+                          resize_short)
 from tree import CORPUS
 
 MEAN, STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
@@ -159,14 +160,14 @@ def peer_decode(files):
 
 def window_ops(box):
     i, j, h, w, mirror = box
-    return [crop(j, i, w, h), resize(224, 224), flip(mirror)]
+    return [crop(j, i, w, h), resize(224, 224), flip(horizontal=mirror)]
 
 
 def train_ops(box):
     return [decode()] + window_ops(box) + [normalize(MEAN, STD)]
 
 
-EVAL_OPS = [decode(), resize_short(256), center_crop(224, 224, True),
+EVAL_OPS = [decode(), resize_short(256), center_crop(224, 224, pad=True),
             normalize(MEAN, STD)]
 
 
@@ -177,8 +178,8 @@ class Jobs:
     def __init__(self, dev, samples, shape=(3, 224, 224), dtype=np.float32,
                  layout="nchw"):
         out = np.zeros((BATCH,) + shape, dtype)
-        self.sets = [hrshim.Set(dev, samples[i:i + BATCH],
-                                out[:len(samples[i:i + BATCH])], layout)
+        self.sets = [Set(dev, samples[i:i + BATCH],
+                         out[:len(samples[i:i + BATCH])], layout)
                      for i in range(0, len(samples), BATCH)]
 
     def __call__(self):
@@ -192,14 +193,14 @@ class Stream:
     def __init__(self, dev, samples, size):
         outs = [np.zeros((size, 3, 224, 224), np.float32)
                 for _ in range(IN_FLIGHT)]
-        self.sets = [hrshim.Set(dev, samples[i:i + size],
-                                outs[i // size % IN_FLIGHT], "nchw")
+        self.sets = [Set(dev, samples[i:i + size],
+                         outs[i // size % IN_FLIGHT], "nchw")
                      for i in range(0, len(samples), size)]
         self.cpu = []
 
     def __call__(self):
         start = time.process_time()
-        hrshim.stream(self.sets, IN_FLIGHT)
+        stream(self.sets, IN_FLIGHT)
         self.cpu.append(time.process_time() - start)
 
 
@@ -207,12 +208,12 @@ class Decodes:
     """Full decodes; pictures differ in size, so each is a job of its own
     (the library likes fewer)."""
 
-    def __init__(self, lib, dev, files):
+    def __init__(self, dev, files):
         self.sets = []
         for d in files.data:
-            (w, h), _ = lib.probe(d, [decode()])
-            out = np.zeros((1, h, w, 3), np.uint8)
-            self.sets.append(hrshim.Set(dev, [(d, [decode()])], out, "nhwc"))
+            info = _core.probe(d)
+            out = np.zeros((1, info.height, info.width, 3), np.uint8)
+            self.sets.append(Set(dev, [(d, [decode()])], out, "nhwc"))
 
     __call__ = Jobs.__call__
 

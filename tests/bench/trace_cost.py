@@ -5,7 +5,7 @@
     tests/bench/trace_cost.py --build build [--rounds N] [--backend cpu] [--check]
 
 Builds the library once more without them (HEADRACE_WATCH=OFF, in
-BUILD/no-watch) and lets the three take turns in one process on the workload
+BUILD/no-watch) and lets three processes (bench_core) take turns on the workload
 of bench.py: without, off, on (trace and clocks). Shown are medians of
 the ratios of the rounds, of CPU time of the process (which others on the
 machine harm little) and of time, and how sure the first is: twice the standard
@@ -14,18 +14,14 @@ than 5 % of CPU time, by more than that doubt; 77 if the doubt is too large to
 tell, or it could not run.
 """
 import argparse
-import ctypes as C
-import gc
 import os
 import statistics
 import subprocess
 import sys
-import time
 
 sys.path.append(os.path.dirname(__file__) + "/../support")
 try:
     import bench_work
-    import hrshim
     from doubt import median_and_doubt
     from tree import ROOT
 except ImportError as e:
@@ -40,7 +36,7 @@ def build_without(o):
     for command in (["cmake", "-S", ROOT, "-B", where, "-DHEADRACE_WATCH=OFF",
                      "-DHEADRACE_TOOLS=OFF", "-DHEADRACE_TESTS=ON"],
                     ["cmake", "--build", where, "-j2", "--target",
-                     "bench_shim"]):
+                     "bench_core"]):
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
             print(f"not run: {' '.join(command)}: {done.stdout[-500:]}")
@@ -49,30 +45,39 @@ def build_without(o):
 
 
 class Run:
-    """One library, and the jobs it is given."""
+    """A process that makes an epoch whenever it is told."""
 
-    def __init__(self, build, o, samples, on):
-        self.lib, self.on = hrshim.Shim(build), on
-        if on:
-            self.lib.lib.hr_profile_times(C.c_bool(True))
-        self.dev = self.lib.open(o.backend, threads=o.threads)
-        if on:
-            self.lib.lib.hr_profile_times(C.c_bool(False))
-        self.jobs = bench_work.Jobs(self.dev, samples)
+    def __init__(self, build, o, paths, watched):
+        self.child = subprocess.Popen(
+            [os.path.join(build, "tests", "bench_core"), "turns", o.backend,
+             str(o.threads), str(int(watched)), *paths],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def time(self):
         """CPU seconds of the process, and seconds."""
-        if self.on:
-            self.lib.lib.hr_profile_times(C.c_bool(True))
-            self.lib.lib.hr_trace_start(None)
-        gc.collect()
-        cpu, wall = time.process_time(), time.perf_counter()
-        self.jobs()
-        cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
-        if self.on:
-            self.lib.lib.hr_trace_stop()
-            self.lib.lib.hr_profile_times(C.c_bool(False))
-        return cpu, wall
+        print(file=self.child.stdin, flush=True)
+        return [float(x) for x in self.child.stdout.readline().split()]
+
+    def end(self):
+        self.child.stdin.close()
+        self.child.wait()
+
+
+def take_turns(o, where, paths):
+    runs = {"without": Run(where, o, paths, False),
+            "off": Run(o.build, o, paths, False),
+            "on": Run(o.build, o, paths, True)}
+    times = {name: [] for name in runs}
+    for r in range(o.rounds + 1):
+        # Another one begins each time.
+        names = list(runs)[r % 3:] + list(runs)[:r % 3]
+        for name in names:
+            seconds = runs[name].time()
+            if r:  # the first does not count
+                times[name].append(seconds)
+    for run in runs.values():
+        run.end()
+    return times
 
 
 def main():
@@ -85,18 +90,9 @@ def main():
     p.add_argument("--check", action="store_true")
     o = p.parse_args()
     where = build_without(o)
-    samples = bench_work.train_samples(bench_work.workload(o))
-    runs = {"without": Run(where, o, samples, False),
-            "off": Run(o.build, o, samples, False),
-            "on": Run(o.build, o, samples, True)}
-    times = {name: [] for name in runs}
-    for r in range(o.rounds + 1):
-        # Another one begins each time.
-        names = list(runs)[r % 3:] + list(runs)[:r % 3]
-        for name in names:
-            seconds = runs[name].time()
-            if r:  # the first does not count
-                times[name].append(seconds)
+    with bench_work.folder(bench_work.workload(o)) as files:
+        times = take_turns(o, where, sorted(
+            os.path.join(files, name) for name in os.listdir(files)))
     bad = unknown = False
     for name, most in MOST.items():
         cpu, wall = ([100 * (a[k] / b[k] - 1) for a, b in

@@ -155,15 +155,8 @@ def run_cases(dev, chosen, count):
     """(case, differing bytes, a sentence if there are any) of each."""
     flight = ours.Flight([case.on(dev) for case in chosen], dev)
     for case, result in zip(chosen, flight.wait()):
-        note(count, result, isinstance(case.source, bytes))
+        count.note(result, isinstance(case.source, bytes))
         yield case, *judge(case, result)
-
-
-def note(count, result, encoded):
-    stages = 0
-    for first, last, device in result.spans:
-        stages |= made.span(first, last) * (device != "cpu")
-    count.add(stages, result.why, result.fallbacks, encoded)
 
 
 def judge(case, result):
@@ -188,7 +181,7 @@ def run(dev, samples, out, layout, count):
     job = _core.submit(samples, batch, device=dev)
     job.wait()
     for result in job.results:
-        note(count, result, True)
+        count.note(result, True)
 
 
 def short(ops):
@@ -234,7 +227,7 @@ def refused_by_us(data, count):
     want = np.empty((info.height, info.width, 3), np.uint8)
     case = Case("refusal", data, [decode()], want).on(dev)
     (result,) = ours.Flight([case], dev).wait()
-    note(count, result, True)
+    count.note(result, True)
     if result.pixels is None:
         return f"{result.status}: {result.reason}"
     return None

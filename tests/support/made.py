@@ -55,6 +55,13 @@ class Count:
             self.pixels += 1
             self.resampled += stages & RESAMPLED == RESAMPLED
 
+    def note(self, result, encoded):
+        """A result of the package's, or of headrace.validate's."""
+        stages = 0
+        for first, last, device in result.spans:
+            stages |= span(first, last) * (device != "cpu")
+        self.add(stages, result.why, result.fallbacks, encoded)
+
     def merge(self, other):
         for name, value in vars(other).items():
             setattr(self, name, getattr(self, name) + value)

@@ -20,11 +20,9 @@ import sys
 import tempfile
 import time
 
-sys.path.append(os.path.dirname(__file__) + "/../support")
 try:
     import torch
     from torch.profiler import ProfilerActivity, profile, record_function
-    import hrshim
 except ImportError as e:
     print(f"not run: {e}")
     sys.exit(77)
@@ -36,6 +34,30 @@ MAY_BE_OFF_MS = 2  # of clocks; a machine that is busy only makes spans longer
 
 class Params(C.Structure):
     _fields_ = [("thread_bytes", C.c_size_t), ("wall_time", C.c_bool)]
+
+
+class Sample(C.Structure):  # struct hr_sample; the rest is 0
+    _fields_ = [("data", C.c_char_p), ("size", C.c_size_t),
+                ("path", C.c_char_p), ("image", C.c_void_p),
+                ("ops", C.c_void_p), ("num_ops", C.c_int),
+                ("rest", C.c_char * 256)]
+
+
+def library(build):
+    lib = C.CDLL(os.path.join(build, "libheadrace.so"))
+    lib.hr_trace_span.argtypes = [C.c_char_p, C.c_int64, C.c_int64]
+    lib.hr_device_open.restype = lib.hr_apply.restype = C.c_void_p
+    lib.hr_image_wait.argtypes = [C.c_void_p, C.c_int64]
+    return lib
+
+
+def decode(lib, dev, jpeg):
+    ops, n = C.create_string_buffer(1 << 16), C.c_int()
+    assert lib.hr_ops_parse(b"decode", ops, C.byref(n)) == 0
+    sample = Sample(jpeg, len(jpeg), None, None, C.addressof(ops), n.value)
+    image = C.c_void_p(lib.hr_apply(C.c_void_p(dev), C.byref(sample), None))
+    assert image and lib.hr_image_wait(image, -1) == 0
+    lib.hr_image_release(C.byref(image))
 
 
 def sleep_ms(ms):
@@ -61,7 +83,7 @@ def run(lib, dev, jpeg, where, wall):
         sleep_ms(INSIDE_MS)
         with record_function("making"):
             sleep_ms(INSIDE_MS)
-            dev.make(jpeg, [hrshim.decode()])
+            decode(lib, dev, jpeg)
             sleep_ms(INSIDE_MS)
     lib.hr_trace_stop()
     assert lib.hr_trace_write(os.fsencode(f"{where}/ours.json")) == 0
@@ -121,9 +143,8 @@ def main():
     p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     p.add_argument("--build", default="build")
     o = p.parse_args()
-    shim = hrshim.Shim(o.build)
-    dev, wrong = shim.open("cpu"), []
-    shim.lib.hr_trace_span.argtypes = [C.c_char_p, C.c_int64, C.c_int64]
+    lib, wrong = library(o.build), []
+    dev = lib.hr_device_open(b"cpu", None)
     kineto = torch.profiler.kineto_available()
     with tempfile.TemporaryDirectory(prefix="headrace-torch-") as where:
         subprocess.run([os.path.join(o.build, "headrace"), "samples",
@@ -134,13 +155,13 @@ def main():
                    if name.endswith(".jpg"))
         with open(path, "rb") as f:
             jpeg = f.read()
-        dev.make(jpeg, [hrshim.decode()])
+        decode(lib, dev, jpeg)
         for mark in (True, False) if kineto else (True,):
             for wall in (False, True):
-                run(shim.lib, dev, jpeg, where, wall)
+                run(lib, dev, jpeg, where, wall)
                 wrong += [f"{'mark' if mark else 'wall time'}, wall_time="
                           f"{wall}: {text}" for text in check(where, mark)]
-    dev.close()
+    lib.hr_device_close(C.byref(C.c_void_p(dev)))
     for text in wrong:
         print(text)
     print(f"torch {torch.__version__}, "
