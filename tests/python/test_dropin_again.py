@@ -264,7 +264,9 @@ def smaller(path):
 
 def run_changing(change, raises, **how):
     data = Changing(change, raises)
-    found = run(data, **how) + data.files()
+    # The first of a batch, and another one, are damaged.
+    order = [5, *range(5), *range(6, PICTURES)]
+    found = run(data, sampler=order, **how) + data.files()
     data.holder.cleanup()
     return found
 
