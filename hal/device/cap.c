@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cap on the host's CPU time, and what the schedule must know of the engines
-// of a chain.
+// The cap on the host's CPU time, and what the schedule must know of a chain's
+// engines.
 #include "hal/device/device.h"
 
 enum { LISTS = 3 };  // that an engine with lists works at, if it does not say

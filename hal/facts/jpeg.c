@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The reader of JPEG markers and scans (ITU-T T.81, annex B), with the tolerance
-// of libjpeg-turbo 2.1.5: what its jdmarker.c and jdinput.c skip is skipped, what
-// they refuse is refused, what they warn of is noted for the engines.
+// The reader of JPEG markers and scans (ITU-T T.81, annex B), with the
+// tolerance of libjpeg-turbo 2.1.5: what its jdmarker.c and jdinput.c skip is
+// skipped, what they refuse is refused, what they warn of is noted for engines.
 //
 // A file of 10 kB may hold a thousand scans of a large picture, each of which
 // visits every block: the sum is limited here, before anybody decodes.

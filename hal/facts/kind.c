@@ -75,10 +75,10 @@ bool hr__sampling_is_whole(const struct hr_info *info)
     return true;
 }
 
-// ---- Memory ------------------------------------------------------------------
+// ---- Memory ----------------------------------------------------------------
 
-// Per column of a picture that streams by rows of MCUs: its coefficients and two
-// rows of its samples, then rows of pixels.
+// Per column of a picture that streams by rows of MCUs: its coefficients and
+// two rows of its samples, then rows of pixels.
 static size_t column_bytes(const struct hr_info *info)
 {
     size_t blocks = 0, hmax = 1;
@@ -90,8 +90,8 @@ static size_t column_bytes(const struct hr_info *info)
     return 32 * blocks / hmax + 64;
 }
 
-// What a sequential picture that threads help with keeps ahead: so many bytes, or
-// four rows of MCUs (cpu_fallback/decode_sequential.c); for smaller ones the
+// What a sequential picture that threads help with keeps ahead: so many bytes,
+// or four rows of MCUs (cpu_fallback/decode_sequential.c); for smaller ones the
 // sizes of their rows have room.
 static size_t helped_bytes(const struct hr_info *info)
 {

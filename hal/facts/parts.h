@@ -49,7 +49,8 @@ struct hr__format {
 };
 // Whose magic data begins with, or NULL.
 const struct hr__format *hr__format_of(const uint8_t *data, size_t size);
-// What data is too short for, if it may be the beginning of such a file, or NULL.
+// What data is too short for, if it may be the beginning of such a file, or
+// NULL.
 const char *hr__format_begun(const uint8_t *data, size_t size);
 
 // Of rows that stream, at most.

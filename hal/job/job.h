@@ -69,7 +69,7 @@ struct hr__work {
     struct hr__picture pic;
     struct hr__plan plan;
     int at;  // span of the plan at work
-    // For the schedule: the engine that has it, and 1; 0 = none. Since when, and
+    // For the schedule: the engine that has it, and 1; 0: none. Since when, and
     // how many that had then.
     int chosen, chosen_load;
     int64_t chosen_since;

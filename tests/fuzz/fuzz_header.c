@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fuzz target of the header parser: any bytes. Beside what the sanitizers see
-// it holds the parser to its contract, and the tables that engines get of a JPEG
-// to the facts that the HAL got; a broken promise aborts.
+// it holds the parser to its contract, and the tables that engines get of a
+// JPEG to the facts that the HAL got; a broken promise aborts.
 #include <string.h>
 
 #include "fuzz.h"
@@ -23,8 +23,8 @@ static void check_tables(const struct hr_info *info, const uint8_t *data,
     for (int c = 0; c < jpeg.num_components && !why; c++) {
         hr__jpeg_quant(&jpeg.quant[jpeg.comp[c].quant], quant);
         for (int ac = 0; ac < 2; ac++) {
-            const uint8_t *codes = jpeg.huffman[ac][ac ? jpeg.comp[c].ac
-                                                       : jpeg.comp[c].dc];
+            const uint8_t *codes =
+                jpeg.huffman[ac][ac ? jpeg.comp[c].ac : jpeg.comp[c].dc];
             int n = 0;
 
             for (int i = 0; i < 16; i++)
