@@ -150,7 +150,6 @@ def _watch() -> None:
 @contextlib.contextmanager
 def at(place: int) -> Iterator[Level]:
     """Enters a fetch of its own; gives where it is noted that it failed."""
-    _watch()
     outer = _here.level
     _here.level = Level(place, outer)
     try:
@@ -175,6 +174,7 @@ def within(owner: Any, stock: Callable[..., Any]) -> Callable[..., Any]:
         level = _here.level
         _here.number += 1
         if level is None or (level.place != OFF and not in_worker()):
+            _watch()
             place = own if level is None else min(level.place, own)
             looped = sys._getframe(1).f_code.co_name == "_worker_loop"
             run = functools.partial(stock, self)
