@@ -129,13 +129,26 @@ static bool same_normalize(const struct hr_normalize *a,
            !memcmp(a->std, b->std, sizeof(a->std));
 }
 
+static bool same_values(const struct hr_sample *a, const struct hr_sample *b)
+{
+    struct hr__values va, vb;
+    bool in_a, in_b;
+
+    if (same_ops(a, b))
+        return true;
+    in_a = hr__ops_values(a->ops, a->num_ops, &va);
+    in_b = hr__ops_values(b->ops, b->num_ops, &vb);
+    return in_a == in_b && (!in_a || !memcmp(&va, &vb, sizeof(va)));
+}
+
 static bool same_table(const struct hr_sample *a, const struct hr_sample *b,
                        const struct hr__batch *batch)
 {
     struct hr__dst fa = form_of(a, batch), fb = form_of(b, batch);
 
     return fa.dtype == fb.dtype && fa.c == fb.c &&
-           same_normalize(normalize_of(a), normalize_of(b));
+           same_normalize(normalize_of(a), normalize_of(b)) &&
+           same_values(a, b);
 }
 
 struct sizes {
@@ -210,6 +223,7 @@ static void fill_work(struct hr__job *job, int i, const struct hr_sample *s,
 {
     struct hr__work *w = &job->works[i];
     struct hr__dst *dst = &w->pic.dst;
+    struct hr__values values;
 
     w->sample = s[i];
     w->sample.path = hr__copy_text(&f->text, s[i].path);
@@ -230,8 +244,11 @@ static void fill_work(struct hr__job *job, int i, const struct hr_sample *s,
     }
     find_dst(&s[i], i, job->batch, &job->params, dst);
     if (!i || !same_table(&s[i], &s[i - 1], job->batch))
-        hr__table_build(&job->tables[f->tables++], normalize_of(&s[i]), dst->c,
-                        dst->dtype);
+        hr__table_build(&job->tables[f->tables++], normalize_of(&s[i]),
+                        hr__ops_values(s[i].ops, s[i].num_ops, &values)
+                            ? &values
+                            : NULL,
+                        dst->c, dst->dtype);
     w->pic.table = &job->tables[f->tables - 1];
     fill_picture(w);
     hr__keep_begin(w);

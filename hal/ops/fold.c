@@ -101,18 +101,31 @@ static bool sees_cut_pixels(const struct hr__step *s, const struct hr__rect *r)
            (r->y + r->h > s->win.h && s->win.y + s->win.h < s->rs_h);
 }
 
+// Black pixels and mixtures of an op behind one that changes values would be of
+// the changed ones; but these are made last.
+static enum hr_status check_values(struct hr__fold *f, const char *what)
+{
+    if (!f->values)
+        return HR_OK;
+    snprintf(f->text, 128, "%s behind an op that changes values", what);
+    return HR_EUNSUPPORTED;
+}
+
 enum hr_status hr__fold_crop(struct hr__fold *f, struct hr__rect r, bool pad)
 {
     struct hr__step *s = current(f);
     const struct hr__rect whole = r;
     enum hr_status status;
+    bool leaves = r.x < 0 || r.y < 0 || r.w > s->out_w - r.x ||
+                  r.h > s->out_h - r.y;
 
-    if (!pad &&
-        (r.x < 0 || r.y < 0 || r.w > s->out_w - r.x || r.h > s->out_h - r.y)) {
+    if (leaves && !pad) {
         snprintf(f->text, 128, "crop %d,%d %dx%d leaves the picture of %dx%d",
                  r.x, r.y, r.w, r.h, s->out_w, s->out_h);
         return HR_EINVAL;
     }
+    if (leaves && (status = check_values(f, "a crop that pads")))
+        return status;
     if (s->post_x)
         r.x = s->out_w - r.x - r.w;
     if (s->post_y)
@@ -216,6 +229,9 @@ enum hr_status hr__fold_resize(struct hr__fold *f, const struct hr_resize *op)
     if (rw == w && rh == h && !box[0] && !box[1] && box[2] == (float)w &&
         box[3] == (float)h)
         return HR_OK;  // Image.resize returns a copy
+    if (op->filter != HR_NEAREST &&
+        (status = check_values(f, "a resize that mixes pixels")))
+        return status;
     if (s->resized || padded(s)) {
         if ((status = begin_step(f, w, h)))
             return status;

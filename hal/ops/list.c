@@ -162,8 +162,35 @@ enum hr_status hr__geometry_build(struct hr__geometry *out,
             return HR__BAD("op %d has not been drawn", (int)ops[i].type);
         if (def->fold && (status = def->fold(&f, &ops[i])))
             return status;
+        f.values |= def->value != NULL;
     }
     return hr__fold_end(&f);
+}
+
+static bool any_value(const struct hr_op *ops, int num_ops)
+{
+    for (int i = 0; i < num_ops; i++)
+        if (hr__op_def(ops[i].type)->value)
+            return true;
+    return false;
+}
+
+bool hr__ops_values(const struct hr_op *ops, int num_ops,
+                    struct hr__values *out)
+{
+    if (!any_value(ops, num_ops))
+        return false;
+    for (int k = 0; k < 3 * 256; k++) {
+        uint8_t x = (uint8_t)(k % 256);
+
+        for (int i = 0; i < num_ops; i++) {
+            const struct hr__op_def *def = hr__op_def(ops[i].type);
+
+            x = def->value ? def->value(&ops[i], k / 256, x) : x;
+        }
+        out->of[k / 256][k % 256] = x;
+    }
+    return true;
 }
 
 // A list without random ops: ops itself if it has none, else what was drawn.

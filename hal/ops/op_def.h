@@ -48,6 +48,7 @@ struct hr__fold {
     struct hr__geometry *geo;
     enum hr_reference reference;
     int orientation;  // of the file
+    bool values;      // an op before this one changes values
     char *text;       // [128]
 };
 
@@ -153,6 +154,9 @@ struct hr__op_def {
                             char text[128]);
     // Adds the op to the geometry; NULL: it changes none.
     enum hr_status (*fold)(struct hr__fold *f, const struct hr_op *op);
+    // What a byte of a channel becomes. The store does it, so what follows such
+    // an op must not mix pixels, nor add some: the fold refuses it.
+    uint8_t (*value)(const struct hr_op *op, int channel, uint8_t x);
     // Random ops: writes the plain ops that it becomes, and returns how many;
     // -1 with the reason.
     int (*draw)(const struct hr_op *op, const struct hr__draw *draw,

@@ -25,6 +25,16 @@ void hr__geometry_size(const struct hr__geometry *geo, int *w, int *h);
 // Bytes of the u8 pictures between its steps, as the CPU engine keeps them.
 size_t hr__geometry_bytes(const struct hr__geometry *geo, int channels);
 
+// What the ops that change values by a table make of each byte of a channel. The
+// table of the store takes it in, so such an op costs nothing and every engine
+// does it.
+struct hr__values {
+    uint8_t of[3][256];
+};
+// False: no op of the list does. ops have passed hr__ops_check().
+bool hr__ops_values(const struct hr_op *ops, int num_ops,
+                    struct hr__values *out);
+
 // Four words for draw number draw of the op at that place in its list.
 void hr__random_words(const struct hr_random *key, int place, int draw,
                       uint32_t out[4]);

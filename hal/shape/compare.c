@@ -252,7 +252,7 @@ enum hr_status hr_image_compare(hr_image a, hr_image b,
         return hr__fail(HR_EINVAL, "other sizes or types of elements");
     // f32, though the elements may be halves: the exact size of a level.
     if (normalize)
-        hr__table_build(&table, normalize, left.c, HR_F32);
+        hr__table_build(&table, normalize, NULL, left.c, HR_F32);
     hr__level_units(normalize && left.dtype != HR_U8 ? &table : NULL, HR_F32,
                     left.c, units);
     hr__compare(&left, &right, units, out);

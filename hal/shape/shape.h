@@ -5,6 +5,7 @@
 
 #include "hal/engine/engine.h"
 #include "hal/facts/facts.h"
+#include "hal/ops/ops.h"
 
 // ---- Plan (plan.c) ----------------------------------------------------------------
 
@@ -24,9 +25,11 @@ enum hr_status hr__plan_build(struct hr__plan *out, enum hr_stage first,
 
 // ---- Tables (table.c) --------------------------------------------------------------
 
-// normalize may be NULL: bytes as they are. Only the array of dtype is made.
+// normalize may be NULL: bytes as they are. values: what bytes become before
+// that, or NULL. Only the array of dtype is made.
 void hr__table_build(struct hr__table *out,
-                     const struct hr_normalize *normalize, int channels,
+                     const struct hr_normalize *normalize,
+                     const struct hr__values *values, int channels,
                      enum hr_dtype dtype);
 uint16_t hr__f16_from_f32(float x);  // round half to even, IEEE binary16
 

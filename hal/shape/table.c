@@ -68,14 +68,15 @@ static void put_bytes(struct hr__table *t, int c, int x)
 }
 
 void hr__table_build(struct hr__table *out, const struct hr_normalize *n,
-                     int channels, enum hr_dtype dtype)
+                     const struct hr__values *values, int channels,
+                     enum hr_dtype dtype)
 {
     bool no_std = n && n->std[0] == 0 && n->std[1] == 0 && n->std[2] == 0;
 
     out->u8_identity = dtype == HR_U8;
     for (int c = 0; c < channels; c++)
         for (int x = 0; x < 256; x++) {
-            float v = entry(n, no_std, c, x);
+            float v = entry(n, no_std, c, values ? values->of[c][x] : x);
 
             switch (dtype) {
             case HR_F32:

@@ -17,6 +17,9 @@ IMAGENET = ([0.485, 0.456, 0.406], [0.229, 0.224, 0.225])
 LARGE = 6_000_000  # pixels; above, only decode and one window are compared
 EXIF = decode(apply_orientation=True)
 FILTERS = ("bilinear", "nearest", "box", "hamming", "bicubic", "lanczos")
+# Ops without parameters; they may stand anywhere.
+VALUES = [(number,) for number, random, fields in _core.OPS.values()
+          if not random and not fields]
 DTYPES = {"f32": np.float32, "f16": np.float16, "u8": np.uint8}
 
 
@@ -341,6 +344,10 @@ def chain_cases(p, rng, long):
                 break
             steps.append(op)
         yield chain_case(source, head, im, steps)
+        # Ops that only change values, and geometry behind them.
+        for op in VALUES:
+            yield chain_case(source, head, im, [
+                *steps, op, pick_crop(rng, *now.size, False), flip(True)])
 
 
 def chain_case(source, head, im, steps):

@@ -76,7 +76,8 @@ static bool bench_picture(struct kernel_picture *p, const char *path,
     p->got = malloc(p->out_size);
     p->ops[p->num_ops++] = hr_op_normalize(.mean = {.485f, .456f, .406f},
                                            .std = {.229f, .224f, .225f});
-    hr__table_build(&p->table, &p->ops[p->num_ops - 1].normalize, 3, HR_F32);
+    hr__table_build(&p->table, &p->ops[p->num_ops - 1].normalize, NULL, 3,
+                    HR_F32);
     kernel_make_item(p);
     return p->item.coefs || p->pixels;
 }

@@ -151,7 +151,7 @@ void kernel_random_table(struct kernel_picture *p)
             p->entries[i] = (float)kernel_pick(-300, 300);
         n.table = p->entries;
     }
-    hr__table_build(&p->table, kind ? &n : NULL, p->c, p->out.dtype);
+    hr__table_build(&p->table, kind ? &n : NULL, NULL, p->c, p->out.dtype);
     if (kind)
         p->ops[p->num_ops++] = (struct hr_op){.type = HR_OP_NORMALIZE,
                                               .normalize = n};

@@ -202,7 +202,7 @@ static void images(void)
     hr_image a, b, wide;
     struct hr_difference diff;
 
-    hr__table_build(&table, &n, 3, HR_F16);
+    hr__table_build(&table, &n, NULL, 3, HR_F16);
     a = hr_image_create(cpu, hr_image_params(.w = W, .h = H, .c = 3,
                                              .dtype = HR_F16));
     b = hr_image_create(cpu,
@@ -246,8 +246,8 @@ int main(int argc, char **argv)
         TEST_CASE(filters), TEST_CASE(images),
     };
 
-    hr__table_build(&table, NULL, 1, HR_F32);
-    hr__table_build(&table, NULL, 1, HR_F16);
+    hr__table_build(&table, NULL, NULL, 1, HR_F32);
+    hr__table_build(&table, NULL, NULL, 1, HR_F16);
     return test_main("compare", cases, sizeof(cases) / sizeof(*cases), argc,
                      argv);
 }

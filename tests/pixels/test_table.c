@@ -192,7 +192,7 @@ static void formulas(void)
     struct hr__table t;
     int differ = 0;
 
-    hr__table_build(&t, &n, 3, HR_F32);
+    hr__table_build(&t, &n, NULL, 3, HR_F32);
     for (int c = 0; c < 3; c++)
         for (int x = 0; x < 256; x++) {
             uint32_t bits = bits_of(v1(x, n.mean[c], n.std[c], true));
@@ -207,13 +207,13 @@ static void formulas(void)
           (double)t.f32[0][0]);
     CHECK(bits_of(t.f32[2][255]) == bits_of(2.6400001049041748f), "%a",
           (double)t.f32[2][255]);
-    hr__table_build(&t, &no_std, 3, HR_F32);
+    hr__table_build(&t, &no_std, NULL, 3, HR_F32);
     for (int x = 0; x < 256; x++)
         CHECK(bits_of(t.f32[1][x]) == bits_of(v1(x, .2f, 0, false)), "%d", x);
     mul.arith = HR_ARITH_MUL;
     memset(mul.mean, 0, sizeof(mul.mean));
     memset(mul.std, 0, sizeof(mul.std));
-    hr__table_build(&t, &mul, 3, HR_F32);
+    hr__table_build(&t, &mul, NULL, 3, HR_F32);
     for (int x = 0; x < 256; x++) {
         volatile float r = 1.0f / 255.0f, v = (float)x * r;
 
@@ -231,16 +231,16 @@ static void types(void)
     struct hr_normalize by_table = {.table = own};
     struct hr__table f32, f16, u8;
 
-    hr__table_build(&f32, &n, 3, HR_F32);
-    hr__table_build(&f16, &n, 3, HR_F16);
+    hr__table_build(&f32, &n, NULL, 3, HR_F32);
+    hr__table_build(&f16, &n, NULL, 3, HR_F16);
     for (int i = 0; i < 768; i++)
         CHECK(f16.f16[i / 256][i % 256] ==
                   hr__f16_from_f32(f32.f32[i / 256][i % 256]),
               "f16 entry %d", i);
-    hr__table_build(&u8, NULL, 3, HR_U8);
+    hr__table_build(&u8, NULL, NULL, 3, HR_U8);
     CHECK(u8.u8_identity, "bytes as they are");
-    hr__table_build(&f32, NULL, 1, HR_F32);
-    hr__table_build(&f16, NULL, 1, HR_F16);
+    hr__table_build(&f32, NULL, NULL, 1, HR_F32);
+    hr__table_build(&f16, NULL, NULL, 1, HR_F16);
     for (int x = 0; x < 256; x++)
         CHECK(u8.u8[2][x] == x && f32.f32[0][x] == (float)x &&
                   half_value(f16.f16[0][x]) == x,
@@ -249,8 +249,8 @@ static void types(void)
         own[i] = ((float)(i % 256) - 100) * 1.5f + (float)(i / 256);
     own[3] = 0.5f, own[4] = 1.5f, own[5] = 2.5f, own[6] = NAN, own[7] = 254.5f;
     own[8] = 255.5f, own[9] = -0.6f, own[10] = INFINITY, own[11] = -INFINITY;
-    hr__table_build(&u8, &by_table, 3, HR_U8);
-    hr__table_build(&f32, &by_table, 3, HR_F32);
+    hr__table_build(&u8, &by_table, NULL, 3, HR_U8);
+    hr__table_build(&f32, &by_table, NULL, 3, HR_F32);
     CHECK(!u8.u8_identity, "not as they are");
     CHECK(u8.u8[0][3] == 0 && u8.u8[0][4] == 2 && u8.u8[0][5] == 2 &&
               u8.u8[0][6] == 0 && u8.u8[0][7] == 254 && u8.u8[0][8] == 255 &&

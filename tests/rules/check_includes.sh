@@ -27,7 +27,7 @@ rules_of()
     hal/base/*)   may="$public hal/engine/base.h $base" libs='hwloc.h' ;;
     hal/facts/*)  may="$public $engine $base hal/facts/*" ;;
     hal/ops/*)    may="$public $engine $base $facts hal/ops/*" libs='Random123/*' ;;
-    hal/shape/*)  may="$public $engine $base $facts $shape" ;;
+    hal/shape/*)  may="$public $engine $base $facts $ops $shape" ;;
     hal/trace/*)  may="$public $engine $base $trace" ;;
     hal/cache/*)  may="$public $engine $base hal/cache/*" libs='xxhash.h' ;;
     hal/device/*) may="$public $engine $base $facts $ops $shape $trace $device" ;;

@@ -23,10 +23,9 @@ static int cut_ops(const struct validate_picture *p, int cut,
     int n = 0;
 
     for (int i = 0; i < p->num_ops; i++) {
-        enum hr_op_type type = p->ops[i].type;
+        enum hr_stage stage = hr_op_info(p->ops[i].type)->stage;
 
-        if ((type == HR_OP_NORMALIZE && cut < HR_STORE) ||
-            (type != HR_OP_DECODE && cut < HR_RESAMPLE))
+        if (stage > HR_COLOR && stage > (enum hr_stage)cut)
             continue;
         ops[n++] = p->ops[i];
     }
@@ -49,7 +48,7 @@ static void choose_cuts(struct validate_picture *p)
     p->cut[HR_RECONSTRUCT] = luma;
     p->cut[HR_COLOR] = !luma || !is_gray_chain(p);
     for (int i = 0; i < p->num_ops; i++)
-        if (p->ops[i].type != HR_OP_DECODE && p->ops[i].type != HR_OP_NORMALIZE)
+        if (hr_op_info(p->ops[i].type)->stage == HR_RESAMPLE)
             p->cut[HR_RESAMPLE] = true;
 }
 
