@@ -176,6 +176,7 @@ _ROWS: dict[str, Callable[..., Any]] = {
     "resize_short": _resize_short,
     "fit": _fit,
     "flip": _flip,
+    "invert": lambda image, _: ImageOps.invert(image),
     "normalize": _normalize,
     "table": _table,
 }

@@ -58,7 +58,8 @@ HR_BEGIN_DECLS
     X(FIT, fit)                                 \
     X(RANDOM_CROP, random_crop)                 \
     X(RANDOM_RESIZED_CROP, random_resized_crop) \
-    X(RANDOM_FLIP, random_flip)
+    X(RANDOM_FLIP, random_flip)                 \
+    X(INVERT, invert)
 
 enum hr_op_type {
     HR_OP_NONE,
@@ -177,6 +178,10 @@ struct hr_random_flip {
     double horizontal, vertical;
 };
 
+// invert has no parameters. Each byte x becomes 255 - x, as by Pillow's
+// ImageOps.invert() and torchvision's invert(). It may stand wherever a flip may;
+// behind it no crop may pad and no resize but NEAREST: HR_EUNSUPPORTED.
+
 enum hr_arith {
     HR_ARITH_DIV,  // x / 255, - mean, / std, each rounded to float32:
                    // torchvision v1 ToTensor + Normalize
@@ -249,6 +254,7 @@ struct hr_op {
 #define hr_op_random_crop(...) ((struct hr_op)HR_OP_RANDOM_CROP(__VA_ARGS__))
 #define hr_op_random_resized_crop(...) \
     ((struct hr_op)HR_OP_RANDOM_RESIZED_CROP(__VA_ARGS__))
+#define hr_op_invert() ((struct hr_op){.type = HR_OP_INVERT})
 #define hr_op_random_flip(...) ((struct hr_op)HR_OP_RANDOM_FLIP(__VA_ARGS__))
 
 // Computes the size of the picture that ops make of one of width x height
@@ -339,7 +345,7 @@ HR_API const struct hr_op_info *hr_op_info(enum hr_op_type type);
 //   center_crop=224 center_crop=320x240  crop=X,Y,W,H
 //   random_resized_crop=224 random_resized_crop=320x240:bicubic
 //   random_crop=32 random_crop=32x24:4
-//   hflip vflip transpose random_hflip random_hflip=0.3 random_vflip=0.3
+//   hflip vflip transpose invert random_hflip random_hflip=0.3 random_vflip=0.3
 //   to_tensor to_tensor:v2
 //   normalize=imagenet normalize=M,M,M/S,S,S normalize=M/S normalize=...:v2
 //

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ops that change values, which the table of the store takes in: what they make
+// wherever they stand in a list, and where they are refused.
+#include <string.h>
+
+#include "testing.h"
+
+enum { W = 23, H = 17 };
+
+static hr_device dev;
+
+// A picture of noise, or what `of` becomes byte by byte.
+static hr_image picture(int c, hr_image of)
+{
+    hr_image image = hr_image_create(
+        dev, hr_image_params(.w = W, .h = H, .c = c, .dtype = HR_U8,
+                             .layout = HR_NHWC));
+    uint8_t *to = image->params.data;
+    uint64_t rnd = test_seed;
+
+    for (int i = 0; i < W * H * c; i++) {
+        rnd = rnd * 6364136223846793005u + 1442695040888963407u;
+        to[i] = of ? 255 - ((uint8_t *)of->params.data)[i]
+                   : (uint8_t)(rnd >> 56);
+    }
+    return image;
+}
+
+static hr_image make(hr_image src, const struct hr_op *ops, int n,
+                     enum hr_dtype dtype)
+{
+    struct hr_sample s = {.image = src, .ops = ops, .num_ops = n};
+    hr_image out = hr_apply(dev, &s,
+                            hr_image_params(.dtype = dtype, .layout = HR_NHWC));
+
+    CHECK(out && !hr_image_wait(out, HR_FOREVER), "%s", hr_last_error());
+    return out;
+}
+
+static bool same(hr_image a, hr_image b)
+{
+    return a && b && a->params.w == b->params.w && a->params.h == b->params.h &&
+           !memcmp(a->params.data, b->params.data,
+                   (size_t)a->params.w * (size_t)a->params.h *
+                       (size_t)a->params.c * hr_dtype_size(a->params.dtype));
+}
+
+// invert, then geometry that commutes with it: as if the picture had been
+// inverted before.
+static void commutes(void)
+{
+    const struct hr_op ops[] = {
+        hr_op_invert(),
+        hr_op_crop(.x = 2, .y = 3, .w = 19, .h = 11),
+        hr_op_flip(.transpose = true, .horizontal = true),
+        hr_op_resize(.w = 30, .h = 40, .filter = HR_NEAREST),
+        hr_op_resize(.w = 30, .h = 40),  // the same size
+        hr_op_normalize(.mean = {.4f, .5f, .6f}, .std = {.2f, .3f, .4f}),
+    };
+
+    for (int c = 1; c <= 3; c += 2)
+        for (int n = 1; n <= 6; n++) {
+            enum hr_dtype dtype = n == 6 ? HR_F32 : HR_U8;
+            hr_image src = picture(c, NULL), inverted = picture(c, src);
+            hr_image a = make(src, ops, n, dtype);
+            hr_image b = make(inverted, ops + 1, n - 1, dtype);
+
+            CHECK(same(a, b), "%d channels, %d ops", c, n);
+            hr_image_release(&a);
+            hr_image_release(&b);
+            hr_image_release(&src);
+            hr_image_release(&inverted);
+        }
+}
+
+// All that stands before it is inverted, black of pads too; twice is nothing.
+static void behind(void)
+{
+    const struct hr_op ops[] = {
+        hr_op_resize(.w = 40, .h = 30, .filter = HR_BICUBIC),
+        hr_op_crop(.x = -5, .y = -5, .w = 50, .h = 40, .pad = true),
+        hr_op_invert(),
+        hr_op_invert(),
+    };
+    hr_image src = picture(3, NULL);
+    hr_image plain = make(src, ops, 2, HR_U8);
+    hr_image once = make(src, ops, 3, HR_U8), twice = make(src, ops, 4, HR_U8);
+    const uint8_t *a = plain->params.data, *b = once->params.data;
+    bool inverted = true;
+
+    for (int i = 0; i < 50 * 40 * 3; i++)
+        inverted = inverted && a[i] == 255 - b[i];
+    CHECK(inverted && b[0] == 255, "once");
+    CHECK(same(plain, twice), "twice");
+    hr_image_release(&plain);
+    hr_image_release(&once);
+    hr_image_release(&twice);
+    hr_image_release(&src);
+}
+
+// Samples of one job, each with its own list at another place.
+static void beside(void)
+{
+    const struct hr_op invert[] = {hr_op_invert()};
+    hr_image src = picture(3, NULL), inverted = picture(3, src);
+    hr_batch batch = hr_batch_create(
+        dev, hr_batch_params(.n = 3, .c = 3, .h = H, .w = W, .dtype = HR_U8,
+                             .layout = HR_NHWC));
+    const struct hr_sample s[] = {{.image = src},
+                                  {.image = src, .ops = invert, .num_ops = 1},
+                                  {.image = src}};
+    hr_job job = hr_submit(dev, s, 3, batch, NULL);
+    const uint8_t *data = batch->params.data;
+    const size_t size = (size_t)W * H * 3;
+
+    CHECK(job && !hr_job_wait(job, HR_FOREVER), "%s", hr_last_error());
+    for (int i = 0; i < 3; i++)
+        CHECK(!memcmp(data + batch->params.stride_n * (size_t)i,
+                      (i == 1 ? inverted : src)->params.data, size),
+              "sample %d", i);
+    hr_job_release(&job);
+    hr_batch_destroy(&batch);
+    hr_image_release(&src);
+    hr_image_release(&inverted);
+}
+
+// Geometry that would have to see the new values.
+static void refused(void)
+{
+    const struct {
+        struct hr_op op;
+        const char *what;
+    } cases[] = {
+        {hr_op_resize(.w = 9, .h = 9), "resize that mixes"},
+        {hr_op_fit(.w = 9, .h = 9, .filter = HR_BICUBIC), "resize that mixes"},
+        {hr_op_crop(.w = W + 1, .h = 5, .pad = true), "crop that pads"},
+        {hr_op_crop(.w = 5, .h = H + 2, .center = true, .pad = true),
+         "crop that pads"},
+    };
+    int w, h;
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        const struct hr_op ops[] = {hr_op_invert(), cases[i].op};
+
+        CHECK(hr_ops_output_size(ops, 2, W, H, 1, &w, &h) == HR_EUNSUPPORTED &&
+                  strstr(hr_last_error(), cases[i].what),
+              "%s: %s", cases[i].what, hr_last_error());
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static const struct test_case cases[] = {
+        TEST_CASE(commutes),
+        TEST_CASE(behind),
+        TEST_CASE(beside),
+        TEST_CASE(refused),
+    };
+    int rc;
+
+    dev = test_device("cpu", 2, 0);
+    rc = test_main("values", cases, sizeof(cases) / sizeof(*cases), argc, argv);
+    hr_device_close(&dev);
+    return rc;
+}
