@@ -49,8 +49,10 @@ static const struct hr__word words[] = {
     {.name = "crop",
      .syntax = "X,Y,WIDTH,HEIGHT",
      .op = HR_OP_CROP(.pad = true),
-     .arguments =
-         {{'='}, {',', .field = 1}, {',', .field = 2}, {',', .field = 3}}},
+     .arguments = {{.before = '='},
+                   {',', .field = 1},
+                   {',', .field = 2},
+                   {',', .field = 3}}},
     {0}};
 
 const struct hr__op_def hr__op_crop = {

@@ -59,7 +59,9 @@ static const struct hr__word words[] = {
     {.name = "normalize",
      .syntax = "imagenet or MEANS/STDS",
      .op = {.type = HR_OP_NORMALIZE},
-     .arguments = {{'='}, {'/', .field = 1, .as = HR__AS_ABOVE_0}, ARG_ARITH}},
+     .arguments = {{.before = '='},
+                   {'/', .field = 1, .as = HR__AS_ABOVE_0},
+                   ARG_ARITH}},
     {0}};
 
 const struct hr__op_def hr__op_normalize = {

@@ -55,7 +55,8 @@ static const struct hr__word words[] = {
     {.name = "random_crop",
      .syntax = "SIZE or WIDTHxHEIGHT",
      .op = HR_OP_RANDOM_CROP(.pad_if_needed = true),
-     .arguments = {{'=', .as = HR__AS_AREA}, {':', true, 2}}},
+     .arguments = {{'=', .as = HR__AS_AREA},
+                   {':', .optional = true, .field = 2}}},
     {0}};
 
 const struct hr__op_def hr__op_random_crop = {

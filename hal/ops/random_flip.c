@@ -48,11 +48,11 @@ static void done(struct hr_op *op)
 static const struct hr__word words[] = {
     {.name = "random_hflip",
      .op = HR_OP_RANDOM_FLIP(.horizontal = .5),
-     .arguments = {{'=', true}},
+     .arguments = {{'=', .optional = true}},
      .done = done},
     {.name = "random_vflip",
      .op = HR_OP_RANDOM_FLIP(.vertical = .5),
-     .arguments = {{'=', true, 1}},
+     .arguments = {{'=', .optional = true, .field = 1}},
      .done = done},
     {0}};
 
