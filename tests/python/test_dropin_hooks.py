@@ -392,6 +392,18 @@ class Hooks(case.Case):
             "assert type(Image.open(path)) not in kinds\n"
         )
 
+    def test_the_package_imports_torch(self):
+        """A spawned process may unpickle a name of it first."""
+        for name in ("ahead", "loader"):
+            run = subprocess.run(
+                [sys.executable, "-c",
+                 "import headrace, sys\n"
+                 "headrace.set_image_backend('cpu')\n"
+                 "import headrace.dropin.%s\n"
+                 "assert 'torch' in sys.modules\n" % name],
+                capture_output=True, text=True, timeout=300)
+            self.assertEqual(run.returncode, 0, run.stderr)
+
     def test_report(self):
         with on():
             image = Image.open(io.BytesIO(KINDS["colour"]))

@@ -419,9 +419,10 @@ def _set_active(active: bool) -> None:
     pillow: Any = sys.modules.get(__package__ + ".pillow")
     if pillow is not None:
         pillow.active = active
-    ahead: Any = sys.modules.get(__package__ + ".ahead")
-    if ahead is not None and not active:
-        ahead.drop()
+    # (It may be what is importing torch.)
+    drop = getattr(sys.modules.get(__package__ + ".ahead"), "drop", None)
+    if drop is not None and not active:
+        drop()
 
 
 def _is_imported(name: str) -> bool:
