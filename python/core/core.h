@@ -9,6 +9,7 @@
 //   pack_writer  PackWriter
 //   ops       tuples become ops, and back
 //   probe     header facts
+//   file      FileBytes, SharedFiles: what was read of files
 //   submit    tuples become samples, samples become a job
 //   errand    calls that may wait for ever, on threads of their own
 //   flight    what a job in flight borrows; its end; exit and fork
@@ -51,7 +52,8 @@
 
 struct core {
     PyTypeObject *info, *result, *job, *batch, *pixels, *device, *cache,
-        *cache_stats, *pack, *entry, *pack_writer, *source, *loader, *loaded;
+        *cache_stats, *pack, *entry, *pack_writer, *source, *loader, *loaded,
+        *file, *shared;
     PyObject *make_error;  // headrace.errors.make
     PyObject *devices;     // name -> Device, opened for submit(device=name)
     bool utf8_paths;       // of the file system: str has them ready
@@ -170,6 +172,12 @@ PyObject *probe(PyObject *module, PyObject *source);
 // A path as a new reference to bytes, or to a str whose UTF-8 is the path;
 // *out points into it. NULL with an exception.
 PyObject *path_of(struct core *core, PyObject *source, const char **out);
+
+// ---- file -------------------------------------------------------------------
+
+extern PyType_Spec file_spec, shared_spec;
+PyObject *file_read(PyObject *module, PyObject *source);
+PyObject *file_share(PyObject *module, PyObject *none);
 
 // ---- tensor: what Batch and Pixels are --------------------------------------
 

@@ -241,6 +241,14 @@ static PyMethodDef methods[] = {
     {"form", tensor_form, METH_VARARGS,
      "form($module, dtype, layout, memory, /)\n--\n\n"
      "Return the name of a dtype, and refuse what no Batch can have."},
+    {"read_file", file_read, METH_O,
+     "read_file($module, source, /)\n--\n\n"
+     "Return the FileBytes of a path or a descriptor, whose position stays.\n\n"
+     "None: it is no regular file, which was not opened. Raises OSError."},
+    {"share_files", file_share, METH_NOARGS,
+     "share_files($module, /)\n--\n\n"
+     "Let read_file() read into memory that another process can map, and\n"
+     "return a descriptor of it for SharedFiles(). For workers."},
     {"set_cache", cache_set, METH_O,
      "set_cache($module, cache, /)\n--\n\n"
      "Keep pictures that are decoded, for the next time: in this Cache, or in\n"
@@ -308,7 +316,9 @@ static bool add_types(PyObject *module, struct core *core)
            (core->job = core_add_type(module, &job_spec)) &&
            (core->source = core_add_type(module, &source_spec)) &&
            (core->loader = core_add_type(module, &loader_spec)) &&
-           (core->loaded = core_add_type(module, &loaded_spec));
+           (core->loaded = core_add_type(module, &loaded_spec)) &&
+           (core->file = core_add_type(module, &file_spec)) &&
+           (core->shared = core_add_type(module, &shared_spec));
 }
 
 static PyObject *import_from(const char *module, const char *name)
@@ -370,6 +380,8 @@ static int traverse(PyObject *module, visitproc visit, void *arg)
     Py_VISIT(core->source);
     Py_VISIT(core->loader);
     Py_VISIT(core->loaded);
+    Py_VISIT(core->file);
+    Py_VISIT(core->shared);
     Py_VISIT(core->make_error);
     Py_VISIT(core->devices);
     return 0;
@@ -395,6 +407,8 @@ static int clear(PyObject *module)
     Py_CLEAR(core->source);
     Py_CLEAR(core->loader);
     Py_CLEAR(core->loaded);
+    Py_CLEAR(core->file);
+    Py_CLEAR(core->shared);
     Py_CLEAR(core->make_error);
     Py_CLEAR(core->devices);
     return 0;

@@ -12,7 +12,7 @@
 struct info {
     PyObject ob_base;
     struct hr_info info;
-    char ends, arithmetic;
+    char ends, arithmetic, plain;
 };
 
 // ---- Paths ------------------------------------------------------------------
@@ -110,8 +110,62 @@ static bool probe_ends(const char *path, struct hr_info *out)
            (uint64_t)st.st_size <= most_bytes;
 }
 
+// ---- What every reader finds in a header --------------------------------------
+
+static bool begins(const uint8_t *s, size_t n, const char *text, size_t size)
+{
+    return n >= 14 && !memcmp(s, text, size);
+}
+
+static bool is_plain_segment(uint8_t marker, const uint8_t *s, size_t n,
+                             int *frames)
+{
+    switch (marker) {
+    case 0xc0:
+    case 0xc1:
+    case 0xc2:
+        ++*frames;
+        return n > 6 && *s == 8 && n == 6 + 3 * (size_t)s[5] &&
+               (s[5] == 1 || s[5] == 3);
+    case 0xc4:  // DHT
+    case 0xdb:  // DQT, which was read
+    case 0xdd:  // DRI
+    case 0xfe:  // COM
+        return true;
+    case 0xe0:
+        return begins(s, n, "JFIF", 5);
+    case 0xe2:
+        return begins(s, n, "ICC_PROFILE", 12);
+    }
+    return false;
+}
+
+// Is there nothing in the header of a JPEG that Pillow might refuse, warn of or
+// interpret? Each segment is one that most files have, and as it should be.
+static bool is_plain(const uint8_t *p, size_t size)
+{
+    size_t at = 2;
+    int frames = 0;
+
+    while (size - at > 4) {
+        size_t n = (size_t)p[at + 2] << 8 | p[at + 3];
+
+        if (p[at] != 0xff || n < 2 || n > size - at - 2)
+            return false;
+        if (p[at + 1] == 0xda)
+            return frames == 1;
+        if (!is_plain_segment(p[at + 1], p + at + 4, n - 2, &frames))
+            return false;
+        at += 2 + n;
+    }
+    return false;
+}
+
+// ---- Info of a source -----------------------------------------------------------
+
 static bool probe_source(struct core *core, PyObject *source,
-                         struct hr_info *out, enum hr_status *status)
+                         struct hr_info *out, bool *plain,
+                         enum hr_status *status)
 {
     struct hr_sample sample = {0};
     PyThreadState *gil;
@@ -139,6 +193,8 @@ static bool probe_source(struct core *core, PyObject *source,
     if (PyObject_GetBuffer(source, &view, PyBUF_SIMPLE))
         return false;
     *status = probe_bytes(view.buf, (size_t)view.len, out);
+    *plain = !*status && out->format == HR_FORMAT_JPEG &&
+             is_plain(view.buf, (size_t)view.len);
     PyBuffer_Release(&view);
     return true;
 }
@@ -149,8 +205,10 @@ PyObject *probe(PyObject *module, PyObject *source)
     struct hr_info facts = {0};
     enum hr_status status;
     struct info *info;
+    bool plain = false;
 
-    if (!core_alive(core) || !probe_source(core, source, &facts, &status))
+    if (!core_alive(core) ||
+        !probe_source(core, source, &facts, &plain, &status))
         return NULL;
     if (status)
         return core_raise_last(core);
@@ -159,6 +217,7 @@ PyObject *probe(PyObject *module, PyObject *source)
     info->info = facts;
     info->ends = facts.ends;
     info->arithmetic = facts.arithmetic;
+    info->plain = plain;
     return (PyObject *)info;
 }
 
@@ -250,6 +309,9 @@ static PyMemberDef members[] = {
      "whether the last bytes are an end marker; False: cut short"},
     {"arithmetic", T_BOOL, offsetof(struct info, arithmetic), READONLY,
      "whether it has arithmetic instead of Huffman coding"},
+    {"plain", T_BOOL, offsetof(struct info, plain), READONLY,
+     "JPEG, of bytes: whether its header has only what every reader reads\n"
+     "alike; False: perhaps not"},
     {0},
 };
 #undef INT_MEMBER

@@ -1,0 +1,508 @@
+// SPDX-License-Identifier: Apache-2.0
+// FileBytes: what was read of a file, in memory that is used again. Memory that
+// is new to a process costs more than reading into it: a page fault per 4 KB.
+//
+// A room is memory in grains. A count of owners is kept for each grain; that of
+// the first one of a run counts for all of it. A process takes runs from the one
+// room that is its own; that of a DataLoader worker is a memory file, which its
+// parent maps as well (SharedFiles): the worker reads, the device of the parent
+// decodes, and nothing is copied between. Where there is no room, malloc() is
+// asked.
+//
+// A forked child has copies of its parent's objects, and they count for nothing.
+#include "core.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <structmember.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { GRAIN = 16384, GRAINS = 4096, MOST_OWNERS = 200 };
+
+// What lies before the bytes, for the process that they are lent to.
+struct head {
+    size_t size;  // of the bytes
+    struct stat status;
+    bool known;  // it was the same before and after they were read
+};
+enum { HEAD = 192 };
+_Static_assert(sizeof(struct head) <= HEAD, "the bytes begin behind it");
+
+#define ROOM_BYTES (GRAINS + (size_t)GRAIN * GRAINS)
+
+struct room {
+    _Atomic(uint8_t) *owners;  // [GRAINS], then the grains
+    pid_t pid;                 // whose objects are counted
+    int refs;                  // with the GIL
+    bool shared;
+};
+
+struct file {
+    PyObject ob_base;
+    struct room *room;  // NULL: of malloc()
+    struct head *head;
+};
+
+// This process's own; it may be its parent's still.
+static struct room *own;
+
+// ---- Rooms -------------------------------------------------------------------
+
+// fd: of a memory file, which stays the caller's; -1: none. NULL: no memory.
+static struct room *room_new(int fd)
+{
+    int flags = fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE
+                       : MAP_SHARED;
+    struct room *room = malloc(sizeof(*room));
+    void *map = mmap(NULL, ROOM_BYTES, PROT_READ | PROT_WRITE, flags, fd, 0);
+
+    if (!room || map == MAP_FAILED) {
+        if (map != MAP_FAILED)
+            munmap(map, ROOM_BYTES);
+        free(room);
+        return NULL;
+    }
+    *room = (struct room){map, getpid(), 1, fd >= 0};
+    return room;
+}
+
+static void room_leave(struct room *room)
+{
+    if (!room || --room->refs)
+        return;
+    munmap((void *)room->owners, ROOM_BYTES);
+    free(room);
+}
+
+static bool is_ours(const struct room *room)
+{
+    return room->pid == getpid();
+}
+
+static struct head *grain_at(const struct room *room, size_t i)
+{
+    return (struct head *)((uint8_t *)room->owners + GRAINS + i * GRAIN);
+}
+
+static size_t grains_of(size_t size)
+{
+    return (HEAD + size - 1) / GRAIN + 1;
+}
+
+// The first run of n grains without an owner; GRAINS: there is none.
+static size_t find_run(const struct room *room, size_t n)
+{
+    size_t run = 0;
+
+    for (size_t i = 0; n <= GRAINS && i < GRAINS; i++) {
+        run = atomic_load(&room->owners[i]) ? 0 : run + 1;
+        if (run == n)
+            return i + 1 - n;
+    }
+    return GRAINS;
+}
+
+// The first grain says that a run is free: it comes last when a run is taken,
+// and first when it is given back.
+static struct head *take_run(struct room *room, size_t size)
+{
+    size_t n = grains_of(size), first = find_run(room, n);
+
+    if (first == GRAINS)
+        return NULL;
+    for (size_t i = n; i-- > 0;)
+        atomic_store(&room->owners[first + i], 1);
+    return grain_at(room, first);
+}
+
+static size_t first_of(const struct file *f)
+{
+    return (size_t)((uint8_t *)f->head - (uint8_t *)grain_at(f->room, 0)) /
+           GRAIN;
+}
+
+static void give_run_back(struct file *f)
+{
+    size_t first = first_of(f), n = grains_of(f->head->size);
+
+    if (atomic_fetch_sub(&f->room->owners[first], 1) == 1)
+        for (size_t i = 1; i < n; i++)
+            atomic_store(&f->room->owners[first + i], 0);
+}
+
+// ---- Reading -----------------------------------------------------------------
+
+// Memory for that many bytes, in the room of this process if it can be.
+static bool get_memory(struct file *f, size_t size)
+{
+    if (own && !is_ours(own)) {
+        room_leave(own);
+        own = NULL;
+    }
+    if (!own)
+        own = room_new(-1);
+    if (own && size < ROOM_BYTES && (f->head = take_run(own, size))) {
+        f->room = own;
+        own->refs++;
+    } else if (!(f->head = malloc(HEAD + size))) {
+        return false;
+    }
+    f->head->size = size;
+    return true;
+}
+
+static struct file *file_new(struct core *core)
+{
+    struct file *f = core_alive(core) ? PyObject_New(struct file, core->file)
+                                      : NULL;
+
+    if (f) {
+        f->room = NULL;
+        f->head = NULL;
+    }
+    return f;
+}
+
+static uint8_t *data_of(const struct file *f)
+{
+    return (uint8_t *)f->head + HEAD;
+}
+
+static bool same(const struct stat *a, const struct stat *b)
+{
+    return a->st_size == b->st_size && a->st_mtim.tv_sec == b->st_mtim.tv_sec &&
+           a->st_mtim.tv_nsec == b->st_mtim.tv_nsec &&
+           a->st_ctim.tv_sec == b->st_ctim.tv_sec &&
+           a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
+}
+
+// False with errno, also if the file became shorter meanwhile.
+static bool fill(struct file *f, int fd)
+{
+    struct stat after;
+    size_t got = 0;
+
+    while (got < f->head->size) {
+        ssize_t n = pread(fd, data_of(f) + got, f->head->size - got,
+                          (off_t)got);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return false;
+        if (!n)
+            return errno = EIO, false;
+        got += (size_t)n;
+    }
+    f->head->known = !fstat(fd, &after) && same(&f->head->status, &after);
+    return true;
+}
+
+// A new FileBytes of a descriptor whose status is known. NULL with an exception.
+static PyObject *read_opened(struct core *core, int fd,
+                             const struct stat *status)
+{
+    struct file *f = file_new(core);
+    PyThreadState *gil;
+    bool done;
+
+    if (!f)
+        return NULL;
+    if (!get_memory(f, (size_t)status->st_size)) {
+        Py_DECREF((PyObject *)f);
+        return PyErr_NoMemory();
+    }
+    f->head->status = *status;
+    gil = PyEval_SaveThread();
+    done = fill(f, fd);
+    PyEval_RestoreThread(gil);
+    if (done)
+        return (PyObject *)f;
+    PyErr_SetFromErrno(PyExc_OSError);
+    Py_DECREF((PyObject *)f);
+    return NULL;
+}
+
+// A regular file; anything else may notice that it is opened. *fd: -1 with
+// errno, or with 0: it is no such file.
+static void open_regular(const char *path, int *fd, struct stat *status)
+{
+    PyThreadState *gil = PyEval_SaveThread();
+
+    *fd = -1;
+    if (!stat(path, status)) {
+        errno = 0;
+        if (S_ISREG(status->st_mode))
+            *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+        if (*fd >= 0 && fstat(*fd, status)) {
+            close(*fd);
+            *fd = -1;
+        }
+    }
+    PyEval_RestoreThread(gil);
+}
+
+static PyObject *read_path(struct core *core, PyObject *path)
+{
+    PyObject *made = NULL, *held;
+    struct stat status;
+    const char *text;
+    int fd;
+
+    if (!(held = path_of(core, path, &text)))
+        return NULL;
+    open_regular(text, &fd, &status);
+    Py_DECREF(held);
+    if (fd < 0 && errno)
+        return PyErr_SetFromErrnoWithFilenameObject(PyExc_OSError, path);
+    if (fd < 0)
+        Py_RETURN_NONE;
+    if (S_ISREG(status.st_mode))
+        made = read_opened(core, fd, &status);
+    else
+        made = Py_NewRef(Py_None);
+    close(fd);
+    return made;
+}
+
+PyObject *file_read(PyObject *module, PyObject *source)
+{
+    struct core *core = PyModule_GetState(module);
+    struct stat status;
+    int fd;
+
+    if (!PyLong_Check(source))
+        return read_path(core, source);
+    fd = (int)PyLong_AsLong(source);
+    if (fd == -1 && PyErr_Occurred())
+        return NULL;
+    if (fstat(fd, &status))
+        return PyErr_SetFromErrno(PyExc_OSError);
+    if (!S_ISREG(status.st_mode))
+        Py_RETURN_NONE;
+    return read_opened(core, fd, &status);
+}
+
+// ---- FileBytes -----------------------------------------------------------------
+
+static struct file *file_of(PyObject *self)
+{
+    return (struct file *)self;
+}
+
+static void dealloc(PyObject *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    struct file *f = file_of(self);
+
+    if (!f->room) {
+        free(f->head);
+    } else {
+        if (is_ours(f->room))
+            give_run_back(f);
+        room_leave(f->room);
+    }
+    PyObject_Free(self);
+    Py_DECREF(type);
+}
+
+static int get_buffer(PyObject *self, Py_buffer *view, int flags)
+{
+    struct file *f = file_of(self);
+
+    return PyBuffer_FillInfo(view, self, data_of(f), (Py_ssize_t)f->head->size,
+                             1, flags);
+}
+
+static Py_ssize_t length(PyObject *self)
+{
+    return (Py_ssize_t)file_of(self)->head->size;
+}
+
+static long long ns_of(const struct timespec *t)
+{
+    return t->tv_sec * 1000000000LL + t->tv_nsec;
+}
+
+static PyObject *get_identity(PyObject *self, void *closure)
+{
+    const struct head *head = file_of(self)->head;
+    const struct stat *s = &head->status;
+
+    (void)closure;
+    if (!head->known)
+        Py_RETURN_NONE;
+    return Py_BuildValue("KKLLL", (unsigned long long)s->st_dev,
+                         (unsigned long long)s->st_ino, (long long)s->st_size,
+                         ns_of(&s->st_mtim), ns_of(&s->st_ctim));
+}
+
+static PyObject *reduce(PyObject *self, PyObject *none)
+{
+    struct file *f = file_of(self);
+
+    (void)none;
+    return Py_BuildValue("O(y#)", (PyObject *)&PyBytes_Type, data_of(f),
+                         (Py_ssize_t)f->head->size);
+}
+
+// Its parent has it from now on as well, and gives it back.
+static PyObject *lend(PyObject *self, PyObject *none)
+{
+    struct file *f = file_of(self);
+    size_t first;
+
+    (void)none;
+    if (!f->room || !f->room->shared || !is_ours(f->room))
+        Py_RETURN_NONE;
+    first = first_of(f);
+    if (atomic_load(&f->room->owners[first]) >= MOST_OWNERS)
+        Py_RETURN_NONE;
+    atomic_fetch_add(&f->room->owners[first], 1);
+    return PyLong_FromSize_t(first);
+}
+
+static PyMethodDef methods[] = {
+    {"lend", lend, METH_NOARGS,
+     "lend($self, /)\n--\n\n"
+     "Return a number for SharedFiles.take() in the parent, to be called once;\n"
+     "None: it does not lie in memory that both have."},
+    {"__reduce__", reduce, METH_NOARGS, "__reduce__($self, /)\n--\n\n"},
+    {0},
+};
+
+static PyGetSetDef getset[] = {
+    {"identity", get_identity, NULL,
+     "(device, inode, size, times of change in ns: of contents, of anything);\n"
+     "None: it changed while it was read",
+     NULL},
+    {0},
+};
+
+static PyType_Slot slots[] = {
+    {Py_tp_doc, "What was read of a file, a buffer; made by read_file() only."},
+    {Py_tp_dealloc, dealloc},
+    {Py_tp_methods, methods},
+    {Py_tp_getset, getset},
+    {Py_sq_length, length},
+    {Py_bf_getbuffer, get_buffer},
+    {0},
+};
+
+PyType_Spec file_spec = {
+    .name = "headrace._core.FileBytes",
+    .basicsize = sizeof(struct file),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION |
+             Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = slots,
+};
+
+// ---- SharedFiles -----------------------------------------------------------------
+
+struct shared {
+    PyObject ob_base;
+    struct room *room;
+};
+
+// In a worker. A descriptor for SharedFiles, the caller's.
+PyObject *file_share(PyObject *module, PyObject *none)
+{
+    int fd = memfd_create("headrace", MFD_CLOEXEC);
+    struct room *room = NULL;
+
+    (void)module, (void)none;
+    if (fd >= 0 && !ftruncate(fd, (off_t)ROOM_BYTES))
+        room = room_new(fd);
+    if (room) {
+        room_leave(own);
+        own = room;
+        return PyLong_FromLong(fd);
+    }
+    PyErr_SetFromErrno(PyExc_OSError);
+    if (fd >= 0)
+        close(fd);
+    return NULL;
+}
+
+static PyObject *create(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"fd", NULL};
+    struct stat status;
+    struct shared *self;
+    int fd;
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "i:SharedFiles", names, &fd))
+        return NULL;
+    if (fstat(fd, &status))
+        return PyErr_SetFromErrno(PyExc_OSError);
+    if (status.st_size != (off_t)ROOM_BYTES) {
+        PyErr_SetString(PyExc_ValueError, "no memory of share_files()");
+        return NULL;
+    }
+    self = (struct shared *)PyType_GenericAlloc(type, 0);
+    if (self && !(self->room = room_new(fd))) {
+        Py_DECREF((PyObject *)self);
+        return PyErr_NoMemory();
+    }
+    return (PyObject *)self;
+}
+
+static PyObject *take(PyObject *self, PyObject *number)
+{
+    struct room *room = ((struct shared *)self)->room;
+    Py_ssize_t first = PyNumber_AsSsize_t(number, PyExc_ValueError);
+    struct head *head;
+    struct file *f;
+
+    if (first == -1 && PyErr_Occurred())
+        return NULL;
+    head = grain_at(room, (size_t)first);
+    if (first < 0 || first >= GRAINS || !atomic_load(&room->owners[first]) ||
+        head->size > (size_t)(GRAINS - first) * GRAIN - HEAD) {
+        PyErr_SetString(PyExc_ValueError, "no worker has lent such a file");
+        return NULL;
+    }
+    if (!(f = file_new(core_of(self))))
+        return NULL;
+    f->room = room;
+    room->refs++;
+    f->head = head;
+    return (PyObject *)f;
+}
+
+static void shared_dealloc(PyObject *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+
+    room_leave(((struct shared *)self)->room);
+    PyObject_Free(self);
+    Py_DECREF(type);
+}
+
+static PyMethodDef shared_methods[] = {
+    {"take", take, METH_O,
+     "take($self, number, /)\n--\n\n"
+     "Return the FileBytes that a worker has lent by that number."},
+    {0},
+};
+
+static PyType_Slot shared_slots[] = {
+    {Py_tp_doc, "SharedFiles(fd)\n--\n\n"
+                "The memory in which a worker reads files; see share_files()."},
+    {Py_tp_new, create},
+    {Py_tp_dealloc, shared_dealloc},
+    {Py_tp_methods, shared_methods},
+    {0},
+};
+
+PyType_Spec shared_spec = {
+    .name = "headrace._core.SharedFiles",
+    .basicsize = sizeof(struct shared),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = shared_slots,
+};
