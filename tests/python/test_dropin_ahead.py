@@ -170,7 +170,7 @@ class Right(Cases):
         # The header is looked at as if the file were fine.
         real, info = files.probe, files.probe(good)
         patch = mock.patch.object(
-            files, "probe", lambda s: info if s == bad else real(s))
+            files, "probe", lambda s: info if bytes(s) == bad else real(s))
         # (No draws: stock raises before it draws for the rest of the batch.)
         data = Pictures(self.folder, transforms.Compose(
             [transforms.Resize((24, 24)), transforms.ToTensor()]))

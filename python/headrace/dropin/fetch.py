@@ -62,7 +62,7 @@ def can_ask_again() -> bool:
 
 def is_lazy() -> bool:
     """May tensors record? The loader makes them before they are used."""
-    return _here.level is not None and _here.level.place in (MAP, ITERABLE)
+    return now() != 0
 
 
 def is_off() -> bool:
@@ -161,6 +161,12 @@ def at(place: int) -> Iterator[Level]:
 def number() -> int:
     """Differs from fetch to fetch of this thread; never 0."""
     return _here.number
+
+
+def now() -> int:
+    """The number of the fetch in which this thread may record; 0: in none."""
+    level = _here.level
+    return _here.number if level is not None and level.place else 0
 
 
 def within(owner: Any, stock: Callable[..., Any]) -> Callable[..., Any]:

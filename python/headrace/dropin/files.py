@@ -7,9 +7,7 @@ Nothing here decodes: one look at a header. Threads: any.
 from __future__ import annotations
 
 import io
-import os
 import re
-import stat
 from typing import Any
 
 from PIL import features
@@ -76,7 +74,9 @@ scans_agree = _version(_core.jpeg_library()) >= (3, 0, 1) <= _version(
 )
 
 
-def checked(data: bytes) -> tuple[str | None, bytes | None]:
+def checked(
+    data: bytes | _core.FileBytes,
+) -> tuple[str | None, bytes | None]:
     """(None, the picture packed), or (reason, None) if it may be damaged.
 
     To pack it is to decode what can be damaged; what is left is done later.
@@ -87,13 +87,16 @@ def checked(data: bytes) -> tuple[str | None, bytes | None]:
         return "check: " + getattr(error, "status", type(error).__name__), None
 
 
-def take(picture: Any) -> bytes:
+def take(picture: Any) -> bytes | _core.FileBytes:
     """The bytes of the file, read when and as far as Pillow would read it."""
     fp, block = picture.fp, picture.decodermaxblock
     if headers.is_plain_file(fp):
-        data = read(fp.fileno())
+        read = _core.read_file(fp.fileno())
+        if read is None:
+            raise OSError("not a regular file")
         if picture._exclusive_fp:
-            return data  # nobody else sees where it stands
+            return read  # nobody else sees where it stands
+        data = bytes(read)
     elif type(fp) is io.BytesIO:
         data = fp.getvalue()
     else:
@@ -122,19 +125,3 @@ def _end_of(data: bytes) -> int:
     except Exception:
         return 0  # not even the header is
     return found + 2 if found >= 0 else 0
-
-
-def read(fd: int) -> bytes:
-    """All of a file, wherever its position is: this leaves it alone."""
-    return os.pread(fd, os.fstat(fd).st_size, 0)
-
-
-def read_path(path: Any) -> bytes | None:
-    """None: it is no regular file. Raises what os.open() raises."""
-    if not stat.S_ISREG(os.stat(path).st_mode):
-        return None  # opening it may be noticed at its other end
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        return read(fd)
-    finally:
-        os.close(fd)

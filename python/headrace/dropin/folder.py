@@ -17,9 +17,10 @@ from PIL import Image, ImageFile
 from PIL.JpegImagePlugin import JpegImageFile
 
 from .. import _core
-from . import fetch, files, jobs, pillow
+from . import fetch, files, headers, jobs, pillow
 from .pillow import DECODE_OPS, HeadraceImage
 from .report import count, total
+from .workers import in_worker
 
 _new = object.__new__
 
@@ -46,17 +47,19 @@ def pil_loader(stock: Any) -> Any:
 
 def _load_rgb(path: Any) -> HeadraceImage | None:
     try:
-        data = files.read_path(path)
+        data = _core.read_file(path)
         if data is None:
             return None
-        if data[:2] != b"\xff\xd8":
-            count("pillow", files.other_format(data))
+        start = bytes(memoryview(data)[:16])
+        if start[:2] != b"\xff\xd8":
+            count("pillow", files.other_format(start))
             return None
-        stock = jobs.open_stock(data)  # it refuses headers that ours reads
         info = files.probe(data)
+        if not (info.plain or _opens(data)):
+            return None
     except Exception:
         return None  # the stock loader says what is wrong
-    if type(stock) is not JpegImageFile or files.objection(info):
+    if files.objection(info):
         return None  # the stock loader counts why
     size = info.width, info.height
     limit = Image.MAX_IMAGE_PIXELS
@@ -64,11 +67,49 @@ def _load_rgb(path: Any) -> HeadraceImage | None:
         return None  # Image.open() warns, or raises
     fetch.recorded(data)
     picture = _new(HeadraceImage)
-    picture._hr = (data, DECODE_OPS["RGB"]), stock.mode
+    native = "L" if info.components == 1 else "RGB"
+    picture._hr = (data, DECODE_OPS["RGB"]), native
     picture._size = size
-    picture._hr_info = stock.info
+    picture._hr_info = data
     total("recorded")
     return picture
+
+
+# Files whose headers are not plain and that Pillow opens as JPEGs.
+_opened: set[headers.Identity] = set()
+_MOST_OPENED = 1 << 17  # about 40 MB
+# Of these, what this worker has found out: the workers of the next epoch are
+# forked from its parent.
+_learned: list[headers.Identity] = []
+
+
+def _opens(data: _core.FileBytes) -> bool:
+    """Does Pillow take it for a JPEG? It refuses some that ours reads."""
+    identity = data.identity
+    if identity in _opened:
+        return True
+    stock = jobs.open_stock(data)
+    if type(stock) is not JpegImageFile:
+        return False
+    # (Of an MPO that is none Pillow warns whenever it is opened.)
+    if identity and headers.settled(*identity[3:]) and "mp" not in stock.info:
+        learn([identity])
+        if in_worker():
+            _learned.append(identity)
+    return True
+
+
+def learn(identities: list[headers.Identity]) -> None:
+    """What take_learned() returned in a worker."""
+    if len(_opened) > _MOST_OPENED:
+        _opened.clear()
+    _opened.update(identities)
+
+
+def take_learned() -> list[headers.Identity]:
+    learned = _learned[:]
+    del _learned[: len(learned)]
+    return learned
 
 
 def load_entry(entry: _core.PackEntry) -> Image.Image:

@@ -3,9 +3,9 @@
 
 A recording is ``(source, ops)``:
 
-source  bytes-like object: a JPEG file, or what _core.pack() made of one; or a
-        PackEntry. Never a path: a file may be another one, or gone, by the
-        time its picture is made.
+source  bytes-like object: a JPEG file (FileBytes, where ours has read it), or
+        what _core.pack() made of one; or a PackEntry. Never a path: a file may
+        be another one, or gone, by the time its picture is made.
 ops     tuple of _core's op tuples; the first is ``(DECODE, mode, False)``.
         RESIZE always says its order of passes, so a recording means the same
         whatever Pillow is installed where it runs.
@@ -50,7 +50,9 @@ IN_WORKER = "Pillow, in workers"
 MAX_OPS = 30
 
 
-Source = Union[bytes, bytearray, memoryview, _core.PackEntry]
+Source = Union[
+    bytes, bytearray, memoryview, _core.FileBytes, _core.PackEntry
+]
 Ops = tuple[tuple[Any, ...], ...]
 Recording = tuple[Source, Ops]
 
@@ -70,7 +72,7 @@ def is_packed(source: Source) -> bool:
     """Is it what _core.pack() made?"""
     if type(source) is _core.PackEntry:
         return source.packed
-    return bytes(source[:2]) != b"\xff\xd8"
+    return bytes(memoryview(source)[:2]) != b"\xff\xd8"
 
 
 def _unpacked(source: Source) -> Image.Image:
@@ -184,7 +186,7 @@ class _Last(threading.local):
 _last = _Last()
 # The most pixels that a thread keeps for the next part of a picture.
 _MOST_KEPT = 1 << 24
-_UNCHANGING = bytes, _core.PackEntry
+_UNCHANGING = bytes, _core.FileBytes, _core.PackEntry
 
 
 def _alone(recordings: Sequence[Recording]) -> tuple[Any, Any, Any]:

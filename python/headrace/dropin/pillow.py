@@ -91,8 +91,11 @@ _STOCK_LOAD = ImageFile.ImageFile.load
 STOCK_OPEN = Image.open
 
 
+_IMAGE = vars(Image.Image)
+
+
 def is_stock(name: str) -> bool:
-    return vars(Image.Image)[name] is _STOCK[name]
+    return _IMAGE[name] is _STOCK[name]
 
 
 def stock(name: str) -> Any:
@@ -152,14 +155,11 @@ class _Recorder:
         mode: str
         info: dict[Any, Any]
 
-    @property
-    def __class__(self) -> Any:
-        return type(self)
-
-    @__class__.setter
-    def __class__(self, kind: type) -> None:
+    def _set_class(self, kind: type) -> None:
         _make_plain(self)
         self.__class__ = kind
+
+    __class__ = property(type, _set_class)
 
     @property
     def __dict__(self) -> dict[str, Any]:
@@ -253,7 +253,7 @@ class _Recorder:
         hr = recording(self) if is_stock("convert") else None
         if hr is not None and not args and not kwargs:
             ops = _converted(hr, self.mode, mode or self.mode)
-            if ops is not None and self.info.get("transparency") is None:
+            if ops is not None and not _is_transparent(self):
                 picture = _derive(self, hr, ops, self._size)
                 if mode == "L" and self.mode == "RGB":
                     _own(picture)["_hr_colours"] = weakref.ref(self)
@@ -339,12 +339,17 @@ class HeadraceJpeg(_Recorder, JpegImageFile):
 class HeadraceImage(_Recorder, Image.Image):
     """A picture that is still to be made. An Image.Image."""
 
-    _hr_info: dict[Any, Any]
+    # Of no dictionary: what its header says, which nobody has asked for.
+    _hr_info: dict[Any, Any] | _core.FileBytes
 
     @property
     def info(self) -> dict[Any, Any]:
         own = _own(self)  # of a plain picture, if another thread was faster
-        return own["_hr_info"] if "_hr_info" in own else own["info"]
+        info = own["_hr_info"] if "_hr_info" in own else own["info"]
+        if type(info) is _core.FileBytes:
+            info = jobs.open_stock(info).info
+            own["_hr_info" if "_hr_info" in own else "info"] = info
+        return info
 
     @info.setter
     def info(self, info: dict[Any, Any]) -> None:
@@ -380,10 +385,12 @@ def recording(
     hr = own.get("_hr")
     if hr is None and type(picture) is HeadraceJpeg:
         hr = _detach(picture, check)
-    if hr is not None and fetch.is_lazy():
-        if own.setdefault("_hr_used", fetch.number()) != fetch.number():
-            materialise(picture)
-            return None
+    if hr is None:
+        return None
+    now = fetch.now()
+    if now and own.setdefault("_hr_used", now) != now:
+        materialise(picture)
+        return None
     return hr
 
 
@@ -508,10 +515,23 @@ def _derive(
     picture._size = size
     if ops[0][1] == GRAY:
         setattr(picture, _MODE, "L")
-    picture._hr_info = _copy_info(parent)
+    info = _lazy_info(parent)
+    picture._hr_info = _copy_info(parent) if info is None else info
     if not fetch.is_lazy():
         _keep(picture)
     return picture
+
+
+def _lazy_info(picture: Any) -> _core.FileBytes | None:
+    info = _own(picture).get("_hr_info")
+    return info if type(info) is _core.FileBytes else None
+
+
+def _is_transparent(picture: Any) -> bool:
+    """A JPEG says no such thing of itself."""
+    if _lazy_info(picture) is not None:
+        return False
+    return picture.info.get("transparency") is not None
 
 
 # ---- which op -------------------------------------------------------------
@@ -650,7 +670,9 @@ def _detach(picture: Any, check: bool) -> tuple[Recording, str] | None:
     return picture._hr
 
 
-def _source_of(picture: Any) -> tuple[str | None, bytes | None]:
+def _source_of(
+    picture: Any,
+) -> tuple[str | None, bytes | _core.FileBytes | None]:
     """(None, the file), or (reason or None, None). Reads no pixel."""
     mode, size = picture.mode, picture._size
     if not active or fetch.is_off():
@@ -722,7 +744,7 @@ def transport(picture: HeadraceImage) -> Any:
         *hr,
         picture._size,
         picture.mode,
-        picture._hr_info,
+        picture.info,
     )
 
 
