@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The side channel alone: without torch, without pictures."""
 
+import contextlib
 import errno
 import gc
 import os
@@ -10,12 +11,14 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import unittest
 import weakref
 from unittest import mock
 
+from headrace import _core
 from headrace.dropin import channel
 
 
@@ -122,6 +125,53 @@ class ChannelTest(unittest.TestCase):
 
     def claim(self, sender, number):
         return self.channel.claim(sender.name, number)
+
+    def test_files_are_lent(self):
+        """What a worker has read is not sent; what it holds besides is."""
+        sizes = [100, 300_000, 5 << 20]
+        with tempfile.TemporaryDirectory() as folder:
+            paths = [os.path.join(folder, str(size)) for size in sizes]
+            for size, path in zip(sizes, paths):
+                with open(path, "wb") as file:
+                    file.write(size.to_bytes(4, "little") * (size // 4))
+
+            def child():
+                sender = channel.Sender(self.channel.link)
+                sender.share_files()
+                for _ in range(20):  # more than there is room for
+                    read = [_core.read_file(path) for path in paths]
+                    sender.ship([pickle.PickleBuffer(part) for part in
+                                 [*read, b"x" * 70_000]])
+
+            self.assertEqual(in_child(child), 0)
+        wait_until(lambda: len(self.device.calls) == 20)
+        kinds = []
+        for (record,) in self.device.calls:
+            *lent, sent = record
+            self.assertEqual(bytes(sent), b"x" * 70_000)
+            for size, part in zip(sizes, lent):
+                kinds.append(type(part))
+                self.assertEqual(bytes(part),
+                                 size.to_bytes(4, "little") * (size // 4))
+        self.assertEqual(set(kinds[:30]), {_core.FileBytes})
+        del record, lent, sent, part
+        self.device.calls.clear()
+
+    def test_memory_that_is_none(self):
+        """Who sends it is sent away; the others are heard."""
+        def child(fd):
+            sender = channel.Sender(self.channel.link)
+            header = channel._HEADER.pack(channel._SHARED, 0, 0, 0, 0, True)
+            with contextlib.suppress(OSError):
+                sender._send_with_file(header, fd)
+                sender._sock.recv(1)  # until it is closed
+
+        with tempfile.TemporaryFile() as file:
+            self.assertEqual(in_child(lambda: child(file.fileno())), 0)
+        sender = self.sender()
+        sender.ship("still there")
+        wait_until(lambda: self.device.calls == [["still there"]])
+        sender.close()
 
     def test_claim_before_and_after_arrival(self):
         sender = self.sender()

@@ -61,12 +61,17 @@ class Record:
         ) = state
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        samples = self.samples
-        if protocol >= 5:
-            samples = [
-                (_buffer(source), ops) for source, ops in self.samples
-            ]
-        return Record, (
+        """Each source once, however many samples are parts of it."""
+        numbers: dict[int, int] = {}
+        sources: list[Any] = []
+        samples = []
+        for source, ops in self.samples:
+            number = numbers.setdefault(id(source), len(sources))
+            if number == len(sources):
+                sources.append(_buffer(source) if protocol >= 5 else source)
+            samples.append((number, ops))
+        return _arrive, (
+            sources,
             samples,
             self.size,
             self.lead,
@@ -75,6 +80,10 @@ class Record:
             self.hwc,
             self.kind,
         )
+
+
+def _arrive(sources: Any, samples: Any, *state: Any) -> Record:
+    return Record([(sources[n], ops) for n, ops in samples], *state)
 
 
 def _buffer(source: jobs.Source) -> Any:

@@ -12,10 +12,11 @@ socket, one daemon thread and one connection per worker. It is closed with
 its iterator; whatever was submitted and not yet claimed is cancelled then.
 
 A message is a header, a pickle and its out-of-band buffers (pickle protocol
-5). Small buffers follow the pickle in the stream. Large ones (JPEG bytes) are
-written to an anonymous memory file whose descriptor goes along; the receiver
-maps it, so the bytes are copied once, and nothing is left in any file system
-whoever dies when.
+5). What a worker has read of files lies in memory that both ends map (_core's
+SharedFiles): only its place is sent. Other buffers follow the pickle in the
+stream, or, if they are large, are written to an anonymous memory file whose
+descriptor goes along; the receiver maps it. So nothing is left in any file
+system whoever dies when.
 
 Threads: claim(), close() and Sender.ship() from any thread. _lock guards the
 three tables of Channel; it is never held while submitting or waiting.
@@ -41,14 +42,18 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from .. import _core
 from .._forks import renewed
 
 # What a worker says first: the channel's key, its own name, its number.
 _HELLO = struct.Struct("<32s16sq")
-# Kind, number for claim(), bytes of pickle, bytes of all buffers, number of
-# buffers, 1: the buffers are in a memory file whose descriptor comes along.
+# Kind, number for claim(), bytes of pickle, bytes of all buffers that are sent,
+# number of buffers, 1: the descriptor of a memory file comes along, which has
+# the buffers (or is the memory of _SHARED). Then the size of each buffer, or
+# _LENT and its number in the shared memory.
 _HEADER = struct.Struct("<IQQQII")
-_BATCH, _SINGLE, _NEWS = 1, 2, 3
+_BATCH, _SINGLE, _NEWS, _SHARED = 1, 2, 3, 4
+_LENT = 1 << 63
 # From this size on, buffers go through a memory file.
 _INLINE_BYTES = 64 * 1024
 # A worker that stops in the middle of a message for so long is given up.
@@ -160,6 +165,7 @@ class Channel:
         self._closed = False
         self._folder: str | None = None
         self._names: dict[socket.socket, bytes | None] = {}
+        self._shared: dict[socket.socket, _core.SharedFiles] = {}
         # Accepted, without a hello yet: when. The oldest comes first.
         self._strangers: dict[socket.socket, float] = {}
         self._full_until = 0.0
@@ -313,6 +319,7 @@ class Channel:
         self._selector.unregister(conn)
         conn.close()
         self._strangers.pop(conn, None)
+        self._shared.pop(conn, None)
         worker = self._names.pop(conn)
         if worker is None:
             return
@@ -328,9 +335,13 @@ class Channel:
         try:
             if worker is None:
                 return self._greet(conn)
-            kind, number, data, buffers = _receive(conn)
-        except (OSError, EOFError):
+            shared = self._shared.get(conn)
+            kind, number, data, buffers = _receive(conn, shared)
+        except (OSError, EOFError, ValueError, MemoryError):
             return False
+        if kind == _SHARED:
+            self._shared[conn] = buffers[0]
+            return True
         try:
             value = pickle.loads(data, buffers=buffers)
         except Exception as error:
@@ -416,6 +427,7 @@ class Channel:
         for sock in self._names:
             sock.close()
         self._names.clear()
+        self._shared.clear()
         for sock in (self._listener, self._wake, self._woken):
             sock.close()
         self._selector.close()
@@ -467,30 +479,46 @@ class Sender:
     def _send(self, kind: int, number: int, value: Any) -> None:
         buffers: list[pickle.PickleBuffer] = []
         data = pickle.dumps(value, 5, buffer_callback=buffers.append)
-        views = [buffer.raw() for buffer in buffers]
-        sizes = struct.pack("<%dQ" % len(views), *map(len, views))
+        views, sizes = [], []
+        for view in [buffer.raw() for buffer in buffers]:
+            lent = _lend(view.obj)
+            sizes.append(len(view) if lent is None else _LENT | lent)
+            if lent is None:
+                views.append(view)
+        packed = struct.pack("<%dQ" % len(sizes), *sizes)
         total = sum(map(len, views))
         mapped = total >= _INLINE_BYTES
         header = _HEADER.pack(
-            kind, number, len(data), total, len(views), mapped
+            kind, number, len(data), total, len(sizes), mapped
         )
         if mapped:
-            self._send_with_file(header, views)
-            self._sock.sendall(sizes + data)
+            with _memory_file() as file:
+                for view in views:
+                    file.write(view)
+                file.flush()
+                self._send_with_file(header, file.fileno())
+            self._sock.sendall(packed + data)
         else:
-            self._sock.sendall(b"".join([header, sizes, data, *views]))
+            self._sock.sendall(b"".join([header, packed, data, *views]))
 
-    def _send_with_file(
-        self, header: bytes, views: list[memoryview]
-    ) -> None:
-        with _memory_file() as file:
-            for view in views:
-                file.write(view)
-            file.flush()
-            fds = array.array("i", [file.fileno()])
-            rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)]
-            sent = self._sock.sendmsg([header], rights)
-            self._sock.sendall(header[sent:])
+    def share_files(self) -> None:
+        """What is read from now on is lent, not sent. Raises OSError."""
+        fd = _core.share_files()
+        try:
+            header = _HEADER.pack(_SHARED, 0, 0, 0, 0, True)
+            self._send_with_file(header, fd)
+        finally:
+            os.close(fd)
+
+    def _send_with_file(self, header: bytes, fd: int) -> None:
+        fds = array.array("i", [fd])
+        rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)]
+        sent = self._sock.sendmsg([header], rights)
+        self._sock.sendall(header[sent:])
+
+
+def _lend(source: Any) -> int | None:
+    return source.lend() if type(source) is _core.FileBytes else None
 
 
 def _is_own(conn: socket.socket) -> bool:
@@ -509,17 +537,19 @@ def channel_at(address: str) -> Channel | None:
 
 
 def _receive(
-    conn: socket.socket,
-) -> tuple[int, int, bytearray, list[memoryview]]:
+    conn: socket.socket, shared: _core.SharedFiles | None
+) -> tuple[int, int, bytearray, list[Any]]:
     """Kind, number, pickle and buffers of one message."""
     header, fd = _receive_header(conn)
     try:
         kind, number, size, total, count, mapped = _HEADER.unpack(header)
         if bool(mapped) != (fd >= 0):
             raise EOFError
+        if kind == _SHARED:
+            return kind, 0, bytearray(), [_core.SharedFiles(fd)]
         sizes = struct.unpack("<%dQ" % count, _receive_bytes(conn, 8 * count))
         data = _receive_bytes(conn, size)
-        if sum(sizes) != total:
+        if sum(size for size in sizes if size < _LENT) != total:
             raise EOFError
         if mapped:
             blob = memoryview(mmap.mmap(fd, total, prot=mmap.PROT_READ))
@@ -528,10 +558,16 @@ def _receive(
     finally:
         if fd >= 0:
             os.close(fd)
-    buffers, start = [], 0
+    buffers: list[Any] = []
+    start = 0
     for size in sizes:
-        buffers.append(blob[start : start + size])
-        start += size
+        if size < _LENT:
+            buffers.append(blob[start : start + size])
+            start += size
+        elif shared is None:
+            raise EOFError
+        else:
+            buffers.append(shared.take(size - _LENT))
     return kind, number, data, buffers
 
 

@@ -27,7 +27,7 @@ import torch.utils.data._utils.worker
 from torch._utils import ExceptionWrapper
 from torch.utils.data import dataloader
 
-from . import again, channel
+from . import again, channel, folder
 from .report import add, take
 from .workers import Worker, in_worker
 
@@ -273,14 +273,16 @@ def _picklable(error: BaseException) -> BaseException:
 
 
 def _tell(sender: channel.Sender) -> None:
-    counts = take()
-    if any(counts.values()):
-        sender.tell(counts)
+    counts, learned = take(), folder.take_learned()
+    if any(counts.values()) or learned:
+        sender.tell((counts, learned))
 
 
 def _hear(news: Any) -> None:
     """What _tell() sent; on the channel's thread."""
-    add(news)
+    counts, learned = news
+    add(counts)
+    folder.learn(learned)
 
 
 class WorkerLoop:
@@ -342,10 +344,12 @@ def _enter(home: Home, number: int) -> None:
     Worker.depth = home.depth
     again.forget()
     take()  # a forked worker has its parent's counts
+    folder.take_learned()
     Worker.sender = None  # right all the same: it decodes itself
     if home.link is not None:
         try:
             Worker.sender = channel.Sender(home.link)
+            Worker.sender.share_files()
         except OSError:
             pass
     for kind in _tensor().lazy_types():
