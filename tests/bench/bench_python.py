@@ -4,13 +4,14 @@
 
 usage: bench_python.py FOLDER [--v2] [--open] [--rounds N] [--batch N]
                        [--backend NAME] [--headrace build/headrace] [--json]
+       bench_python.py FOLDER --against PACKAGE [--v2] [--rounds N] ...
 
 FOLDER holds pictures, in any depth. PYTHONPATH must lead to the package.
 
   floor      us per sample: the data set and the transforms alone, on a picture
              whose methods do nothing (and a ToTensor that does nothing)
   recording  us per sample: the same with the drop-in, nothing decoded
-             (both: CPU time, files that were opened before)
+             (both: CPU time inside of fetches, files that were opened before)
   stock      pictures per second, DataLoader with num_workers=0, Pillow
   drop-in    the same after headrace.set_image_backend("auto")
   cached     the same after headrace.set_cache("2G"), from the second epoch on
@@ -24,6 +25,11 @@ FOLDER holds pictures, in any depth. PYTHONPATH must lead to the package.
 torchvision's loader does. Rounds of all are interleaved; the median and the
 range are printed, and so are the quotients, each of two numbers of one round.
 Where other programs run beside, CPU time tells more than pictures per second.
+
+--against: us of CPU time per picture of the drop-in in this package and in that
+of another build (BUILD/python), in turns: the least of all rounds, and the
+quotient of both. Rows are data sets that use torchvision's loader or
+Image.open(), and two workers, each without a cache and with one that is full.
 """
 
 from __future__ import annotations
@@ -31,6 +37,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import resource
 import statistics
 import subprocess
 import sys
@@ -104,10 +111,12 @@ def make_folder(source, folder):
 def samples(data):
     """us of CPU time per sample, after one pass that fills all caches."""
     passes = []
+    loader = torch.utils.data.DataLoader(
+        data, 64, collate_fn=lambda batch: None)
     for _ in range(PASSES):
         start = time.thread_time()
-        for index in range(len(data)):
-            data[index]
+        for _ in loader:
+            pass
         passes.append((time.thread_time() - start) / len(data) * 1e6)
     return statistics.median(passes[1:])
 
@@ -195,6 +204,75 @@ def make_pack(command, folder):
     return path
 
 
+# Name: whether the data set opens its files itself, workers, cache.
+ROWS = {
+    "folder": (False, 0, None),
+    "folder, cached": (False, 0, "2G"),
+    "open": (True, 0, None),
+    "open, cached": (True, 0, "2G"),
+    "2 workers": (False, 2, None),
+    "2 workers, cached": (False, 2, "2G"),
+}
+
+
+def cpu_seconds():
+    """Of this process and of workers that have ended."""
+    used = [resource.getrusage(who) for who in (
+        resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(each.ru_utime + each.ru_stime for each in used)
+
+
+def answer(folder, args):
+    """Measures the rows that it is asked for, line by line."""
+    headrace.set_image_backend(args.backend)
+    loaders, cached = {}, None
+    for line in sys.stdin:
+        opens, workers, cache = ROWS[line.strip()]
+        if (opens, workers) not in loaders:
+            how = open_rgb if opens else datasets.folder.default_loader
+            data = datasets.ImageFolder(folder, train(args.v2), loader=how)
+            loaders[opens, workers] = torch.utils.data.DataLoader(
+                data, args.batch, shuffle=True, num_workers=workers)
+        loader = loaders[opens, workers]
+        if cache != cached:
+            headrace.set_cache(cache)
+            for _ in loader:
+                pass
+        cached = cache
+        start = cpu_seconds()
+        for _ in range(EPOCHS):
+            for _ in loader:
+                pass
+        count = EPOCHS * len(loader.dataset)
+        print((cpu_seconds() - start) / count * 1e6, flush=True)
+
+
+def start(package, args):
+    command = [sys.executable, __file__, args.folder, "--answer"]
+    command += ["--backend", args.backend, "--batch", str(args.batch)]
+    return subprocess.Popen(
+        command + ["--v2"] * args.v2, env={**os.environ, "PYTHONPATH": package},
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
+
+
+def against(args):
+    """In turns: this package, and the other one."""
+    own = os.path.dirname(os.path.dirname(headrace.__file__))
+    both = [start(package, args) for package in (args.against, own)]
+    for row in ROWS:
+        found = ([], [])
+        for _ in range(args.rounds + 1):
+            for values, child in zip(found, both):
+                child.stdin.write(row + "\n")
+                values.append(float(child.stdout.readline()))
+        before, now = (min(values[1:]) for values in found)
+        print("%-18s %7.1f -> %7.1f us %6.3f" % (
+            row, before, now, now / before), flush=True)
+    for child in both:
+        child.stdin.close()
+        child.wait()
+
+
 QUOTIENTS = (
     ("over the floor", "recording", "floor", float.__sub__, "%+7.1f us"),
     ("against stock", "drop-in", "stock", float.__truediv__, "%7.2fx"),
@@ -216,7 +294,11 @@ def main():
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--headrace")
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--against")
+    parser.add_argument("--answer", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
+    if args.against:
+        return against(args)
     torch.set_num_threads(1)  # a second one only wakes up for normalize
     loader = open_rgb if args.open else datasets.folder.default_loader
     rates = [("stock", None), ("drop-in", args.backend), (
@@ -226,6 +308,8 @@ def main():
         folder = os.path.join(place, "pictures")
         if not make_folder(args.folder, folder):
             sys.exit("no JPEG file in " + args.folder)
+        if args.answer:
+            return answer(folder, args)
         if args.headrace:
             pack = make_pack(args.headrace, folder)
             rates.append(("packed", args.backend, None, pack))
