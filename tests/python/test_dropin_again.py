@@ -393,6 +393,27 @@ class Same(case.Case):
 
 
 class Iterators(case.Case):
+    def test_what_is_left_of_a_batch(self):
+        """A damaged tensor that somebody keeps spoils no other batch."""
+        kept = []
+
+        class Keeps(Dataset):
+            def __len__(self):
+                return 2 * DAMAGED[0]
+
+            def __getitem__(self, index):
+                with Image.open(name(index)) as picture:
+                    kept.append(RESIZE(picture))
+                return kept[-1].sum()
+
+        with case.on():
+            headrace.report(reset=True)
+            batches = iter(DataLoader(Keeps(), DAMAGED[0] + 1))
+            with self.assertRaises(OSError):
+                next(batches)
+            next(batches)
+            self.assertEqual(sum(headrace.report()["again"].values()), 1)
+
     """What began with the drop-in on ends with it."""
 
     def test_off_in_the_middle_and_between_epochs(self):

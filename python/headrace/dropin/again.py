@@ -91,6 +91,8 @@ def fetch(run: Run, index: Any, place: int, looped: bool) -> Any:
                     places.check(here)
             if not here.failed or isinstance(error, KeyboardInterrupt):
                 raise
+    if not looped:
+        tensor.forget()
     assert states is not None
     count("again", _WHY)
     states.put_back()

@@ -253,6 +253,11 @@ def _peers(cell: Cell) -> list[Cell]:
     return list(found.values())
 
 
+def forget() -> None:
+    """Of a fetch that is done again: what is left raises where it is needed."""
+    _here.live.clear()
+
+
 def settle() -> bool:
     """At the end of a fetch: what is still lazy is kept, and gets its value.
 
