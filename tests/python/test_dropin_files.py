@@ -371,7 +371,7 @@ class Headers(unittest.TestCase):
                 info = files.probe(data)
             except Exception:
                 continue
-            if not info.plain or not files.may_decode(info, None):
+            if not info.plain or files.objection(info):
                 continue
             plain += 1
             with warnings.catch_warnings():

@@ -49,7 +49,7 @@ def objection(info: Any) -> str | None:
     return None
 
 
-def other_format(data: bytes) -> str:
+def other_format(data: bytes | _core.FileBytes) -> str:
     """What a file is, of which Pillow has no JPEG factory."""
     try:
         return "a %s picture" % probe(data).format.upper()

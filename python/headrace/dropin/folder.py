@@ -50,9 +50,8 @@ def _load_rgb(path: Any) -> HeadraceImage | None:
         data = _core.read_file(path)
         if data is None:
             return None
-        start = bytes(memoryview(data)[:16])
-        if start[:2] != b"\xff\xd8":
-            count("pillow", files.other_format(start))
+        if bytes(memoryview(data)[:2]) != b"\xff\xd8":
+            count("pillow", files.other_format(data))
             return None
         info = files.probe(data)
         if not (info.plain or _opens(data)):
