@@ -461,9 +461,10 @@ static PyObject *take(PyObject *self, PyObject *number)
 
     if (first == -1 && PyErr_Occurred())
         return NULL;
-    head = grain_at(room, (size_t)first);
-    if (first < 0 || first >= GRAINS || !atomic_load(&room->owners[first]) ||
-        head->size > (size_t)(GRAINS - first) * GRAIN - HEAD) {
+    head = first < 0 || first >= GRAINS || !atomic_load(&room->owners[first])
+               ? NULL
+               : grain_at(room, (size_t)first);
+    if (!head || head->size > (size_t)(GRAINS - first) * GRAIN - HEAD) {
         PyErr_SetString(PyExc_ValueError, "no worker has lent such a file");
         return NULL;
     }
