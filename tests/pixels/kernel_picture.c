@@ -139,19 +139,26 @@ void kernel_random_out(struct kernel_picture *p)
     memset(p->got, 0x5a, p->out_size);
 }
 
-// None, torchvision's, or any of the caller's.
+// None, torchvision's, or any of the caller's, which bytes have none of; half of
+// them behind an op that changes values.
 void kernel_random_table(struct kernel_picture *p)
 {
     struct hr_normalize n = {.mean = {.485f, .456f, .406f},
                              .std = {.229f, .224f, .225f}};
-    int kind = kernel_pick(0, 2);
+    int kind = p->out.dtype == HR_U8 ? 0 : kernel_pick(0, 2);
+    bool changed = kernel_pick(0, 1);
+    struct hr__values values;
 
+    if (changed)
+        p->ops[p->num_ops++] = hr_op_invert();
+    changed = hr__ops_values(p->ops, p->num_ops, &values);
     if (kind == 2) {
         for (int i = 0; i < 768; i++)
             p->entries[i] = (float)kernel_pick(-300, 300);
         n.table = p->entries;
     }
-    hr__table_build(&p->table, kind ? &n : NULL, NULL, p->c, p->out.dtype);
+    hr__table_build(&p->table, kind ? &n : NULL, changed ? &values : NULL, p->c,
+                    p->out.dtype);
     if (kind)
         p->ops[p->num_ops++] = (struct hr_op){.type = HR_OP_NORMALIZE,
                                               .normalize = n};
