@@ -337,11 +337,12 @@ def chain_cases(p, rng, long):
         for _ in range(rng.randint(2, 7)):
             op = pick_step(rng, *now.size)
             try:
-                now = _oracle.apply(now, [op])
+                after = _oracle.apply(now, [op])
             except ValueError:  # an empty picture
                 break
-            if now.size[0] * now.size[1] > 700_000:
+            if after.size[0] * after.size[1] > 700_000:
                 break
+            now = after
             steps.append(op)
         yield chain_case(source, head, im, steps)
         # Ops that only change values, and geometry behind them.
