@@ -323,6 +323,17 @@ class ChannelTest(unittest.TestCase):
         self.assertEqual(self.heard, [{"recorded": 3}])
         sender.close()
 
+    def test_the_last_news_arrive(self):
+        """Closed at once, as by a loader whose workers have just ended."""
+        for number in range(20):
+            heard = []
+            owner = channel.Channel(self.device.submit, heard.append)
+            sender = channel.Sender(owner.link)
+            sender.tell(number)
+            sender.close()
+            owner.close()
+            self.assertEqual(heard, [number])
+
     def test_fork_leaves_the_parents_channel_alone(self):
         sender = self.sender()
         number = sender.ship("mine")

@@ -264,6 +264,7 @@ class Channel:
             self._selector.register(self._woken, selectors.EVENT_READ)
             while not self._closed:
                 self._step()
+            self._hear_out()
         finally:
             self._end()
 
@@ -287,6 +288,20 @@ class Channel:
                 self._accept()
             elif sock in self._names and not self._read(sock):
                 self._drop(sock)
+
+    def _hear_out(self) -> None:
+        """The last news of workers, which have most likely ended."""
+        late = time.monotonic() + _JOIN_SECONDS / 2
+        while time.monotonic() < late:
+            ready: list[Any] = [key.fileobj for key, _ in self._selector.select(0)]
+            ready = [sock for sock in ready if sock is not self._woken]
+            if not ready:
+                return
+            for sock in ready:
+                if sock is self._listener:
+                    self._accept()
+                elif sock in self._names and not self._read(sock):
+                    self._selector.unregister(sock)
 
     def _accept(self) -> None:
         self._send_strangers_away()
@@ -349,7 +364,7 @@ class Channel:
             return True
         if kind == _NEWS:
             self._hear(value)
-        else:
+        elif not self._closed:
             self._arrive((worker, number), value, kind == _SINGLE)
         return True
 
