@@ -120,8 +120,10 @@ def check(level: Level) -> None:
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 # Audit events behind which a second fetch would find other files.
 _CHANGES = frozenset(
-    """os.chdir os.chmod os.fchdir os.link os.posix_spawn os.remove os.rename
-    os.symlink os.system os.truncate subprocess.Popen""".split()
+    """os.chdir os.chmod os.chown os.exec os.fchdir os.fork os.forkpty os.link
+    os.mkdir os.posix_spawn os.remove os.removexattr os.rename os.rmdir
+    os.setxattr os.symlink os.system os.truncate os.utime
+    subprocess.Popen""".split()
 )
 
 
