@@ -6,7 +6,7 @@
 #include <Random123/philox.h>
 
 // Random ops draw from counters whose last word is less than HR_MAX_OPS << 16
-// (hal/shape/random.c): ours have the highest bit.
+// (hal/ops/random.c): ours have the highest bit.
 enum {
     FOR_ROUND = 1u << 31,
     FOR_WEIGHTS = 3u << 30,

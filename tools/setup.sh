@@ -4,8 +4,10 @@
 # tests/steps/ source it. `root` is the tree.
 set -euo pipefail
 
-build=${HEADRACE_BUILD:-$root/build}  # another place for everything built
+# Another place for everything built.
+build=$(realpath -m -- "${HEADRACE_BUILD:-$root/build}")
 jobs=${HEADRACE_JOBS:-$(nproc)}
+export HEADRACE_JOBS=$jobs  # CMake counts cores that the process may not use
 python=/usr/bin/python3  # the distribution's: it has Pillow and torchvision
 
 # shellcheck disable=SC2034

@@ -104,7 +104,7 @@ static enum hr_status check_place(const struct hr__op_def *def, bool may_decode,
 enum hr_status hr__ops_check(const struct hr_op *ops, int num_ops, int channels,
                              char text[128])
 {
-    bool encoded = !channels;
+    bool encoded = !channels, values = false;
     int plain = 0;
 
     text[0] = '\0';
@@ -122,6 +122,11 @@ enum hr_status hr__ops_check(const struct hr_op *ops, int num_ops, int channels,
         if (check_place(def, encoded && i == 0, i == num_ops - 1, text) ||
             check_op(def, &ops[i], channels, text))
             return HR_EINVAL;
+        // Whether it pads, its draw says: some samples would fail.
+        if (values && ops[i].type == HR_OP_RANDOM_CROP &&
+            ops[i].random_crop.pad)
+            return HR__BAD("random_crop: pad behind an op that changes values");
+        values |= def->value != NULL;
         plain += def->draws ? def->draws : 1;
     }
     if (plain > HR_MAX_OPS)

@@ -148,13 +148,25 @@ static void refused(void)
     }
 }
 
+// A random crop that may pad is refused before anything is drawn.
+static void random_pad(void)
+{
+    const struct hr_op ops[] = {hr_op_invert(),
+                                hr_op_random_crop(.w = 5, .h = 5, .pad = 1)};
+    int w, h;
+
+    CHECK(hr_ops_output_size(ops, 2, W, H, 1, &w, &h) == HR_EINVAL &&
+              strstr(hr_last_error(), "pad behind"),
+          "%s", hr_last_error());
+    CHECK(!hr_ops_output_size(ops + 1, 1, W, H, 1, &w, &h), "%s",
+          hr_last_error());
+}
+
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
-        TEST_CASE(commutes),
-        TEST_CASE(behind),
-        TEST_CASE(beside),
-        TEST_CASE(refused),
+        TEST_CASE(commutes), TEST_CASE(behind),     TEST_CASE(beside),
+        TEST_CASE(refused),  TEST_CASE(random_pad),
     };
     int rc;
 

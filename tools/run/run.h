@@ -22,7 +22,6 @@
 #include "tools/common/inputs.h"
 #include "tools/common/manifest.h"
 #include "tools/common/options.h"
-#include "tools/common/options.h"
 #include "tools/common/out_file.h"
 #include "tools/common/progress.h"
 

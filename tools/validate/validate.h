@@ -35,7 +35,6 @@
 
 #include "tools/common/inputs.h"
 #include "tools/common/options.h"
-#include "tools/common/options.h"
 #include "tools/common/progress.h"
 #include "tools/common/tools.h"
 

@@ -180,7 +180,8 @@ struct hr_random_flip {
 
 // invert has no parameters. Each byte x becomes 255 - x, as by Pillow's
 // ImageOps.invert() and torchvision's invert(). It may stand wherever a flip may;
-// behind it no crop may pad and no resize but NEAREST: HR_EUNSUPPORTED.
+// behind it no crop may pad and no resize but NEAREST: HR_EUNSUPPORTED. A random
+// crop with pad is HR_EINVAL there, whatever it would draw.
 
 enum hr_arith {
     HR_ARITH_DIV,  // x / 255, - mean, / std, each rounded to float32:
