@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 enum { GRAIN = 16384, GRAINS = 4096, MOST_OWNERS = 200 };
+enum { MOST_BYTES = 256 << 20 };  // the default of hr_limits.file_bytes
 
 // What lies before the bytes, for the process that they are lent to.
 struct head {
@@ -213,6 +214,11 @@ static PyObject *read_opened(struct core *core, int fd,
 
     if (!f)
         return NULL;
+    if (status->st_size > MOST_BYTES) {
+        Py_DECREF((PyObject *)f);
+        errno = EFBIG;
+        return PyErr_SetFromErrno(PyExc_OSError);
+    }
     if (!get_memory(f, (size_t)status->st_size)) {
         Py_DECREF((PyObject *)f);
         return PyErr_NoMemory();
@@ -278,8 +284,8 @@ PyObject *file_read(PyObject *module, PyObject *source)
 
     if (!PyLong_Check(source))
         return read_path(core, source);
-    fd = (int)PyLong_AsLong(source);
-    if (fd == -1 && PyErr_Occurred())
+    fd = PyObject_AsFileDescriptor(source);
+    if (fd == -1)
         return NULL;
     if (fstat(fd, &status))
         return PyErr_SetFromErrno(PyExc_OSError);
