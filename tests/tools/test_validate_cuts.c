@@ -93,8 +93,7 @@ static void long_name(void)
     fake_reset(&(struct fake_script){.spans = FAKE_ALL(FAKE_D),
                                      .fault = FAKE_FAULT_COLOR});
     r = VALIDATE_RUN(validate_in, "--backend", "fake", "--tier", "exact");
-    CHECK(strstr(r.out, ": ...000") && strstr(r.out, "000/a.jpg"), "%s",
-          r.out);
+    CHECK(strstr(r.out, ": ...000") && strstr(r.out, "000/a.jpg"), "%s", r.out);
     validate_done(&r);
     free(jpeg.data);
 }
