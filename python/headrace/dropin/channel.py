@@ -293,7 +293,8 @@ class Channel:
         """The last news of workers, which have most likely ended."""
         late = time.monotonic() + _JOIN_SECONDS / 2
         while time.monotonic() < late:
-            ready: list[Any] = [key.fileobj for key, _ in self._selector.select(0)]
+            found = self._selector.select(0)
+            ready: list[Any] = [key.fileobj for key, _ in found]
             ready = [sock for sock in ready if sock is not self._woken]
             if not ready:
                 return
