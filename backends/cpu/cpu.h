@@ -177,7 +177,7 @@ static inline bool cpu_rows_stay(const struct cpu_rows *rows,
 // rows->window set and the rest zero; false = failed, the run knows why.
 bool cpu_rows_open(struct cpu_run *run, struct cpu_rows *rows);
 bool cpu_rows_decode(struct cpu_run *run, struct cpu_rows *rows);
-// Whether this build decodes that format.
+// Returns whether this build decodes that format.
 bool cpu_rows_can(enum hr_format format);
 bool cpu_rows_payload(struct cpu_run *run, struct cpu_rows *rows);
 bool cpu_rows_memory(struct cpu_run *run, struct cpu_rows *rows,

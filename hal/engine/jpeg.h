@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a JPEG says up to the data of its first scan (ITU-T T.81, annex B):
+// The header of a JPEG, up to the data of its first scan (ITU-T T.81, annex B):
 // plain data, and pointers into the file. The HAL, the engines and cpu_fallback
 // convert from it; hal/facts/jpeg.c is the one reader.
 #ifndef HR__ENGINE_JPEG_H

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the HAL, its engines and cpu_fallback hand to each other as it lies:
-// plain data, no functions.
+// Plain data that the HAL, its engines and cpu_fallback hand to each other
+// without conversion; no functions.
 #ifndef HR__ENGINE_PLAIN_H
 #define HR__ENGINE_PLAIN_H
 

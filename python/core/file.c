@@ -208,17 +208,16 @@ static bool fill(struct file *f, int fd)
 static PyObject *read_opened(struct core *core, int fd,
                              const struct stat *status)
 {
-    struct file *f = file_new(core);
     PyThreadState *gil;
+    struct file *f;
     bool done;
 
-    if (!f)
-        return NULL;
     if (status->st_size > MOST_BYTES) {
-        Py_DECREF((PyObject *)f);
         errno = EFBIG;
         return PyErr_SetFromErrno(PyExc_OSError);
     }
+    if (!(f = file_new(core)))
+        return NULL;
     if (!get_memory(f, (size_t)status->st_size)) {
         Py_DECREF((PyObject *)f);
         return PyErr_NoMemory();

@@ -284,7 +284,7 @@ HR_API enum hr_status hr_ops_draw(const struct hr_op *ops, int num_ops,
 // ---- The table of ops ------------------------------------------------------
 //
 // What bindings, parsers and documents need to know of an op: its fields, and
-// what their numbers mean. In every op a field that nobody names is 0.
+// what their numbers mean. In every op a field that is not given is 0.
 
 enum hr_field_kind {
     HR_FIELD_INT,       // int

@@ -16,7 +16,7 @@ A message is a header, a pickle and its out-of-band buffers (pickle protocol
 SharedFiles): only its place is sent. Other buffers follow the pickle in the
 stream, or, if they are large, are written to an anonymous memory file whose
 descriptor goes along; the receiver maps it. So nothing is left in any file
-system whoever dies when.
+system, whichever process dies first.
 
 Threads: claim(), close() and Sender.ship() from any thread. _lock guards the
 three tables of Channel; it is never held while submitting or waiting.

@@ -95,7 +95,7 @@ def take(picture: Any) -> bytes | _core.FileBytes:
         if read is None:
             raise OSError("not a regular file")
         if picture._exclusive_fp:
-            return read  # nobody else sees where it stands
+            return read  # its position is not seen
         data = bytes(read)
     elif type(fp) is io.BytesIO:
         data = fp.getvalue()

@@ -339,7 +339,7 @@ class HeadraceJpeg(_Recorder, JpegImageFile):
 class HeadraceImage(_Recorder, Image.Image):
     """A picture that is still to be made. An Image.Image."""
 
-    # Of no dictionary: what its header says, which nobody has asked for.
+    # Pillow's info dictionary, or the file until info is first read.
     _hr_info: dict[Any, Any] | _core.FileBytes
 
     @property
