@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Planes by libjpeg's raw data output: the samples of a row of iMCUs at a
 // time, before upsampling; of them the part that the window needs.
-#include "planes.h"
+#include "cpu_fallback/pixel/planes.h"
 
 #include <string.h>
 

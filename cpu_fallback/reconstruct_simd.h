@@ -12,7 +12,7 @@
 #ifndef CPU_RECONSTRUCT_SIMD_H
 #define CPU_RECONSTRUCT_SIMD_H
 
-#include "reconstruct.h"
+#include "cpu_fallback/pixel/reconstruct.h"
 
 // The inputs of a pass: the first of a pair is the low half.
 struct pairs {

@@ -7,7 +7,7 @@
 #define CPU_RING_H
 
 #include "entropy.h"
-#include "planes.h"
+#include "cpu_fallback/pixel/planes.h"
 
 // Rows of MCUs that are enough: the last rows of one are upsampled when the next
 // is there, and need nothing above it.

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "backends/cpu/cpu.h"
-#include "cpu_fallback/planes.h"
+#include "cpu_fallback/pixel/planes.h"
 
 // ---- What it offers --------------------------------------------------------
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "backends/cpu/cpu.h"
-#include "cpu_fallback/planes.h"
+#include "cpu_fallback/pixel/planes.h"
 
 static bool decode_failed(struct cpu_run *run,
                           const struct cpu_decode_error *err)

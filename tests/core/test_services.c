@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "backends/cpu/cpu.h"
-#include "cpu_fallback/planes.h"
+#include "cpu_fallback/pixel/planes.h"
 #include "hal/job/work.h"
 #include "testing.h"
 

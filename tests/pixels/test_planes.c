@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "corpus_list.h"
-#include "cpu_fallback/planes.h"
+#include "cpu_fallback/pixel/planes.h"
 #include "fenced.h"
 #include "heaps.h"
 #include "planes_forms.h"

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "cpu_fallback/planes.h"
+#include "cpu_fallback/pixel/planes.h"
 #include "fake_engine.h"
 #include "fake_pixels.h"
 #include "heaps.h"

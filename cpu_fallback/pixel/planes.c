@@ -8,7 +8,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "decode_impl.h"
+#include "cpu_fallback/decode_impl.h"
 
 enum { LINES = 4 };  // of a component: above, at, below; a power of two
 

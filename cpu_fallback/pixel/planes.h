@@ -6,7 +6,7 @@
 #ifndef CPU_PLANES_H
 #define CPU_PLANES_H
 
-#include "decode.h"
+#include "cpu_fallback/decode.h"
 
 // ---- Planes from bytes (decode_planes.c) ----
 

@@ -9,7 +9,7 @@
 // in their right mind never reach those limits, others show the same pixels.
 #include "reconstruct.h"
 
-#include "cpu_kernels.h"
+#include "cpu_fallback/cpu_kernels.h"
 
 // Sums of 32 bits wrap.
 static uint32_t madd(int a, int x, int b, int y)
