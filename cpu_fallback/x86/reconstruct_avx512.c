@@ -25,7 +25,7 @@ CPU_INLINE void dots(__m512i *plus, __m512i *minus, __m512i sum, __m512i pair,
     *minus = dot(sum, pair, _mm512_sub_epi16(_mm512_setzero_si512(), weights));
 }
 
-#include "cpu_fallback/reconstruct_simd.h"
+#include "cpu_fallback/x86/reconstruct_simd.h"
 
 // ---- orders ----------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 // resample_avx512.h.
 #if defined(__x86_64__)
 
-#include "cpu_fallback/resample_avx512.h"
+#include "cpu_fallback/x86/resample_avx512.h"
 
 #define V_STEPS 256  // of four rows; more go to the AVX2 sister
 

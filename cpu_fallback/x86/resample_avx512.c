@@ -3,8 +3,8 @@
 // resample_avx512.h.
 #if defined(__x86_64__)
 
-#include "cpu_fallback/resample_avx512.h"
-#include "cpu_fallback/resample_pack.h"
+#include "cpu_fallback/x86/resample_avx512.h"
+#include "cpu_fallback/x86/resample_pack.h"
 
 #define WINDOW 64  // source bytes that one vpermb sees
 #define DIGITS 3

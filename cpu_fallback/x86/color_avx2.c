@@ -150,7 +150,7 @@ void cpu_join_rgb_avx2(uint8_t *dst, const uint8_t *r, const uint8_t *g,
                    16);
 }
 
-#include "cpu_fallback/color_simd.h"
+#include "cpu_fallback/x86/color_simd.h"
 
 void cpu_ycc_to_rgb_avx2(uint8_t *dst, const uint8_t *y, const uint8_t *cb,
                          const uint8_t *cr, int w)

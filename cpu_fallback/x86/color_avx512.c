@@ -70,7 +70,7 @@ CPU_INLINE void put_pixels(uint8_t *dst, __m512i r, __m512i g, __m512i b, int n)
     }
 }
 
-#include "cpu_fallback/color_simd.h"
+#include "cpu_fallback/x86/color_simd.h"
 
 void cpu_ycc_to_rgb_avx512(uint8_t *dst, const uint8_t *y, const uint8_t *cb,
                            const uint8_t *cr, int w)

@@ -2,7 +2,7 @@
 // AVX2, the vertical pass. How weights are halved: resample_avx2.h.
 #if defined(__x86_64__)
 
-#include "cpu_fallback/resample_avx2.h"
+#include "cpu_fallback/x86/resample_avx2.h"
 
 #define V_STEPS 512  // of two rows; more go to the C reference
 

@@ -2,8 +2,8 @@
 // AVX2, the horizontal pass. How weights are halved: resample_avx2.h.
 #if defined(__x86_64__)
 
-#include "cpu_fallback/resample_avx2.h"
-#include "cpu_fallback/resample_pack.h"
+#include "cpu_fallback/x86/resample_avx2.h"
+#include "cpu_fallback/x86/resample_pack.h"
 
 #define WINDOW 16  // source bytes that one shuffle sees, per 128-bit lane
 

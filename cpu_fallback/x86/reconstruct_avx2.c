@@ -28,7 +28,7 @@ CPU_INLINE void dots(__m256i *plus, __m256i *minus, __m256i sum, __m256i pair,
     *minus = _mm256_sub_epi32(sum, products);
 }
 
-#include "cpu_fallback/reconstruct_simd.h"
+#include "cpu_fallback/x86/reconstruct_simd.h"
 
 // ---- blocks without anything below their first row -------------------------
 
