@@ -11,7 +11,7 @@
 #include "cpu_kernels.h"
 #include "entropy.h"
 #include "jpeg_reader.h"
-#include "packed.h"
+#include "cpu_fallback/packed/packed.h"
 
 _Static_assert(sizeof(JBLOCK) == 64 * sizeof(int16_t),
                "blocks are packed as they lie in memory");

@@ -10,7 +10,7 @@
 #define CPU_COEFFICIENTS_H
 
 #include "decode.h"
-#include "packed.h"
+#include "cpu_fallback/packed/packed.h"
 
 // ---- Making it ----
 

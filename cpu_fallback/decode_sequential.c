@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "entropy.h"
-#include "packed.h"
+#include "cpu_fallback/packed/packed.h"
 #include "ring.h"
 #include "split.h"
 

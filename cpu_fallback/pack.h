@@ -6,7 +6,7 @@
 #define CPU_PACK_H
 
 #include "decode.h"
-#include "packed.h"
+#include "cpu_fallback/packed/packed.h"
 
 // The packed picture in pieces, in memory of the arena.
 struct cpu_pack {

@@ -2,7 +2,7 @@
 // Stage reconstruct: packed coefficients -> planes of samples. One item makes
 // one block: unpack, dequantise, islow inverse DCT, clamp. Before that, one
 // item of hr_index finds where the blocks of one line begin. What is packed is
-// described in cpu_fallback/packed.h. Dense coefficients, which stage entropy
+// described in cpu_fallback/packed/packed.h. Dense coefficients, which stage entropy
 // has left in work, need neither.
 //
 // Where decoders differ, x86 decides (libjpeg-turbo simd/x86_64/

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "backends/cpu/cpu.h"
-#include "cpu_fallback/packed.h"
+#include "cpu_fallback/packed/packed.h"
 #include "cpu_fallback/specimen.h"
 
 // ---- Which instructions -----------------------------------------------------

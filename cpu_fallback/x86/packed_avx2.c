@@ -5,7 +5,7 @@
 // Nibbles are made bytes by vector instructions and fetched again 8 at a time.
 // The reader does that for 16 blocks before it fetches anything: loads of what
 // was just stored in wider pieces would wait.
-#include "cpu_fallback/packed_line.h"
+#include "cpu_fallback/packed/line.h"
 
 #include <immintrin.h>
 

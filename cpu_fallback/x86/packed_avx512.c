@@ -3,7 +3,7 @@
 // and compressed from there, 64 at a time. A 0 in a list means "look into the
 // next one", so expanding the next list into the zeros of this one needs to
 // know nothing else; only words, which few blocks have, are set one by one.
-#include "cpu_fallback/packed_line.h"
+#include "cpu_fallback/packed/line.h"
 
 #include <immintrin.h>
 

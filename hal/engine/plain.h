@@ -34,7 +34,7 @@ struct hr__table {
 // compact enough for a bus, with this header at its start, its offsets behind
 // it, and then segments, one behind the other. A segment is a line of 8x8
 // blocks of one component, packed as a cache keeps them; what its bytes are
-// stands in cpu_fallback/packed.h. Little endian, no padding; device code reads
+// stands in cpu_fallback/packed/packed.h. Little endian, no padding; device code reads
 // it as it is. The window of the picture that the geometry needs is in it, and
 // around that window one more sample of every component on each side where the
 // picture goes on. What came from outside was checked before it came here.

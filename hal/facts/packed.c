@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The head of a packed picture. What it says of itself is checked as far as
 // facts, limits and estimates depend on it; whoever reads the picture checks
-// all of it (cpu_fallback/packed.h).
+// all of it (cpu_fallback/packed/packed.h).
 #include "hal/facts/parts.h"
 
 // Byte offsets into struct cpu_packed_head; little endian.

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "cpu_fallback/cpu_ops.h"
-#include "cpu_fallback/packed.h"
+#include "cpu_fallback/packed/packed.h"
 #include "fuzz.h"
 
 enum { MOST = 256, LEVELS = 3 };

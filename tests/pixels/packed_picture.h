@@ -4,7 +4,7 @@
 #define HEADRACE_TESTS_PACKED_PICTURE_H
 
 #include "cpu_fallback/cpu_ops.h"
-#include "cpu_fallback/packed.h"
+#include "cpu_fallback/packed/packed.h"
 
 // Each line, as it was and as it was packed.
 typedef void packed_line_fn(void *ctx, const int16_t (*blocks)[64], int n,

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "corpus_list.h"
-#include "cpu_fallback/packed.h"
+#include "cpu_fallback/packed/packed.h"
 #include "decode_files.h"
 #include "fenced.h"
 #include "packed_blocks.h"

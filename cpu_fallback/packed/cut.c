@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Plain loops over bytes, which compilers make vector instructions of.
-#include "cpu_fallback/packed_line.h"
+#include "cpu_fallback/packed/line.h"
 
 // The sum of n bytes after they were xor-ed with a word. Eight at a time, in
 // four sums of 16 bits; 128 words do not overflow them.

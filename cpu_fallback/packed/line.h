@@ -4,7 +4,7 @@
 #define CPU_PACKED_LINE_H
 
 #include "cpu_fallback/cpu_kernels.h"
-#include "cpu_fallback/packed.h"
+#include "cpu_fallback/packed/packed.h"
 
 struct line {
     const int8_t *d;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cpu_fallback/packed.h"
+#include "cpu_fallback/packed/packed.h"
 
 #include "cpu_fallback/decode.h"
 #include "cpu_fallback/jpeg_scan.h"
-#include "cpu_fallback/packed_line.h"
+#include "cpu_fallback/packed/line.h"
 
 // ---- Writing a line ---------------------------------------------------------
 
