@@ -2,7 +2,7 @@
 #include "cpu_fallback/cpu_ops.h"
 
 #include "cpu_fallback/cpu_kernels.h"
-#include "cpu_fallback/lanes.h"
+#include "cpu_fallback/jpeg/lanes.h"
 
 unsigned cpu_detect(void)
 {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Encoded bytes -> rows of RGB or grey u8, only the window that is needed:
 // stages entropy, reconstruct and color in one stream of rows.
-// decode_sequential.c is our own, decode_jpeg.c is libjpeg-turbo through its
-// libjpeg API, decode_png.c is libpng; all take all their memory from an arena
-// and can be stopped between rows.
+// jpeg/decode_sequential.c is our own, jpeg/decode.c is libjpeg-turbo through
+// its libjpeg API, decode_png.c is libpng; all take all their memory from an
+// arena and can be stopped between rows.
 //
 // The pixels are those of a full decode of libjpeg-turbo with its defaults
 // (islow IDCT, fancy upsampling), converted as Pillow's convert("RGB") or
@@ -92,7 +92,7 @@ struct cpu_decode *cpu_jpeg_open(const struct cpu_decode_params *p,
                                  const struct cpu_ops *ops,
                                  struct cpu_arena *arena,
                                  struct cpu_decode_error *err);
-// Our own way through a sequential JPEG (jpeg_scan.h); CPU_REDO, from here or
+// Our own way through a sequential JPEG (jpeg/scan.h); CPU_REDO, from here or
 // from any later call, if the file is no such thing or anything about it is
 // odd. What it takes cpu_jpeg_open() takes, too, with the same rows and without
 // a warning.

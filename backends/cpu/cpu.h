@@ -24,7 +24,7 @@
 
 #include "cpu_fallback/arena.h"
 #include "cpu_fallback/cpu_ops.h"
-#include "cpu_fallback/decode_lanes.h"
+#include "cpu_fallback/jpeg/decode_lanes.h"
 #include "cpu_fallback/helpers.h"
 #include "hal/engine/engine.h"
 

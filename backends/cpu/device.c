@@ -8,7 +8,7 @@
 
 #include "backends/cpu/cpu.h"
 #include "cpu_fallback/packed/packed.h"
-#include "cpu_fallback/specimen.h"
+#include "cpu_fallback/jpeg/specimen.h"
 
 // ---- Which instructions -----------------------------------------------------
 

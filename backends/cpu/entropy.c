@@ -2,7 +2,7 @@
 // Span entropy..entropy: packed coefficients for an engine that does the rest.
 
 #include "backends/cpu/cpu.h"
-#include "cpu_fallback/coefficients.h"
+#include "cpu_fallback/jpeg/coefficients.h"
 
 // ---- What it offers --------------------------------------------------------
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Many tasks in one worker: the stage entropy of up to 16 pictures at a time
-// (cpu_fallback/lanes.h), each in its own lane. When a lane has a row of MCUs,
+// (cpu_fallback/jpeg/lanes.h), each in its own lane. When a lane has a row of MCUs,
 // that goes at once through the other stages, as far as it reaches; when a
 // picture is complete, its lane takes the next task from the queue. Nobody waits
 // for a lane: with few tasks in the queue there are none; when few are left, or

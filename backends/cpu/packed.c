@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "backends/cpu/cpu.h"
-#include "cpu_fallback/pack.h"
+#include "cpu_fallback/jpeg/pack.h"
 
 static bool take_source(struct cpu_run *run, struct cpu_decode_params *p)
 {

@@ -2,7 +2,7 @@
 #include "cpu_fallback/packed/packed.h"
 
 #include "cpu_fallback/decode.h"
-#include "cpu_fallback/jpeg_scan.h"
+#include "cpu_fallback/jpeg/scan.h"
 #include "cpu_fallback/packed/line.h"
 
 // ---- Writing a line ---------------------------------------------------------

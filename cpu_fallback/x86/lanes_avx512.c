@@ -2,7 +2,7 @@
 // Sixteen streams at a time: three symbols of each, then new bits. No branch
 // depends on what a stream says, but one for all lanes: whether one of them is
 // at the end of its row or of its bytes.
-#include "cpu_fallback/lanes.h"
+#include "cpu_fallback/jpeg/lanes.h"
 
 #include <immintrin.h>
 

@@ -91,7 +91,7 @@ static size_t column_bytes(const struct hr_info *info)
 }
 
 // What a sequential picture that threads help with keeps ahead: so many bytes,
-// or four rows of MCUs (cpu_fallback/decode_sequential.c); for smaller ones the
+// or four rows of MCUs (cpu_fallback/jpeg/decode_sequential.c); for smaller ones the
 // sizes of their rows have room.
 static size_t helped_bytes(const struct hr_info *info)
 {

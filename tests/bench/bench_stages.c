@@ -11,8 +11,8 @@
 
 #include "bench_core.h"
 #include "cpu_fallback/cpu_ops.h"
-#include "cpu_fallback/jpeg_scan.h"
-#include "cpu_fallback/pack.h"
+#include "cpu_fallback/jpeg/scan.h"
+#include "cpu_fallback/jpeg/pack.h"
 #include "hal/engine/base.h"
 
 // The time stamp counter of x86 runs at one speed, whatever the core's clock

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "certificate_env.h"
 
-#include "cpu_fallback/specimen.h"
+#include "cpu_fallback/jpeg/specimen.h"
 
 #include <dirent.h>
 #include <stdlib.h>

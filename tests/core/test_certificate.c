@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "certificate_env.h"
-#include "cpu_fallback/specimen.h"
+#include "cpu_fallback/jpeg/specimen.h"
 
 // ---- Judgement ------------------------------------------------------------
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "certificate_env.h"
-#include "cpu_fallback/specimen.h"
+#include "cpu_fallback/jpeg/specimen.h"
 #include "hal/trust/trust.h"
 
 static void failing(void)

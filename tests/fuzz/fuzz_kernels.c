@@ -16,7 +16,7 @@
 
 #include "backends/opencl/opencl.h"
 #include "coef_reference.h"
-#include "cpu_fallback/coefficients.h"
+#include "cpu_fallback/jpeg/coefficients.h"
 #include "fuzz_rows.h"
 #include "kernels/plan.h"
 

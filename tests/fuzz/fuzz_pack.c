@@ -4,7 +4,7 @@
 // to the end without a warning.
 #include <stdlib.h>
 
-#include "cpu_fallback/pack.h"
+#include "cpu_fallback/jpeg/pack.h"
 #include "fuzz_rows.h"
 #include "hal/facts/facts.h"
 

@@ -4,8 +4,8 @@
 // of its bytes says. What it takes, libjpeg must decode to the same rows without
 // a warning; anything else it gives up. In lanes, where there are any, it comes to
 // the same rows or is given up; what it packs on the way is what cpu_pack() makes.
-#include "cpu_fallback/decode_lanes.h"
-#include "cpu_fallback/jpeg_scan.h"
+#include "cpu_fallback/jpeg/decode_lanes.h"
+#include "cpu_fallback/jpeg/scan.h"
 #include "fuzz_rows.h"
 #include "split_help.h"
 

@@ -4,8 +4,8 @@
 #ifndef HEADRACE_TESTS_COEF_FILES_H
 #define HEADRACE_TESTS_COEF_FILES_H
 
-#include "cpu_fallback/coefficients.h"
-#include "cpu_fallback/jpeg_reader.h"
+#include "cpu_fallback/jpeg/coefficients.h"
+#include "cpu_fallback/jpeg/reader.h"
 #include "heaps.h"
 #include "tools/samples/jpeg.h"
 

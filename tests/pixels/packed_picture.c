@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cpu_fallback/entropy.h"
+#include "cpu_fallback/jpeg/entropy.h"
 #include "heaps.h"
 
 struct packing {

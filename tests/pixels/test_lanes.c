@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "corpus_list.h"
-#include "cpu_fallback/decode_lanes.h"
+#include "cpu_fallback/jpeg/decode_lanes.h"
 #include "decode_run.h"
 
 enum { MOST = 64 };  // jobs at a time

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "cpu_fallback/cpu_ops.h"
-#include "cpu_fallback/jpeg_reader.h"
+#include "cpu_fallback/jpeg/reader.h"
 #include "simd_axes.h"
 #include "testing.h"
 

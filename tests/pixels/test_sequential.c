@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "corpus_list.h"
-#include "cpu_fallback/jpeg_scan.h"
+#include "cpu_fallback/jpeg/scan.h"
 #include "decode_run.h"
 
 // One or three components, codings without progression, arithmetic or scans of

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "cpu_fallback/cpu_ops.h"
-#include "cpu_fallback/entropy.h"
-#include "cpu_fallback/split.h"
+#include "cpu_fallback/jpeg/entropy.h"
+#include "cpu_fallback/jpeg/split.h"
 #include "decode_run.h"
 #include "packed_picture.h"
 #include "split_help.h"

@@ -9,7 +9,7 @@
 #ifndef CPU_COEFFICIENTS_H
 #define CPU_COEFFICIENTS_H
 
-#include "decode.h"
+#include "cpu_fallback/decode.h"
 #include "cpu_fallback/packed/packed.h"
 
 // ---- Making it ----

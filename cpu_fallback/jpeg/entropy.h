@@ -9,8 +9,8 @@
 #ifndef CPU_ENTROPY_H
 #define CPU_ENTROPY_H
 
-#include "decode_impl.h"
-#include "jpeg_scan.h"
+#include "cpu_fallback/decode_impl.h"
+#include "scan.h"
 
 enum {
     // What one look-up sees. Two AC tables of 8 KiB lie in any first level

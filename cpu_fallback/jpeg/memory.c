@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "jpeg_memory.h"
+#include "memory.h"
 
 #include <stdbool.h>
 #include <string.h>

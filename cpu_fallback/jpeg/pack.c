@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "entropy.h"
-#include "jpeg_reader.h"
+#include "reader.h"
 
 _Static_assert(sizeof(JBLOCK) == 64 * sizeof(int16_t), "the same blocks");
 

@@ -14,7 +14,7 @@
 
 #include <jpeglib.h>
 
-#include "decode_impl.h"
+#include "cpu_fallback/decode_impl.h"
 
 // Threads: one thread at a time.
 struct cpu_jpeg_memory {

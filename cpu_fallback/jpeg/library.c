@@ -10,7 +10,7 @@
 
 #include <jpeglib.h>
 
-#include "decode.h"
+#include "cpu_fallback/decode.h"
 
 #define TEXT_OF(x) #x
 #define AS_TEXT(x) TEXT_OF(x)

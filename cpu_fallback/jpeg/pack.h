@@ -5,7 +5,7 @@
 #ifndef CPU_PACK_H
 #define CPU_PACK_H
 
-#include "decode.h"
+#include "cpu_fallback/decode.h"
 #include "cpu_fallback/packed/packed.h"
 
 // The packed picture in pieces, in memory of the arena.

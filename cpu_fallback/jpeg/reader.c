@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "jpeg_reader.h"
+#include "reader.h"
 
 #include <assert.h>
 #include <limits.h>

@@ -5,7 +5,7 @@
 // packed picture instead of the stage entropy: then nothing above the window is
 // touched. If there are threads to help with a large picture, they make rows
 // ahead (split.h), and the rings are longer.
-#include "decode_impl.h"
+#include "cpu_fallback/decode_impl.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "jpeg_scan.h"
+#include "scan.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is done between the kernel's steps: a lane's row is handed out, its
 // stream filled up, or the rest of its picture decoded as one stream.
-#include "cpu_fallback/lanes.h"
+#include "cpu_fallback/jpeg/lanes.h"
 
 #include <string.h>
 

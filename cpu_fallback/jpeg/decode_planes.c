@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "jpeg_reader.h"
+#include "reader.h"
 
 #define MAX_ROWS (MAX_SAMP_FACTOR * DCTSIZE)  // of a component in an iMCU
 

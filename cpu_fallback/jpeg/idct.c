@@ -4,8 +4,8 @@
 // other samples (NEON narrows where x86 saturates).
 #include <string.h>
 
-#include "cpu_kernels.h"
-#include "jpeg_reader.h"
+#include "cpu_fallback/cpu_kernels.h"
+#include "reader.h"
 
 typedef void inverse_fn(j_decompress_ptr cinfo, jpeg_component_info *info,
                         JCOEFPTR block, JSAMPARRAY rows, JDIMENSION column);

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#include "cpu_kernels.h"
+#include "cpu_fallback/cpu_kernels.h"
 
 enum {
     END = 128,  // an "advance" that no block survives: the end of the block

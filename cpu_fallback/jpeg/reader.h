@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // libjpeg set up to read one picture from memory: its errors thrown as those
 // of a decoder, its source with offsets and an end that counts, its memory
-// from the arena. decode_jpeg.c makes rows with it, coefficients.c
+// from the arena. decode.c makes rows with it, coefficients.c
 // coefficients, decode_planes.c planes.
 #ifndef CPU_JPEG_READER_H
 #define CPU_JPEG_READER_H
@@ -10,8 +10,8 @@
 
 #include <jpeglib.h>
 
-#include "decode_impl.h"
-#include "jpeg_memory.h"
+#include "cpu_fallback/decode_impl.h"
+#include "memory.h"
 
 // The head of a decoder that uses libjpeg.
 struct cpu_jpeg {
@@ -37,7 +37,7 @@ static inline struct cpu_jpeg *cpu_jpeg_of(struct cpu_decode *d)
 void cpu_jpeg_begin(struct cpu_jpeg *d);
 
 // jpeg_start_decompress(), and then the inverse DCT is that of x86 on every
-// machine (jpeg_idct.c).
+// machine (idct.c).
 void cpu_jpeg_start(struct cpu_jpeg *d);
 // Its second half, on any machine: for tests.
 void cpu_jpeg_own_idct(struct jpeg_decompress_struct *cinfo);

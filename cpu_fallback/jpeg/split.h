@@ -15,8 +15,8 @@
 
 #include <pthread.h>
 
-#include "decode.h"
-#include "helpers.h"
+#include "cpu_fallback/decode.h"
+#include "cpu_fallback/helpers.h"
 
 enum { CPU_SPLIT_RING = 16 };  // rows at a time, at most
 

@@ -3,14 +3,14 @@
 // next is read. Our own entropy stage makes them so; where it gives up, libjpeg
 // begins anew: its buffered-image mode lets the caller ask for one row at a
 // time, and its "whole picture" of coefficients is a ring of that one row
-// (jpeg_memory.h).
+// (memory.h).
 #include "coefficients.h"
 
 #include <string.h>
 
-#include "cpu_kernels.h"
+#include "cpu_fallback/cpu_kernels.h"
 #include "entropy.h"
-#include "jpeg_reader.h"
+#include "reader.h"
 #include "cpu_fallback/packed/packed.h"
 
 _Static_assert(sizeof(JBLOCK) == 64 * sizeof(int16_t),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "jpeg_reader.h"
+#include "reader.h"
 
 // What libjpeg may still ask for after open: tables between the end of the
 // picture and EOI, at most 4 + 8 of them and below 400 bytes each.

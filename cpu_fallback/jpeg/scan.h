@@ -5,7 +5,7 @@
 #ifndef CPU_JPEG_SCAN_H
 #define CPU_JPEG_SCAN_H
 
-#include "decode.h"
+#include "cpu_fallback/decode.h"
 #include "hal/engine/jpeg.h"
 
 struct cpu_scan_component {
