@@ -18,33 +18,33 @@
 #include "hal/engine/base.h"
 #include "source.h"
 
-// Whether a name ends like one of num.
-static bool ends_in(const char *name, const char *const *endings, size_t num)
+// Whether a name ends like one of suffixes, as ".jpg .jpeg".
+static bool ends_in(const char *name, const char *suffixes)
 {
     const char *dot = strrchr(name, '.');
+    size_t size = dot ? strlen(dot) : 0, next;
 
-    for (size_t i = 0; dot && i < num; i++)
-        if (!strcasecmp(dot, endings[i]))
+    for (; dot && *suffixes; suffixes += next + (suffixes[next] == ' ')) {
+        next = strcspn(suffixes, " ");
+        if (next == size && !strncasecmp(dot, suffixes, size))
             return true;
+    }
     return false;
 }
 
 bool hr__source_is_picture(const char *name)
 {
-    static const char *const endings[] = {
-        ".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".mpo",
-    };
+    const struct hr_format_info *info;
 
-    return ends_in(name, endings, sizeof(endings) / sizeof(*endings));
+    for (int i = HR_FORMAT_JPEG; (info = hr_format_info(i)); i++)
+        if (ends_in(name, info->suffixes))
+            return true;
+    return false;
 }
 
 bool hr__source_is_other_picture(const char *name)
 {
-    static const char *const endings[] = {
-        ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp",
-    };
-
-    return ends_in(name, endings, sizeof(endings) / sizeof(*endings));
+    return ends_in(name, ".ppm .bmp .pgm .tif .tiff .webp");
 }
 
 // What an entry is. Unknown file systems and links need a look.

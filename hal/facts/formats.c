@@ -15,11 +15,29 @@ static bool ends_elsewhere(const uint8_t *tail, size_t size)
 
 // Pillow wants a JPEG's third byte, too (JpegImagePlugin.py, _accept).
 static const struct hr__format formats[] = {
-    {HR_FORMAT_JPEG, 3, "\xFF\xD8\xFF", "the first marker", hr__header_jpeg,
-     hr__jpeg_ends, hr__jpeg_bytes},
-    {HR_FORMAT_PNG, 8, "\x89PNG\r\n\x1A\n", "the signature", hr__header_png,
-     hr__png_ends, hr__png_bytes},
-    {HR_FORMAT_PACKED, 4, "HRPK", NULL, hr__header_packed, ends_elsewhere,
+    {HR_FORMAT_JPEG,
+     {"jpeg", ".jpg .jpeg .jpe .jfif .mpo"},
+     3,
+     "\xFF\xD8\xFF",
+     "the first marker",
+     hr__header_jpeg,
+     hr__jpeg_ends,
+     hr__jpeg_bytes},
+    {HR_FORMAT_PNG,
+     {"png", ".png"},
+     8,
+     "\x89PNG\r\n\x1A\n",
+     "the signature",
+     hr__header_png,
+     hr__png_ends,
+     hr__png_bytes},
+    {HR_FORMAT_PACKED,
+     {"packed", ""},
+     4,
+     "HRPK",
+     NULL,
+     hr__header_packed,
+     ends_elsewhere,
      hr__jpeg_bytes},
 };
 
@@ -41,6 +59,14 @@ const char *hr__format_begun(const uint8_t *data, size_t size)
         if (formats[i].first && size && size < formats[i].magic_size &&
             !memcmp(data, formats[i].magic, size))
             return formats[i].first;
+    return NULL;
+}
+
+const struct hr_format_info *hr_format_info(enum hr_format format)
+{
+    for (int i = 0; i < FORMATS; i++)
+        if (formats[i].format == format)
+            return &formats[i].info;
     return NULL;
 }
 

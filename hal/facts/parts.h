@@ -40,6 +40,7 @@ static inline uint32_t hr__be32(const uint8_t *p)
 // A row of the table of formats.
 struct hr__format {
     enum hr_format format;
+    struct hr_format_info info;  // what everybody may read
     size_t magic_size;
     const char *magic;  // its first bytes
     const char *first;  // what these are; NULL: a part of them tells nothing

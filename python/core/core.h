@@ -169,6 +169,7 @@ PyObject *pack_writer_entry_of(struct core *core, hr_source source, uint64_t i);
 
 extern PyType_Spec info_spec;
 PyObject *probe(PyObject *module, PyObject *source);
+bool probe_add_constants(PyObject *module);
 // A path as a new reference to bytes, or to a str whose UTF-8 is the path;
 // *out points into it. NULL with an exception.
 PyObject *path_of(struct core *core, PyObject *source, const char **out);

@@ -355,7 +355,7 @@ static int run(PyObject *module)
     if (!(core->make_error = import_from("headrace.errors", "make")) ||
         !(core->devices = PyDict_New()) || !find_encoding(core) ||
         !add_types(module, core) || !ops_add_constants(module) ||
-        !flight_init(module))
+        !probe_add_constants(module) || !flight_init(module))
         return -1;
     return 0;
 }

@@ -233,13 +233,10 @@ static PyObject *name_of(const char *const *names, unsigned n, unsigned i)
 }
 #define NAME(names, i) name_of(names, sizeof(names) / sizeof(*(names)), i)
 
-// As enum hr_format.
-static const char *const formats[] = {"unknown", "jpeg", "png", "packed"};
-
 static PyObject *get_format(PyObject *self, void *closure)
 {
     (void)closure;
-    return NAME(formats, INFO(self)->format);
+    return PyUnicode_InternFromString(hr_format_info(INFO(self)->format)->name);
 }
 
 static PyObject *get_process(PyObject *self, void *closure)
@@ -283,7 +280,25 @@ static PyObject *represent(PyObject *self)
     const struct hr_info *i = INFO(self);
 
     return PyUnicode_FromFormat("<headrace.Info %dx%dx%d %s>", i->width,
-                                i->height, i->components, formats[i->format]);
+                                i->height, i->components,
+                                hr_format_info(i->format)->name);
+}
+
+// FORMATS: the suffixes of each by its name.
+bool probe_add_constants(PyObject *module)
+{
+    PyObject *formats = PyDict_New(), *suffixes;
+    const struct hr_format_info *info;
+    bool done = formats;
+
+    for (int i = HR_FORMAT_JPEG; done && (info = hr_format_info(i)); i++) {
+        suffixes = PyUnicode_FromString(info->suffixes);
+        done = suffixes && !PyDict_SetItemString(formats, info->name, suffixes);
+        Py_XDECREF(suffixes);
+    }
+    done = done && !PyModule_AddObjectRef(module, "FORMATS", formats);
+    Py_XDECREF(formats);
+    return done;
 }
 
 static void dealloc(PyObject *self)

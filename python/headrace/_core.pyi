@@ -39,6 +39,8 @@ RANDOM_FLIP: Final[int]
 RGB: Final[int]
 GRAY: Final[int]
 
+FORMATS: Final[dict[str, str]]  # name -> suffixes, as ".jpg .jpeg"
+
 PIL_FILTER: Final[dict[int, int | None]]
 
 ORDER_VERTICAL: Final[int]

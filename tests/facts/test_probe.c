@@ -325,6 +325,9 @@ static void foreign_formats(void)
 static void arguments(void)
 {
     CU_ASSERT(hr_probe("x", 1, NULL, NULL) == HR_EINVAL);
+    CU_ASSERT(!hr_format_info(HR_FORMAT_UNKNOWN));
+    CU_ASSERT(!hr_format_info((enum hr_format)99));
+    CU_ASSERT_STRING_EQUAL(hr_format_info(HR_FORMAT_PNG)->name, "png");
     CU_ASSERT(hr_probe(NULL, 1, NULL, &info) == HR_EINVAL);
     CU_ASSERT(hr_probe(NULL, 0, NULL, &info) == HR_EFORMAT);
     CU_ASSERT(hr_probe_path(NULL, NULL, &info) == HR_EINVAL);

@@ -41,6 +41,19 @@ class Probing(unittest.TestCase):
                              info.scans != 1 or "progressive" in line["kind"],
                              path) if info.process == "progressive" else None
 
+    def test_formats_are_those_of_the_pages(self):
+        stub = pathlib.Path(headrace.__file__).with_name("_core.pyi")
+        self.assertIn("Literal[" + ", ".join(f'"{f}"' for f in _core.FORMATS) +
+                      "]", stub.read_text())
+        suffixes = " ".join(_core.FORMATS.values()).split()
+        root = pathlib.Path(__file__).parents[2]
+        for page in "hal/include/headrace/source.h", \
+                "tools/man/headrace-run.1":
+            text = (root / page).read_text()
+            self.assertEqual(
+                {s for s in suffixes if not re.search(rf"\{s}\b", text)},
+                set(), page)
+
     def test_a_header_longer_than_what_is_read_first(self):
         """What looks like a header at the end of the file is none."""
         def picture(w, h):

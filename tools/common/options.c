@@ -131,16 +131,16 @@ static void warn_left_out(hr_source source)
 static void warn_none(const struct inputs *inputs)
 {
     const char *first = inputs->first_root ? inputs->first_root : "?";
+    const char *jpeg = hr_format_info(HR_FORMAT_JPEG)->suffixes;
+    const char *png = hr_format_info(HR_FORMAT_PNG)->suffixes;
 
     if (!inputs->num_roots)
         tools_warn("no pictures found: the list names none");
     else if (inputs->num_roots > 1)
-        tools_warn("no pictures found in %s and %zu more (.jpg .jpeg .jpe "
-                   ".jfif .png .mpo)",
-                   first, inputs->num_roots - 1);
+        tools_warn("no pictures found in %s and %zu more (%s %s)", first,
+                   inputs->num_roots - 1, jpeg, png);
     else
-        tools_warn("no pictures found in %s (.jpg .jpeg .jpe .jfif .png .mpo)",
-                   first);
+        tools_warn("no pictures found in %s (%s %s)", first, jpeg, png);
 }
 
 bool options_pictures(const struct inputs *inputs, bool quiet)

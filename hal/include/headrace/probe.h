@@ -81,6 +81,14 @@ struct hr_limits {
     int item_ms;            // decode time of one sample on the CPU; 30000
 };
 
+// A row of the table of formats: its name, as in "jpeg", and how its files end, as
+// in ".jpg .jpeg", by which folders are searched; "" where they are not.
+struct hr_format_info {
+    const char *name, *suffixes;
+};
+// The row of a format; NULL: there is none of this number. Threads: any.
+HR_API const struct hr_format_info *hr_format_info(enum hr_format format);
+
 // Reads header facts of size encoded bytes. limits may be NULL.
 // HR_OK: *info is filled. HR_EFORMAT: neither JPEG nor PNG nor packed.
 // HR_ECORRUPT, HR_ETRUNCATED, HR_EUNSUPPORTED, HR_ELIMIT: as decoding would

@@ -12,8 +12,10 @@ from typing import NamedTuple
 
 from PIL import Image
 
+from .. import _core
+
 # What is taken from a folder; a file that is named itself is always taken.
-SUFFIXES = (".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".mpo")
+SUFFIXES = tuple(" ".join(_core.FORMATS.values()).split())
 
 
 class File(NamedTuple):
