@@ -68,13 +68,12 @@ static const struct hr_op_field fields[] = {
 
 static const struct hr_op_form forms[] = {{"fit", HR__FIELDS(5), HR_OP_FIT(0)}};
 
-static const struct hr__word words[] = {{.name = "fit",
-                                         .syntax = "SIZE or WIDTHxHEIGHT",
-                                         .op = HR_OP_FIT(0),
-                                         .arguments = {{'=', .as = HR__AS_AREA},
-                                                       HR__ARG_FILTER(2),
-                                                       HR__ARG_ORDER(4)}},
-                                        {0}};
+static const struct hr__word words[] = {
+    {.name = "fit",
+     .syntax = "SIZE or WIDTHxHEIGHT",
+     .op = HR_OP_FIT(0),
+     .arguments = {{'=', .as = HR__AS_AREA}, HR__ARG(2), HR__ARG(4)}},
+    {0}};
 
 const struct hr__op_def hr__op_fit = {
     .info = {HR__INFO("fit", FIT, RESAMPLE),

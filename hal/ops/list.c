@@ -52,7 +52,8 @@ static enum hr_status check_field(const char *op, const struct hr_op_field *f,
         return HR__BAD("%s: %s %g .. %g: must rise from above 0", op, f->name,
                        range[0], range[1]);
     case HR_FIELD_BOX:
-        if (isfinite(box[0] + box[1] + box[2] + box[3]))
+        if (isfinite(box[0]) && isfinite(box[1]) && isfinite(box[2]) &&
+            isfinite(box[3]))
             return HR_OK;
         return HR__BAD("%s: %s is not finite", op, f->name);
     case HR_FIELD_BOOL:
@@ -71,9 +72,9 @@ static const int *size_of(const struct hr__op_def *def, const struct hr_op *op)
     return def->size && (size[0] || size[1]) ? size : NULL;
 }
 
-static enum hr_status check_op(const struct hr__op_def *def,
-                               const struct hr_op *op, int channels,
-                               char text[128])
+enum hr_status hr__op_check(const struct hr__op_def *def,
+                            const struct hr_op *op, int channels,
+                            char text[128])
 {
     const struct hr_op_info *info = &def->info;
     enum hr_status status = def->check ? def->check(op, channels, text) : HR_OK;
@@ -120,7 +121,7 @@ enum hr_status hr__ops_check(const struct hr_op *ops, int num_ops, int channels,
         if (!def)
             return HR__BAD("unknown op %d", (int)ops[i].type);
         if (check_place(def, encoded && i == 0, i == num_ops - 1, text) ||
-            check_op(def, &ops[i], channels, text))
+            hr__op_check(def, &ops[i], channels, text))
             return HR_EINVAL;
         // Whether it pads, its draw says: some samples would fail.
         if (values && ops[i].type == HR_OP_RANDOM_CROP &&

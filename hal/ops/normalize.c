@@ -41,9 +41,9 @@ static const struct hr_op_form forms[] = {
 static const struct hr_op_value versions[] = {{"v1", HR_ARITH_DIV},
                                               {"v2", HR_ARITH_MUL},
                                               {NULL, 0}};
-#define ARG_ARITH                                             \
-    {                                                         \
-        ':', true, 2, HR__AS_FIELD, "an arithmetic", versions \
+#define ARG_ARITH                            \
+    {                                        \
+        ':', true, 2, HR__AS_FIELD, versions \
     }
 
 static const struct hr__word words[] = {

@@ -85,6 +85,7 @@ static inline int hr__draw_below(uint32_t word, int limit)
 // ---- Text ------------------------------------------------------------------
 //
 // How hr_ops_parse() and hr_ops_format() write an op: a name, then arguments.
+// Every op has a text by its fields; words are shorter.
 
 enum hr__argument_form {
     HR__AS_FIELD,    // as the kind of the field says
@@ -98,7 +99,6 @@ struct hr__argument {
     bool optional;
     int field;  // the first of them
     enum hr__argument_form as;
-    const char *what;                  // of a name: "a filter"
     const struct hr_op_value *values;  // NULL: the field's own
 };
 
@@ -119,13 +119,9 @@ struct hr__word {
     void (*done)(struct hr_op *op);  // after them; may be NULL
 };
 
-#define HR__ARG_FILTER(n)                            \
-    {                                                \
-        ':', true, n, HR__AS_FIELD, "a filter", NULL \
-    }
-#define HR__ARG_ORDER(n)                             \
-    {                                                \
-        ':', true, n, HR__AS_FIELD, "an order", NULL \
+#define HR__ARG(n)                       \
+    {                                    \
+        ':', true, n, HR__AS_FIELD, NULL \
     }
 
 // ---- The op ----------------------------------------------------------------
@@ -162,6 +158,11 @@ struct hr__op_def {
     int (*draw)(const struct hr_op *op, const struct hr__draw *draw,
                 struct hr_op *out, char text[128]);
 };
+
+// What can be said of one op before any picture is known.
+enum hr_status hr__op_check(const struct hr__op_def *def,
+                            const struct hr_op *op, int channels,
+                            char text[128]);
 
 // NULL: there is no such op.
 const struct hr__op_def *hr__op_def(enum hr_op_type type);

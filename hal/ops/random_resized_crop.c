@@ -77,13 +77,12 @@ static const struct hr_op_field fields[] = {
 static const struct hr_op_form forms[] = {
     {"random_resized_crop", HR__FIELDS(6), HR_OP_RANDOM_RESIZED_CROP(0)}};
 
-static const struct hr__word words[] = {{.name = "random_resized_crop",
-                                         .syntax = "SIZE or WIDTHxHEIGHT",
-                                         .op = HR_OP_RANDOM_RESIZED_CROP(0),
-                                         .arguments = {{'=', .as = HR__AS_AREA},
-                                                       HR__ARG_FILTER(2),
-                                                       HR__ARG_ORDER(5)}},
-                                        {0}};
+static const struct hr__word words[] = {
+    {.name = "random_resized_crop",
+     .syntax = "SIZE or WIDTHxHEIGHT",
+     .op = HR_OP_RANDOM_RESIZED_CROP(0),
+     .arguments = {{'=', .as = HR__AS_AREA}, HR__ARG(2), HR__ARG(5)}},
+    {0}};
 
 const struct hr__op_def hr__op_random_resized_crop = {
     .info = {HR__INFO("random_resized_crop", RANDOM_RESIZED_CROP, RESAMPLE),

@@ -66,13 +66,12 @@ static const struct hr_op_form forms[] = {
     {"resize_short", 1 << 2 | 1 << 3 | 1 << 5, HR_OP_RESIZE(0)},
 };
 
-static const struct hr__word words[] = {{.name = "resize",
-                                         .syntax = "SIZE or WIDTHxHEIGHT",
-                                         .op = HR_OP_RESIZE(0),
-                                         .arguments = {{'=', .as = HR__AS_SHORT},
-                                                       HR__ARG_FILTER(3),
-                                                       HR__ARG_ORDER(5)}},
-                                        {0}};
+static const struct hr__word words[] = {
+    {.name = "resize",
+     .syntax = "SIZE or WIDTHxHEIGHT",
+     .op = HR_OP_RESIZE(0),
+     .arguments = {{'=', .as = HR__AS_SHORT}, HR__ARG(3), HR__ARG(5)}},
+    {0}};
 
 const struct hr__op_def hr__op_resize = {
     .info = {HR__INFO("resize", RESIZE, RESAMPLE),

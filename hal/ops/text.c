@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lists of ops as text. What is said of an op stands in the words of its file.
-#include <limits.h>
+#include <float.h>
 #include <locale.h>
 #include <math.h>
 #include <stdarg.h>
@@ -10,11 +10,13 @@
 #include "hal/ops/op_def.h"
 
 // Where the parser stands. Every reading function returns false after it has
-// set the error.
+// written why.
 struct parser {
     const char *text, *at;
     struct hr_op *ops;
     int num, plain;  // plain: of the ops when they are drawn
+    bool image;      // the list is for pixels: it has no decode
+    char why[256];
 };
 
 static bool fail_at(struct parser *p, const char *at, const char *format, ...)
@@ -22,13 +24,13 @@ static bool fail_at(struct parser *p, const char *at, const char *format, ...)
 
 static bool fail_at(struct parser *p, const char *at, const char *format, ...)
 {
-    char why[400];
+    int used = snprintf(p->why, sizeof(p->why),
+                        "character %d: ", (int)(at - p->text) + 1);
     va_list args;
 
     va_start(args, format);
-    vsnprintf(why, sizeof(why), format, args);
+    vsnprintf(p->why + used, sizeof(p->why) - (size_t)used, format, args);
     va_end(args);
-    hr__fail(HR_EINVAL, "character %d: %s", (int)(at - p->text) + 1, why);
     return false;
 }
 
@@ -138,35 +140,36 @@ static bool read_double(struct parser *p, const struct hr_op_field *f,
                    f->lo, f->hi);
 }
 
-// One number for all channels, or three. A comma before anything that is not
-// a number ends the op.
-static bool read_channels(struct parser *p, bool above_0, float out[3])
+// One number for all n, or n. A comma before anything that is not a number ends
+// the op.
+static bool read_reals(struct parser *p, int n, double limit, double *out)
 {
-    const char *at = p->at;
-    double value;
+    const char *begin = p->at;
     int num = 0;
 
     do {
-        if (num == 3)
-            return fail_at(p, p->at, "there are 1 or 3 numbers, not more");
-        if (!read_real(p, &value))
+        const char *at = p->at;
+
+        if (num == n)
+            return fail_at(p, at, "there are 1 or %d numbers, not more", n);
+        if (!read_real(p, &out[num]))
             return false;
-        if (above_0 && !((float)value > 0))
-            return fail_at(p, at, "a standard deviation is not above 0");
-        out[num++] = (float)value;
+        if (fabs(out[num++]) > limit)
+            return fail_at(p, at, "%.*s is not in %g .. %g", (int)(p->at - at),
+                           at, -limit, limit);
     } while (*p->at == ',' &&
              starts_number(p->at + 1 + strspn(p->at + 1, " \t\n")) &&
              take(p, ','));
-    if (num == 2)
-        return fail_at(p, at, "there are 1 or 3 numbers, not 2");
-    if (num == 1)
-        out[1] = out[2] = out[0];
-    return true;
+    for (int i = num; num == 1 && i < n; i++)
+        out[i] = out[0];
+    return num == 1 || num == n ||
+           fail_at(p, begin, "there are 1 or %d numbers, not %d", n, num);
 }
 
 static bool read_name(struct parser *p, const char *what,
                       const struct hr_op_value *values, int *value)
 {
+    const char *article = strchr("aeiou", *what) ? "an" : "a";
     char all[200];
     int length;
 
@@ -178,9 +181,9 @@ static bool read_name(struct parser *p, const char *what,
     join(&values->name, sizeof(*values), all, sizeof(all));
     length = (int)word_length(p->at);
     if (!length)
-        return fail_at(p, p->at, "%s is missing: %s", what, all);
-    return fail_at(p, p->at, "'%.*s' is not %s: %s", length < 40 ? length : 40,
-                   p->at, what, all);
+        return fail_at(p, p->at, "%s %s is missing: %s", article, what, all);
+    return fail_at(p, p->at, "'%.*s' is not %s %s: %s",
+                   length < 40 ? length : 40, p->at, article, what, all);
 }
 
 // ---- Arguments -------------------------------------------------------------
@@ -193,33 +196,75 @@ static bool read_size(struct parser *p, int *w, int *h)
            (!take(p, 'x') || read_int(p, 1, HR_MAX_SIDE, h));
 }
 
+static bool read_field(struct parser *p, const struct hr_op_field *f,
+                       const struct hr_op_value *values, struct hr_op *op)
+{
+    void *to = hr__field(op, f);
+    int n = (int)(f->size / sizeof(float));
+    double x[4];
+
+    switch (f->kind) {
+    case HR_FIELD_INT:
+        return read_int(p, f->lo, f->hi, to);
+    case HR_FIELD_DOUBLE:
+        return read_double(p, f, to);
+    case HR_FIELD_RANGE:
+        return read_reals(p, 2, DBL_MAX, to);
+    case HR_FIELD_BOX:
+    case HR_FIELD_CHANNELS:
+        if (!read_reals(p, n, FLT_MAX, x))
+            return false;
+        for (int i = 0; i < n; i++)
+            ((float *)to)[i] = (float)x[i];
+        return true;
+    default:
+        return read_name(p, f->name, values ? values : f->values, to);
+    }
+}
+
 static bool read_argument(struct parser *p, const struct hr__argument *a,
                           const struct hr_op_field *f, struct hr_op *op)
 {
-    void *to = hr__field(op, &f[0]);
-    int *next = f[0].kind == HR_FIELD_INT ? to : NULL;
+    const char *at = p->at;
+    int *to = hr__field(op, f);
+    const float *c = hr__field(op, f);
 
-    switch (f[0].kind) {
-    case HR_FIELD_INT:
-        if (a->as == HR__AS_FIELD)
-            return read_int(p, f->lo, f->hi, to);
-        next = hr__field(op, &f[1]);
-        if (!read_size(p, to, next))
-            return false;
-        if (a->as == HR__AS_AREA && !*next)
-            *next = *(int *)to;
-        if (a->as == HR__AS_SHORT && !*next) {
-            *(int *)hr__field(op, &f[2]) = *(int *)to;
-            *(int *)to = 0;
-        }
+    if (a->as == HR__AS_FIELD || a->as == HR__AS_ABOVE_0)
+        return read_field(p, f, a->values, op) &&
+               (a->as == HR__AS_FIELD || (c[0] > 0 && c[1] > 0 && c[2] > 0) ||
+                fail_at(p, at, "a standard deviation is not above 0"));
+    if (!read_size(p, to, hr__field(op, &f[1])))
+        return false;
+    if (*(int *)hr__field(op, &f[1]))
         return true;
-    case HR_FIELD_DOUBLE:
-        return read_double(p, f, to);
-    case HR_FIELD_CHANNELS:
-        return read_channels(p, a->as == HR__AS_ABOVE_0, to);
-    default:
-        return read_name(p, a->what, a->values ? a->values : f->values, to);
+    *(int *)hr__field(op, &f[a->as == HR__AS_AREA ? 1 : 2]) = *to;
+    if (a->as == HR__AS_SHORT)
+        *to = 0;
+    return true;
+}
+
+// Any op by its fields: those that are not 0, in any order.
+static bool read_fields(struct parser *p, const struct hr_op_info *info,
+                        struct hr_op *op)
+{
+    *op = (struct hr_op){.type = info->type};
+    while (take(p, ':')) {
+        const struct hr_op_field *f = info->fields;
+        const struct hr_op_field *end = f + info->num_fields;
+
+        while (f < end && (f->kind == HR_FIELD_TABLE || !take_word(p, f->name)))
+            f++;
+        if (f == end)
+            return fail_at(p, p->at, "'%.*s' is not a field of %s",
+                           (int)word_length(p->at), p->at, info->name);
+        if (f->kind == HR_FIELD_BOOL)
+            *(bool *)hr__field(op, f) = true;
+        else if (!take(p, '='))
+            return fail_at(p, p->at, "'=' is missing");
+        else if (!read_field(p, f, NULL, op))
+            return false;
     }
+    return true;
 }
 
 static bool read_flags(struct parser *p, const struct hr__word *w,
@@ -281,6 +326,23 @@ static bool take_name(struct parser *p, const struct hr__word *w)
     return false;
 }
 
+// Whether an op is written by its fields here: no word has its name, or ':'
+// follows.
+static bool takes_fields(struct parser *p, const struct hr__op_def *def)
+{
+    const struct hr__word *w = def->words;
+    const char *at = p->at;
+
+    if (!take_word(p, def->info.name))
+        return false;
+    while (w->name && strcmp(w->name, def->info.name))
+        w++;
+    if (!w->name || *p->at == ':')
+        return true;
+    p->at = at;
+    return false;
+}
+
 static bool read_op(struct parser *p, struct hr_op *op)
 {
     char all[300] = "";
@@ -290,7 +352,9 @@ static bool read_op(struct parser *p, struct hr_op *op)
 
     if (!length)
         return fail_at(p, at, "the name of an op is missing");
-    for (int i = 1; (def = hr__op_def((enum hr_op_type)i)); i++)
+    for (int i = 1; (def = hr__op_def((enum hr_op_type)i)); i++) {
+        if (takes_fields(p, def))
+            return read_fields(p, &def->info, op);
         for (const struct hr__word *w = def->words; w->name; w++) {
             size_t used = strlen(all);
 
@@ -300,6 +364,7 @@ static bool read_op(struct parser *p, struct hr_op *op)
                 snprintf(all + used, sizeof(all) - used, "%s%s",
                          used ? ", " : "", w->name);
         }
+    }
     return fail_at(p, at, "'%.*s' is not an op (%s)",
                    (int)(length < 40 ? length : 40), at, all);
 }
@@ -312,8 +377,12 @@ static bool append(struct parser *p, const char *at, struct hr_op op)
 {
     const struct hr__op_def *def = hr__op_def(op.type);
     struct hr_op *last = p->num ? &p->ops[p->num - 1] : NULL;
+    bool gray = p->image || (last && p->ops[0].decode.mode == HR_GRAY);
+    char text[128];
 
-    if (last && def->place == HR__FIRST)
+    if (hr__op_check(def, &op, gray ? 1 : 3, text))
+        return fail_at(p, at, "%s", text);
+    if ((last || p->image) && def->place == HR__FIRST)
         return fail_at(p, at, "%s can only be the first op", def->info.name);
     if (last && last->type == HR_OP_NORMALIZE) {
         bool scaling = last->normalize.std[0] == 0;
@@ -339,40 +408,57 @@ static bool read_list(struct parser *p)
     if (!*p->at)
         return fail_at(p, p->text, "no op is named");
     do {
+        struct hr_op op = {.type = HR_OP_NONE};
         const char *at = p->at, *end;
-        struct hr_op op;
 
-        if (!read_op(p, &op))
+        if (!p->num && !p->image && take_word(p, "image"))
+            p->image = true;
+        else if (!read_op(p, &op))
             return false;
         end = p->at;
         skip_blanks(p);
         if (*p->at && *p->at != ',')
             return fail_at(p, end, "'%c' does not belong here", *end);
-        if (!p->num && op.type != HR_OP_DECODE)
+        if (!p->num && !p->image && op.type != HR_OP_DECODE)
             append(p, at, hr_op_decode(0));
-        if (!append(p, at, op))
+        if (op.type && !append(p, at, op))
             return false;
     } while (take(p, ','));
     return true;
 }
 
+// Numbers are those of the C locale; programs may have a decimal comma.
+struct numbers {
+    locale_t plain, old;
+};
+
+static struct numbers numbers_begin(void)
+{
+    locale_t plain = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0);
+
+    return (struct numbers){plain, uselocale(plain)};
+}
+
+static void numbers_end(struct numbers n)
+{
+    uselocale(n.old);
+    if (n.plain)
+        freelocale(n.plain);
+}
+
 enum hr_status hr_ops_parse(const char *text, struct hr_op *ops, int *num_ops)
 {
     struct parser p = {.text = text, .at = text, .ops = ops};
-    locale_t plain, old;
+    struct numbers numbers;
     bool read;
 
     if (!text || !ops || !num_ops)
         return hr__fail(HR_EINVAL, "no text, or no place for the ops");
-    // Programs may have a decimal comma.
-    plain = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0);
-    old = uselocale(plain);
+    numbers = numbers_begin();
     read = read_list(&p);
-    uselocale(old);
-    if (plain)
-        freelocale(plain);
+    numbers_end(numbers);
     *num_ops = read ? p.num : 0;
-    return read ? HR_OK : HR_EINVAL;
+    return read ? HR_OK : hr__fail(HR_EINVAL, "%s", p.why);
 }
 
 // ---- And back --------------------------------------------------------------
@@ -412,37 +498,75 @@ static void print_real(struct printer *o, double x, bool is_float)
     print(o, "%s", text);
 }
 
+static void print_reals(struct printer *o, const void *from, size_t size, int n)
+{
+    bool one = true;
+
+    for (int i = 1; i < n; i++)
+        one &= !memcmp(from, (const char *)from + size * (size_t)i, size);
+    for (int i = 0; i < (one ? 1 : n); i++) {
+        bool is_float = size == sizeof(float);
+
+        print(o, "%s", i ? "," : "");
+        print_real(o,
+                   is_float ? ((const float *)from)[i]
+                            : ((const double *)from)[i],
+                   is_float);
+    }
+}
+
+static void print_field(struct printer *o, const struct hr_op_field *f,
+                        const struct hr_op_value *values, const void *from)
+{
+    const int *number = from;
+
+    switch (f->kind) {
+    case HR_FIELD_INT:
+        print(o, "%d", *number);
+        break;
+    case HR_FIELD_DOUBLE:
+    case HR_FIELD_RANGE:
+        print_reals(o, from, sizeof(double), (int)(f->size / sizeof(double)));
+        break;
+    case HR_FIELD_BOX:
+    case HR_FIELD_CHANNELS:
+        print_reals(o, from, sizeof(float), (int)(f->size / sizeof(float)));
+        break;
+    default:
+        for (const struct hr_op_value *v = values ? values : f->values;
+             v && v->name; v++)
+            if (v->value == *number)
+                print(o, "%s", v->name);
+    }
+}
+
 static void print_argument(struct printer *o, const struct hr__argument *a,
                            const struct hr_op_field *f, const struct hr_op *op)
 {
-    const void *from = hr__field_of(op, &f[0]);
-    const int *number = from;
-    const float *c = from;
+    const int *number = hr__field_of(op, f);
 
-    switch (f[0].kind) {
-    case HR_FIELD_INT:
-        if (a->as == HR__AS_SHORT && !*number)
-            print(o, "%d", *(const int *)hr__field_of(op, &f[2]));
-        else
-            print(o, "%d", *number);
-        if (a->as != HR__AS_FIELD && *number &&
-            !(a->as == HR__AS_AREA && number[1] == *number))
-            print(o, "x%d", number[1]);
-        break;
-    case HR_FIELD_DOUBLE:
-        print_real(o, *(const double *)from, false);
-        break;
-    case HR_FIELD_CHANNELS:
-        for (int i = 0; i < (c[0] == c[1] && c[0] == c[2] ? 1 : 3); i++) {
-            print(o, "%s", i ? "," : "");
-            print_real(o, c[i], true);
-        }
-        break;
-    default:
-        for (const struct hr_op_value *v = a->values ? a->values : f->values;
-             v->name; v++)
-            if (v->value == *number)
-                print(o, "%s", v->name);
+    if (a->as == HR__AS_SHORT && !*number)
+        return print_field(o, &f[2], NULL, hr__field_of(op, &f[2]));
+    print_field(o, f, a->values, number);
+    if ((a->as == HR__AS_AREA && number[1] != *number) || a->as == HR__AS_SHORT)
+        print(o, "x%d", number[1]);
+}
+
+static void print_fields(struct printer *o, const struct hr_op_info *info,
+                         const struct hr_op *op)
+{
+    static const double zero[2];
+
+    print(o, "%s", info->name);
+    for (int i = 0; i < info->num_fields; i++) {
+        const struct hr_op_field *f = &info->fields[i];
+        const void *from = hr__field_of(op, f);
+
+        if (!memcmp(from, zero, f->size))
+            continue;
+        print(o, ":%s%s", f->name, f->kind == HR_FIELD_BOOL ? "" : "=");
+        if (f->kind != HR_FIELD_BOOL)
+            print_field(o, f, NULL, from);
     }
 }
 
@@ -484,50 +608,74 @@ static bool equal(const struct hr_op_info *info, const struct hr_op *a,
     return same;
 }
 
+// Whether text is op; then it is printed.
+static bool print_if(struct printer *o, const char *text,
+                     const struct hr_op_info *info, const struct hr_op *op)
+{
+    struct parser p = {.text = text, .at = text};
+    struct hr_op back;
+    bool same = read_op(&p, &back) && !*p.at && equal(info, op, &back);
+
+    if (same)
+        print(o, "%s", text);
+    return same;
+}
+
 // The first and shortest text that comes back as op.
 static bool print_op(struct printer *o, const struct hr_op *op)
 {
     const struct hr__op_def *def = hr__op_def(op->type);
+    char text[300];
 
     for (const struct hr__word *w = def ? def->words : NULL; w && w->name; w++)
         for (int most = 0; most < HR__NUM(w->arguments); most++) {
-            char text[200];
             struct printer one = {text, text + sizeof(text), false};
-            struct parser p = {.text = text, .at = text};
-            struct hr_op back;
 
             print_word(&one, w, def->info.fields, op, most);
-            if (read_op(&p, &back) && !*p.at && equal(&def->info, op, &back)) {
-                print(o, "%s", text);
+            if (print_if(o, text, &def->info, op))
                 return true;
-            }
         }
-    return false;
+    if (def)
+        print_fields(&(struct printer){text, text + sizeof(text), false},
+                     &def->info, op);
+    return def && print_if(o, text, &def->info, op);
+}
+
+// A list that is not valid has no text.
+static enum hr_status check_text(const char *text, int num_ops)
+{
+    struct hr_op back[HR_MAX_OPS];
+    struct parser p = {.text = text, .at = text, .ops = back};
+
+    if (read_list(&p) && p.num == num_ops)
+        return HR_OK;
+    return hr__fail(HR_EINVAL, "%s: %s", text, p.why);
 }
 
 enum hr_status hr_ops_format(const struct hr_op *ops, int num_ops, char *text,
                              size_t size)
 {
     struct printer o = {text, text + size, false};
-    locale_t plain, old;
+    enum hr_status status = HR_OK;
+    struct numbers numbers;
     int i;
 
     if (num_ops < 0 || (num_ops && !ops) || !text || !size)
         return hr__fail(HR_EINVAL, "no ops, or no place for the text");
     *text = '\0';
-    plain = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0);
-    old = uselocale(plain);
-    for (i = 0; i < num_ops; i++) {
-        print(&o, "%s", i ? "," : "");
+    numbers = numbers_begin();
+    if (!num_ops || ops[0].type != HR_OP_DECODE)
+        print(&o, "image");
+    for (i = 0; i < num_ops && !status; i++) {
+        print(&o, "%s", o.at > text ? "," : "");
         if (!print_op(&o, &ops[i]))
-            break;
+            status = hr__fail(HR_EUNSUPPORTED, "op %d: no text says it", i);
     }
-    uselocale(old);
-    if (plain)
-        freelocale(plain);
-    if (i < num_ops)
-        return hr__fail(HR_EUNSUPPORTED, "op %d: no text says it", i);
-    if (o.full)
-        return hr__fail(HR_ELIMIT, "the text needs more than %zu bytes", size);
-    return HR_OK;
+    if (!status && o.full)
+        status = hr__fail(HR_ELIMIT, "the text needs more than %zu bytes",
+                          size);
+    if (!status)
+        status = check_text(text, num_ops);
+    numbers_end(numbers);
+    return status;
 }

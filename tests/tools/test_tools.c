@@ -179,6 +179,19 @@ static void ops_errors(void)
         {"to_tensor,to_tensor", 11},
         {"normalize=1/1,to_tensor", 15},
         {"normalize=1e999/1", 11},
+        {"normalize=1e39/1", 11},
+        {"normalize=1,-1e39,1/1", 13},
+        {"image,decode", 7},
+        {"image hflip", 6},
+        {"hflip,image", 7},
+        {"resize:w=5", 1},
+        {"resize:side=0", 1},
+        {"resize:w=5:h=5:sides=5", 16},
+        {"resize:w", 9},
+        {"resize:w=5:h=5:box=1,2,3", 20},
+        {"resize:w=5:h=5:filter=cubic", 23},
+        {"random_flip", 1},
+        {"normalize:mean=0:std=1,1,0", 1},
         {"resize=99999999999999999999", 8},
     };
     struct ops_list list;
@@ -241,11 +254,15 @@ static void ops_and_back(void)
         "decode,random_crop=9x7:2,random_resized_crop=8:box,random_hflip",
         "decode,random_crop=9,random_hflip=0.3,random_vflip=1,to_tensor:v2",
         "decode,resize=256:bilinear:horizontal,normalize=0.1/0.25,1,3e-05:v2",
+        "image",
+        "image,flip,flip:horizontal:transpose,crop:w=5:h=6,invert",
+        "decode,resize:w=5:h=6:box=-3e+38,3e+38,3e+38,1,fit:w=5:h=6:enlarge",
+        "decode,random_flip:horizontal=0.1:vertical=1",
+        "decode=gray,normalize:mean=1,2,3:std=-1,0,0",
     };
+    static const float table[256];
     static const struct hr_op none[] = {
-        HR_OP_CROP(.w = 5, .h = 5),
-        HR_OP_RESIZE(.w = 5, .h = 5, .box = {0, 0, 1, 1}),
-        HR_OP_FLIP(0),
+        HR_OP_NORMALIZE(.table = table),
         {.type = (enum hr_op_type)99},
     };
     char back[300];
@@ -264,6 +281,105 @@ static void ops_and_back(void)
     for (size_t i = 0; i < sizeof(none) / sizeof(*none); i++)
         CU_ASSERT_EQUAL(hr_ops_format(&none[i], 1, back, sizeof(back)),
                         HR_EUNSUPPORTED);
+}
+
+static void draw_field(uint64_t *seed, const struct hr_op_field *f, void *to)
+{
+    int n = (int)(f->size /
+                  (f->kind == HR_FIELD_RANGE ? sizeof(double) : sizeof(float)));
+    double x = (double)next_random(seed) * 0x1p-64;
+    uint64_t bits = next_random(seed);
+    const struct hr_op_value *v = f->values;
+    float number;
+
+    switch (f->kind) {
+    case HR_FIELD_INT:
+        *(int *)to = (int)(f->lo + floor(x * x * (f->hi - f->lo + 1)));
+        break;
+    case HR_FIELD_BOOL:
+        *(bool *)to = bits & 1;
+        break;
+    case HR_FIELD_ENUM:
+        for (int k = random_below(seed, 8); k && v[1].name; k--)
+            v++;
+        *(int *)to = v->value;
+        break;
+    case HR_FIELD_DOUBLE:
+        *(double *)to = f->lo + x * (f->hi - f->lo);
+        break;
+    case HR_FIELD_RANGE:
+        for (int i = 0; i < n; i++)
+            ((double *)to)[i] = x + i * (double)(bits % 3);
+        break;
+    case HR_FIELD_BOX:
+    case HR_FIELD_CHANNELS:
+        for (int i = 0; i < n; i++, bits = next_random(seed)) {
+            memcpy(&number, &bits, sizeof(number));  // any of them
+            ((float *)to)[i] = bits >> 62 ? number : (float)(bits >> 61);
+        }
+        break;
+    case HR_FIELD_TABLE:
+        break;
+    }
+}
+
+// Some of the fields at random.
+static struct hr_op draw_op(uint64_t *seed)
+{
+    struct hr_op op = {.type = (enum hr_op_type)(1 + random_below(seed, 10))};
+    const struct hr_op_info *info = hr_op_info(op.type);
+
+    for (int i = 0; i < info->num_fields; i++)
+        if (random_below(seed, 3))
+            draw_field(seed, &info->fields[i],
+                       (char *)&op + info->fields[i].offset);
+    return op;
+}
+
+static bool equal(const struct hr_op *a, const struct hr_op *b)
+{
+    const struct hr_op_info *info = hr_op_info(a->type);
+    bool same = a->type == b->type;
+
+    for (int i = 0; same && i < info->num_fields; i++) {
+        size_t at = info->fields[i].offset;
+
+        same = !memcmp((const char *)a + at, (const char *)b + at,
+                       info->fields[i].size);
+    }
+    return same;
+}
+
+// Each list that hr_submit() takes has a text, and comes back from it; the
+// thread's last error stays as it was.
+static void ops_any(void)
+{
+    uint64_t seed = test_seed;
+    int valid = 0;
+
+    CU_ASSERT_EQUAL(hr_ops_parse("nonsense", NULL, NULL), HR_EINVAL);
+    for (int i = 0; i < test_loops(60000); i++) {
+        static const int channels[] = {0, 1, 3};
+        int of = channels[i % 3], num = random_below(&seed, 4), n = -1;
+        struct hr_op ops[4] = {hr_op_decode(.mode = i & 8 ? HR_GRAY : HR_RGB)};
+        struct hr_op back[HR_MAX_OPS];
+        char text[800], why[128];
+        bool same;
+
+        for (int k = !of; k < num; k++)
+            ops[k] = draw_op(&seed);
+        num += !of && !num;
+        if (hr__ops_check(ops, num, of, why))
+            continue;
+        valid++;
+        same = !hr_ops_format(ops, num, text, sizeof(text)) &&
+               !strcmp(hr_last_error(), "no text, or no place for the ops") &&
+               !hr_ops_parse(text, back, &n) && n == num;
+        for (int k = 0; same && k < num; k++)
+            same = equal(&ops[k], &back[k]);
+        CHECK(same, "'%s' of %d ops: %s", text, num, hr_last_error());
+    }
+    CHECK(valid > test_loops(60000) / 20, "only %d lists are valid", valid);
 }
 
 static void ops_sizes(void)
@@ -436,6 +552,7 @@ int main(int argc, char **argv)
         {"too_many", ops_too_many},
         {"ops_texts", ops_texts},
         {"ops_and_back", ops_and_back},
+        {"any_ops_and_back", ops_any},
         {"fixed_sizes", ops_sizes},
         {"sizes", sizes},
         {"numbers", numbers},

@@ -91,6 +91,10 @@ const char *options_ops(const char *command, const char *text,
         options_fail(command, "--ops: %s", hr_last_error());
         return NULL;
     }
+    if (!list->num || list->ops[0].type != HR_OP_DECODE) {
+        options_fail(command, "--ops: files need decode, not image");
+        return NULL;
+    }
     if (dtype == HR_U8 && list->ops[list->num - 1].type == HR_OP_NORMALIZE) {
         options_fail(command,
                      "--dtype u8 keeps whole levels, 0 .. 255: to_tensor and "

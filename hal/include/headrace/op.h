@@ -350,9 +350,15 @@ HR_API const struct hr_op_info *hr_op_info(enum hr_op_type type);
 //   to_tensor to_tensor:v2
 //   normalize=imagenet normalize=M,M,M/S,S,S normalize=M/S normalize=...:v2
 //
+// Any op may be written by its fields (hr_op_info()), those that are not 0:
+//
+//   resize:w=320:h=240:box=0,0,64,48  flip:horizontal:vertical  flip
+//   fit:w=320:h=240:filter=bicubic:enlarge  random_flip:horizontal=0.3
+//
 // Blanks may stand around the commas. Sizes are WIDTHxHEIGHT everywhere; crops
 // of a picture that is smaller are padded. decode stands first and may be left
-// out; to_tensor and normalize end the list.
+// out, unless the list is for pixels: then it begins with "image". to_tensor and
+// normalize end the list.
 
 // Reads text to ops[HR_MAX_OPS] and *num_ops. HR_EINVAL, and hr_last_error()
 // says at which character (from 1). Threads: any.
@@ -360,7 +366,8 @@ HR_API enum hr_status hr_ops_parse(const char *text, struct hr_op *ops,
                                    int *num_ops);
 
 // Writes a text of which hr_ops_parse() makes the same ops. HR_EUNSUPPORTED: no
-// text means that op; HR_ELIMIT: it needs more than size bytes. Threads: any.
+// text means that op, as a normalize by a table; HR_EINVAL: the list is not
+// valid; HR_ELIMIT: it needs more than size bytes. Threads: any.
 HR_API enum hr_status hr_ops_format(const struct hr_op *ops, int num_ops,
                                     char *text, size_t size);
 
