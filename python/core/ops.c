@@ -473,11 +473,16 @@ PyObject *ops_fixed_size(PyObject *module, PyObject *list)
 PyObject *ops_from_text(PyObject *module, PyObject *text)
 {
     struct hr_op ops[HR_MAX_OPS];
-    const char *utf8 = PyUnicode_AsUTF8AndSize(text, NULL);
+    Py_ssize_t size;
+    const char *utf8 = PyUnicode_AsUTF8AndSize(text, &size);
     int n;
 
     if (!utf8)
         return NULL;
+    if (strlen(utf8) != (size_t)size)
+        return PyErr_Format(core_argument_error(),
+                            "character %zu: NUL does not belong here",
+                            strlen(utf8) + 1);
     if (hr_ops_parse(utf8, ops, &n))
         return core_raise_last(PyModule_GetState(module));
     return ops_to_tuple(ops, n);
@@ -487,7 +492,7 @@ PyObject *ops_to_text(PyObject *module, PyObject *list)
 {
     struct hr_op ops[HR_MAX_OPS];
     struct held tables = {0};
-    char text[4096];
+    char text[HR_MAX_OPS * 200];
     int n = ops_parse(list, 1, ops, &tables);
     enum hr_status status = HR_OK;
 

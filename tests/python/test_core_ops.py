@@ -78,8 +78,13 @@ class OpLists(unittest.TestCase):
                          "decode,to_tensor:v2")
         with self.assertRaisesRegex(headrace.ArgumentError, "^character 8: "):
             ops.parse("decode,resise=5")
+        self.assertEqual(ops.text(()), "image")
+        self.assertEqual(ops.text((ops.crop(0, 0, 5, 5),)),
+                         "image,crop:w=5:h=5")
         with self.assertRaisesRegex(headrace.Error, "op 0: no text says it"):
-            ops.text((ops.crop(0, 0, 5, 5),))
+            ops.text((ops.table(array.array("f", range(768))),))
+        with self.assertRaisesRegex(headrace.ArgumentError, "character 9: NUL"):
+            ops.parse("resize=5\0junk")
 
     def test_every_op_has_a_function(self):
         for name, (number, random, fields) in _core.OPS.items():
