@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "hal/engine/base.h"
-#include "pack_format.h"
+#include "loader/pack/format.h"
 #include "source.h"
 
 enum { PIECE = 1 << 23 };  // bytes of the index that are read at once

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "hal/engine/base.h"
-#include "pack_format.h"
+#include "loader/pack/format.h"
 #include "source.h"
 
 // ---- Files -----------------------------------------------------------------

@@ -20,7 +20,7 @@
 #include <xxhash.h>
 
 #include "hal/engine/base.h"
-#include "pack_format.h"
+#include "loader/pack/format.h"
 #include "source.h"
 
 #if HR_HAVE_ARCHIVE

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "fuzz.h"
-#include "loader/pack_format.h"
+#include "loader/pack/format.h"
 
 static void seal(uint8_t *data, size_t size)
 {

@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "loader/pack_format.h"
+#include "loader/pack/format.h"
 #include "loader_data.h"
 
 enum { N = 53, EPOCHS = 2 };

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "loader/pack_format.h"
+#include "loader/pack/format.h"
 #include "pack_data.h"
 
 // In memory: thousands of them.

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "hal/base/base.h"
-#include "loader/pack_format.h"
+#include "loader/pack/format.h"
 #include "pack_data.h"
 
 enum { N = 24 };

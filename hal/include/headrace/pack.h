@@ -11,7 +11,7 @@
 //   ...                       // the job is done
 //   hr_pack_close(&file);
 //
-// The bytes of the format are in loader/pack_format.h.
+// The bytes of the format are in loader/pack/format.h.
 #ifndef HEADRACE_PACK_H
 #define HEADRACE_PACK_H
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "hal/engine/base.h"
-#include "pack_writer.h"
+#include "writer.h"
 
 static const char *name_of(const struct pack_table *t, size_t i)
 {

@@ -2,7 +2,7 @@
 // A pack file in the making: pictures behind one another, the index and the
 // name at the end. Only whole pictures count, so there is no point at which a
 // process that is killed leaves something that could pass for whole.
-#include "pack_writer.h"
+#include "writer.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -10,7 +10,7 @@
 #include <xxhash.h>
 
 #include "hal/engine/base.h"
-#include "pack_writer.h"
+#include "writer.h"
 
 enum { BLOCK = 256 * 1024 };
 

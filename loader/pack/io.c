@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "hal/engine/base.h"
-#include "pack_writer.h"
+#include "writer.h"
 
 struct pack_writer *pack_writer_of(hr_pack_writer writer)
 {

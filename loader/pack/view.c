@@ -3,7 +3,7 @@
 // reader cannot go astray in.
 #include <string.h>
 
-#include "pack_format.h"
+#include "format.h"
 
 struct check {
     struct pack_view *view;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Private to the writer:
 //
-//   pack_write.c   the file: opened, added to, finished
-//   pack_resume.c  what an earlier writer has left
-//   pack_io.c      what is written to it, and that it is on disk
-//   pack_table.c   names and places of all pictures, until they are the index
+//   write.c   the file: opened, added to, finished
+//   resume.c  what an earlier writer has left
+//   io.c      what is written to it, and that it is on disk
+//   table.c   names and places of all pictures, until they are the index
 #ifndef HEADRACE_LOADER_PACK_WRITER_H
 #define HEADRACE_LOADER_PACK_WRITER_H
 
-#include "pack_format.h"
+#include "format.h"
 
 // The index as far as it is known. Names are found by a table of their numbers.
 struct pack_table {

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "hal/engine/base.h"
-#include "pack_format.h"
+#include "format.h"
 
 struct pack_file {
     struct hr_pack_file_t pub;  // first

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What reader and writer have in common.
 #define XXH_INLINE_ALL
-#include "pack_format.h"
+#include "format.h"
 
 #include <assert.h>
 #include <string.h>
