@@ -29,7 +29,7 @@
 
 #include <headrace/headrace.h>
 
-#include "source_http.h"
+#include "loader/http/http.h"
 
 enum {
     HR__SOURCE_FAULTS = 20,        // texts of faults that are kept

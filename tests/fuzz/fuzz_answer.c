@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "loader/source_http.h"
+#include "loader/http/http.h"
 
 static void check(const struct hr__http_verdict *v,
                   const struct hr__http_want *want)

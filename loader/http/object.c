@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "hal/engine/base.h"
-#include "source_http.h"
+#include "http.h"
 
 enum { WINDOW_LEAST = 1 << 16, WINDOW_FIRST = 1 << 18, WINDOW_MOST = 1 << 23 };
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "hal/engine/base.h"
-#include "source_http.h"
+#include "http.h"
 
 enum {
     BLOCK = 1 << 21,   // bytes

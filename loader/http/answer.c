@@ -7,7 +7,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "source_http.h"
+#include "http.h"
 
 // ---- Lines -----------------------------------------------------------------
 

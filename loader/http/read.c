@@ -11,7 +11,7 @@
 #include <xxhash.h>
 
 #include "hal/engine/base.h"
-#include "source_http.h"
+#include "http.h"
 
 enum {
     ERROR_BODY = 1 << 16,  // bytes of an answer nobody wants, for its

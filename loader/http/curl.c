@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One try, by libcurl, which is loaded when a URL is opened first. A connection
 // is a handle of libcurl's: who reads takes one, and leaves it to the next.
-#include "source_http.h"
+#include "http.h"
 
 #include <dlfcn.h>
 #include <limits.h>
