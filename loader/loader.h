@@ -42,7 +42,7 @@
 
 #include "room.h"
 #include "sampler.h"
-#include "source.h"
+#include "loader/source/source.h"
 #include "tune.h"
 
 enum {

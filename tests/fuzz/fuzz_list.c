@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "fuzz.h"
-#include "loader/source.h"
+#include "loader/source/source.h"
 
 static void look(hr_source s)
 {

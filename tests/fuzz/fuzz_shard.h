@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "fuzz.h"
-#include "loader/source.h"
+#include "loader/source/source.h"
 
 // A file of these bytes; its path, which does not change.
 static inline const char *fuzz_file(const uint8_t *data, size_t size)

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "hal/base/base.h"
-#include "loader/source.h"
+#include "loader/source/source.h"
 #include "loader_data.h"
 
 enum { N = 30 };

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "hal/base/base.h"
-#include "loader/source.h"
+#include "loader/source/source.h"
 #include "loader_data.h"
 #include "web_data.h"
 

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "hal/base/base.h"
-#include "loader/source.h"
+#include "loader/source/source.h"
 #include "loader_data.h"
 #include "shard_data.h"
 #include "web_data.h"

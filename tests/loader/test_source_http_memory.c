@@ -7,7 +7,7 @@
 #include "hal/base/base.h"
 #include "loader/loader.h"
 #include "loader/pack/format.h"
-#include "loader/source.h"
+#include "loader/source/source.h"
 #include "loader_data.h"
 #include "web_data.h"
 
