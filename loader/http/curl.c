@@ -81,7 +81,7 @@ static CURLcode only_http(CURL *c)
 }
 
 // What all its tries have in common. Connections are of HTTP/1.1: each has one
-// read at a time. Redirects are not followed here, see source_http_read.c.
+// read at a time. Redirects are not followed here, see read.c.
 static CURLcode set_up(CURL *c, const struct hr_http_params *p)
 {
     CURLcode code = only_http(c);

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Objects of the web, read in ranges. Private to the source*.c files:
+// Objects of the web, read in ranges. Private to loader/source/ and:
 //
-//   source_http.c         what the user names by a URL: shards, lists, pictures
-//   source_http_pack.c    the pictures of a pack file
-//   source_http_object.c  an object that is open, and a window to go through it
-//   source_http_ahead.c   reads of an open object that follow each other
-//   source_http_read.c    one read: tries, back-off, redirects, its deadline
-//   source_http_answer.c  what a server answers, and what that means
-//   source_http_curl.c    one try, by libcurl
+//   object.c  an object that is open, and a window to go through it
+//   ahead.c   reads of an open object that follow each other
+//   read.c    one read: tries, back-off, redirects, its deadline
+//   answer.c  what a server answers, and what that means
+//   curl.c    one try, by libcurl
 //
 // Each uses only those below it in this order. A server may answer anything:
 // what is not the bytes that were asked for, of the object that was opened, is
@@ -42,7 +40,7 @@ struct hr__http_version {
     uint64_t size, tag, modified;
 };
 
-// ---- source_http_answer.c: no state, no library ----
+// ---- answer.c: no state, no library ----
 
 struct hr__http_answer {
     int status;       // 0: it has not begun
@@ -93,7 +91,7 @@ size_t hr__http_origin(const char *url);
 size_t hr__http_path_end(const char *url);
 bool hr__http_same_origin(const char *a, const char *b);
 
-// ---- source_http_curl.c ----
+// ---- curl.c ----
 
 // Reads that go through an object in about its order.
 struct hr__http_stream {
@@ -176,7 +174,7 @@ bool hr__http_forked(const struct hr__http *http);
 // Whether the answer came to its end. Threads: any; waits for a connection.
 bool hr__http_try(struct hr__http *http, struct hr__http_try *t);
 
-// ---- source_http_read.c ----
+// ---- read.c ----
 
 // Where an object was found behind redirects: reads begin there, until it does
 // not answer well, or for HR__HTTP_KEPT.
@@ -221,7 +219,7 @@ int64_t hr__http_backoff(const struct hr_http_params *p, const char *url,
 // The URL for messages: without what may be secret, and not too long.
 const char *hr__http_short(const char *url, char text[192]);
 
-// ---- source_http_ahead.c ----
+// ---- ahead.c ----
 
 struct hr__http_object;
 // forked: by a child of whose threads there are none.
@@ -237,7 +235,7 @@ enum hr_status hr__http_read_near(struct hr__http_object *o, void *to,
 // Before the object is freed.
 void hr__http_forget(struct hr__http_object *o);
 
-// ---- source_http_object.c ----
+// ---- object.c ----
 
 // What ends the reads of an object that is being added: one of these is true, or
 // the time is over.

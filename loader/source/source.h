@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// A source as it is kept. Private to the source*.c files and the loader:
+// A source as it is kept. Private to loader/source/ and the loader:
 //
 //   source.c        made, used and closed: the public functions
-//   source_add.c    what the user names: files, folders, lists
-//   source_all.c    many shards, side by side
-//   source_walk.c   the pictures of a folder
-//   source_pack.c   the pictures of a pack file
-//   source_tar.c    those of a tar file, source_record.c of a RecordIO file
-//   source_cifar.c  those of a CIFAR file
-//   source_shard.c  samples that are ranges of such a file
-//   source_http*.c  objects of the web, see source_http.h
-//   source_read.c   the bytes of a sample
-//   source_keep.c   folders, files and labels, as they are kept
-//   source_names.c  what samples and classes are called
+//   add.c           what the user names: files, folders, lists
+//   all.c           many shards, side by side
+//   walk.c          the pictures of a folder
+//   pack.c          the pictures of a pack file
+//   tar.c           those of a tar file, record.c of a RecordIO file
+//   cifar.c         those of a CIFAR file
+//   shard.c         samples that are ranges of such a file
+//   http.c          what a URL names: shards, lists, pictures; http_pack.c the
+//                   pictures of a pack file there
+//   ../http/        objects of the web, see http.h
+//   read.c          the bytes of a sample
+//   keep.c          folders, files and labels, as they are kept
+//   names.c         what samples and classes are called
 //
 // Kept small: the names of a million samples are the largest thing that a
 // loader holds. Strings are carved from blocks and live as long as the source.
@@ -180,7 +182,7 @@ static inline struct hr__source_class *hr__source_named(
                : NULL;
 }
 
-// ---- source_keep.c ----
+// ---- keep.c ----
 
 // Sets hr_last_error(). Always false.
 bool hr__source_fail(enum hr_status status, const char *format, ...)
@@ -304,7 +306,7 @@ enum hr_status hr__shard_sample(const struct hr__shard *shard,
 void hr__shard_form(const struct hr__shard *shard,
                     const struct hr__range *range, struct hr_encoded *read);
 
-// ---- source_shard.c ----
+// ---- shard.c ----
 
 // NULL with hr_last_error(). It is valid until the next one is opened.
 struct hr__shard *hr__shard_open(struct hr__source *s, const char *path);
@@ -325,7 +327,7 @@ bool hr__shard_skip(struct hr__source *s, const struct hr__shard *shard,
 void hr__shard_fault(struct hr__source *s, const struct hr__shard *shard,
                      uint64_t offset, const char *name, const char *why);
 
-// ---- source_http.c, source_http_pack.c ----
+// ---- http.c, http_pack.c ----
 
 // What reads URLs: made when it is asked for first. NULL with hr_last_error().
 struct hr__http *hr__source_web(struct hr__source *s);
@@ -339,7 +341,7 @@ bool hr__source_put_object(struct hr__source *s, const char *url, uint8_t web,
 bool hr__source_put_listed(struct hr__source *s, const char *list,
                            const char *entry, bool below, const char *label);
 
-// ---- source_record.c ----
+// ---- record.c ----
 
 // Puts the parts of a record of size bytes together: bytes of its picture.
 size_t hr__record_join(void *memory, size_t size);

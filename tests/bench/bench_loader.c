@@ -15,7 +15,7 @@
 
 #include "bench_core.h"
 #include "hal/base/base.h"
-#include "loader/loader.h"
+#include "loader/queue/loader.h"
 #include "testing.h"
 
 enum {

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "hal/base/base.h"
-#include "loader/loader.h"
+#include "loader/queue/loader.h"
 #include "loader_data.h"
 
 enum { N = 60 };

@@ -7,7 +7,7 @@
 
 #include "fake_engine.h"
 #include "hal/base/base.h"
-#include "loader/loader.h"
+#include "loader/queue/loader.h"
 #include "loader_data.h"
 
 enum { N = 22, BATCH = 4, BROKEN = 5, CUT = 9 };

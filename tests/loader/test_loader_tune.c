@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "hal/base/base.h"
-#include "loader/loader.h"
+#include "loader/queue/loader.h"
 #include "loader_data.h"
 
 enum { N = 60 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory for encoded samples: what is used again, and for what.
-#include "loader/room.h"
+#include "loader/queue/room.h"
 
 #include <headrace/headrace.h>
 

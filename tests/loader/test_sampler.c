@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "loader/sampler.h"
+#include "loader/queue/sampler.h"
 #include "testing.h"
 
 // ---- Permutations ----------------------------------------------------------

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "hal/base/base.h"
-#include "loader/loader.h"
+#include "loader/queue/loader.h"
 #include "loader/pack/format.h"
 #include "loader/source/source.h"
 #include "loader_data.h"

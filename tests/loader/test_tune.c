@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "loader/tune.h"
+#include "loader/queue/tune.h"
 #include "testing.h"
 
 // ---- A pipeline ------------------------------------------------------------

@@ -178,13 +178,13 @@ self_test()
     cd "$tmp"
     mkdir -p hal/include/headrace \
           hal/{engine,base,facts,ops,shape,trace,device,job,trust,entry,guard} \
-          examples backends/{cpu,opencl,vaapi} cpu_fallback kernels loader \
+          examples backends/{cpu,opencl,vaapi} cpu_fallback kernels loader/queue \
           python/core \
           tools/{common,run,devices,validate,profile,samples,pack,report} tests
     touch hal/include/headrace/job.h hal/engine/{base,engine,guard}.h \
           hal/{base/base,facts/{facts,parts},ops/{ops,op_def},shape/shape,trace/trace}.h \
           hal/{device/device,job/{job,work},trust/trust,entry/entry}.h \
-          hal/guard/lanes.h loader/loader.h cpu_fallback/cpu_ops.h \
+          hal/guard/lanes.h loader/queue/loader.h cpu_fallback/cpu_ops.h \
           backends/{cpu/cpu,opencl/opencl,vaapi/vaapi}.h kernels/layout.h \
           tools/{common/tools,run/run,run/npy,devices/devices}.h \
           tools/{validate/validate,profile/profile,samples/samples}.h \
@@ -220,9 +220,9 @@ backends/opencl/job.c #include "kernels/layout.h"
 kernels/plan.h #include "hal/engine/engine.h"
 kernels/plan.h #include "kernels/layout.h"
 cpu_fallback/jpeg.c #include <jpeglib.h>
-loader/loader.c #include <headrace/job.h>
-loader/loader.c #include "hal/engine/base.h"
-loader/loader.c #include <xxhash.h>
+loader/queue/loader.c #include <headrace/job.h>
+loader/queue/loader.c #include "hal/engine/base.h"
+loader/queue/loader.c #include <xxhash.h>
 tools/pack/out.c #include "tools/common/tools.h"
 python/core/job.c #include <Python.h>
 python/core/job.c #include <headrace/job.h>
@@ -307,10 +307,10 @@ hal/entry/bad.c #include "hal/job/work.h"
 hal/guard/bad.c #include "hal/base/base.h"
 hal/guard/bad.c #include "backends/opencl/opencl.h"
 hal/bad.c #include "hal/base/base.h"
-loader/bad.c #include "hal/engine/engine.h"
-loader/bad.c #include "hal/base/base.h"
-loader/bad.c #include "cpu_fallback/cpu_ops.h"
-tools/pack/bad.c #include "loader/loader.h"
+loader/queue/bad.c #include "hal/engine/engine.h"
+loader/queue/bad.c #include "hal/base/base.h"
+loader/queue/bad.c #include "cpu_fallback/cpu_ops.h"
+tools/pack/bad.c #include "loader/queue/loader.h"
 python/core/bad.c #include "hal/engine/engine.h"
 python/core/bad.c #include "cpu_fallback/cpu_ops.h"
 python/core/bad.c #include <jpeglib.h>

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// The loader inside. Private to loader*.c:
+// The loader inside. Private to loader/queue/:
 //
 //   loader.c        made and destroyed
-//   loader_plan.c   which samples the next batch has; save and restore
-//   loader_read.c   threads that read samples, and submit a batch that is read
-//   loader_map.c    the user's own step, if there is one
-//   loader_job.c    jobs, and what becomes of samples that fail
-//   loader_sizes.c  pictures of their own sizes: their images, and parts
-//   loader_pixels.c samples that are pixels, for a job
-//   loader_next.c   delivery
-//   loader_tune.c   settings: what is measured for them, and what follows
-//   loader_free.c   what goes back
+//   plan.c          which samples the next batch has; save and restore
+//   read.c          threads that read samples, and submit a batch that is read
+//   map.c           the user's own step, if there is one
+//   job.c           jobs, and what becomes of samples that fail
+//   sizes.c         pictures of their own sizes: their images, and parts
+//   pixels.c        samples that are pixels, for a job
+//   next.c          delivery
+//   measure.c       settings: what is measured for them, and what follows
+//   free.c          what goes back
 //
 // Each uses only those below it in this order: loader.c, read, map, job, pixels,
-// next, tune, plan, free, sizes. tune.c, the arithmetic, knows no loader.
+// next, measure, plan, free, sizes. tune.c, the arithmetic, sampler.c and room.c
+// know no loader.
 //
 // A batch has a slot from when it is planned until the consumer gives it back:
 //
@@ -196,7 +197,7 @@ static inline bool hr__slot_fails(const struct hr__slot *slot)
                             slot->loader->params.on_error == HR_ON_ERROR_FAIL);
 }
 
-// ---- loader_plan.c ----
+// ---- plan.c ----
 // Whether there is a batch at the cursor, which it sets to its begin; *n is how
 // many samples it has.
 bool hr__cursor_batch(const struct hr__loader *l, struct hr__cursor *at,
@@ -211,13 +212,13 @@ bool hr__loader_passed(struct hr__loader *l, uint64_t seq);
 enum hr_status hr__loader_resume(struct hr__loader *l,
                                  const struct hr_loader_state *state);
 
-// ---- loader_read.c ----
+// ---- read.c ----
 void *hr__loader_reader(void *loader);
 // With the lock. False: there are as many as there shall be, or no more can be
 // had.
 bool hr__loader_start_reader(struct hr__loader *l);
 
-// ---- loader_job.c ----
+// ---- job.c ----
 // A new batch. NULL with hr_last_error().
 hr_batch hr__loader_batch(const struct hr__loader *l);
 // Submits the samples of the slot, or of its part, that are pending. Without the
@@ -228,7 +229,7 @@ void hr__slot_submit(struct hr__slot *slot);
 // meanwhile; false: there was none.
 bool hr__loader_part(struct hr__loader *l);
 
-// ---- loader_sizes.c: with own_size ----
+// ---- sizes.c: with own_size ----
 // Which samples of a slot whose samples are read make its first part.
 void hr__slot_measure(struct hr__slot *slot);
 // The part that begins behind the last one. With the lock.
@@ -240,21 +241,21 @@ bool hr__slot_make_outs(struct hr__slot *slot);
 // Gives up the images, and memory beyond the share, or all of it.
 void hr__slot_drop_outs(struct hr__slot *slot, bool all);
 
-// ---- loader_pixels.c ----
+// ---- pixels.c ----
 // Makes slot->images[j] the image of sample j, which is pixels. False: with
 // hr_last_error(). Until the sample is given back.
 bool hr__slot_image(struct hr__slot *slot, int j);
 
-// ---- loader_map.c ----
+// ---- map.c ----
 // Calls the user's map for a batch, if one waits for it and may be had now.
 // With the lock, which it opens meanwhile; false: there was none.
 bool hr__loader_map(struct hr__loader *l);
 
-// ---- loader_next.c ----
+// ---- next.c ----
 // Tells who polls whether a batch can be had.
 void hr__loader_signal(struct hr__loader *l);
 
-// ---- loader_tune.c ----
+// ---- measure.c ----
 // Sums up what was until now. With the lock, before anything changes of what
 // flow goes by.
 void hr__loader_flow(struct hr__loader *l);
@@ -267,7 +268,7 @@ bool hr__loader_set_threads(struct hr__loader *l);
 // The device's threads are again what they were.
 void hr__loader_tune_finish(struct hr__loader *l);
 
-// ---- loader_free.c ----
+// ---- free.c ----
 // There may be work: with the lock. One reader wakes, and it wakes the next if
 // it finds some: if all did they would be in each other's way, and in that of
 // the consumer, who needs the lock and a core as well. hr__loader_may_wake():
