@@ -10,131 +10,25 @@ static struct tensor *tensor_of(PyObject *self)
     return (struct tensor *)self;
 }
 
-static void set_shape(struct tensor *t, const struct hr_batch_params *p)
-{
-    const int nchw[] = {p->n, p->c, p->h, p->w};
-    const int nhwc[] = {p->n, p->h, p->w, p->c};
-
-    t->ndim = 4;
-    t->c = p->c;
-    for (int i = 0; i < 4; i++)
-        t->shape[i] = (t->layout == HR_NHWC ? nhwc : nchw)[i];
-}
-
-static bool sizes_valid(struct core *core, const struct hr_batch_params *p)
-{
-    if (p->n >= 1 && (p->c == 1 || p->c == 3) && p->h >= 1 && p->w >= 1 &&
-        p->h <= HR_MAX_SIDE && p->w <= HR_MAX_SIDE)
-        return true;
-    core_raise(core, HR_EINVAL,
-               "batch: n must be > 0, c 1 or 3, h and w 1 .. 65535");
-    return false;
-}
-
-static void set_strides(struct tensor *t, struct hr_batch_params *p)
-{
-    p->stride_n = (size_t)t->strides[0];
-    if (p->layout == HR_NCHW)
-        p->stride_c = (size_t)t->strides[1];
-    p->stride_h = (size_t)t->strides[p->layout == HR_NCHW ? 2 : 1];
-}
-
-static void get_strides(struct tensor *t)
-{
-    const struct hr_batch_params *p = &t->batch->params;
-
-    t->data = p->data;
-    t->memory = p->memory;
-    t->strides[0] = (Py_ssize_t)p->stride_n;
-    if (p->layout == HR_NCHW)
-        t->strides[1] = (Py_ssize_t)p->stride_c;
-    t->strides[p->layout == HR_NCHW ? 2 : 1] = (Py_ssize_t)p->stride_h;
-}
-
-// Gives *dev back.
-static bool make(struct core *core, struct tensor *t, hr_device *dev,
-                 struct hr_batch_params *p)
-{
-    PyThreadState *gil;
-    p->dtype = t->dtype;
-    p->layout = t->layout;
-    p->memory = t->memory;
-    if ((p->data = t->data))
-        set_strides(t, p);
-    gil = PyEval_SaveThread();
-    t->batch = hr_batch_create(*dev, p);
-    hr_device_close(dev);
-    PyEval_RestoreThread(gil);
-    if (!t->batch)
-        return core_raise_last(core), false;
-    get_strides(t);
-    return true;
-}
-
 static PyObject *create(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"n",      "c",      "h",    "w",
                             "dtype",  "layout", "data", "device",
                             "memory", "keep",   NULL};
-    PyObject *dtype = NULL, *layout = NULL, *data = NULL, *device = NULL;
-    PyObject *memory = NULL, *keep = NULL;
-    struct core *core = core_of_type(type);
-    struct hr_batch_params p = {0};
-    struct tensor *t;
-    hr_device dev = NULL;
+    struct tensor_call a = {.is_batch = true};
 
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "iiii|OOOOOO:Batch", names,
-                                     &p.n, &p.c, &p.h, &p.w, &dtype, &layout,
-                                     &data, &device, &memory, &keep) ||
-        !sizes_valid(core, &p) || !device_find(core, device, &dev) ||
-        !(t = (struct tensor *)PyType_GenericAlloc(type, 0))) {
-        device_leave(dev);
+                                     &a.n, &a.c, &a.h, &a.w, &a.dtype,
+                                     &a.layout, &a.data, &a.device, &a.memory,
+                                     &a.keep))
         return NULL;
-    }
-    PyObject_GC_UnTrack(t);  // the collector must not show it half made
-    if (tensor_parse_form(dtype, layout, memory, t)) {
-        set_shape(t, &p);
-        if (tensor_borrow(t, data, keep) && make(core, t, &dev, &p)) {
-            PyObject_GC_Track(t);
-            return (PyObject *)t;
-        }
-    }
-    device_leave(dev);
-    Py_DECREF(t);
-    return NULL;
-}
-
-// ---- read() -----------------------------------------------------------------
-
-// A batch on the host, of the same form.
-static struct tensor *make_twin(struct tensor *t, int n)
-{
-    PyTypeObject *type = Py_TYPE((PyObject *)t);
-    struct tensor *twin = (struct tensor *)PyType_GenericAlloc(type, 0);
-    struct hr_batch_params p = t->batch->params;
-
-    if (!twin)
-        return NULL;
-    twin->dtype = t->dtype;
-    twin->layout = t->layout;
-    p.n = n;
-    p.data = NULL;
-    set_shape(twin, &p);
-    twin->nbytes = t->nbytes / t->shape[0] * n;
-    if (make(core_of_type(type), twin, &(hr_device){NULL}, &p)) {
-        twin->strides[3] = t->strides[3];
-        if (t->layout == HR_NHWC)
-            twin->strides[2] = t->strides[2];
-        return twin;
-    }
-    Py_DECREF(twin);
-    return NULL;
+    return tensor_create(type, &a);
 }
 
 static PyObject *batch_read(PyObject *self, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"first", "n", "timeout", NULL};
-    struct tensor *t = tensor_of(self), *twin;
+    struct tensor *t = tensor_of(self);
     PyObject *timeout = NULL;
     int first = 0, n = -1;
     int64_t ns;
@@ -149,12 +43,7 @@ static PyObject *batch_read(PyObject *self, PyObject *args, PyObject *kwargs)
         n = (int)t->shape[0] - first;
     if (first < 0 || n < 1 || n > t->shape[0] - first)
         return core_raise(core_of(self), HR_EINVAL, "read: no such slots");
-    if (!(twin = make_twin(t, n)))
-        return NULL;
-    if (tensor_copy(t, first, n, twin, ns))
-        return (PyObject *)twin;
-    Py_DECREF(twin);
-    return NULL;
+    return tensor_read(t, first, n, ns);
 }
 
 static Py_ssize_t length(PyObject *self)

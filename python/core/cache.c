@@ -138,26 +138,20 @@ static PyObject *get_bytes(PyObject *self, void *closure)
 
 static PyObject *get_stats(PyObject *self, PyObject *none)
 {
-    struct hr_cache_stats s;
     PyObject *stats = PyStructSequence_New(core_of(self)->cache_stats);
-    Py_ssize_t i = 0;
+    struct hr_cache_stats s;
 
     (void)none;
-    if (!stats)
-        return NULL;
     hr_cache_stats(cache_of(self), &s);
-    PyStructSequence_SetItem(stats, i++, PyLong_FromUnsignedLongLong(s.hits));
-    PyStructSequence_SetItem(stats, i++, PyLong_FromUnsignedLongLong(s.misses));
-    PyStructSequence_SetItem(stats, i++, PyLong_FromUnsignedLongLong(s.kept));
-    PyStructSequence_SetItem(stats, i++,
-                             PyLong_FromUnsignedLongLong(s.evictions));
-    PyStructSequence_SetItem(stats, i++,
-                             PyLong_FromUnsignedLongLong(s.pictures));
-    PyStructSequence_SetItem(stats, i++, PyLong_FromSize_t(s.bytes));
-    if (!PyErr_Occurred())
-        return stats;
-    Py_DECREF(stats);
-    return NULL;
+    const uint64_t counts[] = {s.hits,      s.misses,   s.kept,
+                               s.evictions, s.pictures, s.bytes};
+
+    for (int i = 0; stats && i < 6; i++)
+        PyStructSequence_SetItem(stats, i,
+                                 PyLong_FromUnsignedLongLong(counts[i]));
+    if (PyErr_Occurred())
+        Py_CLEAR(stats);
+    return stats;
 }
 
 // get_cache() makes an object whenever it is called: they are equal.
@@ -312,9 +306,8 @@ static PyStructSequence_Desc stats_desc = {
     .n_in_sequence = sizeof(fields) / sizeof(*fields) - 1,
 };
 
-bool cache_add_types(PyObject *module, struct core *core)
+bool cache_add_stats(PyObject *module, struct core *core)
 {
-    return (core->cache = core_add_type(module, &cache_spec)) &&
-           (core->cache_stats = PyStructSequence_NewType(&stats_desc)) &&
+    return (core->cache_stats = PyStructSequence_NewType(&stats_desc)) &&
            !PyModule_AddType(module, core->cache_stats);
 }

@@ -50,10 +50,19 @@
 
 // ---- The module -------------------------------------------------------------
 
+// The types, by the names of their NAME_spec.
+#define CORE_TYPES(X)                                                   \
+    X(info)                                                             \
+    X(device)                                                           \
+    X(cache)                                                            \
+    X(pack) X(entry) X(pack_writer) X(batch) X(pixels) X(result) X(job) \
+        X(source) X(loader) X(loaded) X(file) X(shared)
+
 struct core {
-    PyTypeObject *info, *result, *job, *batch, *pixels, *device, *cache,
-        *cache_stats, *pack, *entry, *pack_writer, *source, *loader, *loaded,
-        *file, *shared;
+#define X(name) PyTypeObject *name;
+    CORE_TYPES(X)
+#undef X
+    PyTypeObject *cache_stats;
     PyObject *make_error;  // headrace.errors.make
     PyObject *devices;     // name -> Device, opened for submit(device=name)
     bool utf8_paths;       // of the file system: str has them ready
@@ -78,6 +87,11 @@ PyTypeObject *core_add_type(PyObject *module, PyType_Spec *spec);
     {                                                                          \
         "__weaklistoffset__", T_PYSSIZET, offsetof(type, weak), READONLY, NULL \
     }
+
+// A tuple of what one() gives for 0 .. n - 1: new references; NULL: an exception,
+// as of this.
+PyObject *core_tuple(Py_ssize_t n, PyObject *(*one)(const void *ctx, size_t i),
+                     const void *ctx);
 
 // A name of a list, "a", "b", NULL, or None = the first one. -1 with an
 // ArgumentError that names what it is.
@@ -145,7 +159,8 @@ PyObject *device_get_default(PyObject *module, PyObject *none);
 
 // ---- cache ------------------------------------------------------------------
 
-bool cache_add_types(PyObject *module, struct core *core);
+extern PyType_Spec cache_spec;
+bool cache_add_stats(PyObject *module, struct core *core);
 // Of None (NULL), or of a Cache, which keeps it. False with an exception.
 bool cache_find(struct core *core, PyObject *cache, hr_cache *out);
 PyObject *cache_set(PyObject *module, PyObject *value);
@@ -206,10 +221,15 @@ static inline Py_ssize_t tensor_item(const struct tensor *t)
 // Strides without gaps, and nbytes. False with an exception: no memory has so
 // many bytes.
 bool tensor_pack(struct tensor *t);
-// Copies to twin, which is in host memory: slots of a batch, or all of pixels.
-// False with an exception.
-bool tensor_copy(struct tensor *t, int first, int n, struct tensor *twin,
-                 int64_t timeout_ns);
+// What a Batch or Pixels was called with.
+struct tensor_call {
+    bool is_batch;  // of n
+    int n, c, h, w;
+    PyObject *dtype, *layout, *data, *device, *memory, *keep;
+};
+PyObject *tensor_create(PyTypeObject *type, const struct tensor_call *call);
+// A copy in host memory: of slots of a batch, or of all of pixels.
+PyObject *tensor_read(struct tensor *t, int first, int n, int64_t timeout_ns);
 // Whether the host may read it now; waits for who writes it. False with a
 // BufferError, or what went wrong.
 bool tensor_reachable(struct tensor *t);

@@ -294,28 +294,14 @@ static bool facts_of(PyObject *self, struct hr_device_t *facts)
     return true;
 }
 
-static PyObject *get_name(PyObject *self, void *closure)
+// closure: where it stands.
+static PyObject *get_text(PyObject *self, void *closure)
 {
     struct hr_device_t facts;
 
-    (void)closure;
-    return facts_of(self, &facts) ? text_of(facts.name) : NULL;
-}
-
-static PyObject *get_backend(PyObject *self, void *closure)
-{
-    struct hr_device_t facts;
-
-    (void)closure;
-    return facts_of(self, &facts) ? text_of(facts.backend) : NULL;
-}
-
-static PyObject *get_description(PyObject *self, void *closure)
-{
-    struct hr_device_t facts;
-
-    (void)closure;
-    return facts_of(self, &facts) ? text_of(facts.description) : NULL;
+    if (!facts_of(self, &facts))
+        return NULL;
+    return text_of(*(const char *const *)((char *)&facts + (size_t)closure));
 }
 
 static PyObject *get_exact(PyObject *self, void *closure)
@@ -337,20 +323,9 @@ static PyObject *get_reference(PyObject *self, void *closure)
         hr_reference_name(hr_device_reference(device_of(self)->device)));
 }
 
-// Of the engines, in the order of the shares.
-static PyObject *engines_tuple(const struct hr_profile *profile)
+static PyObject *engine_name(const void *profile, size_t i)
 {
-    PyObject *tuple = PyTuple_New(profile->num_engines);
-
-    for (int i = 0; tuple && i < profile->num_engines; i++) {
-        PyObject *name = text_of(profile->engines[i].name);
-
-        if (name)
-            PyTuple_SetItem(tuple, i, name);
-        else
-            Py_CLEAR(tuple);
-    }
-    return tuple;
+    return text_of(((const struct hr_profile *)profile)->engines[i].name);
 }
 
 static PyObject *fallbacks_dict(const struct hr_stats *stats)
@@ -389,8 +364,8 @@ static PyObject *get_stats(PyObject *self, PyObject *none)
         (Py_ssize_t)s.bytes_in_flight, "peak_bytes", (Py_ssize_t)s.peak_bytes,
         "cache_hits", s.cache_hits, "cache_misses", s.cache_misses,
         "fallback_reasons", fallbacks_dict(&s), "engines",
-        engines_tuple(&profile), "shares", s.shares[0], s.shares[1],
-        s.shares[2], s.shares[3]);
+        core_tuple(profile.num_engines, engine_name, &profile), "shares",
+        s.shares[0], s.shares[1], s.shares[2], s.shares[3]);
 }
 
 // ---- Closing ----------------------------------------------------------------
@@ -455,15 +430,17 @@ static PyMethodDef methods[] = {
     {0},
 };
 
+#define AT(field) (void *)offsetof(struct hr_device_t, field)
 static PyGetSetDef getset[] = {
-    {"name", get_name, NULL, "'cpu', 'opencl:0', ...", NULL},
-    {"backend", get_backend, NULL, "'cpu', 'opencl' or 'vaapi'", NULL},
-    {"description", get_description, NULL, "hardware and driver, one line",
-     NULL},
+    {"name", get_text, NULL, "'cpu', 'opencl:0', ...", AT(name)},
+    {"backend", get_text, NULL, "'cpu', 'opencl' or 'vaapi'", AT(backend)},
+    {"description", get_text, NULL, "hardware and driver, one line",
+     AT(description)},
     {"exact", get_exact, NULL, "whether all it offers is bit-exact here", NULL},
     {"reference", get_reference, NULL, "that its resizes follow now", NULL},
     {0},
 };
+#undef AT
 
 static PyType_Slot slots[] = {
     {Py_tp_doc,

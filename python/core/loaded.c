@@ -173,54 +173,32 @@ PyObject *loaded_file(PyObject *self, int i)
     return source_file(loaded->source, loaded->indices[i], &loaded->results[i]);
 }
 
-static PyObject *get_labels(PyObject *self, void *closure)
-{
-    (void)closure;
-    return Py_NewRef(loaded_of(self)->labels);
-}
-
 // Of one sample.
-static PyObject *index_of(const struct loaded *loaded, int i)
+static PyObject *index_of(const void *loaded, size_t i)
 {
-    return PyLong_FromUnsignedLongLong(loaded->indices[i]);
+    return PyLong_FromUnsignedLongLong(
+        ((const struct loaded *)loaded)->indices[i]);
 }
 
-static PyObject *key_of(const struct loaded *loaded, int i)
+static PyObject *key_of(const void *loaded, size_t i)
 {
-    const struct hr_random *key = &loaded->keys[i];
+    const struct hr_random *key = &((const struct loaded *)loaded)->keys[i];
 
     return Py_BuildValue("(KKk)", (unsigned long long)key->seed,
                          (unsigned long long)key->index,
                          (unsigned long)key->epoch);
 }
 
-static PyObject *list_of(PyObject *self,
-                         PyObject *(*one)(const struct loaded *loaded, int i))
-{
-    const struct loaded *loaded = loaded_of(self);
-    PyObject *tuple = PyTuple_New(loaded->n);
-
-    for (int i = 0; tuple && i < loaded->n; i++) {
-        PyObject *value = one(loaded, i);
-
-        if (value)
-            PyTuple_SetItem(tuple, i, value);
-        else
-            Py_CLEAR(tuple);
-    }
-    return tuple;
-}
-
 static PyObject *get_indices(PyObject *self, void *closure)
 {
     (void)closure;
-    return list_of(self, index_of);
+    return core_tuple(loaded_of(self)->n, index_of, self);
 }
 
 static PyObject *get_keys(PyObject *self, void *closure)
 {
     (void)closure;
-    return list_of(self, key_of);
+    return core_tuple(loaded_of(self)->n, key_of, self);
 }
 
 static PyObject *get_results(PyObject *self, void *closure)
@@ -228,29 +206,6 @@ static PyObject *get_results(PyObject *self, void *closure)
     (void)closure;
     return results_of(core_of(self), self, NULL, loaded_of(self)->results,
                       loaded_of(self)->n);
-}
-
-static PyObject *get_int(PyObject *self, void *closure)
-{
-    return PyLong_FromLong(*(const int *)((char *)self + (size_t)closure));
-}
-
-static PyObject *get_epoch(PyObject *self, void *closure)
-{
-    (void)closure;
-    return PyLong_FromUnsignedLong(loaded_of(self)->epoch);
-}
-
-static PyObject *get_number(PyObject *self, void *closure)
-{
-    (void)closure;
-    return PyLong_FromUnsignedLongLong(loaded_of(self)->number);
-}
-
-static PyObject *get_last(PyObject *self, void *closure)
-{
-    (void)closure;
-    return PyBool_FromLong(loaded_of(self)->last);
 }
 
 static PyObject *get_copied(PyObject *self, void *closure)
@@ -309,24 +264,30 @@ static PyMethodDef methods[] = {
     {0},
 };
 
-static PyMemberDef members[] = {WEAK_MEMBER(struct tensor), {0}};
+#define MEMBER(name, type, text)                                   \
+    {                                                              \
+#name, type, offsetof(struct loaded, name), READONLY, text \
+    }
+static PyMemberDef members[] = {
+    MEMBER(labels, T_OBJECT_EX, "int64 of each sample, as a bytearray"),
+    MEMBER(failed, T_INT, "samples that could not be made"),
+    MEMBER(replaced, T_INT, "samples that stand for failed ones"),
+    MEMBER(epoch, T_UINT, "from 0"),
+    MEMBER(number, T_ULONGLONG, "of the batch in its epoch, from 0"),
+    MEMBER(last, T_BOOL, "whether it is the last of its epoch"),
+    WEAK_MEMBER(struct tensor),
+    {0},
+};
+#undef MEMBER
 
-#define AT(field) (void *)offsetof(struct loaded, field)
 #define TENSOR(name, text)                            \
     {                                                 \
         name, get_of_tensor, NULL, text, (void *)name \
     }
 static PyGetSetDef getset[] = {
-    {"labels", get_labels, NULL, "int64 of each sample, as a bytearray", NULL},
     {"indices", get_indices, NULL, "which sample of the source each is", NULL},
     {"keys", get_keys, NULL, "what random ops drew from, for draw_ops()", NULL},
     {"results", get_results, NULL, "tuple of a Result for each sample", NULL},
-    {"failed", get_int, NULL, "samples that could not be made", AT(failed)},
-    {"replaced", get_int, NULL, "samples that stand for failed ones",
-     AT(replaced)},
-    {"epoch", get_epoch, NULL, "from 0", NULL},
-    {"number", get_number, NULL, "of the batch in its epoch, from 0", NULL},
-    {"last", get_last, NULL, "whether it is the last of its epoch", NULL},
     {"copied", get_copied, NULL,
      "whether it is a copy, since all others were in use", NULL},
     TENSOR("shape", "sizes of the axes, in elements"),
@@ -340,7 +301,6 @@ static PyGetSetDef getset[] = {
     {0},
 };
 #undef TENSOR
-#undef AT
 
 static PyType_Slot slots[] = {
     {Py_tp_doc, "A batch of a Loader, its labels, and how it was made."},

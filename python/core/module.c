@@ -18,6 +18,17 @@ PyTypeObject *core_add_type(PyObject *module, PyType_Spec *spec)
     return (PyTypeObject *)type;
 }
 
+PyObject *core_tuple(Py_ssize_t n, PyObject *(*one)(const void *ctx, size_t i),
+                     const void *ctx)
+{
+    PyObject *tuple = PyTuple_New(n), *item;
+
+    for (Py_ssize_t i = 0; tuple && i < n; i++)
+        if (!(item = one(ctx, (size_t)i)) || PyTuple_SetItem(tuple, i, item))
+            Py_CLEAR(tuple);
+    return tuple;
+}
+
 static void refuse_choice(PyObject *value, const char *what,
                           const char *const *names)
 {
@@ -304,21 +315,9 @@ static PyMethodDef methods[] = {
 
 static bool add_types(PyObject *module, struct core *core)
 {
-    return (core->info = core_add_type(module, &info_spec)) &&
-           (core->device = core_add_type(module, &device_spec)) &&
-           cache_add_types(module, core) &&
-           (core->pack = core_add_type(module, &pack_spec)) &&
-           (core->entry = core_add_type(module, &entry_spec)) &&
-           (core->pack_writer = core_add_type(module, &pack_writer_spec)) &&
-           (core->batch = core_add_type(module, &batch_spec)) &&
-           (core->pixels = core_add_type(module, &pixels_spec)) &&
-           (core->result = core_add_type(module, &result_spec)) &&
-           (core->job = core_add_type(module, &job_spec)) &&
-           (core->source = core_add_type(module, &source_spec)) &&
-           (core->loader = core_add_type(module, &loader_spec)) &&
-           (core->loaded = core_add_type(module, &loaded_spec)) &&
-           (core->file = core_add_type(module, &file_spec)) &&
-           (core->shared = core_add_type(module, &shared_spec));
+#define X(name) (core->name = core_add_type(module, &name##_spec)) &&
+    return CORE_TYPES(X) cache_add_stats(module, core);
+#undef X
 }
 
 static PyObject *import_from(const char *module, const char *name)
@@ -366,22 +365,10 @@ static int traverse(PyObject *module, visitproc visit, void *arg)
 
     if (!core)
         return 0;
-    Py_VISIT(core->info);
-    Py_VISIT(core->result);
-    Py_VISIT(core->job);
-    Py_VISIT(core->batch);
-    Py_VISIT(core->pixels);
-    Py_VISIT(core->device);
-    Py_VISIT(core->cache);
+#define X(name) Py_VISIT(core->name);
+    CORE_TYPES(X)
+#undef X
     Py_VISIT(core->cache_stats);
-    Py_VISIT(core->pack);
-    Py_VISIT(core->entry);
-    Py_VISIT(core->pack_writer);
-    Py_VISIT(core->source);
-    Py_VISIT(core->loader);
-    Py_VISIT(core->loaded);
-    Py_VISIT(core->file);
-    Py_VISIT(core->shared);
     Py_VISIT(core->make_error);
     Py_VISIT(core->devices);
     return 0;
@@ -393,22 +380,10 @@ static int clear(PyObject *module)
 
     if (!core)
         return 0;
-    Py_CLEAR(core->info);
-    Py_CLEAR(core->result);
-    Py_CLEAR(core->job);
-    Py_CLEAR(core->batch);
-    Py_CLEAR(core->pixels);
-    Py_CLEAR(core->device);
-    Py_CLEAR(core->cache);
+#define X(name) Py_CLEAR(core->name);
+    CORE_TYPES(X)
+#undef X
     Py_CLEAR(core->cache_stats);
-    Py_CLEAR(core->pack);
-    Py_CLEAR(core->entry);
-    Py_CLEAR(core->pack_writer);
-    Py_CLEAR(core->source);
-    Py_CLEAR(core->loader);
-    Py_CLEAR(core->loaded);
-    Py_CLEAR(core->file);
-    Py_CLEAR(core->shared);
     Py_CLEAR(core->make_error);
     Py_CLEAR(core->devices);
     return 0;

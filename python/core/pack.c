@@ -229,35 +229,35 @@ static int pack_contains(PyObject *self, PyObject *name)
     return 0;
 }
 
-// A tuple with a text of each picture.
-static PyObject *texts(PyObject *self, bool labels)
+static PyObject *name_of(const void *file, size_t i)
 {
-    hr_pack_file file = pack_of(self)->file;
-    PyObject *tuple = PyTuple_New((Py_ssize_t)file->num);
+    struct hr_pack_entry e;
 
-    for (size_t i = 0; tuple && i < file->num; i++) {
-        struct hr_pack_entry e;
-        PyObject *text;
+    hr_pack_entry((hr_pack_file)file, i, &e);
+    return text_of(e.name);
+}
 
-        hr_pack_entry(file, i, &e);
-        if ((text = text_of(labels ? e.label : e.name)))
-            PyTuple_SetItem(tuple, (Py_ssize_t)i, text);
-        else
-            Py_CLEAR(tuple);
-    }
-    return tuple;
+static PyObject *label_of(const void *file, size_t i)
+{
+    struct hr_pack_entry e;
+
+    hr_pack_entry((hr_pack_file)file, i, &e);
+    return text_of(e.label);
 }
 
 static PyObject *get_names(PyObject *self, void *closure)
 {
-    (void)closure;
-    return texts(self, false);
+    hr_pack_file file = pack_of(self)->file;
+
+    return core_tuple((Py_ssize_t)file->num, closure ? label_of : name_of,
+                      file);
 }
 
-static PyObject *get_labels(PyObject *self, void *closure)
+static PyObject *class_of(const void *list, size_t i)
 {
-    (void)closure;
-    return texts(self, true);
+    const struct hr_pack_class *c = &((const struct hr_pack_class *)list)[i];
+
+    return Py_BuildValue("NL", text_of(c->label), (long long)c->number);
 }
 
 static PyObject *get_classes(PyObject *self, void *closure)
@@ -265,21 +265,13 @@ static PyObject *get_classes(PyObject *self, void *closure)
     hr_pack_file file = pack_of(self)->file;
     struct hr_pack_class *list = PyMem_Calloc(file->num_classes + 1,
                                               sizeof(*list));
-    PyObject *tuple = list ? PyTuple_New((Py_ssize_t)file->num_classes)
-                           : PyErr_NoMemory();
+    PyObject *tuple;
 
     (void)closure;
-    if (list)
-        hr_pack_classes(file, list);
-    for (size_t i = 0; tuple && i < file->num_classes; i++) {
-        PyObject *pair = Py_BuildValue("NL", text_of(list[i].label),
-                                       (long long)list[i].number);
-
-        if (pair)
-            PyTuple_SetItem(tuple, (Py_ssize_t)i, pair);
-        else
-            Py_CLEAR(tuple);
-    }
+    if (!list)
+        return PyErr_NoMemory();
+    hr_pack_classes(file, list);
+    tuple = core_tuple((Py_ssize_t)file->num_classes, class_of, list);
     PyMem_Free(list);
     return tuple;
 }
@@ -345,7 +337,7 @@ static PyMemberDef pack_members[] = {WEAK_MEMBER(struct pack), {0}};
 static PyGetSetDef pack_getset[] = {
     {"path", get_path, NULL, "of the file, as it was opened", NULL},
     {"names", get_names, NULL, "tuple of the pictures' names", NULL},
-    {"labels", get_labels, NULL, "tuple of their labels; '': none", NULL},
+    {"labels", get_names, NULL, "tuple of their labels; '': none", (void *)1},
     {"classes", get_classes, NULL,
      "pairs (label, number) of all classes; (): the labels are the classes",
      NULL},
@@ -487,18 +479,6 @@ static PyObject *get_source_bytes(PyObject *self, void *closure)
     return PyLong_FromUnsignedLongLong(e.source);
 }
 
-static PyObject *get_index(PyObject *self, void *closure)
-{
-    (void)closure;
-    return PyLong_FromSize_t(number_of(self));
-}
-
-static PyObject *get_pack(PyObject *self, void *closure)
-{
-    (void)closure;
-    return Py_NewRef(((struct entry *)self)->pack);
-}
-
 static PyObject *entry_check(PyObject *self, PyObject *none)
 {
     Py_buffer view;
@@ -563,11 +543,17 @@ static PyMethodDef entry_methods[] = {
     {0},
 };
 
+static PyMemberDef entry_members[] = {
+    {"index", T_PYSSIZET, offsetof(struct entry, number), READONLY,
+     "its number in the file, from 0"},
+    {"pack", T_OBJECT_EX, offsetof(struct entry, pack), READONLY,
+     "the PackFile"},
+    {0},
+};
+
 static PyGetSetDef entry_getset[] = {
     {"name", get_text, NULL, "of the picture, a relative path", NULL},
     {"label", get_text, NULL, "its label; '': none", (void *)1},
-    {"index", get_index, NULL, "its number in the file, from 0", NULL},
-    {"pack", get_pack, NULL, "the PackFile", NULL},
     {"file", get_file, NULL, "path of the pack file, /, and the name", NULL},
     {"packed", get_is_packed, NULL,
      "whether it is packed; False: the bytes of its file", NULL},
@@ -585,6 +571,7 @@ static PyType_Slot entry_slots[] = {
     {Py_tp_richcompare, entry_compare},
     {Py_tp_hash, entry_hash},
     {Py_tp_methods, entry_methods},
+    {Py_tp_members, entry_members},
     {Py_tp_getset, entry_getset},
     {Py_bf_getbuffer, get_buffer},
     {0},

@@ -10,84 +10,17 @@ static struct tensor *tensor_of(PyObject *self)
     return (struct tensor *)self;
 }
 
-static void set_shape(struct tensor *t, const struct hr_image_params *p)
-{
-    const int chw[] = {p->c, p->h, p->w};
-    const int hwc[] = {p->h, p->w, p->c};
-
-    t->ndim = 3;
-    t->c = p->c;
-    for (int i = 0; i < 3; i++)
-        t->shape[i] = (t->layout == HR_NHWC ? hwc : chw)[i];
-}
-
-static bool sizes_valid(struct core *core, const struct hr_image_params *p)
-{
-    if ((p->c == 1 || p->c == 3) && p->h >= 1 && p->w >= 1 &&
-        p->h <= HR_MAX_SIDE && p->w <= HR_MAX_SIDE)
-        return true;
-    core_raise(core, HR_EINVAL, "pixels: c must be 1 or 3, h and w 1 .. 65535");
-    return false;
-}
-
-// Gives *dev back.
-static bool make(struct core *core, struct tensor *t, hr_device *dev,
-                 struct hr_image_params *p)
-{
-    PyThreadState *gil;
-    bool planar = t->layout == HR_NCHW;
-
-    p->dtype = t->dtype;
-    p->layout = t->layout;
-    p->memory = t->memory;
-    if ((p->data = t->data)) {
-        p->stride_c = planar ? (size_t)t->strides[0] : 0;
-        p->stride_h = (size_t)t->strides[planar];
-    }
-    gil = PyEval_SaveThread();
-    t->image = hr_image_create(*dev, p);
-    hr_device_close(dev);
-    PyEval_RestoreThread(gil);
-    if (!t->image)
-        return core_raise_last(core), false;
-    t->data = t->image->params.data;
-    t->memory = t->image->params.memory;
-    return true;
-}
-
 static PyObject *create(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"w",    "h",      "c",      "dtype", "layout",
                             "data", "device", "memory", "keep",  NULL};
-    PyObject *dtype = NULL, *layout = NULL, *data = NULL, *device = NULL;
-    PyObject *memory = NULL, *keep = NULL;
-    struct core *core = core_of_type(type);
-    struct hr_image_params p = {.c = 3};
-    struct tensor *t;
-    hr_device dev = NULL;
+    struct tensor_call a = {.c = 3};
 
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "ii|iOOOOOO:Pixels", names,
-                                     &p.w, &p.h, &p.c, &dtype, &layout, &data,
-                                     &device, &memory, &keep) ||
-        !sizes_valid(core, &p) || !device_find(core, device, &dev) ||
-        !(t = (struct tensor *)PyType_GenericAlloc(type, 0))) {
-        device_leave(dev);
+                                     &a.w, &a.h, &a.c, &a.dtype, &a.layout,
+                                     &a.data, &a.device, &a.memory, &a.keep))
         return NULL;
-    }
-    PyObject_GC_UnTrack(t);  // the collector must not show it half made
-    if (tensor_parse_form(dtype, layout, memory, t)) {
-        // Pictures are interleaved bytes if nobody says otherwise.
-        t->dtype = dtype && dtype != Py_None ? t->dtype : HR_U8;
-        t->layout = layout && layout != Py_None ? t->layout : HR_NHWC;
-        set_shape(t, &p);
-        if (tensor_borrow(t, data, keep) && make(core, t, &dev, &p)) {
-            PyObject_GC_Track(t);
-            return (PyObject *)t;
-        }
-    }
-    device_leave(dev);
-    Py_DECREF(t);
-    return NULL;
+    return tensor_create(type, &a);
 }
 
 // ---- Waiting, reading -------------------------------------------------------
@@ -146,8 +79,7 @@ static PyObject *wait_for(PyObject *self, PyObject *args, PyObject *kwargs)
 static PyObject *pixels_read(PyObject *self, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"timeout", NULL};
-    struct tensor *t = tensor_of(self), *twin;
-    struct hr_image_params p;
+    struct tensor *t = tensor_of(self);
     PyObject *timeout = NULL;
     int64_t ns;
 
@@ -157,25 +89,7 @@ static PyObject *pixels_read(PyObject *self, PyObject *args, PyObject *kwargs)
         return NULL;
     if (!t->image)
         return core_raise(core_of(self), HR_EINVAL, "read: it was collected");
-    if (!(twin = (struct tensor *)PyType_GenericAlloc(Py_TYPE(self), 0)))
-        return NULL;
-    p = t->image->params;
-    twin->dtype = t->dtype;
-    twin->layout = t->layout;
-    twin->nbytes = t->nbytes;
-    set_shape(twin, &p);
-    for (int i = 0; i < 3; i++)
-        twin->strides[i] = t->strides[i];
-    p.data = NULL;
-    p.free_fn = NULL;
-    if (!make(core_of(self), twin, &(hr_device){NULL}, &p)) {
-        Py_DECREF(twin);
-        return NULL;
-    }
-    if (tensor_copy(t, 0, 1, twin, ns))
-        return (PyObject *)twin;
-    Py_DECREF(twin);
-    return NULL;
+    return tensor_read(t, 0, 1, ns);
 }
 
 static PyObject *represent(PyObject *self)

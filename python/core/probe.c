@@ -269,12 +269,6 @@ static PyObject *get_all_scans(PyObject *self, void *closure)
     return PyBool_FromLong(INFO(self)->all_scans == HR_SCANS_ALL);
 }
 
-static PyObject *get_header_size(PyObject *self, void *closure)
-{
-    (void)closure;
-    return PyLong_FromSize_t(INFO(self)->header_size);
-}
-
 static PyObject *represent(PyObject *self)
 {
     const struct hr_info *i = INFO(self);
@@ -320,6 +314,8 @@ static PyMemberDef members[] = {
     INT_MEMBER(precision, "bits per sample"),
     INT_MEMBER(orientation, "EXIF's, 1 .. 8; 1 if there is none"),
     INT_MEMBER(scans, "JPEG: scans; 1 unless they were counted"),
+    {"header_size", T_PYSSIZET, offsetof(struct info, info.header_size),
+     READONLY, "bytes before the first scan's data"},
     {"ends", T_BOOL, offsetof(struct info, ends), READONLY,
      "whether the last bytes are an end marker; False: cut short"},
     {"arithmetic", T_BOOL, offsetof(struct info, arithmetic), READONLY,
@@ -341,8 +337,6 @@ static PyGetSetDef getset[] = {
      NULL},
     {"all_scans", get_all_scans, NULL,
      "whether the scans hold all coefficients; None: not known", NULL},
-    {"header_size", get_header_size, NULL, "bytes before the first scan's data",
-     NULL},
     {0},
 };
 

@@ -742,19 +742,9 @@ static PyObject *entry(PyObject *self, PyObject *number)
     return pack_writer_entry_of(source_of(self)->core, source_get(self), i);
 }
 
-static PyObject *texts(const char *const *list, size_t n)
+static PyObject *text_of(const void *list, size_t i)
 {
-    PyObject *tuple = PyTuple_New((Py_ssize_t)n);
-
-    for (size_t i = 0; tuple && i < n; i++) {
-        PyObject *text = PyUnicode_DecodeFSDefault(list[i]);
-
-        if (text)
-            PyTuple_SetItem(tuple, (Py_ssize_t)i, text);
-        else
-            Py_CLEAR(tuple);
-    }
-    return tuple;
+    return PyUnicode_DecodeFSDefault(((const char *const *)list)[i]);
 }
 
 static PyObject *get_classes(PyObject *self, void *closure)
@@ -767,7 +757,7 @@ static PyObject *get_classes(PyObject *self, void *closure)
         return PyTuple_New(0);
     if (!(list = hr_source_classes(source_get(self), &n)))
         return PyErr_NoMemory();
-    return texts(list, n);
+    return core_tuple((Py_ssize_t)n, text_of, list);
 }
 
 static PyObject *get_faults(PyObject *self, void *closure)
@@ -775,31 +765,27 @@ static PyObject *get_faults(PyObject *self, void *closure)
     hr_source source = source_get(self);
 
     (void)closure;
-    return texts(source->faults, source->num_fault_texts);
+    return core_tuple((Py_ssize_t)source->num_fault_texts, text_of,
+                      source->faults);
 }
 
-// A tuple of pairs (path, reason).
+static PyObject *skipped_of(const void *source, size_t i)
+{
+    char buffer[2 * 4096 + 2];
+    enum hr_skip why = HR_SKIP_FILE;
+    const char *path = hr_source_skipped(source, i, buffer, sizeof(buffer),
+                                         &why);
+
+    return Py_BuildValue("Ns", PyUnicode_DecodeFSDefault(path ? path : "?"),
+                         hr_skip_text(why));
+}
+
 static PyObject *get_skipped(PyObject *self, void *closure)
 {
     hr_source source = source_get(self);
-    PyObject *tuple = PyTuple_New((Py_ssize_t)source->skipped);
 
     (void)closure;
-    for (size_t i = 0; tuple && i < source->skipped; i++) {
-        char buffer[2 * 4096 + 2];
-        enum hr_skip why = HR_SKIP_FILE;
-        const char *path = hr_source_skipped(source, i, buffer, sizeof(buffer),
-                                             &why);
-        PyObject *pair =
-            Py_BuildValue("Ns", PyUnicode_DecodeFSDefault(path ? path : "?"),
-                          hr_skip_text(why));
-
-        if (pair)
-            PyTuple_SetItem(tuple, (Py_ssize_t)i, pair);
-        else
-            Py_CLEAR(tuple);
-    }
-    return tuple;
+    return core_tuple((Py_ssize_t)source->skipped, skipped_of, source);
 }
 
 static PyObject *get_identity(PyObject *self, void *closure)

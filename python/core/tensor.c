@@ -87,96 +87,6 @@ static bool is_packed(const struct tensor *t)
     return true;
 }
 
-// ---- Reading ----------------------------------------------------------------
-
-static void raise_of_copy(struct core *core, hr_job job, enum hr_status status)
-{
-    for (int i = 0; i < job->num_samples; i++)
-        if (job->results[i].status) {
-            core_raise(core, status, job->results[i].message);
-            return;
-        }
-    core_raise(core, status, hr_status_text(status));
-}
-
-// Without the GIL, for a slice of time at most.
-static enum hr_status poll_slice(hr_job job)
-{
-    PyThreadState *gil = PyEval_SaveThread();
-    enum hr_status status = hr_job_poll(job, 50000000);
-
-    PyEval_RestoreThread(gil);
-    return status;
-}
-
-// False with an exception: it must not wait, or not any more.
-static bool may_wait(struct core *core)
-{
-    if (!flight_in_callback())
-        return !PyErr_CheckSignals();
-    core_raise(core, HR_EINVAL, "a callback must not wait for a copy");
-    return false;
-}
-
-// Waits for a job that writes to twin.
-static bool await_copy(struct core *core, hr_job job, struct tensor *twin)
-{
-    const int64_t patience = 2000000000;  // for one that nobody wants any more
-    enum hr_status status = hr_job_poll(job, 0);
-    int64_t end = INT64_MAX;
-
-    while (status == HR_PENDING && core_now() < end) {
-        if (end == INT64_MAX && !may_wait(core)) {
-            hr_job_cancel(job);
-            end = core_now() + patience;
-        }
-        status = poll_slice(job);
-    }
-    if (status == HR_PENDING)
-        Py_INCREF((PyObject *)twin);  // a driver may still write there
-    else if (status && !PyErr_Occurred())
-        raise_of_copy(core, job, status);
-    hr_job_release(&job);
-    return !PyErr_Occurred();
-}
-
-static hr_job begin_copy(const struct tensor *t, int first, int n,
-                         const struct tensor *twin,
-                         const struct hr_job_params *params)
-{
-    if (t->batch)
-        return hr_batch_read_begin(t->batch, first, n, twin->data,
-                                   twin->batch->size, params);
-    return hr_image_read_begin(t->image, twin->data, twin->image->size, params);
-}
-
-bool tensor_copy(struct tensor *t, int first, int n, struct tensor *twin,
-                 int64_t timeout_ns)
-{
-    const struct timespec pause = {.tv_nsec = 5000000};
-    struct core *core = core_of((PyObject *)t);
-    int64_t end = timeout_ns < 0 ? INT64_MAX : core_now() + timeout_ns;
-    // (0 is "none" to a job.)
-    struct hr_job_params params = {
-        .timeout_ns = timeout_ns < 0 ? 0 : timeout_ns + !timeout_ns};
-    PyThreadState *gil;
-    hr_job job;
-
-    // Jobs in flight may hold all of the device's budget.
-    while (!(job = begin_copy(t, first, n, twin, &params))) {
-        if (hr_last_status() != HR_EAGAIN)
-            return core_raise_last(core);
-        if (core_now() >= end)
-            return core_raise(core, HR_ETIMEDOUT, "no room for the copy");
-        if (!may_wait(core))
-            return false;
-        gil = PyEval_SaveThread();
-        nanosleep(&pause, NULL);
-        PyEval_RestoreThread(gil);
-    }
-    return await_copy(core, job, twin);
-}
-
 // ---- Buffers ----------------------------------------------------------------
 
 bool tensor_reachable(struct tensor *t)
@@ -239,19 +149,14 @@ int tensor_get_buffer(PyObject *self, Py_buffer *view, int flags)
 
 // ---- Attributes -------------------------------------------------------------
 
+static PyObject *size_of(const void *list, size_t i)
+{
+    return PyLong_FromSsize_t(((const Py_ssize_t *)list)[i]);
+}
+
 static PyObject *sizes(const Py_ssize_t *list, int n)
 {
-    PyObject *tuple = PyTuple_New(n);
-
-    for (int i = 0; tuple && i < n; i++) {
-        PyObject *number = PyLong_FromSsize_t(list[i]);
-
-        if (!number || PyTuple_SetItem(tuple, i, number)) {
-            Py_DECREF(tuple);
-            return NULL;
-        }
-    }
-    return tuple;
+    return core_tuple(n, size_of, list);
 }
 
 static PyObject *get_shape(PyObject *self, void *closure)
