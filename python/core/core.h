@@ -51,12 +51,12 @@
 // ---- The module -------------------------------------------------------------
 
 // The types, by the names of their NAME_spec.
-#define CORE_TYPES(X)                                                   \
-    X(info)                                                             \
-    X(device)                                                           \
-    X(cache)                                                            \
-    X(pack) X(entry) X(pack_writer) X(batch) X(pixels) X(result) X(job) \
-        X(source) X(loader) X(loaded) X(file) X(shared)
+// clang-format off
+#define CORE_TYPES(X) \
+    X(info) X(device) X(cache) X(pack) X(entry) \
+    X(pack_writer) X(batch) X(pixels) X(result) X(job) \
+    X(source) X(loader) X(loaded) X(file) X(shared)
+// clang-format on
 
 struct core {
 #define X(name) PyTypeObject *name;
