@@ -15,15 +15,6 @@
 
 // ---- What was asked for ----------------------------------------------------
 
-static enum hr_status check_number(const char *name, int64_t number,
-                                   int64_t least, int64_t most)
-{
-    if (number >= least && number <= most)
-        return HR_OK;
-    return hr__fail(HR_EINVAL, "%s: %lld is not in %lld .. %lld", name,
-                    (long long)number, (long long)least, (long long)most);
-}
-
 // Where nothing else is said.
 static int most_reads(const struct hr__loader *l)
 {
@@ -41,22 +32,10 @@ static enum hr_status set_defaults(struct hr__loader *l)
 
     if (!p->source || !p->source->num)
         return hr__fail(HR_EINVAL, "the source has no samples");
-    if (check_number("batch", p->batch, 0, INT_MAX) ||
-        check_number("reads", p->reads, 0, HR__LOADER_READS) ||
-        check_number("epochs", p->epochs, HR_ENDLESS, UINT32_MAX) ||
-        check_number("map_threads", p->map_threads, 0, INT_MAX) ||
-        check_number("timeout_ns", p->timeout_ns, 0, INT64_MAX))
+    if (hr__loader_check(p))
         return HR_EINVAL;
     l->source = hr__source_of(p->source);
     p->map_threads = p->map_threads ? p->map_threads : 1;
-    if (check_number("start.threads", p->start.threads, 0, INT_MAX) ||
-        check_number("start.reads", p->start.reads, 0, INT_MAX) ||
-        check_number("start.depth", p->start.depth, 0, INT_MAX) ||
-        check_number("reserve", p->reserve, 0, INT_MAX))
-        return HR_EINVAL;
-    if (!(p->cpu_share >= 0 && p->cpu_share <= 1))
-        return hr__fail(HR_EINVAL, "cpu_share: %g is not in 0 .. 1",
-                        p->cpu_share);
     p->batch = p->batch ? p->batch : 64;
     if (!p->reads)
         p->reads = most_reads(l);

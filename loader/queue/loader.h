@@ -206,6 +206,8 @@ bool hr__cursor_batch(const struct hr__loader *l, struct hr__cursor *at,
 void hr__slot_place(struct hr__slot *slot, int j);
 // Plans the next batch in a free slot. NULL: none is free, or none is left.
 struct hr__slot *hr__loader_plan(struct hr__loader *l);
+// params.c: whether all that the table has is in its range; else hr_last_error().
+enum hr_status hr__loader_check(const struct hr_loader_params *p);
 // Batch number seq was delivered, or dropped. Whether planning may have waited
 // for that.
 bool hr__loader_passed(struct hr__loader *l, uint64_t seq);

@@ -367,6 +367,8 @@ PyObject *loaded_file(PyObject *loaded, int i);
 PyObject *loaded_new(struct core *core, PyObject *source, hr_loaded loaded,
                      struct lending *lending, bool copy);
 
+// Refuses a dict of parameters that a Loader cannot have.
+PyObject *loader_check(PyObject *module, PyObject *given);
 // Ends all loaders, for good; called at exit. Until end it waits for them.
 void loader_exit(int64_t end);
 void loader_forked(void);  // in the child

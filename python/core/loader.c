@@ -206,25 +206,17 @@ static int traverse(PyObject *self, visitproc visit, void *arg)
 // ---- Opening ---------------------------------------------------------------------
 
 struct call {  // what the caller said
-    PyObject *source, *ops, *device, *dtype, *layout, *memory, *tier, *on_error;
-    PyObject *weights, *resume;
-    unsigned long long seed, samples;
-    long long epochs;
-    Py_ssize_t budget;
-    int shuffle, shard_drop, drop_last, as_ready, autotune;
-    Py_ssize_t bytes;  // of the settings that it starts with
+    PyObject *source, *ops, *device, *dtype, *layout, *memory, *weights,
+        *resume;
     Py_buffer weights_view;
     struct hr_op list[HR_MAX_OPS];
     struct hr_loader_state state;
     struct hr_loader_params params;
 };
 
-static bool read_words(struct call *c)
+static bool read_form(struct call *c)
 {
-    static const char *const on_errors[] = {"fail", "zero", "skip", NULL};
-    static const char *const tiers[] = {"exact", "close", "fast", NULL};
     struct tensor form = {0};
-    int number;
 
     if (!tensor_parse_form(c->dtype, c->layout, c->memory, &form))
         return false;
@@ -235,32 +227,91 @@ static bool read_words(struct call *c)
         return PyErr_SetString(core_argument_error(),
                                "memory: a loader's is 'host' or 'pinned'"),
                false;
-    if ((number = core_choice(c->on_error, "on_error", on_errors)) < 0)
-        return false;
-    c->params.on_error = (enum hr_on_error)number;
-    if ((number = core_choice(c->tier, "tier", tiers)) < 0)
-        return false;
-    c->params.tier = (enum hr_tier)number;
     return true;
 }
 
-static bool read_numbers(struct core *core, struct call *c)
+// Bits of a whole number in its range. False with an exception.
+static bool read_whole(const struct hr_loader_param *row, PyObject *value,
+                       uint64_t *bits)
 {
-    if (c->budget < 0)
-        return core_raise(core, HR_EINVAL, "budget: below 0"), false;
-    if (c->bytes < 0)
-        return core_raise(core, HR_EINVAL, "start: bytes below 0"), false;
-    c->params.seed = c->seed;
-    c->params.samples = c->samples;
-    c->params.epochs = c->epochs;
-    c->params.budget = (size_t)c->budget;
-    c->params.shuffle = c->shuffle;
-    c->params.shard_drop = c->shard_drop;
-    c->params.drop_remainder = c->drop_last;
-    c->params.as_ready = c->as_ready;
-    c->params.autotune = c->autotune;
-    c->params.start.bytes = (size_t)c->bytes;
+    PyObject *number = PyNumber_Index(value);
+    bool out;
+
+    if (!number)
+        return PyErr_Format(PyExc_TypeError, "%s must be an int, not %R",
+                            row->name, value),
+               false;
+    *bits = PyLong_AsUnsignedLongLong(number);
+    out = !PyErr_Occurred() && *bits > row->hi;
+    if (PyErr_Occurred()) {  // it may be below 0
+        PyErr_Clear();
+        *bits = (uint64_t)PyLong_AsLongLong(number);
+        out = PyErr_Occurred() || (int64_t)*bits < row->lo;
+        PyErr_Clear();
+    }
+    Py_DECREF(number);
+    if (!out)
+        return true;
+    PyErr_Format(core_argument_error(), "%s: %R is not in %lld .. %llu",
+                 row->name, value, (long long)row->lo,
+                 (unsigned long long)row->hi);
+    return false;
+}
+
+// Into the member that a row names.
+static bool read_param(const struct hr_loader_param *row, PyObject *value,
+                       struct hr_loader_params *params)
+{
+    void *at = (char *)params + row->offset;
+    uint64_t bits;
+    int number;
+
+    switch (row->kind) {
+    case HR_PARAM_BOOL:
+        if ((number = PyObject_IsTrue(value)) >= 0)
+            *(bool *)at = number;
+        return number >= 0;
+    case HR_PARAM_DOUBLE:
+        *(double *)at = PyFloat_AsDouble(value);
+        return !PyErr_Occurred();
+    case HR_PARAM_WORD:
+        if ((number = core_choice(value, row->name, row->words)) >= 0)
+            *(int *)at = number;
+        return number >= 0;
+    default:
+        if (!read_whole(row, value, &bits))
+            return false;
+        if (row->kind == HR_PARAM_INT || row->kind == HR_PARAM_UINT32)
+            *(uint32_t *)at = (uint32_t)bits;
+        else
+            *(uint64_t *)at = bits;
+        return true;
+    }
+}
+
+// What the table has goes from kwargs to params.
+static bool read_params(PyObject *kwargs, struct hr_loader_params *params)
+{
+    const struct hr_loader_param *row;
+    PyObject *value;
+
+    for (int i = 0; kwargs && (row = hr_loader_param(i)); i++)
+        if ((value = PyDict_GetItemString(kwargs, row->name)) &&
+            (!read_param(row, value, params) ||
+             PyDict_DelItemString(kwargs, row->name)))
+            return false;
     return true;
+}
+
+PyObject *loader_check(PyObject *module, PyObject *given)
+{
+    PyObject *rest = PyDict_Copy(given);
+    struct hr_loader_params params = {0};
+    bool done = rest && read_params(rest, &params);
+
+    (void)module;
+    Py_XDECREF(rest);
+    return done ? Py_NewRef(Py_None) : NULL;
 }
 
 // A table needs as many channels as the pictures have.
@@ -313,49 +364,21 @@ static bool read_resume(struct core *core, struct call *c)
     return true;
 }
 
-// For PyArg_ParseTuple(): no number is taken for another one.
-static int read_seed(PyObject *value, void *out)
-{
-    PyObject *number = PyNumber_Index(value);
-    unsigned long long seed;
-
-    if (!number)
-        return 0;
-    seed = PyLong_AsUnsignedLongLong(number);
-    Py_DECREF(number);
-    if (PyErr_Occurred()) {
-        if (PyErr_ExceptionMatches(PyExc_OverflowError))
-            PyErr_Format(core_argument_error(),
-                         "seed: %R is not in 0 .. 2**64 - 1", value);
-        return 0;
-    }
-    *(unsigned long long *)out = seed;
-    return 1;
-}
-
 static bool read_call(struct core *core, PyObject *args, PyObject *kwargs,
                       struct call *c)
 {
-    static char *names[] = {"source",      "ops",     "batch",     "device",
-                            "dtype",       "layout",  "memory",    "tier",
-                            "on_error",    "shuffle", "seed",      "epochs",
-                            "first_epoch", "shards",  "shard",     "shard_drop",
-                            "drop_last",   "weights", "samples",   "as_ready",
-                            "budget",      "reads",   "resume",    "autotune",
-                            "start",       "reserve", "cpu_share", NULL};
-    struct hr_loader_params *p = &c->params;
+    static char *names[] = {"source", "ops",     "device", "dtype", "layout",
+                            "memory", "weights", "resume", NULL};
+    PyObject *rest = kwargs ? PyDict_Copy(kwargs) : PyDict_New();
+    bool done = rest && read_params(rest, &c->params) &&
+                PyArg_ParseTupleAndKeywords(args, rest, "O!O|$OOOOOO:Loader",
+                                            names, core->source, &c->source,
+                                            &c->ops, &c->device, &c->dtype,
+                                            &c->layout, &c->memory, &c->weights,
+                                            &c->resume);
 
-    return PyArg_ParseTupleAndKeywords(
-               args, kwargs, "O!O|$iOOOOOOpO&LIIIppOKpniOp(iiin)id:Loader",
-               names, core->source, &c->source, &c->ops, &p->batch, &c->device,
-               &c->dtype, &c->layout, &c->memory, &c->tier, &c->on_error,
-               &c->shuffle, read_seed, &c->seed, &c->epochs, &p->first_epoch,
-               &p->shards, &p->shard, &c->shard_drop, &c->drop_last,
-               &c->weights, &c->samples, &c->as_ready, &c->budget, &p->reads,
-               &c->resume, &c->autotune, &p->start.threads, &p->start.reads,
-               &p->start.depth, &c->bytes, &p->reserve, &p->cpu_share) &&
-           read_words(c) && read_numbers(core, c) && read_weights(c) &&
-           read_resume(core, c);
+    Py_XDECREF(rest);  // the caller has what is in it
+    return done && read_form(c) && read_weights(c) && read_resume(core, c);
 }
 
 static bool open_work(struct core *core, struct work *w, struct call *c)
@@ -390,7 +413,7 @@ static bool open_work(struct core *core, struct work *w, struct call *c)
 static PyObject *create(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     struct core *core = core_of_type(type);
-    struct call c = {.epochs = 1};
+    struct call c = {0};
     struct loader *self = NULL;
 
     if (core_alive(core) && read_call(core, args, kwargs, &c) &&
@@ -592,14 +615,10 @@ static PyGetSetDef getset[] = {
 
 static PyType_Slot slots[] = {
     {Py_tp_doc,
-     "Loader(source, ops, *, batch=0, device=None, dtype=None, layout=None,\n"
-     "       memory=None, tier=None, on_error=None, shuffle=False, seed=0,\n"
-     "       epochs=1, first_epoch=0, shards=0, shard=0, shard_drop=False,\n"
-     "       drop_last=False, weights=None, samples=0, as_ready=False,\n"
-     "       budget=0, reads=0, resume=None, autotune=False,\n"
-     "       start=(0, 0, 0, 0), reserve=0, cpu_share=0.0)\n--\n\n"
-     "Batches of a Source, made ahead; see headrace.Loader. epochs: -1 = no\n"
-     "end. Other zeros: the library's defaults."},
+     "Loader(source, ops, *, device=None, dtype=None, layout=None,\n"
+     "       memory=None, weights=None, resume=None, **params)\n--\n\n"
+     "Batches of a Source, made ahead; see headrace.Loader. params: of\n"
+     "struct hr_loader_params, by their names; 'start.reads': of start."},
     {Py_tp_new, create},
     {Py_tp_dealloc, dealloc},
     {Py_tp_traverse, traverse},

@@ -308,6 +308,9 @@ static PyMethodDef methods[] = {
      "Run the command headrace with these bytes; return its exit code.\n\n"
      "For headrace/__main__.py: it takes the process's signals."},
 #endif
+    {"check_loader", loader_check, METH_O,
+     "check_loader($module, params, /)\n--\n\n"
+     "Raise what Loader(**params) would, of those that are in the table."},
     {"_at_exit", flight_exit, METH_NOARGS,
      "_at_exit($module, /)\n--\n\nEnd what is in flight; called at exit."},
     {0},

@@ -197,6 +197,7 @@ class PackWriter:
     def finish(self) -> None: ...
     def close(self) -> None: ...
     def __len__(self) -> int: ...
+def check_loader(params: dict[str, Any], /) -> None: ...
 @final
 class Loader:
     def __new__(
@@ -204,31 +205,13 @@ class Loader:
         source: Source,
         ops: _Ops,
         *,
-        batch: int = 0,
         device: _Device = None,
         dtype: object = None,
         layout: _Layout | None = None,
         memory: _Memory | None = None,
-        tier: Literal["exact", "close", "fast"] | None = None,
-        on_error: Literal["fail", "zero", "skip"] | None = None,
-        shuffle: bool = False,
-        seed: int = 0,
-        epochs: int = 1,
-        first_epoch: int = 0,
-        shards: int = 0,
-        shard: int = 0,
-        shard_drop: bool = False,
-        drop_last: bool = False,
         weights: Buffer | None = None,
-        samples: int = 0,
-        as_ready: bool = False,
-        budget: int = 0,
-        reads: int = 0,
         resume: bytes | None = None,
-        autotune: bool = False,
-        start: tuple[int, int, int, int] = (0, 0, 0, 0),
-        reserve: int = 0,
-        cpu_share: float = 0.0,
+        **params: Any,
     ) -> Self: ...
     @property
     def depth(self) -> int: ...

@@ -190,15 +190,8 @@ class Loader:
             raise ArgumentError(f"to {to!r}: must be 'torch' or 'numpy'")
         if epochs is not None:
             whole("epochs", epochs, 1)
-        for name, number, least in (
-            ("batch", batch, 1),
-            ("samples", samples, 0),
-            ("threads", threads, 0),
-            ("reads", reads, 0),
-            ("budget", budget, 0),
-        ):
-            whole(name, number, least)
-        whole("seed", seed, below=1 << 64)
+        whole("batch", batch, 1)
+        whole("threads", threads)
         self._to = to
         self._epochs = epochs
         rank, world = _shard() if shard is None else shard
@@ -211,10 +204,12 @@ class Loader:
             "cache": cache,
         }
         self._options: dict[str, Any] = {
-            "batch": batch,
             "dtype": dtype_of(self._steps, dtype or made, layout, memory),
             "layout": layout,
             "memory": memory,
+            "weights": self._weights(weights),
+            # As the members of struct hr_loader_params.
+            "batch": batch,
             "tier": tier,
             "on_error": on_error,
             "shuffle": shuffle,
@@ -223,16 +218,16 @@ class Loader:
             "shards": world,
             "shard": rank,
             "shard_drop": shard_drop,
-            "drop_last": drop_last,
-            "weights": self._weights(weights),
+            "drop_remainder": drop_last,
             "samples": samples,
             "budget": budget,
             "reads": reads,
             "autotune": autotune,
-            "start": _start(settings),
             "reserve": reserve,
             "cpu_share": cpu_share,
+            **_start(settings),
         }
+        _core.check_loader(self._options)
         self._device: _core.Device | None = None
         self._core: _core.Loader | None = None
         self._epoch = 0  # that the next `for` gives
@@ -257,7 +252,7 @@ class Loader:
     def __len__(self) -> int:
         """Batches of an epoch."""
         o = self._options
-        more = 0 if o["drop_last"] else int(o["batch"]) - 1
+        more = 0 if o["drop_remainder"] else int(o["batch"]) - 1
         return (self.samples + more) // int(o["batch"])
 
     @property
@@ -320,7 +315,7 @@ class Loader:
         if self._core is not None:
             now: dict[str, int] = self._core.stats()["settings"]
             return now
-        return dict(zip(_SETTINGS, self._options["start"], strict=True))
+        return {n: self._options.get(f"start.{n}", 0) for n in _SETTINGS}
 
     def __repr__(self) -> str:
         return (
@@ -443,7 +438,7 @@ class Loader:
         if self._options["autotune"]:
             with suppress(Error):  # in a child of fork()
                 found = core.stats()["settings"]
-                self._options["start"] = _start(found)  # the next goes on there
+                self._options |= _start(found)  # the next goes on there
         core.close()
 
     def __enter__(self) -> Self:
@@ -469,13 +464,13 @@ def _converter(to: str | None) -> Callable[[_core.Loaded], tuple[Any, Any]]:
     )
 
 
-def _start(settings: Mapping[str, int] | None) -> tuple[int, int, int, int]:
+def _start(settings: Mapping[str, int] | None) -> dict[str, int]:
+    """As a loader's parameters."""
     if settings is None:
-        return 0, 0, 0, 0
+        return {}
     if set(settings) != set(_SETTINGS):
         raise ArgumentError(f"settings: {', '.join(_SETTINGS)}, all of them")
-    threads, reads, depth, size = (int(settings[name]) for name in _SETTINGS)
-    return threads, reads, depth, size
+    return {f"start.{name}": int(n) for name, n in settings.items()}
 
 
 def _http(http: Mapping[str, Any] | None) -> dict[str, Any] | None:

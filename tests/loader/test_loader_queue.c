@@ -2,6 +2,7 @@
 // The queue: reads in flight, a consumer that stalls or leaves, descriptors,
 // memory that is short, fork().
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -741,6 +742,30 @@ static void wrong(struct hr_loader_params p, const char *reason)
     hr_loader_destroy(&loader);
 }
 
+// docs/loader.md has a line for each parameter, and each has a place of its own.
+static void params_are_in_the_page(void)
+{
+    static char page[1 << 17];
+    FILE *file = fopen(HR_SOURCE_DIR "/docs/loader.md", "r");
+    size_t size = file ? fread(page, 1, sizeof(page) - 1, file) : 0;
+    const struct hr_loader_param *row;
+    uint64_t seen[16] = {0};
+    char line[512];
+
+    CHECK(size > 0, "docs/loader.md");
+    for (int i = 0; (row = hr_loader_param(i)); i++) {
+        snprintf(line, sizeof(line), "| `.%s` | %s | %s |\n", row->name,
+                 row->fallback, row->help);
+        CHECK(strstr(page, line), "no line %s", line);
+        CHECK(!(seen[row->offset / 64] >> row->offset % 64 & 1), "%s twice",
+              row->name);
+        seen[row->offset / 64] |= UINT64_C(1) << row->offset % 64;
+    }
+    CHECK(!hr_loader_param(-1) && !hr_loader_param(1000), "no such row");
+    if (file)
+        fclose(file);
+}
+
 static void wrong_params(void)
 {
     static const struct hr_op resize[] = {HR_OP_DECODE(0),
@@ -764,6 +789,10 @@ static void wrong_params(void)
     wrong(q, "epochs: -2 is not in -1 .. ");
     q = p, q.map_threads = -1;
     wrong(q, "map_threads: -1 ");
+    q = p, q.cpu_share = 1.5;
+    wrong(q, "cpu_share: 1.5 is not in 0 .. 1");
+    q = p, q.tier = 3;
+    wrong(q, "tier: 3 is not in 0 .. 2");
     q = p, q.shards = 2, q.shard = 2;
     wrong(q, "shard: there is no 2 of 2");
     q = p, q.resume = &(struct hr_loader_state){{0}};
@@ -790,16 +819,27 @@ static void wrong_params(void)
 }
 
 static const struct test_case cases[] = {
-    TEST_CASE(reads_in_flight), TEST_CASE(as_many_as_declared),
-    TEST_CASE(no_lock_held),    TEST_CASE(paths_lent),
-    TEST_CASE(epochs_apart),    TEST_CASE(stalled),
-    TEST_CASE(steady),          TEST_CASE(larger_waits),
-    TEST_CASE(woken),           TEST_CASE(quick),
-    TEST_CASE(descriptor),      TEST_CASE(in_order),
-    TEST_CASE(out_of_order),    TEST_CASE(short_epochs),
-    TEST_CASE(long_batches),    TEST_CASE(sink),
-    TEST_CASE(stopped),         TEST_CASE(destroyed_anywhere),
-    TEST_CASE(no_memory),       TEST_CASE(forked),
+    TEST_CASE(reads_in_flight),
+    TEST_CASE(as_many_as_declared),
+    TEST_CASE(no_lock_held),
+    TEST_CASE(paths_lent),
+    TEST_CASE(epochs_apart),
+    TEST_CASE(stalled),
+    TEST_CASE(steady),
+    TEST_CASE(larger_waits),
+    TEST_CASE(woken),
+    TEST_CASE(quick),
+    TEST_CASE(descriptor),
+    TEST_CASE(in_order),
+    TEST_CASE(out_of_order),
+    TEST_CASE(short_epochs),
+    TEST_CASE(long_batches),
+    TEST_CASE(sink),
+    TEST_CASE(stopped),
+    TEST_CASE(destroyed_anywhere),
+    TEST_CASE(no_memory),
+    TEST_CASE(forked),
+    TEST_CASE(params_are_in_the_page),
     TEST_CASE(wrong_params),
 };
 

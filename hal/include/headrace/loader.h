@@ -159,6 +159,30 @@ struct hr_loader_params {
     const struct hr_loader_state *resume;
 };
 
+// A number, switch or word of struct hr_loader_params, for programs that take it
+// from their users: hr_loader_create() checks it so.
+struct hr_loader_param {
+    const char *name;  // as of the member: "batch", "start.reads"
+    enum hr_param_kind {
+        HR_PARAM_BOOL,
+        HR_PARAM_INT,
+        HR_PARAM_UINT32,
+        HR_PARAM_INT64,
+        HR_PARAM_UINT64,
+        HR_PARAM_SIZE,
+        HR_PARAM_DOUBLE,
+        HR_PARAM_WORD,  // an enum, of which words has the names
+    } kind;
+    size_t offset;
+    int64_t lo;  // both included
+    uint64_t hi;
+    const char *const *words;  // by number, then NULL
+    const char *fallback;      // what 0 stands for, in words
+    const char *help;
+};
+// The number-th; NULL: there is none. Threads: any.
+HR_API const struct hr_loader_param *hr_loader_param(int number);
+
 // How a device and a loader on it share one budget of bytes. Their parts overlap,
 // for the device counts the batches in flight, too.
 struct hr_budget {
