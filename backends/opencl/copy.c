@@ -4,7 +4,7 @@
 // become invalid at any time.
 #include <string.h>
 
-#include "backends/opencl/device_memory.h"
+#include "backends/opencl/memory/device_memory.h"
 
 // One command. Copies that are neighbours both in device memory and in the
 // batch's buffer share one.

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backends/opencl/device_memory.h"
+#include "backends/opencl/memory/device_memory.h"
 #include "backends/opencl/opencl.h"
 
 enum { MAX_SIDE = 16384 };

@@ -58,7 +58,7 @@
 #include "backends/opencl/batch.h"
 #include "backends/opencl/driver.h"
 #include "backends/opencl/import.h"
-#include "backends/opencl/payload.h"
+#include "backends/opencl/memory/payload.h"
 #include "hal/engine/engine.h"
 #include "hal/engine/guard.h"
 #include "kernels/layout.h"

@@ -2,7 +2,7 @@
 // A batch of pictures: planned on the host, packed into pinned memory, put on
 // the queues (enqueue.c). Nothing here waits but for the driver to take a
 // command.
-#include "backends/opencl/device_memory.h"
+#include "backends/opencl/memory/device_memory.h"
 #include "backends/opencl/opencl.h"
 #include "kernels/plan.h"
 

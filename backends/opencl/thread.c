@@ -3,7 +3,7 @@
 // closes the device. opencl.h draws how the threads work.
 #include <stdio.h>
 
-#include "backends/opencl/device_memory.h"
+#include "backends/opencl/memory/device_memory.h"
 #include "backends/opencl/opencl.h"
 
 #define END_NS INT64_C(1500000000)  // less than closing may take

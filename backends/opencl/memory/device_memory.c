@@ -10,7 +10,7 @@
 // enqueued later, also to the same block when it belongs to another image.
 #include <string.h>
 
-#include "backends/opencl/device_memory.h"
+#include "backends/opencl/memory/device_memory.h"
 
 enum { BLOCK = 4096, PER_SLAB = 8, KEEP_EMPTY = 2, ZEROS = 1 << 20 };
 #define SLAB ((size_t)32 << 20)
