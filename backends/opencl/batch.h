@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "backends/opencl/driver.h"
-#include "backends/opencl/scan.h"
+#include "backends/opencl/entropy/scan.h"
 #include "kernels/layout.h"
 
 struct ocl;         // one opened device

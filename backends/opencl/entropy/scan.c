@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A file's header for the kernels of stage entropy. What the device takes must
 // mean the same to libjpeg-turbo, without a warning.
-#include "backends/opencl/scan.h"
+#include "backends/opencl/entropy/scan.h"
 #include "kernels/entropy_plan.h"
 
 // Bytes of a scan: the kernels count bits in 32 bits.
