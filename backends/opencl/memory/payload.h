@@ -6,9 +6,9 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "backends/opencl/batch.h"
+#include "backends/opencl/batch/batch.h"
 
-// ---- memory.c --------------------------------------------------------------
+// ---- payload.c -------------------------------------------------------------
 
 enum { OCL_CLASSES = 4 * 28 };
 

@@ -5,7 +5,7 @@
 
 #include <stdatomic.h>
 
-#include "backends/opencl/batch.h"
+#include "backends/opencl/batch/batch.h"
 
 struct ocl_facts;  // a device as its driver describes it
 
