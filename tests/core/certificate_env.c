@@ -118,13 +118,12 @@ void certificate_right(const char *fingerprint)
                                      .fingerprint = fingerprint});
 }
 
-int certificate_main(const char *suite, const struct test_case *cases, int n,
-                     int argc, char **argv)
+int certificate_main(int argc, char **argv)
 {
     certificate_cache = test_folder();
     setenv("XDG_CACHE_HOME", certificate_cache, 1);
     setenv("POCL_CACHE_DIR", certificate_cache, 0);
     unsetenv("HEADRACE_CERTIFICATE");
     certificate_files = test_loops(cpu_specimen_count());
-    return test_main(suite, cases, n, argc, argv);
+    return test_main(argc, argv);
 }

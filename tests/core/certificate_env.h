@@ -34,7 +34,6 @@ int certificate_by_fake(hr_device dev, enum hr_tier tier,
                         enum scene_source source);
 
 // test_main() with that folder.
-int certificate_main(const char *suite, const struct test_case *cases, int n,
-                     int argc, char **argv);
+int certificate_main(int argc, char **argv);
 
 #endif

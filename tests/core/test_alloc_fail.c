@@ -270,20 +270,20 @@ static void walk(const struct scenario *s, bool for_ever)
            s->name, for_ever ? ", for ever" : "", injected, passed - in_a_row);
 }
 
-static void once(void)
+TEST_CASE(once)
 {
     for (size_t i = 0; i < sizeof(scenarios) / sizeof(*scenarios); i++)
         walk(&scenarios[i], false);
 }
 
-static void for_ever(void)
+TEST_CASE(for_ever)
 {
     for (size_t i = 0; i < sizeof(scenarios) / sizeof(*scenarios); i++)
         walk(&scenarios[i], true);
 }
 
 // One device that lives through all failures and then works.
-static void same_device(void)
+TEST_CASE(same_device)
 {
     hr_device dev = test_device("fake", 2, 0);
     int bad = 0;
@@ -326,9 +326,6 @@ static void make_expected(void)
 
 int main(int argc, char **argv)
 {
-    static const struct test_case cases[] = {TEST_CASE(once),
-                                             TEST_CASE(for_ever),
-                                             TEST_CASE(same_device)};
     uint64_t seed = 9;
     int result;
 
@@ -345,7 +342,7 @@ int main(int argc, char **argv)
     make_expected();
     fake_reset(
         &(struct fake_script){.spans = FAKE_ALL(FAKE_R), .own_buffers = true});
-    result = test_main("alloc_fail", cases, 3, argc, argv);
+    result = test_main(argc, argv);
     for (int i = 0; i < 4; i++)
         free(expected[i]);
     free(baseline.data);

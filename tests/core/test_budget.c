@@ -18,7 +18,7 @@ static struct hr_stats stats_of(hr_device dev)
 
 // ---- Admission ------------------------------------------------------------
 
-static void over_budget(void)
+TEST_CASE(over_budget)
 {
     enum { MAX = 400 };
     size_t budget = 2 << 20;
@@ -53,7 +53,7 @@ static void over_budget(void)
     hr_device_close(&dev);
 }
 
-static void wait_for_room(void)
+TEST_CASE(wait_for_room)
 {
     enum { JOBS = 150 };
     size_t budget = 1400 << 10;  // no sample needs a quarter (343 kB)
@@ -82,7 +82,7 @@ static void wait_for_room(void)
 }
 
 // However large, one alone is let in; also as bytes of working memory.
-static void one_huge(void)
+TEST_CASE(one_huge)
 {
     uint64_t seed = test_seed;
     struct bytes jpeg = test_jpeg(300, 200, &seed);
@@ -117,7 +117,7 @@ static void one_huge(void)
 // ---- Working bytes --------------------------------------------------------
 
 // Each sample alone nearly fills the budget, or is over it.
-static void tiny_budgets(void)
+TEST_CASE(tiny_budgets)
 {
     static const size_t budgets[] = {1, 100 << 10, 700 << 10, 3 << 20};
     static const uint32_t spans[] = {0, FAKE_RS, FAKE_R | FAKE_S, FAKE_DRS,
@@ -159,7 +159,7 @@ static void tiny_budgets(void)
 
 // What lies between two engines counts: an engine that does not go on stops
 // the host's decoding at the budget, and not at the end of memory.
-static void between_engines(void)
+TEST_CASE(between_engines)
 {
     enum { N = TEST_SANITIZED ? 24 : 64, SIDE = 400 };
     uint64_t seed = test_seed;
@@ -201,7 +201,7 @@ static void between_engines(void)
 }
 
 // No sample takes more than a quarter: the peak stays below the budget.
-static void peak(void)
+TEST_CASE(peak)
 {
     enum { N = TEST_SANITIZED ? 10 : 24 };  // with a lot over for four threads
     uint64_t seed = test_seed;
@@ -266,7 +266,7 @@ static void submit_next(void *ctx, const struct hr_job_t *job)
     hr_job_release(&next);
 }
 
-static void submit_from_callback(void)
+TEST_CASE(submit_from_callback)
 {
     static const uint32_t spans[] = {0, FAKE_RS};
 
@@ -356,7 +356,7 @@ static void *use(void *arg)
     return NULL;
 }
 
-static void many_threads(void)
+TEST_CASE(many_threads)
 {
     static const uint32_t spans[] = {0, FAKE_RS, FAKE_DR};
 
@@ -393,21 +393,4 @@ static void many_threads(void)
         scene_finish(&scene);
         hr_device_close(&dev);
     }
-}
-
-int main(int argc, char **argv)
-{
-    static const struct test_case cases[] = {
-        TEST_CASE(over_budget),
-        TEST_CASE(wait_for_room),
-        TEST_CASE(one_huge),
-        TEST_CASE(tiny_budgets),
-        TEST_CASE(peak),
-        TEST_CASE(between_engines),
-        TEST_CASE(submit_from_callback),
-        TEST_CASE(many_threads),
-    };
-
-    return test_main("budget", cases, sizeof(cases) / sizeof(*cases), argc,
-                     argv);
 }

@@ -50,7 +50,7 @@ static void *submit_behind(void *arg)
 
 // The time that a submitter waits for room is the job's, and who gives up does
 // not stop those behind it.
-static void room_in_time(void)
+TEST_CASE(room_in_time)
 {
     struct opener opener = {.after = 1500 * TEST_MS};
     struct behind behind = {.done = 0};
@@ -143,7 +143,7 @@ static bool measured(struct memory *m)
     return waitpid(child, &status, 0) == child && ok && status == 0;
 }
 
-static void images_are_counted(void)
+TEST_CASE(images_are_counted)
 {
     enum { MIB = 1 << 20, ONE = BIG * BIG * 3 / MIB + 1 };
     struct memory m = {0};
@@ -163,7 +163,7 @@ static void images_are_counted(void)
 }
 
 // A filter that is thousands of rows high keeps so many.
-static void high_filters_are_counted(void)
+TEST_CASE(high_filters_are_counted)
 {
     enum { SIDE = 3000, H = 3 };
     uint64_t seed = test_seed;
@@ -212,7 +212,7 @@ static hr_job submit_file(hr_device dev, const char *path, hr_image out)
 }
 
 // A file that is no picture is refused after its head.
-static void no_picture(void)
+TEST_CASE(no_picture)
 {
     uint8_t zero[1] = {0};
     const struct bytes none = {.data = zero, .size = 1};
@@ -255,7 +255,7 @@ static struct bytes only_markers(size_t n)
     return b;
 }
 
-static void long_headers_are_counted(void)
+TEST_CASE(long_headers_are_counted)
 {
     struct bytes b = only_markers((size_t)8 << 20);
     const char *path = test_file(&b, ".jpg");
@@ -274,7 +274,7 @@ static void long_headers_are_counted(void)
 }
 
 // While a sample waits for bytes its file grows: it asks anew.
-static void grown_file(void)
+TEST_CASE(grown_file)
 {
     uint64_t seed = test_seed;
     struct bytes jpeg = test_jpeg(64, 64, &seed);
@@ -306,19 +306,4 @@ static void grown_file(void)
     hr_batch_destroy(&batch);
     hr_device_close(&dev);
     free(jpeg.data);
-}
-
-int main(int argc, char **argv)
-{
-    static const struct test_case cases[] = {
-        TEST_CASE(room_in_time),
-        TEST_CASE(images_are_counted),
-        TEST_CASE(high_filters_are_counted),
-        TEST_CASE(no_picture),
-        TEST_CASE(long_headers_are_counted),
-        TEST_CASE(grown_file),
-    };
-
-    return test_main("budget_bounds", cases, sizeof(cases) / sizeof(*cases),
-                     argc, argv);
 }

@@ -47,7 +47,7 @@ static hr_batch batch_of(hr_device dev, int n)
 
 // All write one slot: those behind the first hold what jobs hold, and nothing
 // of theirs is at work.
-static void jobs_leave_a_quarter(void)
+TEST_CASE(jobs_leave_a_quarter)
 {
     enum { MAX = 9000, ROOM = 4 * BUDGET };
     static hr_job jobs[MAX];
@@ -83,7 +83,7 @@ static void jobs_leave_a_quarter(void)
 
 // What will lie between two engines is taken with the sample, not when it is
 // there: the budget holds, but for a few bytes behind each payload.
-static void payloads_are_expected(void)
+TEST_CASE(payloads_are_expected)
 {
     enum { N = 12, LARGE = 400 };
     uint64_t seed = test_seed;
@@ -165,7 +165,7 @@ static bool stand_in_turn(hr_device handle, int n)
 
 // (What they hold is mostly encoded bytes: as much as is asked for, whatever
 // stands behind the picture.)
-static void small_ones_wait_too(void)
+TEST_CASE(small_ones_wait_too)
 {
     uint64_t seed = test_seed;
     struct bytes jpeg = test_jpeg(SIDE, SIDE, &seed);
@@ -210,7 +210,7 @@ static void small_ones_wait_too(void)
 
 // The last of those that wait for bytes is cancelled; the next one to wait
 // must be on the list nevertheless.
-static void list_of_waiters(void)
+TEST_CASE(list_of_waiters)
 {
     uint64_t seed = test_seed;
     struct bytes jpeg = test_jpeg(800, 600, &seed);
@@ -235,17 +235,4 @@ static void list_of_waiters(void)
     hr_batch_destroy(&batch);
     hr_device_close(&dev);
     free(jpeg.data);
-}
-
-int main(int argc, char **argv)
-{
-    static const struct test_case cases[] = {
-        TEST_CASE(jobs_leave_a_quarter),
-        TEST_CASE(payloads_are_expected),
-        TEST_CASE(small_ones_wait_too),
-        TEST_CASE(list_of_waiters),
-    };
-
-    return test_main("budget turns", cases, sizeof(cases) / sizeof(*cases),
-                     argc, argv);
 }

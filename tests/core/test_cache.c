@@ -80,7 +80,7 @@ static void check_kind(hr_device dev, hr_cache cache, size_t i,
           "%s is counted", small_kinds[i].name);
 }
 
-static void kinds_of_jpeg(void)
+TEST_CASE(kinds_of_jpeg)
 {
     hr_cache cache = hr_cache_create(64 * MIB);
     hr_device dev = with_cache("cpu", cache);
@@ -106,7 +106,7 @@ static const char *old_file(const struct bytes *b)
     return path;
 }
 
-static void files(void)
+TEST_CASE(files)
 {
     hr_cache cache = hr_cache_create(64 * MIB);
     hr_device dev = with_cache("cpu", cache);
@@ -126,7 +126,7 @@ static void files(void)
 }
 
 // Whatever is odd about a file is as it is without a cache, each time.
-static void odd_files(void)
+TEST_CASE(odd_files)
 {
     hr_cache cache = hr_cache_create(64 * MIB);
     hr_device dev = with_cache("cpu", cache);
@@ -160,7 +160,7 @@ static void odd_files(void)
 }
 
 // EXIF's orientation is a fact of the picture, not of its file.
-static void orientation(void)
+TEST_CASE(orientation)
 {
     static const uint8_t app1[] = {0xff, 0xe1, 0, 34, 'E', 'x', 'i', 'f', 0, 0,
                                    'M',  'M',  0, 42, 0,   0,   0,   8,   0, 1,
@@ -203,7 +203,7 @@ static void alter(struct bytes *b)
         }
 }
 
-static void other_content(void)
+TEST_CASE(other_content)
 {
     hr_cache cache = hr_cache_create(8 * MIB);
     hr_device dev = with_cache("cpu", cache);
@@ -240,7 +240,7 @@ static void other_content(void)
 }
 
 // As long, and not the same.
-static void sizes(void)
+TEST_CASE(sizes)
 {
     hr_cache cache = hr_cache_create(8 * MIB);
     hr_device dev = with_cache("cpu", cache);
@@ -258,7 +258,7 @@ static void sizes(void)
 }
 
 // What is written just now may be written again within the same tick.
-static void fresh_files(void)
+TEST_CASE(fresh_files)
 {
     hr_cache cache = hr_cache_create(8 * MIB);
     hr_device dev = with_cache("cpu", cache);
@@ -283,7 +283,7 @@ static void fresh_files(void)
 
 // ---- How much -------------------------------------------------------------------
 
-static void budget(void)
+TEST_CASE(budget)
 {
     enum { FILES = 12 };
     hr_cache cache = hr_cache_create(100 << 10);
@@ -328,7 +328,7 @@ static void budget(void)
 }
 
 // Who was not used for the longest time makes room.
-static void order(void)
+TEST_CASE(order)
 {
     enum { FILES = 4 };
     uint64_t seed = test_seed;
@@ -368,7 +368,7 @@ static void order(void)
 }
 
 // A limit of the file is one of the file.
-static void limits(void)
+TEST_CASE(limits)
 {
     uint64_t seed = test_seed;
     struct bytes b = test_jpeg(300, 200, &seed);
@@ -408,7 +408,7 @@ static void make_all(hr_device dev, const struct bytes *b, int n)
 
 // Who waits for memory holds none: afterwards all of the cache can be given to
 // others.
-static void waiting(void)
+TEST_CASE(waiting)
 {
     enum { N = 16, EPOCHS = 60 };
     uint64_t seed = test_seed;
@@ -444,7 +444,7 @@ static void waiting(void)
 }
 
 // A picture that does not come out well is not kept.
-static void failed(void)
+TEST_CASE(failed)
 {
     hr_cache cache = hr_cache_create(8 * MIB);
     uint64_t seed = test_seed;
@@ -469,7 +469,7 @@ static void failed(void)
 }
 
 // What is there costs no allocation.
-static void steady(void)
+TEST_CASE(steady)
 {
     hr_cache cache = hr_cache_create(8 * MIB);
     hr_device dev = hr_device_open("cpu", hr_device_params(.threads = 1,
@@ -499,7 +499,7 @@ static void steady(void)
 // ---- Whose ----------------------------------------------------------------------
 
 // The sample's, the device's, the process's, in this order.
-static void whose(void)
+TEST_CASE(whose)
 {
     hr_cache own = hr_cache_create(8 * MIB), devices = hr_cache_create(8 * MIB);
     hr_cache all = hr_cache_create(8 * MIB), got;
@@ -543,7 +543,7 @@ static void whose(void)
 
 // An engine that decodes by itself does so; one that goes on from coefficients
 // gets those of the cache.
-static void engines(void)
+TEST_CASE(engines)
 {
     hr_cache cache = hr_cache_create(8 * MIB);
     uint64_t seed = test_seed;
@@ -582,7 +582,7 @@ static void engines(void)
     free(b.data);
 }
 
-static void coefficients(void)
+TEST_CASE(coefficients)
 {
     hr_cache cache = hr_cache_create(8 * MIB);
     hr_device dev = with_cache(test_device_name(), cache);
@@ -639,7 +639,7 @@ static void *one_of_many(void *arg)
     return NULL;
 }
 
-static void threads(void)
+TEST_CASE(threads)
 {
     hr_cache cache = hr_cache_create(200 << 10);
     hr_device plain = test_device("cpu", 1, 0);
@@ -694,7 +694,7 @@ static int child(hr_cache old, const struct bytes *b)
     return r.status || from_cache(&r) || stats.pictures ? 4 : 0;
 }
 
-static void after_fork(void)
+TEST_CASE(after_fork)
 {
     hr_cache cache = hr_cache_create(8 * MIB);
     hr_device dev = test_device("cpu", 1, 0);
@@ -722,22 +722,4 @@ static void after_fork(void)
     hr_device_close(&dev);
     hr_cache_release(&cache);
     free(b.data);
-}
-
-int main(int argc, char **argv)
-{
-    static const struct test_case cases[] = {
-        TEST_CASE(kinds_of_jpeg), TEST_CASE(files),
-        TEST_CASE(odd_files),     TEST_CASE(orientation),
-        TEST_CASE(other_content), TEST_CASE(fresh_files),
-        TEST_CASE(sizes),         TEST_CASE(order),
-        TEST_CASE(limits),        TEST_CASE(failed),
-        TEST_CASE(waiting),       TEST_CASE(budget),
-        TEST_CASE(steady),        TEST_CASE(whose),
-        TEST_CASE(engines),       TEST_CASE(coefficients),
-        TEST_CASE(threads),       TEST_CASE(after_fork),
-    };
-
-    return test_main("cache", cases, sizeof(cases) / sizeof(*cases), argc,
-                     argv);
 }

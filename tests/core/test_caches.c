@@ -98,7 +98,7 @@ static mode_t mode_of(const char *path)
     return lstat(path, &st) ? 0 : st.st_mode & 0777;
 }
 
-static void kept(void)
+TEST_CASE(kept)
 {
     mode_t was = umask(0);
 
@@ -125,7 +125,7 @@ static void kept(void)
 }
 
 // What may be written by others, or is no file.
-static void refused(void)
+TEST_CASE(refused)
 {
     char far[300], link[300];
 
@@ -158,7 +158,7 @@ static void refused(void)
 }
 
 // A pipe that nobody writes: it is not waited for.
-static void pipes(void)
+TEST_CASE(pipes)
 {
     int64_t begin = hr__now();
 
@@ -207,7 +207,7 @@ static void count_warnings(void *ctx, enum hr_log_level level, const char *text)
     warnings += level >= HR_LOG_WARN && strstr(text, "another user");
 }
 
-static void others(void)
+TEST_CASE(others)
 {
     struct hr_certificate cert = {.tested = 1};
 
@@ -297,7 +297,7 @@ static bool copy_self(const char *to)
     return !close(fd) && ok;
 }
 
-static void privileged(void)
+TEST_CASE(privileged)
 {
     char copy[300], library[300];
     bool loaded;
@@ -338,13 +338,7 @@ static void privileged(void)
 
 int main(int argc, char **argv)
 {
-    static const struct test_case cases[] = {
-        TEST_CASE(kept),   TEST_CASE(refused),    TEST_CASE(pipes),
-        TEST_CASE(others), TEST_CASE(privileged),
-    };
-
     if (argc > 1 && !strcmp(argv[1], "--open-all"))
         return open_all();
-    return test_main("caches", cases, sizeof(cases) / sizeof(*cases), argc,
-                     argv);
+    return test_main(argc, argv);
 }

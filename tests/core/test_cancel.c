@@ -25,7 +25,7 @@ static int count_status(hr_job job, enum hr_status status)
 
 // ---- The only host thread is busy -----------------------------------------
 
-static void before_it_begins(void)
+TEST_CASE(before_it_begins)
 {
     uint64_t seed = test_seed;
     hr_device dev = test_device("cpu", 1, 0);
@@ -52,7 +52,7 @@ static void before_it_begins(void)
     hr_device_close(&dev);
 }
 
-static void after_the_end(void)
+TEST_CASE(after_the_end)
 {
     hr_device dev = test_device("cpu", 2, 0);
     struct watched w;
@@ -70,7 +70,7 @@ static void after_the_end(void)
 }
 
 // One task is at work behind the gate, the others wait in the engine.
-static void inside_the_engine(void)
+TEST_CASE(inside_the_engine)
 {
     hr_device dev;
     struct watched w;
@@ -96,7 +96,7 @@ static void inside_the_engine(void)
 
 // An engine that does not look: what it made before anybody could stop it is
 // a result like any other, the rest is cancelled.
-static void deaf_engine(void)
+TEST_CASE(deaf_engine)
 {
     hr_device dev;
     struct watched w;
@@ -120,7 +120,7 @@ static void deaf_engine(void)
 }
 
 // A sample that waits for bytes which another holds.
-static void waiting_for_bytes(void)
+TEST_CASE(waiting_for_bytes)
 {
     uint64_t seed = test_seed;
     struct bytes jpeg = test_jpeg(800, 600, &seed);
@@ -164,7 +164,7 @@ static void waiting_for_bytes(void)
 }
 
 // A large picture that is being decoded.
-static void while_decoding(void)
+TEST_CASE(while_decoding)
 {
     uint64_t seed = test_seed;
     struct bytes jpeg = test_jpeg_of(&(struct jpeg_spec){.w = 3000,
@@ -213,7 +213,7 @@ static void while_decoding(void)
 
 // ---- Timeouts -------------------------------------------------------------
 
-static void job_timeout(void)
+TEST_CASE(job_timeout)
 {
     hr_device dev;
     struct watched w;
@@ -244,7 +244,7 @@ static void job_timeout(void)
 }
 
 // The engine hangs for ever with one task; its queue behind it, too.
-static void hung_engine(void)
+TEST_CASE(hung_engine)
 {
     struct hr_device_params p = {.threads = 2, .deadline_ns = 60 * TEST_MS};
     hr_device dev;
@@ -298,7 +298,7 @@ static void hung_engine(void)
           atomic_load(&fake_counts.buffers));
 }
 
-static void hung_strict(void)
+TEST_CASE(hung_strict)
 {
     struct hr_device_params p = {.threads = 1,
                                  .deadline_ns = 40 * TEST_MS,
@@ -326,7 +326,7 @@ static void hung_strict(void)
 
 // Everything is given up right after the submission, in any order; the last
 // user of the device is a thread of its own.
-static void early_release(void)
+TEST_CASE(early_release)
 {
     uint64_t seed = test_seed;
 
@@ -363,7 +363,7 @@ static void early_release(void)
     }
 }
 
-static void random_cancels(void)
+TEST_CASE(random_cancels)
 {
     uint64_t seed = test_seed;
     int canceled = 0, ok = 0;
@@ -398,19 +398,4 @@ static void random_cancels(void)
         CHECK(atomic_load(&fake_counts.buffers) == 0, "buffers leaked");
     }
     printf("\n  %d jobs cancelled, %d samples made ", canceled, ok);
-}
-
-int main(int argc, char **argv)
-{
-    static const struct test_case cases[] = {
-        TEST_CASE(before_it_begins),  TEST_CASE(after_the_end),
-        TEST_CASE(inside_the_engine), TEST_CASE(deaf_engine),
-        TEST_CASE(waiting_for_bytes), TEST_CASE(while_decoding),
-        TEST_CASE(job_timeout),       TEST_CASE(hung_engine),
-        TEST_CASE(hung_strict),       TEST_CASE(early_release),
-        TEST_CASE(random_cancels),
-    };
-
-    return test_main("cancel", cases, sizeof(cases) / sizeof(*cases), argc,
-                     argv);
 }

@@ -10,7 +10,7 @@
 
 // ---- Judgement ------------------------------------------------------------
 
-static void right_engine(void)
+TEST_CASE(right_engine)
 {
     static const uint32_t spans[] = {FAKE_RS,  FAKE_D, FAKE_DR,
                                      FAKE_DRS, FAKE_R, FAKE_S};
@@ -51,7 +51,7 @@ static void right_engine(void)
     CHECK(atomic_load(&fake_counts.buffers) == 0, "buffers leaked");
 }
 
-static void wrong_engine(void)
+TEST_CASE(wrong_engine)
 {
     uint64_t seed = test_seed;
     struct bytes jpeg = test_jpeg(40, 30, &seed);
@@ -94,7 +94,7 @@ static void wrong_engine(void)
 
 // What differs does so by one level, or by next to nothing: then the mean is
 // the mean of the squares, which the PSNR tells, too.
-static void mean_is_true(void)
+TEST_CASE(mean_is_true)
 {
     const struct hr_certificate_record *c;
     double squares;
@@ -112,7 +112,7 @@ static void mean_is_true(void)
 }
 
 // A decode that is not libjpeg's may be used where 2 levels are allowed.
-static void close_engine(void)
+TEST_CASE(close_engine)
 {
     static const struct {
         uint8_t bits;
@@ -141,7 +141,7 @@ static void close_engine(void)
 }
 
 // Only one span of two is wrong.
-static void one_span(void)
+TEST_CASE(one_span)
 {
     hr_device dev;
 
@@ -160,7 +160,7 @@ static void one_span(void)
 }
 
 // A span that no plan can have is not known to be right.
-static void out_of_reach(void)
+TEST_CASE(out_of_reach)
 {
     uint32_t span = HR__SPAN_BIT(HR_ENTROPY, HR_ENTROPY);
     hr_device dev;
@@ -178,7 +178,7 @@ static void out_of_reach(void)
     hr_device_close(&dev);
 }
 
-static void small_params(void)
+TEST_CASE(small_params)
 {
     hr_device dev;
 
@@ -198,7 +198,7 @@ static void small_params(void)
 
 // ---- Auto -----------------------------------------------------------------
 
-static void automatic(void)
+TEST_CASE(automatic)
 {
     // The last is within tier close: in the default tier it would do nothing.
     static const struct {
@@ -229,7 +229,7 @@ static void automatic(void)
     }
 }
 
-static void on_opencl(void)
+TEST_CASE(on_opencl)
 {
     hr_device dev = hr_device_open("opencl", NULL);
 
@@ -254,7 +254,7 @@ static void on_opencl(void)
 
 // ---- The pictures ---------------------------------------------------------
 
-static void specimens(void)
+TEST_CASE(specimens)
 {
     enum { ROOM = 64 << 10 };
     static uint8_t a[ROOM], b[ROOM];
@@ -294,14 +294,5 @@ static void specimens(void)
 
 int main(int argc, char **argv)
 {
-    static const struct test_case cases[] = {
-        TEST_CASE(specimens),    TEST_CASE(right_engine),
-        TEST_CASE(wrong_engine), TEST_CASE(mean_is_true),
-        TEST_CASE(close_engine), TEST_CASE(one_span),
-        TEST_CASE(out_of_reach), TEST_CASE(small_params),
-        TEST_CASE(automatic),    TEST_CASE(on_opencl),
-    };
-
-    return certificate_main("certificate", cases,
-                            sizeof(cases) / sizeof(*cases), argc, argv);
+    return certificate_main(argc, argv);
 }

@@ -8,7 +8,7 @@
 
 #include "certificate_env.h"
 
-static void kept(void)
+TEST_CASE(kept)
 {
     char path[1024];
     struct stat st;
@@ -36,7 +36,7 @@ static void kept(void)
     CHECK(certificate_probes() > 0, "other spans");
 }
 
-static void off(void)
+TEST_CASE(off)
 {
     hr_device dev;
 
@@ -51,7 +51,7 @@ static void off(void)
     hr_device_close(&dev);
 }
 
-static void broken_files(void)
+TEST_CASE(broken_files)
 {
     char path[1024], good[4096], bad[8192];
     size_t size;
@@ -104,7 +104,7 @@ static uint64_t sum_of(const char *text, size_t size)
 }
 
 // A file that is sound, but as another version of the library wrote it.
-static void other_versions(void)
+TEST_CASE(other_versions)
 {
     static const char *const first[] = {"headrace certificate 1\n",
                                         "headrace certificate 2\n",
@@ -137,7 +137,7 @@ static void other_versions(void)
     }
 }
 
-static void no_folder(void)
+TEST_CASE(no_folder)
 {
     static const char *const places[] = {"/dev/null", "/proc/self", "/proc",
                                          "/no/such/place"};
@@ -152,7 +152,7 @@ static void no_folder(void)
     certificate_forget();
 }
 
-static void read_only(void)
+TEST_CASE(read_only)
 {
     const char *before = certificate_cache;
     char path[1024];
@@ -179,12 +179,5 @@ static void read_only(void)
 
 int main(int argc, char **argv)
 {
-    static const struct test_case cases[] = {
-        TEST_CASE(kept),         TEST_CASE(off),
-        TEST_CASE(broken_files), TEST_CASE(other_versions),
-        TEST_CASE(no_folder),    TEST_CASE(read_only),
-    };
-
-    return certificate_main("certificate_files", cases,
-                            sizeof(cases) / sizeof(*cases), argc, argv);
+    return certificate_main(argc, argv);
 }

@@ -11,7 +11,7 @@ static char path[1024], text[8192];
 
 // Another libjpeg makes other pictures of the same files, so the host's part
 // is of the key, too.
-static void both_sides(void)
+TEST_CASE(both_sides)
 {
     certificate_forget();
     certificate_right("kernels 1");
@@ -22,7 +22,7 @@ static void both_sides(void)
     CHECK(strstr(text, cpu_specimen_library()), "the host's");
 }
 
-static void a_digit(void)
+TEST_CASE(a_digit)
 {
     static const char *const lines[] = {"\ntested ", "\nrecord "};
 
@@ -47,7 +47,7 @@ static void a_digit(void)
 }
 
 // Two keys with one hash would share a file.
-static void of_another(void)
+TEST_CASE(of_another)
 {
     char first[1024];
     size_t size;
@@ -66,7 +66,7 @@ static void of_another(void)
 }
 
 // What stands there must not pass for what was made.
-static void nothing_made(void)
+TEST_CASE(nothing_made)
 {
     hr_device dev = NULL;
 
@@ -81,7 +81,7 @@ static void nothing_made(void)
 }
 
 // A certificate says nothing of a span that was not there when it was made.
-static void another_tier(void)
+TEST_CASE(another_tier)
 {
     certificate_forget();
     certificate_right(NULL);
@@ -96,11 +96,5 @@ static void another_tier(void)
 
 int main(int argc, char **argv)
 {
-    static const struct test_case cases[] = {
-        TEST_CASE(both_sides),   TEST_CASE(a_digit),      TEST_CASE(of_another),
-        TEST_CASE(nothing_made), TEST_CASE(another_tier),
-    };
-
-    return certificate_main("certificate_keys", cases,
-                            sizeof(cases) / sizeof(*cases), argc, argv);
+    return certificate_main(argc, argv);
 }

@@ -8,7 +8,7 @@
 #include "cpu_fallback/jpeg/specimen.h"
 #include "hal/trust/trust.h"
 
-static void failing(void)
+TEST_CASE(failing)
 {
     hr_device dev;
     char path[1024];
@@ -29,7 +29,7 @@ static void failing(void)
 }
 
 // What a device says that it cannot divide is not held against it.
-static void serial(void)
+TEST_CASE(serial)
 {
     hr_device dev;
 
@@ -47,7 +47,7 @@ static void serial(void)
     hr_device_close(&dev);
 }
 
-static void hanging(void)
+TEST_CASE(hanging)
 {
     for (int claimed = 0; claimed < 2; claimed++) {
         int64_t start = hr__now();
@@ -79,7 +79,7 @@ static void hanging(void)
 }
 
 // The deadline of a span is for work, when no driver compiles any more.
-static void short_deadline(void)
+TEST_CASE(short_deadline)
 {
     // Many, for the watchdog of a busy machine looks seldom.
     enum { PICTURES = 48 };
@@ -107,7 +107,7 @@ static void short_deadline(void)
 
 // A machine that is busy is slow at every picture: as long as they come, the
 // clock starts again with each job.
-static void slow(void)
+TEST_CASE(slow)
 {
     hr_device dev = NULL;
     int some = certificate_files, tasks = 0;
@@ -132,7 +132,7 @@ static void slow(void)
 
 // It opens, too, if it is never through; but what was not compared is not
 // used, and the next open tries again.
-static void too_slow(void)
+TEST_CASE(too_slow)
 {
     hr_device dev;
     char path[1024];
@@ -157,7 +157,7 @@ static void too_slow(void)
     CHECK(certificate_probes() > 0, "tested anew");
 }
 
-static void no_memory(void)
+TEST_CASE(no_memory)
 {
     int opened = 0;
 
@@ -181,12 +181,5 @@ static void no_memory(void)
 
 int main(int argc, char **argv)
 {
-    static const struct test_case cases[] = {
-        TEST_CASE(failing),        TEST_CASE(serial), TEST_CASE(hanging),
-        TEST_CASE(short_deadline), TEST_CASE(slow),   TEST_CASE(too_slow),
-        TEST_CASE(no_memory),
-    };
-
-    return certificate_main("certificate_trouble", cases,
-                            sizeof(cases) / sizeof(*cases), argc, argv);
+    return certificate_main(argc, argv);
 }

@@ -42,7 +42,7 @@ static struct fake_script slow_script(void)
                                 .delay_ns = DELAY_MS * TEST_MS};
 }
 
-static void long_queue(void)
+TEST_CASE(long_queue)
 {
     struct fake_script script = slow_script();
     hr_device dev = open_fake(&script);
@@ -71,7 +71,7 @@ static void long_queue(void)
 }
 
 // A copy waits behind spans in the same queue.
-static void copies(void)
+TEST_CASE(copies)
 {
     struct fake_script script = slow_script();
     uint8_t bytes[40 * 30 * 3] = {1}, same[sizeof(bytes)] = {0};
@@ -104,7 +104,7 @@ static void copies(void)
 }
 
 // The user's own limit is one of the queue, too.
-static void time_limit(void)
+TEST_CASE(time_limit)
 {
     struct fake_script script = slow_script();
     hr_device dev = open_fake(&script);
@@ -132,7 +132,7 @@ static void time_limit(void)
 
 // Nothing comes from the engine any more: all that waits goes on elsewhere,
 // and not one deadline after the other.
-static void hang_in_front(void)
+TEST_CASE(hang_in_front)
 {
     struct fake_script script = slow_script();
     hr_device dev;
@@ -237,7 +237,7 @@ static void look_twice(const pthread_t *caller, bool burning, const char *what)
 
 // Time is given to a driver that works: on our thread or on its own. Not to one
 // that sleeps, whatever the program's threads and other ones of ours do.
-static void patience(void)
+TEST_CASE(patience)
 {
     struct hr__patience p = {.most = hr__now()};
     pthread_t user, ours, starter, drivers = 0;
@@ -268,15 +268,4 @@ static void patience(void)
     if (!hr__thread_start(&starter, start_process, NULL))
         abort();
     pthread_join(starter, NULL);
-}
-
-int main(int argc, char **argv)
-{
-    static const struct test_case cases[] = {
-        TEST_CASE(long_queue),    TEST_CASE(copies),   TEST_CASE(time_limit),
-        TEST_CASE(hang_in_front), TEST_CASE(patience),
-    };
-
-    return test_main("clock", cases, sizeof(cases) / sizeof(*cases), argc,
-                     argv);
 }

@@ -115,7 +115,7 @@ static void one_kind(const struct kind *k, const struct bytes *jpeg,
     free(got);
 }
 
-static void never_fails_a_picture(void)
+TEST_CASE(never_fails_a_picture)
 {
     uint64_t seed = test_seed;
     struct bytes jpeg = test_jpeg(W, H, &seed);
@@ -138,7 +138,7 @@ static void never_fails_a_picture(void)
 
 // What the CPU says of the file itself counts: a device that makes a picture
 // of damage has guessed.
-static void damage_is_the_cpus(void)
+TEST_CASE(damage_is_the_cpus)
 {
     uint64_t seed = test_seed;
     struct bytes bad = test_damaged(120, 80, &seed);
@@ -165,15 +165,4 @@ static void damage_is_the_cpus(void)
     hr_image_release(&out);
     hr_device_close(&dev);
     free(bad.data);
-}
-
-int main(int argc, char **argv)
-{
-    static const struct test_case cases[] = {
-        TEST_CASE(never_fails_a_picture),
-        TEST_CASE(damage_is_the_cpus),
-    };
-
-    return test_main("crosscheck", cases, sizeof(cases) / sizeof(*cases), argc,
-                     argv);
 }

@@ -5,7 +5,7 @@
 
 #include "scene.h"
 
-static void names(void)
+TEST_CASE(names)
 {
     static const char *const bad[] = {"",     "nothing", "cpu:1", "cp",
                                       "cpux", ":",       "cpu0"};
@@ -23,7 +23,7 @@ static void names(void)
     CHECK(!dev, "not NULL");
 }
 
-static void facts(void)
+TEST_CASE(facts)
 {
     hr_device dev = hr_device_open(
         "cpu", &(struct hr_device_params){
@@ -50,7 +50,7 @@ static void facts(void)
     hr_device_close(&dev);
 }
 
-static void refused(void)
+TEST_CASE(refused)
 {
     static const struct {
         struct hr_device_params params;
@@ -73,7 +73,7 @@ static void refused(void)
 }
 
 // A limit of the device's is kept by its jobs.
-static void limits(void)
+TEST_CASE(limits)
 {
     uint64_t seed = test_seed;
     struct bytes jpeg = test_jpeg(100, 50, &seed);
@@ -117,7 +117,7 @@ static void retained(void)
     hr_device_close(&by_default);
 }
 
-static void the_default(void)
+TEST_CASE(the_default)
 {
     hr_batch a, b;
     hr_job job;
@@ -160,7 +160,7 @@ static void the_default(void)
           "the old default is not closed");
 }
 
-static void list(void)
+TEST_CASE(list)
 {
     struct hr_device_info infos[32];
     int n, cpu = 0, fake = 0;
@@ -184,7 +184,7 @@ static void list(void)
     CHECK(infos[1].name[0] == '#', "wrote beyond max");
 }
 
-static void checks(void)
+TEST_CASE(checks)
 {
     uint64_t seed = test_seed;
     struct bytes jpeg = test_jpeg(50, 40, &seed);
@@ -226,7 +226,7 @@ static void *open_close(void *arg)
     return NULL;
 }
 
-static void many_devices(void)
+TEST_CASE(many_devices)
 {
     pthread_t threads[4];
 
@@ -246,7 +246,7 @@ static void count_close(void *ctx, bool left_behind)
 
 // Who gave a device something hears when it is free again: when the last user
 // of the device is gone, whoever that is.
-static void told_of_the_end(void)
+TEST_CASE(told_of_the_end)
 {
     struct hr_device_params params = {.threads = 1, .on_closed = count_close};
     atomic_int told = 0;
@@ -266,16 +266,4 @@ static void told_of_the_end(void)
     hr_image_release(&image);
     CHECK(test_reaches(&told, 1) && atomic_load(&told) == 1, "told %d times",
           atomic_load(&told));
-}
-
-int main(int argc, char **argv)
-{
-    static const struct test_case cases[] = {
-        TEST_CASE(names),  TEST_CASE(facts),        TEST_CASE(refused),
-        TEST_CASE(limits), TEST_CASE(the_default),  TEST_CASE(list),
-        TEST_CASE(checks), TEST_CASE(many_devices), TEST_CASE(told_of_the_end),
-    };
-
-    return test_main("device", cases, sizeof(cases) / sizeof(*cases), argc,
-                     argv);
 }

@@ -208,7 +208,7 @@ static void compare_batch(hr_device dev, const struct hr_batch_params *like)
     hr_device_close(&cpu);
 }
 
-static void batches(void)
+TEST_CASE(batches)
 {
     for (int d = 0; d < COUNT(devices); d++)
         for (int k = 0; devices[d] && k < 12; k++) {
@@ -280,7 +280,7 @@ static void chain_on(hr_device dev, int file)
     hr_image_release(&ready);
 }
 
-static void chains(void)
+TEST_CASE(chains)
 {
     for (int d = 0; d < COUNT(devices); d++)
         for (int f = 0; devices[d] && f < DAMAGED; f++)
@@ -288,7 +288,7 @@ static void chains(void)
 }
 
 // The suite, with sources and results in device memory.
-static void conformance(void)
+TEST_CASE(conformance)
 {
     for (int d = 0; d < COUNT(devices); d++) {
         struct conformance c;
@@ -308,11 +308,6 @@ static void conformance(void)
 
 int main(int argc, char **argv)
 {
-    static const struct test_case cases[] = {
-        TEST_CASE(batches),
-        TEST_CASE(chains),
-        TEST_CASE(conformance),
-    };
     int result;
 
     make_files();
@@ -324,7 +319,7 @@ int main(int argc, char **argv)
             return 1;
         test_not_run(hr_last_error());
     }
-    result = test_main("device_memory", cases, COUNT(cases), argc, argv);
+    result = test_main(argc, argv);
     for (int i = 0; i < COUNT(devices); i++)
         hr_device_close(&devices[i]);
     for (int i = 0; i < FILES; i++)

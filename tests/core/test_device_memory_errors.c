@@ -110,7 +110,7 @@ static bool reads_as(hr_image image, const uint8_t *bytes)
 
 // ---- The CPU makes it -----------------------------------------------------
 
-static void falls_back(void)
+TEST_CASE(falls_back)
 {
     uint8_t right[W * H * 3];
     // Before the work, after it (the memory was written), and in pieces.
@@ -158,7 +158,7 @@ static void falls_back(void)
 }
 
 // An engine that begins on the device and one that ends there.
-static void cuts(void)
+TEST_CASE(cuts)
 {
     static const uint32_t spans[] = {FAKE_D, FAKE_R, FAKE_S, FAKE_RS, FAKE_DRS};
     uint8_t right[W * H * 3];
@@ -183,7 +183,7 @@ static void cuts(void)
 
 // ---- Clearing -------------------------------------------------------------
 
-static void clears(void)
+TEST_CASE(clears)
 {
     static const uint8_t zero[W * H * 3];
     uint8_t right[W * H * 3];
@@ -223,7 +223,7 @@ static void clears(void)
 
 // ---- Copies that fail -----------------------------------------------------
 
-static void failing_copies(void)
+TEST_CASE(failing_copies)
 {
     hr_device dev = open_fake(&(struct fake_script){.spans = SPANS,
                                                     .fail_from = 1,
@@ -266,7 +266,7 @@ static void failing_copies(void)
 
 // ---- Devices that hang ----------------------------------------------------
 
-static void hung_reads(void)
+TEST_CASE(hung_reads)
 {
     hr_device dev = open_fake(&(struct fake_script){.spans = SPANS,
                                                     .copy_hang_from = 1,
@@ -316,7 +316,7 @@ static void hung_reads(void)
 }
 
 // The span hangs with the destination in its hands: nobody else may write it.
-static void hung_spans(void)
+TEST_CASE(hung_spans)
 {
     hr_device dev = open_fake(
         &(struct fake_script){.spans = SPANS, .hang_from = 1, .hang_to = 1},
@@ -337,7 +337,7 @@ static void hung_spans(void)
 
 // ---- Jobs of copies -------------------------------------------------------
 
-static void asynchronous(void)
+TEST_CASE(asynchronous)
 {
     hr_device dev = open_fake(&(struct fake_script){.spans = SPANS}, 0);
     hr_image a = device_image(dev);
@@ -376,7 +376,7 @@ static void asynchronous(void)
     close_fake(&dev);
 }
 
-static void canceled(void)
+TEST_CASE(canceled)
 {
     hr_device dev =
         open_fake(&(struct fake_script){.spans = SPANS, .gate = true}, 0);
@@ -396,18 +396,12 @@ static void canceled(void)
 
 int main(int argc, char **argv)
 {
-    static const struct test_case cases[] = {
-        TEST_CASE(falls_back),     TEST_CASE(cuts),       TEST_CASE(clears),
-        TEST_CASE(failing_copies), TEST_CASE(hung_reads), TEST_CASE(hung_spans),
-        TEST_CASE(asynchronous),   TEST_CASE(canceled),
-    };
     uint64_t seed = 5;
     int failed;
 
     good = test_jpeg(64, 48, &seed);
     damaged = test_damaged(64, 48, &seed);
-    failed = test_main("device_memory_errors", cases,
-                       sizeof(cases) / sizeof(*cases), argc, argv);
+    failed = test_main(argc, argv);
     free(good.data);
     free(damaged.data);
     return failed;

@@ -134,7 +134,7 @@ static void refuse(hr_device dev)
     hr_device_close(&other);
 }
 
-static void refused(void)
+TEST_CASE(refused)
 {
     for (int d = 0; d <= real; d++) {
         hr_device dev = open_device(d);
@@ -145,7 +145,7 @@ static void refused(void)
 }
 
 // Larger than any device's memory; the device goes on.
-static void too_large(void)
+TEST_CASE(too_large)
 {
     hr_device dev;
     hr_batch batch;
@@ -168,7 +168,7 @@ static void too_large(void)
 
 // ---- Pinned, and from one to the other ------------------------------------
 
-static void pinned(void)
+TEST_CASE(pinned)
 {
     uint8_t right[SIZE], zero[SIZE] = {0};
 
@@ -203,7 +203,7 @@ static void pinned(void)
 // ---- Ends -----------------------------------------------------------------
 
 // An image is enough to keep its device alive.
-static void outlives(void)
+TEST_CASE(outlives)
 {
     uint8_t right[SIZE];
 
@@ -222,7 +222,7 @@ static void outlives(void)
     }
 }
 
-static void forks(void)
+TEST_CASE(forks)
 {
     for (int d = 0; d <= real; d++) {
         hr_device dev = open_device(d);
@@ -283,7 +283,7 @@ static bool scenario(hr_device dev, const uint8_t *right)
     return ok;
 }
 
-static void runs_out(void)
+TEST_CASE(runs_out)
 {
     uint8_t right[SIZE];
 
@@ -309,7 +309,7 @@ static void runs_out(void)
         }
 }
 
-static void no_memory(void)
+TEST_CASE(no_memory)
 {
     hr_device dev;
 
@@ -352,7 +352,7 @@ static uint8_t *by_command(const char *device, const char *memory, size_t *size)
     return data;
 }
 
-static void command(void)
+TEST_CASE(command)
 {
     size_t size = 0, same = 0;
     uint8_t *want = by_command("cpu", "host", &size), *got;
@@ -376,11 +376,6 @@ static void command(void)
 
 int main(int argc, char **argv)
 {
-    static const struct test_case cases[] = {
-        TEST_CASE(refused),  TEST_CASE(too_large), TEST_CASE(pinned),
-        TEST_CASE(outlives), TEST_CASE(runs_out),  TEST_CASE(no_memory),
-        TEST_CASE(command),  TEST_CASE(forks),
-    };
     uint64_t seed = 5;
     hr_device dev = hr_device_open(test_device_name(), NULL);
     int failed;
@@ -393,8 +388,7 @@ int main(int argc, char **argv)
     }
     hr_device_close(&dev);
     jpeg = test_jpeg(64, 48, &seed);
-    failed = test_main("device_memory_life", cases,
-                       sizeof(cases) / sizeof(*cases), argc, argv);
+    failed = test_main(argc, argv);
     free(jpeg.data);
     return failed;
 }

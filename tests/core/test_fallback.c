@@ -51,7 +51,7 @@ static void check_share(const struct hr_result *r, uint32_t spans, bool image)
           spans, share, best_share(spans, image));
 }
 
-static void cuts(void)
+TEST_CASE(cuts)
 {
     static const uint32_t each[] = {FAKE_D, FAKE_DR, FAKE_DRS,
                                     FAKE_R, FAKE_RS, FAKE_S};
@@ -85,7 +85,7 @@ static void cuts(void)
 }
 
 // The tier decides which offers count.
-static void tiers(void)
+TEST_CASE(tiers)
 {
     hr_device dev;
     struct watched w;
@@ -137,7 +137,7 @@ static void one_list(enum scene_source source, int n, int batch, int lists)
     hr_device_close(&dev);
 }
 
-static void lists(void)
+TEST_CASE(lists)
 {
     for (int source = SCENE_BYTES; source <= SCENE_MIXED; source++) {
         one_list((enum scene_source)source, 32, 0, 1);
@@ -148,7 +148,7 @@ static void lists(void)
 
 // Some are planned to the engine, some stay on the CPU, some fail: the list
 // goes out all the same, without them.
-static void lists_with_gaps(void)
+TEST_CASE(lists_with_gaps)
 {
     uint64_t seed = 3;
     struct bytes bad = test_damaged(50, 50, &seed);
@@ -184,7 +184,7 @@ static void lists_with_gaps(void)
 }
 
 // JPEGs begin with the decode, images with the resample: two lists.
-static void lists_of_equal_spans(void)
+TEST_CASE(lists_of_equal_spans)
 {
     hr_device dev;
     struct watched w;
@@ -207,7 +207,7 @@ static void lists_of_equal_spans(void)
 
 // ---- Failures at every place ----------------------------------------------
 
-static void fails_at_every_task(void)
+TEST_CASE(fails_at_every_task)
 {
     static const enum hr_status codes[] = {HR_EDEVICE, HR_ENOMEM, HR_ECORRUPT,
                                            HR_ETIMEDOUT, HR_EUNSUPPORTED};
@@ -261,7 +261,7 @@ static void fails_at_every_task(void)
 
 // It calls spans made whose end nobody finds: as any other failure of its own,
 // nobody goes on from there.
-static void leaves_nothing(void)
+TEST_CASE(leaves_nothing)
 {
     static const uint32_t spans[] = {FAKE_P, FAKE_D, FAKE_DR, FAKE_R | FAKE_S,
                                      FAKE_D | FAKE_S};
@@ -302,7 +302,7 @@ static void leaves_nothing(void)
 }
 
 // What passes an engine over is in why, and nothing else is.
-static void reasons(void)
+TEST_CASE(reasons)
 {
     hr_device dev;
     struct watched w;
@@ -336,7 +336,7 @@ static void reasons(void)
     hr_device_close(&dev);
 }
 
-static void open_failures(void)
+TEST_CASE(open_failures)
 {
     hr_device dev;
 
@@ -360,7 +360,7 @@ static void open_failures(void)
 
 // The CPU begins anew where its own decoder gives up: what it leaves for the
 // next engine is one payload all the same, paid for once.
-static void begun_anew(void)
+TEST_CASE(begun_anew)
 {
     enum { WARM = 4, JOBS = 40 };
     uint64_t seed = test_seed;
@@ -409,23 +409,4 @@ static void begun_anew(void)
     hr_image_release(&out);
     hr_device_close(&dev);
     free(jpeg.data);
-}
-
-int main(int argc, char **argv)
-{
-    static const struct test_case cases[] = {
-        TEST_CASE(cuts),
-        TEST_CASE(tiers),
-        TEST_CASE(lists),
-        TEST_CASE(lists_with_gaps),
-        TEST_CASE(lists_of_equal_spans),
-        TEST_CASE(fails_at_every_task),
-        TEST_CASE(leaves_nothing),
-        TEST_CASE(reasons),
-        TEST_CASE(open_failures),
-        TEST_CASE(begun_anew),
-    };
-
-    return test_main("fallback", cases, sizeof(cases) / sizeof(*cases), argc,
-                     argv);
 }

@@ -134,14 +134,14 @@ static void rounds_on(const char *name, int rounds)
     hr_device_close(&dev);
 }
 
-static void busy_cpu(void)
+TEST_CASE(busy_cpu)
 {
     if (TEST_SANITIZED)
         test_not_run("devices of the child, in a sanitizer build");
     rounds_on("cpu", test_loops(200));
 }
 
-static void busy_engine(void)
+TEST_CASE(busy_engine)
 {
     fake_reset(&(struct fake_script){.spans = FAKE_ALL(FAKE_RS),
                                      .delay_ns = TEST_MS / 5});
@@ -149,7 +149,7 @@ static void busy_engine(void)
 }
 
 // The parent has given the device itself up: an image is its last user.
-static void last_user_in_the_child(void)
+TEST_CASE(last_user_in_the_child)
 {
     uint64_t seed = test_seed;
     hr_device dev = test_device("cpu", 2, 0);
@@ -170,7 +170,7 @@ static void last_user_in_the_child(void)
 }
 
 // The default device is the parent's, then the child's own.
-static void default_device(void)
+TEST_CASE(default_device)
 {
     const char *name;
     pid_t pid;
@@ -196,7 +196,7 @@ static void default_device(void)
 }
 
 // The parent has named its device: the child has that one, not the best.
-static void named_device(void)
+TEST_CASE(named_device)
 {
     const char *name;
     pid_t pid;
@@ -214,15 +214,4 @@ static void named_device(void)
     result = wait_for(pid);
     CHECK(result == 0, "the child says %d", result);
     unsetenv("HEADRACE_BACKEND");
-}
-
-int main(int argc, char **argv)
-{
-    static const struct test_case cases[] = {
-        TEST_CASE(default_device), TEST_CASE(busy_cpu),
-        TEST_CASE(busy_engine),    TEST_CASE(last_user_in_the_child),
-        TEST_CASE(named_device),
-    };
-
-    return test_main("fork", cases, sizeof(cases) / sizeof(*cases), argc, argv);
 }

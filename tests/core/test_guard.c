@@ -96,7 +96,7 @@ static void be_late(void)
 }
 
 // The third late call is the last, if none of the hours between was quiet.
-static void late_calls(void)
+TEST_CASE(late_calls)
 {
     hr_device dev = open_driver();
 
@@ -129,7 +129,7 @@ static void note(unsigned why)
 
 // What failures come to: a damaged file is nobody's; three others in a row are
 // a rest; one after a late call is a lost device, unless something worked.
-static void verdicts(void)
+TEST_CASE(verdicts)
 {
     hr_device dev = open_driver();
 
@@ -162,7 +162,7 @@ static void verdicts(void)
 }
 
 // Whoever closes does not wait for a call that is late already.
-static void left_behind(void)
+TEST_CASE(left_behind)
 {
     hr_device dev = open_driver();
     int64_t begin;
@@ -187,13 +187,4 @@ static void left_behind(void)
         test_sleep(TEST_MS);
     }
     CHECK(!back, "it has told somebody");
-}
-
-int main(int argc, char **argv)
-{
-    static const struct test_case cases[] = {TEST_CASE(late_calls),
-                                             TEST_CASE(verdicts),
-                                             TEST_CASE(left_behind)};
-
-    return test_main("guard", cases, 3, argc, argv);
 }

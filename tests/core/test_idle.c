@@ -68,7 +68,7 @@ static bool all_wait(hr_device dev, int n)
 }
 
 // Workers that sleep all the time that is measured were idle all of it.
-static void asleep_throughout(void)
+TEST_CASE(asleep_throughout)
 {
     uint64_t seed = test_seed;
     struct bytes jpeg = test_jpeg(16, 16, &seed);
@@ -87,7 +87,7 @@ static void asleep_throughout(void)
 }
 
 // They waited before it begins, and go on when it has ended.
-static void only_what_is_measured(void)
+TEST_CASE(only_what_is_measured)
 {
     hr_device dev = test_device("cpu", WORKERS, 0);
     struct reading r[4];
@@ -117,7 +117,7 @@ static void only_what_is_measured(void)
 
 // A wait that work has ended counts to that moment, and no further: whatever
 // the threads do, they cannot be idle for longer than time goes by.
-static void beside_work(void)
+TEST_CASE(beside_work)
 {
     uint64_t seed = test_seed;
     struct bytes jpeg = test_jpeg(16, 16, &seed);
@@ -141,15 +141,4 @@ static void beside_work(void)
     hr_profile_times(false);
     hr_device_close(&dev);
     free(jpeg.data);
-}
-
-int main(int argc, char **argv)
-{
-    static const struct test_case cases[] = {
-        TEST_CASE(asleep_throughout),
-        TEST_CASE(only_what_is_measured),
-        TEST_CASE(beside_work),
-    };
-
-    return test_main("idle", cases, sizeof(cases) / sizeof(*cases), argc, argv);
 }

@@ -10,7 +10,7 @@ static hr_device dev;
 
 // ---- What is refused ------------------------------------------------------
 
-static void bad_images(void)
+TEST_CASE(bad_images)
 {
     static uint8_t mem[4096];
     const struct hr_image_params good = {
@@ -51,7 +51,7 @@ static void bad_images(void)
     hr_image_release(&image);
 }
 
-static void bad_batches(void)
+TEST_CASE(bad_batches)
 {
     const struct hr_batch_params good = {.n = 2, .c = 3, .h = 4, .w = 8};
     struct hr_batch_params p;
@@ -156,7 +156,7 @@ static void check_layout(struct hr_batch_params p, size_t room, uint8_t *mem,
 }
 
 // Of interleaved pixels: there is no such stride, whatever it says.
-static void stride_of_no_plane(void)
+TEST_CASE(stride_of_no_plane)
 {
     uint8_t data[2 * H * W * 3] = {0};
     hr_image image = hr_image_create(
@@ -174,7 +174,7 @@ static void stride_of_no_plane(void)
     hr_batch_destroy(&batch);
 }
 
-static void every_layout(void)
+TEST_CASE(every_layout)
 {
     size_t room = 64 << 10;
     uint8_t *mem = aligned_alloc(64, room);
@@ -207,7 +207,7 @@ static void every_layout(void)
 }
 
 // Sources in planes and with long rows give the same picture.
-static void source_layouts(void)
+TEST_CASE(source_layouts)
 {
     uint64_t seed = test_seed;
     const struct hr_op ops[] = {hr_op_crop(.x = 2, .y = 1, .w = 9, .h = 5),
@@ -277,7 +277,7 @@ static void *retain_release(void *arg)
     return NULL;
 }
 
-static void references(void)
+TEST_CASE(references)
 {
     static uint8_t mem[12];
     pthread_t threads[4];
@@ -300,7 +300,7 @@ static void references(void)
 
 // To where its bytes lie already, and to where they lie in part: a sanitizer
 // sees a copy that may not overlap.
-static void read_onto_itself(void)
+TEST_CASE(read_onto_itself)
 {
     uint8_t mem[64], right[64];
     hr_image image = hr_image_create(
@@ -322,17 +322,10 @@ static void read_onto_itself(void)
 
 int main(int argc, char **argv)
 {
-    static const struct test_case cases[] = {
-        TEST_CASE(bad_images),       TEST_CASE(bad_batches),
-        TEST_CASE(every_layout),     TEST_CASE(source_layouts),
-        TEST_CASE(references),       TEST_CASE(stride_of_no_plane),
-        TEST_CASE(read_onto_itself),
-    };
     int result;
 
     dev = test_device("cpu", 2, 0);
-    result = test_main("image", cases, sizeof(cases) / sizeof(*cases), argc,
-                       argv);
+    result = test_main(argc, argv);
     hr_device_close(&dev);
     return result;
 }

@@ -136,7 +136,7 @@ static void run_scenario(const struct scenario *c, enum scene_source source,
           c->name, atomic_load(&fake_counts.buffers));
 }
 
-static void every_job_ends_once(void)
+TEST_CASE(every_job_ends_once)
 {
     for (int c = 0; c < SCENARIOS; c++)
         for (int source = SCENE_BYTES; source <= SCENE_MIXED; source++) {
@@ -147,7 +147,7 @@ static void every_job_ends_once(void)
         }
 }
 
-static void strict_jobs_end_once(void)
+TEST_CASE(strict_jobs_end_once)
 {
     for (int c = 0; c < SCENARIOS; c++)
         run_scenario(&scenarios[c], SCENE_MIXED, (enum hr_on_error)(c % 3),
@@ -156,7 +156,7 @@ static void strict_jobs_end_once(void)
 
 // ---- on_error -------------------------------------------------------------
 
-static void policies(void)
+TEST_CASE(policies)
 {
     uint64_t seed = 5;
     struct bytes bad = test_damaged(120, 80, &seed);
@@ -294,7 +294,7 @@ static hr_device open_memory(void)
     return test_device("fake", 1, 0);
 }
 
-static void refused_jobs_leave_nothing(void)
+TEST_CASE(refused_jobs_leave_nothing)
 {
     hr_device dev = test_device("cpu", 1, 0), other = open_memory();
     static uint8_t pixels[30 * 30 * 3];
@@ -341,7 +341,7 @@ static void refused_jobs_leave_nothing(void)
 }
 
 // Handles that are not there.
-static void null_handles(void)
+TEST_CASE(null_handles)
 {
     hr_device dev = NULL;
     hr_image image = NULL;
@@ -367,7 +367,7 @@ static void null_handles(void)
 // ---- Facts in results -----------------------------------------------------
 
 // What is only known when the header was read fails its sample alone.
-static void late_errors(void)
+TEST_CASE(late_errors)
 {
     hr_device dev = test_device("cpu", 2, 0);
     struct watched w;
@@ -397,7 +397,7 @@ static void late_errors(void)
     hr_device_close(&dev);
 }
 
-static void waits(void)
+TEST_CASE(waits)
 {
     hr_device dev;
     struct watched w;
@@ -426,7 +426,7 @@ static void waits(void)
 
 // A fault that the decoder mends: HR_OK, and told. The second of its restart
 // markers has the number of another.
-static void warnings(void)
+TEST_CASE(warnings)
 {
     static const struct jpeg_spec spec = {.w = 96,
                                           .h = 64,
@@ -465,20 +465,4 @@ static void warnings(void)
     hr_device_close(&dev);
     free(whole.data);
     free(bad.data);
-}
-
-int main(int argc, char **argv)
-{
-    static const struct test_case cases[] = {
-        TEST_CASE(every_job_ends_once),
-        TEST_CASE(strict_jobs_end_once),
-        TEST_CASE(policies),
-        TEST_CASE(refused_jobs_leave_nothing),
-        TEST_CASE(null_handles),
-        TEST_CASE(late_errors),
-        TEST_CASE(warnings),
-        TEST_CASE(waits),
-    };
-
-    return test_main("job", cases, sizeof(cases) / sizeof(*cases), argc, argv);
 }

@@ -56,7 +56,7 @@ static int events_left(const struct loop *l)
     return epoll_wait(l->epoll, &e, 1, 0);
 }
 
-static void silent_after_release(void)
+TEST_CASE(silent_after_release)
 {
     struct loop l;
     int fd, loud = 0, n = test_loops(3000);
@@ -73,7 +73,7 @@ static void silent_after_release(void)
 }
 
 // The same without chance: the library keeps the job as long as it likes.
-static void closed_while_held(void)
+TEST_CASE(closed_while_held)
 {
     struct loop l;
     int fd;
@@ -94,7 +94,7 @@ static void closed_while_held(void)
 
 // Released before its end: nothing comes any more, and the job ends as it
 // would.
-static void released_early(void)
+TEST_CASE(released_early)
 {
     struct test_done done = {0};
     struct scene s;
@@ -116,16 +116,4 @@ static void released_early(void)
     CHECK(atomic_load(&done.calls) == 1, "%d calls", atomic_load(&done.calls));
     scene_finish(&s);
     hr_device_close(&dev);
-}
-
-int main(int argc, char **argv)
-{
-    static const struct test_case cases[] = {
-        TEST_CASE(silent_after_release),
-        TEST_CASE(closed_while_held),
-        TEST_CASE(released_early),
-    };
-
-    return test_main("job_fd", cases, sizeof(cases) / sizeof(*cases), argc,
-                     argv);
 }

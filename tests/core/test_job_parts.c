@@ -51,7 +51,7 @@ static struct hr_result run(hr_device dev, const struct hr_sample *s)
 // ---- Its own --------------------------------------------------------------
 
 // Strings need live only until hr_submit() returns.
-static void names(void)
+TEST_CASE(names)
 {
     hr_device dev;
     hr_image out;
@@ -82,7 +82,7 @@ static void names(void)
 }
 
 // Neighbours in a job that differ in nothing but what their table is made of.
-static void tables(void)
+TEST_CASE(tables)
 {
     static const struct hr_op by_std[2][3] = {
         {hr_op_decode(0), hr_op_resize(.w = W, .h = H),
@@ -121,7 +121,7 @@ static void tables(void)
 
 // ---- Files ----------------------------------------------------------------
 
-static void files(void)
+TEST_CASE(files)
 {
     hr_device dev = hr_device_open(
         "cpu",
@@ -186,7 +186,7 @@ static void long_file(hr_device dev, const struct bytes *b, const char *what)
     hr_image_release(&from_data);
 }
 
-static void long_files(void)
+TEST_CASE(long_files)
 {
     struct jpeg_spec spec = {
         .w = 700, .h = 700, .space = JCS_YCbCr, .quality = 95};
@@ -211,7 +211,7 @@ static void long_files(void)
 }
 
 // What a picture will need is known before it is decoded.
-static void memory_limit(void)
+TEST_CASE(memory_limit)
 {
     static const struct hr_op wide[] = {hr_op_decode(0),
                                         hr_op_resize(.w = 60000, .h = 1,
@@ -256,7 +256,7 @@ static const struct hr_op top[] = {hr_op_decode(0), hr_op_crop(.w = W, .h = 8),
                                    hr_op_resize(.w = W, .h = H)};
 
 // A file without an end is cut short somewhere: found in any window.
-static void cut_short(void)
+TEST_CASE(cut_short)
 {
     static const struct hr_op outside[] = {
         hr_op_decode(0),
@@ -324,7 +324,7 @@ static int refused(hr_device dev, hr_image out, int restart)
     return n;
 }
 
-static void damaged_below(void)
+TEST_CASE(damaged_below)
 {
     hr_device dev = test_device("cpu", 1, 0);
     hr_image out = image_of(dev, HR_U8, HR_MEMORY_HOST);
@@ -337,7 +337,7 @@ static void damaged_below(void)
 }
 
 // A refused job holds nothing; waiting for all is waiting for the last.
-static void ends(void)
+TEST_CASE(ends)
 {
     hr_job jobs[6];
     struct hr_sample s = {
@@ -369,7 +369,7 @@ static void ends(void)
 
 // ---- Counted --------------------------------------------------------------
 
-static void counts(void)
+TEST_CASE(counts)
 {
     struct hr_sample s = {
         .data = jpeg.data, .size = jpeg.size, .ops = ops, .num_ops = 2};
@@ -472,7 +472,7 @@ static void parts_of(enum hr_memory memory)
         free(b[i].data);
 }
 
-static void parts(void)
+TEST_CASE(parts)
 {
     parts_of(HR_MEMORY_HOST);
     parts_of(HR_MEMORY_DEVICE);
@@ -480,17 +480,10 @@ static void parts(void)
 
 int main(int argc, char **argv)
 {
-    static const struct test_case cases[] = {
-        TEST_CASE(names),         TEST_CASE(tables),       TEST_CASE(files),
-        TEST_CASE(long_files),    TEST_CASE(memory_limit), TEST_CASE(cut_short),
-        TEST_CASE(damaged_below), TEST_CASE(ends),         TEST_CASE(counts),
-        TEST_CASE(parts),
-    };
     uint64_t seed;
 
     test_begin();
     seed = test_seed;
     jpeg = test_jpeg(90, 70, &seed);
-    return test_main("job parts", cases, sizeof(cases) / sizeof(*cases), argc,
-                     argv);
+    return test_main(argc, argv);
 }

@@ -36,7 +36,7 @@ static void check_shares(const struct hr__nodes *nodes, int n, const int *want)
 }
 
 // Each node has threads by its number of cores, also of the first few of them.
-static void shares(void)
+TEST_CASE(shares)
 {
     struct hr__nodes nodes = {.num = 0};
 
@@ -67,7 +67,7 @@ static bool two_nodes(cpu_set_t *mine)
     return true;
 }
 
-static void found(void)
+TEST_CASE(found)
 {
     struct hr__nodes nodes;
     cpu_set_t mine, one;
@@ -121,7 +121,7 @@ static int workers(int core)
     return n;
 }
 
-static void threads(void)
+TEST_CASE(threads)
 {
     cpu_set_t mine;
     int n;
@@ -146,16 +146,4 @@ static void threads(void)
     }
     unsetenv("HEADRACE_NODES");
     unsetenv("HWLOC_SYNTHETIC");
-}
-
-int main(int argc, char **argv)
-{
-    static const struct test_case cases[] = {
-        TEST_CASE(shares),
-        TEST_CASE(found),
-        TEST_CASE(threads),
-    };
-
-    return test_main("nodes", cases, sizeof(cases) / sizeof(*cases), argc,
-                     argv);
 }

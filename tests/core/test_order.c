@@ -47,7 +47,7 @@ static void chain_on(hr_device dev, const struct bytes *jpeg)
     check_idle(dev);
 }
 
-static void eager_chains(void)
+TEST_CASE(eager_chains)
 {
     uint64_t seed = test_seed;
     struct bytes jpeg = test_jpeg(120, 90, &seed);
@@ -68,7 +68,7 @@ static void eager_chains(void)
 // ---- Turns ----------------------------------------------------------------
 
 // Readers of one image run together; the writer behind them waits.
-static void write_after_read(void)
+TEST_CASE(write_after_read)
 {
     uint64_t seed = test_seed;
     hr_device dev;
@@ -110,7 +110,7 @@ static void write_after_read(void)
 }
 
 // The last submitted write is what stays, also in the slot of a batch.
-static void write_after_write(void)
+TEST_CASE(write_after_write)
 {
     uint64_t seed = test_seed;
     hr_device dev;
@@ -153,7 +153,7 @@ static void write_after_write(void)
 
 // Two samples of one job with one destination, and a sample that reads what
 // its neighbour writes.
-static void within_one_job(void)
+TEST_CASE(within_one_job)
 {
     uint64_t seed = test_seed;
     hr_device dev = test_device("cpu", 3, 0);
@@ -193,7 +193,7 @@ static hr_image own_image(hr_device dev)
                              .free_fn = test_count_free, .free_ctx = mem));
 }
 
-static void freed_once(void)
+TEST_CASE(freed_once)
 {
     hr_device dev;
     hr_image in, out;
@@ -283,7 +283,7 @@ static uint8_t *run_steps(hr_device dev, const struct step *steps,
     return result;
 }
 
-static void random_graphs(void)
+TEST_CASE(random_graphs)
 {
     uint64_t seed = test_seed;
     hr_device ref = test_device("cpu", 1, 0), dev;
@@ -310,16 +310,4 @@ static void random_graphs(void)
     check_idle(ref);
     hr_device_close(&dev);
     hr_device_close(&ref);
-}
-
-int main(int argc, char **argv)
-{
-    static const struct test_case cases[] = {
-        TEST_CASE(eager_chains),      TEST_CASE(write_after_read),
-        TEST_CASE(write_after_write), TEST_CASE(within_one_job),
-        TEST_CASE(freed_once),        TEST_CASE(random_graphs),
-    };
-
-    return test_main("order", cases, sizeof(cases) / sizeof(*cases), argc,
-                     argv);
 }

@@ -8,7 +8,7 @@
 
 enum { SIDE = 16 };
 
-static void failed_producers(void)
+TEST_CASE(failed_producers)
 {
     uint64_t seed = test_seed;
     struct bytes bad = test_damaged(64, 64, &seed);
@@ -43,7 +43,7 @@ static void failed_producers(void)
 
 // A writer that is cancelled before its turn: the memory is not its own, and
 // who wanted its pixels must not get those of another.
-static void cancelled_before_its_turn(void)
+TEST_CASE(cancelled_before_its_turn)
 {
     uint64_t seed = test_seed;
     hr_device dev;
@@ -94,7 +94,7 @@ static void cancelled_before_its_turn(void)
 }
 
 // The same while a reader is at the memory: it is not cleared under him.
-static void cancelled_behind_a_reader(void)
+TEST_CASE(cancelled_behind_a_reader)
 {
     uint64_t seed = test_seed;
     hr_device dev;
@@ -124,16 +124,4 @@ static void cancelled_behind_a_reader(void)
     hr_image_release(&z);
     hr_device_close(&dev);
     free(before);
-}
-
-int main(int argc, char **argv)
-{
-    static const struct test_case cases[] = {
-        TEST_CASE(failed_producers),
-        TEST_CASE(cancelled_before_its_turn),
-        TEST_CASE(cancelled_behind_a_reader),
-    };
-
-    return test_main("order_failures", cases, sizeof(cases) / sizeof(*cases),
-                     argc, argv);
 }

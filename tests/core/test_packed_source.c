@@ -68,7 +68,7 @@ static void check_packed(hr_device dev, const struct bytes *file,
     free(want);
 }
 
-static void all_kinds(void)
+TEST_CASE(all_kinds)
 {
     hr_device dev = test_device("cpu", 1, 0);
     uint64_t seed = test_seed;
@@ -90,7 +90,7 @@ static void all_kinds(void)
 }
 
 // Whatever is in there: an error, or the picture.
-static void hostile(void)
+TEST_CASE(hostile)
 {
     hr_device dev = test_device("cpu", 1, 0);
     uint64_t seed = test_seed;
@@ -126,7 +126,7 @@ static void hostile(void)
 }
 
 // What is no picture, or none to be packed.
-static void not_packed(void)
+TEST_CASE(not_packed)
 {
     uint64_t seed = test_seed;
     struct bytes b = {(uint8_t *)"x", 1}, p;
@@ -143,16 +143,4 @@ static void not_packed(void)
                   (void **)&p.data, &p.size) == HR_ELIMIT,
           "limit");
     free(b.data);
-}
-
-int main(int argc, char **argv)
-{
-    static const struct test_case cases[] = {
-        TEST_CASE(all_kinds),
-        TEST_CASE(hostile),
-        TEST_CASE(not_packed),
-    };
-
-    return test_main("packed_source", cases, sizeof(cases) / sizeof(*cases),
-                     argc, argv);
 }

@@ -86,7 +86,7 @@ static uint32_t spans_of(uint32_t set)
 }
 
 // All 32768 offers of one engine, the CPU's behind it.
-static void every_offer(void)
+TEST_CASE(every_offer)
 {
     uint64_t seed = test_seed;
     uint32_t cpu = HR__SPAN_BIT(HR_ENTROPY, HR_COLOR) |
@@ -107,7 +107,7 @@ static void every_offer(void)
     }
 }
 
-static void random_offers(void)
+TEST_CASE(random_offers)
 {
     uint64_t seed = test_seed;
 
@@ -128,7 +128,7 @@ static void random_offers(void)
 }
 
 // In words: the media engine decodes, OpenCL does the rest, the CPU nothing.
-static void known(void)
+TEST_CASE(known)
 {
     struct hr__offer offers[3] = {{HR__SPAN_BIT(HR_ENTROPY, HR_RECONSTRUCT), 0},
                                   {HR__SPAN_BIT(HR_RECONSTRUCT, HR_STORE) |
@@ -156,7 +156,7 @@ static void known(void)
 
 // What media engine, device and CPU really offer of a plain JPEG: planes are
 // for those who begin or go on with them; nobody else's plan changes.
-static void planes(void)
+TEST_CASE(planes)
 {
 #define CUT(a, b) HR__SPAN_BIT(HR_##a, HR_##b)
     const struct hr__offer media = {CUT(ENTROPY, RECONSTRUCT), 0};
@@ -192,14 +192,4 @@ static void planes(void)
                                                                       : 0),
               "case %zu: %d spans", i, p.num_spans);
     }
-}
-
-int main(int argc, char **argv)
-{
-    static const struct test_case cases[] = {TEST_CASE(every_offer),
-                                             TEST_CASE(random_offers),
-                                             TEST_CASE(known),
-                                             TEST_CASE(planes)};
-
-    return test_main("plan", cases, 4, argc, argv);
 }

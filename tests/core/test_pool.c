@@ -13,7 +13,7 @@
 enum { CAP = 1 << 20 };
 
 // A buffer has its bytes behind a header that nobody sees.
-static void whole(void)
+TEST_CASE(whole)
 {
     static const size_t sizes[] = {1,    4031, 4032, 4033,  4096,
                                    4097, 8128, 8192, 65536, 65537};
@@ -34,7 +34,7 @@ static void whole(void)
 }
 
 // What is put back is found again, and no more is kept than the cap allows.
-static void kept(void)
+TEST_CASE(kept)
 {
     enum { N = 40, SIZE = 60000 };
     struct hr__pool pool;
@@ -83,7 +83,7 @@ static int in_huge_pages(const void *at)
 }
 
 // A batch of 38 MB has 9,400 pages; what is clear needs no second clearing.
-static void large(void)
+TEST_CASE(large)
 {
     enum { SIZE = 38 << 20 };
     unsigned char there[1];
@@ -107,15 +107,4 @@ static void large(void)
     CHECK(!memcmp(clear, middle, SIZE / 2) && !*middle, "not clear");
     hr__free(heap);
     hr__free(mem);
-}
-
-int main(int argc, char **argv)
-{
-    static const struct test_case cases[] = {
-        TEST_CASE(whole),
-        TEST_CASE(kept),
-        TEST_CASE(large),
-    };
-
-    return test_main("pool", cases, sizeof(cases) / sizeof(*cases), argc, argv);
 }

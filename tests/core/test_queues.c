@@ -104,7 +104,7 @@ static void queue_writers(hr_device dev, hr_image image, int n)
     hr_image_release(&from);
 }
 
-static void many_writers(void)
+TEST_CASE(many_writers)
 {
     hr_device dev;
     hr_image image;
@@ -140,7 +140,7 @@ static hr_job write_slowly(hr_device dev, hr_image image)
 
 // The engine ends each copy before its copy() returns, and that one makes the
 // next one ready.
-static void many_writers_of_device_memory(void)
+TEST_CASE(many_writers_of_device_memory)
 {
     uint8_t a[BYTES] = {0};
     struct counter c = {0};
@@ -202,7 +202,7 @@ static void *begin_chain(void *arg)
     return NULL;
 }
 
-static void reader_after_reader(void)
+TEST_CASE(reader_after_reader)
 {
     hr_device dev = test_device("cpu", 1, 0);
     struct chain c = {.image = scene_blank(dev, SIDE),
@@ -236,7 +236,7 @@ static void take_lock(void *ctx, const struct hr_job_t *job)
 }
 
 // The caller holds a lock of its own in the call; the callback takes it.
-static void callbacks_are_elsewhere(void)
+TEST_CASE(callbacks_are_elsewhere)
 {
     hr_device dev = test_device("cpu", 1, 0);
     hr_image image = scene_blank(dev, SIDE);
@@ -287,7 +287,7 @@ static void block(void *ctx, const struct hr_job_t *job)
 
 // One callback does not come back for long. Others wait behind it, and nothing
 // else does: neither pictures, nor deadlines, nor the end of what is cancelled.
-static void slow_callback(void)
+TEST_CASE(slow_callback)
 {
     hr_device dev;
     hr_image a, b, c;
@@ -331,7 +331,7 @@ static void slow_callback(void)
 }
 
 // A reader whose image has failed ends like every other.
-static void failed_input(void)
+TEST_CASE(failed_input)
 {
     hr_device dev = test_device("cpu", 1, 0);
     hr_image image = scene_blank(dev, SIDE);
@@ -374,7 +374,7 @@ static void forget(void *ctx, const struct hr_job_t *job)
 
 // The call that begins the job still needs it when the engine ends it at once:
 // without a pool a sanitizer sees what is used after its end.
-static void forgotten_jobs(void)
+TEST_CASE(forgotten_jobs)
 {
     uint8_t bytes[BYTES];
     hr_image image;
@@ -436,7 +436,7 @@ static double readers(int n)
     return (double)begin / n;
 }
 
-static void many_readers(void)
+TEST_CASE(many_readers)
 {
     int n = test_loops(80000);
     double few = readers(n / 16), many = readers(n);
@@ -446,21 +446,4 @@ static void many_readers(void)
     // (229 and 10 us when each end looked at all of them.)
     CHECK(many < 4 * few || many < 12000, "%.1f and %.1f us", few / 1000,
           many / 1000);
-}
-
-int main(int argc, char **argv)
-{
-    static const struct test_case cases[] = {
-        TEST_CASE(callbacks_are_elsewhere),
-        TEST_CASE(slow_callback),
-        TEST_CASE(failed_input),
-        TEST_CASE(reader_after_reader),
-        TEST_CASE(many_writers),
-        TEST_CASE(many_writers_of_device_memory),
-        TEST_CASE(forgotten_jobs),
-        TEST_CASE(many_readers),
-    };
-
-    return test_main("queues", cases, sizeof(cases) / sizeof(*cases), argc,
-                     argv);
 }

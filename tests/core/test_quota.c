@@ -49,7 +49,7 @@ static const char *mount(const char *root, const char *at, const char *type)
     return text;
 }
 
-static void version_2(void)
+TEST_CASE(version_2)
 {
     const char *m = "cgroup2 cgroup2 rw,nsdelegate";
 
@@ -80,7 +80,7 @@ static void version_2(void)
     CHECK(hr__quota_cores("/no/such", "/no/such") == 0, "no files");
 }
 
-static void version_1(void)
+TEST_CASE(version_1)
 {
     static const char groups[] = "9:name=systemd:/\n4:cpuset:/set\n"
                                  "2:cpu,cpuacct:/slurm/job_7\n0::/other\n";
@@ -102,13 +102,4 @@ static void version_1(void)
           "another controller");
     CHECK(cores(groups, mount("/slurm", "/one/slurm", m)) == 1, "a part");
     CHECK(cores("2:cpu:/\n", mount("/", "/one", m)) == 0, "the root");
-}
-
-static const struct test_case cases[] = {TEST_CASE(version_2),
-                                         TEST_CASE(version_1)};
-
-int main(int argc, char **argv)
-{
-    return test_main("quota", cases, sizeof(cases) / sizeof(*cases), argc,
-                     argv);
 }

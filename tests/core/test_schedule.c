@@ -37,7 +37,7 @@ static void three(int samples)
     sim.samples = samples;
 }
 
-static void together(void)
+TEST_CASE(together)
 {
     double sum;
 
@@ -57,7 +57,7 @@ static void together(void)
 
 // However much waits, an engine has no more than keeps it busy: that is what
 // would be stuck.
-static void room(void)
+TEST_CASE(room)
 {
     three(8000);
     sim.ring = 60;
@@ -100,14 +100,14 @@ static void stall(int engine)
           all);
 }
 
-static void stalls(void)
+TEST_CASE(stalls)
 {
     stall(0);
     stall(1);
 }
 
 // Ten times as slow, and then as before: it keeps what it is worth.
-static void slows_down(void)
+TEST_CASE(slows_down)
 {
     const int64_t from = 3000 * SIM_MS, to = 5000 * SIM_MS;
     double rate;
@@ -140,7 +140,7 @@ static double seconds_of(int only)
 
 // Engines of all speeds, jobs of all sizes: no engine alone is faster than all
 // of them, but for what it costs to find out what they are worth.
-static void never_slower(void)
+TEST_CASE(never_slower)
 {
     uint64_t seed = test_seed;
 
@@ -185,7 +185,7 @@ static void never_slower(void)
 }
 
 // The host uses no more than it may; what it may use it does.
-static void cap(void)
+TEST_CASE(cap)
 {
     static const int caps[] = {100, 400, 800};
 
@@ -208,7 +208,7 @@ static void cap(void)
 }
 
 // A target keeps jobs from an engine that is too slow for it.
-static void target(void)
+TEST_CASE(target)
 {
     int64_t late;
     double without;
@@ -228,14 +228,4 @@ static void target(void)
               "target %d: 99 of 100 jobs in %d ms, %.1f", on,
               (int)(late / SIM_MS), without / 1e6);
     }
-}
-
-int main(int argc, char **argv)
-{
-    static const struct test_case cases[] = {
-        TEST_CASE(together),   TEST_CASE(room),         TEST_CASE(stalls),
-        TEST_CASE(slows_down), TEST_CASE(never_slower), TEST_CASE(cap),
-        TEST_CASE(target)};
-
-    return test_main("schedule", cases, 7, argc, argv);
 }

@@ -35,7 +35,7 @@ static void set_up(void)
 }
 
 // What failed is cleared, whatever becomes of its job; nothing else goes on.
-static void stops(void)
+TEST_CASE(stops)
 {
     struct hr__memory memory = {.owner = &engines[0]};
     uint8_t byte;
@@ -57,7 +57,7 @@ static void stops(void)
 
 // While a task waits for its engine, so does the engine in front that cannot
 // go on without it.
-static void clocks(void)
+TEST_CASE(clocks)
 {
     int64_t before = hr__now();
 
@@ -71,7 +71,7 @@ static void clocks(void)
 }
 
 // Rows between two engines must lie in the payload to the last byte.
-static void sizes(void)
+TEST_CASE(sizes)
 {
     static uint8_t bytes[1000];
     struct hr__payload *p = &work.payloads[0];
@@ -99,7 +99,7 @@ static void sizes(void)
 }
 
 // A file without an end must be searched for where it stops: not cut in stages.
-static void damaged_files(void)
+TEST_CASE(damaged_files)
 {
     const struct hr_op op = hr_op_decode(0);
     struct bytes jpeg = test_jpeg(40, 30, &test_seed);
@@ -120,7 +120,7 @@ static void damaged_files(void)
 }
 
 // Planes of another engine end where it says, and not a byte behind that.
-static void planes(void)
+TEST_CASE(planes)
 {
     static uint8_t bytes[16 * 16];
     struct hr__planes head = {.num_components = 1,
@@ -149,7 +149,7 @@ static void planes(void)
 }
 
 // Traces, profiles and reports speak of parts by these names.
-static void names(void)
+TEST_CASE(names)
 {
     static const struct {
         enum hr_part part;
@@ -195,7 +195,7 @@ static int64_t *of_ms(int64_t ms)
 
 // Waited for, or left behind: then it frees what it has itself, and what it was
 // given. (AddressSanitizer says so.)
-static void deadlines(void)
+TEST_CASE(deadlines)
 {
     int64_t *none = of_ms(0);
 
@@ -226,7 +226,7 @@ static void *guest(void *arg)
     return NULL;
 }
 
-static void refs(void)
+TEST_CASE(refs)
 {
     pthread_t thread;
 
@@ -237,16 +237,4 @@ static void refs(void)
     CHECK(atomic_load(&inside) == 2, "revoked while somebody has it");
     CHECK(!hr__engine_ref_get(&ref), "it is revoked");
     pthread_join(thread, NULL);
-}
-
-int main(int argc, char **argv)
-{
-    static const struct test_case cases[] = {
-        TEST_CASE(stops),         TEST_CASE(clocks), TEST_CASE(sizes),
-        TEST_CASE(damaged_files), TEST_CASE(planes), TEST_CASE(names),
-        TEST_CASE(deadlines),     TEST_CASE(refs),
-    };
-
-    return test_main("services", cases, sizeof(cases) / sizeof(*cases), argc,
-                     argv);
 }

@@ -59,7 +59,7 @@ static struct hr_stats run(hr_device dev, const struct hr_job_params *params,
     return stats;
 }
 
-static void shared(void)
+TEST_CASE(shared)
 {
     struct hr_stats s;
     hr_device dev =
@@ -83,7 +83,7 @@ static void shared(void)
 }
 
 // What it cannot make is no matter of balance, and what it fails others make.
-static void failures(void)
+TEST_CASE(failures)
 {
     struct hr_stats s;
     hr_device dev =
@@ -108,7 +108,7 @@ static void failures(void)
     hr_device_close(&dev);
 }
 
-static void cancellation(void)
+TEST_CASE(cancellation)
 {
     static struct scene scene;
     struct watched w;
@@ -144,7 +144,7 @@ static uint64_t used(hr_device dev)
 // Pictures without end for a third of a second; the host's threads use no more
 // of it than they may. (That they use as much test_schedule.c sees, where nobody
 // else wants the processor.)
-static void cap(void)
+TEST_CASE(cap)
 {
     enum { JOBS_HERE = 8, LARGE = 64, PERCENT = 20 };
     static const struct hr_op ops[] = {hr_op_decode(0),
@@ -189,7 +189,7 @@ static void cap(void)
     free(b.data);
 }
 
-static void refused(void)
+TEST_CASE(refused)
 {
     static const struct hr_device_params wrong[] = {{.cpu_cap = -1},
                                                     {.cpu_cap = 101},
@@ -202,13 +202,4 @@ static void refused(void)
               hr_last_error());
         hr_device_close(&dev);
     }
-}
-
-int main(int argc, char **argv)
-{
-    static const struct test_case cases[] = {
-        TEST_CASE(shared), TEST_CASE(failures), TEST_CASE(cancellation),
-        TEST_CASE(cap), TEST_CASE(refused)};
-
-    return test_main("share", cases, 5, argc, argv);
 }

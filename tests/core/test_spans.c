@@ -42,7 +42,7 @@ static uint32_t made(hr_device dev, const struct bytes *jpeg, uint32_t spans,
     return by_fake;
 }
 
-static void held_to_some(void)
+TEST_CASE(held_to_some)
 {
     uint64_t seed = test_seed;
     struct bytes jpeg = test_jpeg(61, 47, &seed);
@@ -78,11 +78,4 @@ static void held_to_some(void)
     hr_batch_destroy(&want);
     hr_device_close(&cpu);
     free(jpeg.data);
-}
-
-int main(int argc, char **argv)
-{
-    static const struct test_case cases[] = {TEST_CASE(held_to_some)};
-
-    return test_main("spans", cases, 1, argc, argv);
 }

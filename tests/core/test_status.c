@@ -5,7 +5,7 @@
 
 #include "testing.h"
 
-static void statuses(void)
+TEST_CASE(statuses)
 {
     static const enum hr_status all[] = {
 #define X(name, value, text) HR_##name,
@@ -31,7 +31,7 @@ static void statuses(void)
     CHECK(hr_status_text((enum hr_status)99)[0], "unknown text");
 }
 
-static void whys(void)
+TEST_CASE(whys)
 {
     unsigned all = 0;
 
@@ -48,7 +48,7 @@ static void whys(void)
     CHECK(hr_why_text(1u << 31)[0], "an unknown bit");
 }
 
-static void names(void)
+TEST_CASE(names)
 {
     CHECK(!strcmp(hr_stage_name(HR_ENTROPY), "entropy"), "entropy");
     CHECK(!strcmp(hr_stage_name(HR_STORE), "store"), "store");
@@ -71,7 +71,7 @@ static void *other_thread(void *arg)
     return NULL;
 }
 
-static void last_error(void)
+TEST_CASE(last_error)
 {
     pthread_t t;
     bool fresh = false;
@@ -109,7 +109,7 @@ static void on_log(void *ctx, enum hr_log_level level, const char *msg)
     snprintf(s->text, sizeof(s->text), "%s", msg);
 }
 
-static void logs(void)
+TEST_CASE(logs)
 {
     static struct seen all = {.least = 99}, own = {.least = 99};
     struct hr_device_params p = {.threads = 1, .log = on_log, .log_ctx = &own};
@@ -129,14 +129,4 @@ static void logs(void)
     hr__log(NULL, HR_LOG_ERROR, "dropped");
     CHECK(atomic_load(&all.lines) == 1, "dropped");
     hr_device_close(&dev);
-}
-
-int main(int argc, char **argv)
-{
-    static const struct test_case cases[] = {TEST_CASE(statuses),
-                                             TEST_CASE(whys), TEST_CASE(names),
-                                             TEST_CASE(last_error),
-                                             TEST_CASE(logs)};
-
-    return test_main("status", cases, 5, argc, argv);
 }

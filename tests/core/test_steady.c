@@ -151,7 +151,7 @@ static void cached(const char *name, const struct hr_sample *s)
     }
 }
 
-static void no_allocations(void)
+TEST_CASE(no_allocations)
 {
     static const struct hr_op ops[] = {
         {.type = HR_OP_DECODE},
@@ -193,11 +193,4 @@ static void no_allocations(void)
         scenario(names[i], 2, &s, NULL);
         free(files[i].data);
     }
-}
-
-int main(int argc, char **argv)
-{
-    static const struct test_case cases[] = {TEST_CASE(no_allocations)};
-
-    return test_main("steady", cases, 1, argc, argv);
 }

@@ -109,7 +109,7 @@ static void ends(hr_device dev, const struct kind *k, hr_image to,
           hr_status_name(status), hr_status_name(how), seen, must);
 }
 
-static void between_rows(void)
+TEST_CASE(between_rows)
 {
     hr_device dev = test_device("cpu", 1, (size_t)4 << 30);
     hr_device hasty = hr_device_open(
@@ -132,11 +132,4 @@ static void between_rows(void)
     hr_image_release(&to);
     hr_device_close(&dev);
     hr_device_close(&hasty);
-}
-
-int main(int argc, char **argv)
-{
-    static const struct test_case cases[] = {TEST_CASE(between_rows)};
-
-    return test_main("stop", cases, 1, argc, argv);
 }

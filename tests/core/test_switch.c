@@ -23,7 +23,7 @@ static hr_image own_image(hr_device dev, uint8_t *data)
 
 // From an image of one device, on another, to a batch of a third; and the
 // devices that only made memory need not be open any more.
-static void host_memory_goes_anywhere(void)
+TEST_CASE(host_memory_goes_anywhere)
 {
     uint64_t seed = test_seed;
     uint8_t mine[BYTES], moved[BYTES];
@@ -63,7 +63,7 @@ static void host_memory_goes_anywhere(void)
     hr_device_close(&on);
 }
 
-static void engines_memory_stays(void)
+TEST_CASE(engines_memory_stays)
 {
     hr_device other, cpu = test_device("cpu", 1, 0);
     hr_image host = scene_blank(cpu, SIDE), image;
@@ -100,7 +100,7 @@ static void engines_memory_stays(void)
 }
 
 // NULL means the batch's device, if there is a batch.
-static void batch_of_an_old_default(void)
+TEST_CASE(batch_of_an_old_default)
 {
     hr_batch batch;
     hr_image image;
@@ -183,7 +183,7 @@ static void run_steps(hr_device devs[DEVICES], const struct step *steps,
     }
 }
 
-static void turns_across_devices(void)
+TEST_CASE(turns_across_devices)
 {
     uint64_t seed = test_seed;
     uint8_t right[IMAGES * BYTES], got[IMAGES * BYTES];
@@ -296,7 +296,7 @@ static int switch_often(int n, bool real)
     return failed;
 }
 
-static void switches_under_load(void)
+TEST_CASE(switches_under_load)
 {
     uint64_t seed = test_seed;
     struct user users[USERS];
@@ -331,16 +331,4 @@ static void switches_under_load(void)
     hr_image_release(&from);
     free(right);
     CHECK(!hr_set_image_backend("cpu"), "%s", hr_last_error());
-}
-
-int main(int argc, char **argv)
-{
-    static const struct test_case cases[] = {
-        TEST_CASE(host_memory_goes_anywhere), TEST_CASE(engines_memory_stays),
-        TEST_CASE(batch_of_an_old_default),   TEST_CASE(turns_across_devices),
-        TEST_CASE(switches_under_load),
-    };
-
-    return test_main("switch", cases, sizeof(cases) / sizeof(*cases), argc,
-                     argv);
 }

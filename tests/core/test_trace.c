@@ -117,7 +117,7 @@ static int64_t other(const json_t *json, const char *name)
 
 // ---- Tests -----------------------------------------------------------------
 
-static void a_trace_has_everything(void)
+TEST_CASE(a_trace_has_everything)
 {
     struct hr_trace_info info;
     struct scene s;
@@ -160,7 +160,7 @@ static void a_trace_has_everything(void)
     scene_close(&s);
 }
 
-static void the_oldest_are_dropped_and_counted(void)
+TEST_CASE(the_oldest_are_dropped_and_counted)
 {
     struct hr_trace_info info;
     struct scene s;
@@ -204,7 +204,7 @@ static void *write_again_and_again(void *arg)
 }
 
 // For ThreadSanitizer, too.
-static void it_may_be_written_while_it_runs(void)
+TEST_CASE(it_may_be_written_while_it_runs)
 {
     struct scene s;
     pthread_t thread;
@@ -239,7 +239,7 @@ static void it_may_be_written_while_it_runs(void)
 
 // A worker that had nothing to do so far needs its memory late: the steady
 // state is a stretch without.
-static void no_trace_no_allocation(void)
+TEST_CASE(no_trace_no_allocation)
 {
     int64_t allocs = -1;
     struct scene s;
@@ -254,7 +254,7 @@ static void no_trace_no_allocation(void)
     scene_close(&s);
 }
 
-static void bad_paths(void)
+TEST_CASE(bad_paths)
 {
     CHECK(hr_trace_write(NULL) == HR_EINVAL, "NULL");
     CHECK(hr_trace_write("/nowhere/at/all.json") == HR_EIO, "no folder");
@@ -263,7 +263,7 @@ static void bad_paths(void)
     CHECK(hr_trace_write("/dev/full") == HR_EIO, "a full disk");
 }
 
-static void no_memory_is_no_harm(void)
+TEST_CASE(no_memory_is_no_harm)
 {
     struct hr_trace_info info;
     struct scene s;
@@ -285,7 +285,7 @@ static void no_memory_is_no_harm(void)
     scene_close(&s);
 }
 
-static void a_child_has_no_trace(void)
+TEST_CASE(a_child_has_no_trace)
 {
     struct hr_trace_info info;
     int status = -1;
@@ -312,7 +312,7 @@ static void a_child_has_no_trace(void)
     hr_trace_stop();
 }
 
-static void sums(void)
+TEST_CASE(sums)
 {
     struct hr_profile p;
     struct scene s;
@@ -366,7 +366,7 @@ static void sums(void)
 
 // The check of a packed picture is not colour's: here a corner of a large one is
 // all that is decoded.
-static void packed_parts(void)
+TEST_CASE(packed_parts)
 {
     static const struct hr_op corner[] = {HR_OP_DECODE(.mode = HR_RGB),
                                           HR_OP_CROP(.w = 8, .h = 8)};
@@ -427,7 +427,7 @@ static void all_read(struct scene *s, struct hr_profile *p)
 }
 
 // Where there is an OpenCL driver: rows of its queues, in the host's time.
-static void device_rows(void)
+TEST_CASE(device_rows)
 {
     int64_t begin, end;
     struct hr_profile p;
@@ -476,7 +476,7 @@ static void device_rows(void)
 }
 
 // Rows from another engine's planes are no reading of files.
-static void planes_of_another(void)
+TEST_CASE(planes_of_another)
 {
     struct hr_profile p;
     struct scene s;
@@ -491,24 +491,4 @@ static void planes_of_another(void)
     CHECK(p.engines[1].parts[HR_PART_READ].ns == 0, "bytes were in memory");
     CHECK(p.engines[1].parts[HR_PART_RESAMPLE].ns > 0, "resample");
     scene_close(&s);
-}
-
-int main(int argc, char **argv)
-{
-    static const struct test_case cases[] = {
-        TEST_CASE(a_trace_has_everything),
-        TEST_CASE(the_oldest_are_dropped_and_counted),
-        TEST_CASE(it_may_be_written_while_it_runs),
-        TEST_CASE(no_trace_no_allocation),
-        TEST_CASE(bad_paths),
-        TEST_CASE(no_memory_is_no_harm),
-        TEST_CASE(a_child_has_no_trace),
-        TEST_CASE(sums),
-        TEST_CASE(packed_parts),
-        TEST_CASE(device_rows),
-        TEST_CASE(planes_of_another),
-    };
-
-    return test_main("trace", cases, sizeof(cases) / sizeof(*cases), argc,
-                     argv);
 }

@@ -42,7 +42,7 @@ static size_t read_rest(int fd)
     return size;
 }
 
-static void slow_reader(void)
+TEST_CASE(slow_reader)
 {
     char path[300], one;
     pthread_t writer, other;
@@ -114,7 +114,7 @@ static int close_under_a_thread(void)
 }
 #endif
 
-static void closed_library(void)
+TEST_CASE(closed_library)
 {
 #ifdef HR_LIBRARY
     int status = -1;
@@ -131,15 +131,4 @@ static void closed_library(void)
 #else
     test_not_run("no shared library was built");
 #endif
-}
-
-int main(int argc, char **argv)
-{
-    static const struct test_case cases[] = {
-        TEST_CASE(closed_library),
-        TEST_CASE(slow_reader),
-    };
-
-    return test_main("trace write", cases, sizeof(cases) / sizeof(*cases), argc,
-                     argv);
 }

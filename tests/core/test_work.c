@@ -28,7 +28,7 @@ static uint32_t closure(uint32_t states)
     return states;
 }
 
-static void all_lead_to_the_end(void)
+TEST_CASE(all_lead_to_the_end)
 {
     uint32_t all = (UINT32_C(1) << HR__NUM_STATES) - 1;
 
@@ -60,7 +60,7 @@ static void draw(FILE *f)
     }
 }
 
-static void drawn_as_they_are(void)
+TEST_CASE(drawn_as_they_are)
 {
     static const char begin[] = "<!-- states: begin -->\n";
     static char page[1 << 20];
@@ -78,14 +78,4 @@ static void drawn_as_they_are(void)
     CHECK(at && !strncmp(at + strlen(begin), drawn, size),
           "docs/architecture.md should have, between its marks:\n%s", drawn);
     free(drawn);
-}
-
-int main(int argc, char **argv)
-{
-    static const struct test_case cases[] = {
-        TEST_CASE(all_lead_to_the_end),
-        TEST_CASE(drawn_as_they_are),
-    };
-
-    return test_main("work", cases, sizeof(cases) / sizeof(*cases), argc, argv);
 }

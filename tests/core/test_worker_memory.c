@@ -160,7 +160,7 @@ static void one_kind(const char *name, const struct jpeg_spec *spec)
     free(file.data);
 }
 
-static void photos(void)
+TEST_CASE(photos)
 {
     static const char *const lanes[] = {"never", "always", ""};
 
@@ -185,11 +185,4 @@ static void photos(void)
                                                 .space = JCS_YCbCr,
                                                 .quality = 90,
                                                 .progressive = true});
-}
-
-int main(int argc, char **argv)
-{
-    static const struct test_case cases[] = {TEST_CASE(photos)};
-
-    return test_main("worker_memory", cases, 1, argc, argv);
 }

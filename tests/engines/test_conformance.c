@@ -15,7 +15,7 @@ static void report(hr_device dev, const struct conformance *c)
            c->different);
 }
 
-static void cpu_masks(void)
+TEST_CASE(cpu_masks)
 {
     static const unsigned masks[] = {HR_CPU_C, HR_CPU_AVX2,
                                      HR_CPU_AVX2 | HR_CPU_AVX512};
@@ -34,7 +34,7 @@ static void cpu_masks(void)
     }
 }
 
-static void fake_cuts(void)
+TEST_CASE(fake_cuts)
 {
     static const uint32_t cuts[] = {FAKE_D,          FAKE_R,
                                     FAKE_S,          FAKE_DR,
@@ -61,7 +61,7 @@ static void fake_cuts(void)
 
 // A suite that cannot fail proves nothing: one wrong bit is seen in every
 // sample. (In the tier FAST differences are counted, not failed.)
-static void finds_faults(void)
+TEST_CASE(finds_faults)
 {
     hr_device dev;
     struct conformance c;
@@ -193,7 +193,7 @@ static void run_other(const char *name)
     hr_device_close(&dev);
 }
 
-static void other_devices(void)
+TEST_CASE(other_devices)
 {
     const char *named = getenv("HEADRACE_TEST_DEVICE");
     struct hr_device_info infos[16];
@@ -214,14 +214,4 @@ static void other_devices(void)
     }
     if (!run)
         test_not_run("no other device opens here");
-}
-
-int main(int argc, char **argv)
-{
-    static const struct test_case cases[] = {TEST_CASE(cpu_masks),
-                                             TEST_CASE(fake_cuts),
-                                             TEST_CASE(finds_faults),
-                                             TEST_CASE(other_devices)};
-
-    return test_main("conformance", cases, 4, argc, argv);
 }

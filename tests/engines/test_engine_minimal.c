@@ -9,7 +9,7 @@
 
 extern const struct hr__backend hr__backend_minimal;
 
-static void conformance(void)
+TEST_CASE(conformance)
 {
     hr_device dev = hr_device_open("minimal", hr_device_params(.threads = 2));
 
@@ -109,7 +109,7 @@ static bool cancel_behind(hr_device dev, const struct bytes *b)
     return seen;
 }
 
-static void cancelled(void)
+TEST_CASE(cancelled)
 {
     // The large picture takes long with a sanitizer and others beside it.
     hr_device dev = hr_device_open(
@@ -128,9 +128,6 @@ static void cancelled(void)
 
 int main(int argc, char **argv)
 {
-    static const struct test_case cases[] = {TEST_CASE(conformance),
-                                             TEST_CASE(cancelled)};
-
     hr__registry_add(&hr__backend_minimal);
-    return test_main("minimal engine", cases, 2, argc, argv);
+    return test_main(argc, argv);
 }

@@ -145,7 +145,7 @@ static void same_result(const struct hr_result *a, const struct hr_result *b,
           b->status, b->message);
 }
 
-static void same(void)
+TEST_CASE(same)
 {
     hr_device with = open_device("always"), without = open_device("never");
     hr_batch a = batch_of(with), b = batch_of(without);
@@ -200,7 +200,7 @@ static void two_epochs(hr_device dev, hr_batch batch, hr_job jobs[2],
     hr_cache_release(&cache);
 }
 
-static void fills(void)
+TEST_CASE(fills)
 {
     hr_device with = open_device("always"), without = open_device("never");
     hr_batch a = batch_of(with), b = batch_of(without);
@@ -234,7 +234,7 @@ static void fills(void)
 }
 
 // More than lanes may hold of it: pictures leave them early.
-static void heavy(void)
+TEST_CASE(heavy)
 {
     const struct jpeg_spec spec = {
         .w = 320, .h = 300, .space = JCS_YCbCr, .quality = 97};
@@ -251,7 +251,7 @@ static void heavy(void)
     }
 }
 
-static void few(void)
+TEST_CASE(few)
 {
     hr_device dev = open_device("always");
     hr_batch batch = batch_of(dev);
@@ -266,7 +266,7 @@ static void few(void)
 }
 
 // Little time for a picture, or a cap on the thread's: one after the other.
-static void no_turns(void)
+TEST_CASE(no_turns)
 {
     for (int i = 0; i < 2; i++) {
         hr_device dev;
@@ -291,7 +291,7 @@ static void no_turns(void)
     }
 }
 
-static void cancelled(void)
+TEST_CASE(cancelled)
 {
     hr_device dev = open_device("always");
     hr_batch batch = batch_of(dev);
@@ -314,7 +314,7 @@ static void cancelled(void)
 
 // A trial decides, and whatever it does the pixels are right; no other word
 // opens a device.
-static void wishes(void)
+TEST_CASE(wishes)
 {
     hr_device dev = open_device("");
     hr_batch batch = batch_of(dev);
@@ -333,7 +333,7 @@ static void wishes(void)
 }
 
 // Several threads: those without a task finish what is in others' lanes.
-static void shared(void)
+TEST_CASE(shared)
 {
     threads = 3;
     for (int i = 0; i < 3; i++) {
@@ -345,7 +345,7 @@ static void shared(void)
 }
 
 // What a thread does next, whatever time it is.
-static void next(void)
+TEST_CASE(next)
 {
     static const struct {
         struct cpu_many_view v;  // in lanes, queued, idle, apart, threads
@@ -385,17 +385,11 @@ static void next(void)
 
 int main(int argc, char **argv)
 {
-    static const struct test_case cases[] = {
-        TEST_CASE(same),     TEST_CASE(fills),     TEST_CASE(few),
-        TEST_CASE(no_turns), TEST_CASE(cancelled), TEST_CASE(wishes),
-        TEST_CASE(next),     TEST_CASE(shared),    TEST_CASE(heavy),
-    };
     int failed;
 
     test_begin();
     make_files();
-    failed = test_main("many", cases, sizeof(cases) / sizeof(*cases), argc,
-                       argv);
+    failed = test_main(argc, argv);
     free_files();
     return failed;
 }

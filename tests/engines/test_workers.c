@@ -47,7 +47,7 @@ static hr_batch batch_of(hr_device dev)
 }
 
 // One worker is busy, the only job in the queue is cancelled, another comes.
-static void queue_after_a_cancel(void)
+TEST_CASE(queue_after_a_cancel)
 {
     hr_device dev = test_device("cpu", 1, 0);
     hr_batch batch = batch_of(dev);
@@ -72,7 +72,7 @@ static void queue_after_a_cancel(void)
 }
 
 // The watchdog sleeps when there are no jobs. The next one has a time limit.
-static void watchdog_wakes(void)
+TEST_CASE(watchdog_wakes)
 {
     hr_device dev;
     hr_batch batch;
@@ -103,7 +103,7 @@ static void watchdog_wakes(void)
 }
 
 // However it is spent: an item that takes longer than it may ends.
-static void item_time(void)
+TEST_CASE(item_time)
 {
     hr_device dev = hr_device_open(
         "cpu", hr_device_params(.threads = 1, .limits = {.item_ms = 1}));
@@ -156,7 +156,7 @@ static bool all_work(hr_device dev, hr_batch batch, int n, int64_t ns[WORKERS])
     return busy == n;
 }
 
-static void some_work(void)
+TEST_CASE(some_work)
 {
     hr_device dev = test_device("cpu", WORKERS, 0);
     hr_batch batch = batch_of(dev);
@@ -196,7 +196,7 @@ static int policy_of(pthread_t thread)
 }
 
 // Workers take no core from a thread that wakes them.
-static void wait_for_their_turn(void)
+TEST_CASE(wait_for_their_turn)
 {
     hr_device dev = test_device("cpu", WORKERS, 0);
     struct cpu_engine *c = cpu_engine(hr__host((struct hr__device *)dev));
@@ -216,7 +216,7 @@ static void *until_unlocked(void *lock)
 }
 
 // A policy that the program has chosen stays.
-static void policy_stays(void)
+TEST_CASE(policy_stays)
 {
     static const int policies[][2] = {{SCHED_OTHER, SCHED_BATCH},
                                       {SCHED_IDLE, SCHED_IDLE}};
@@ -277,7 +277,7 @@ static void one_at(hr_device dev, hr_batch batch, int threads, int round)
 }
 
 // Whoever goes to sleep may just have been told of a task.
-static void nothing_is_lost(void)
+TEST_CASE(nothing_is_lost)
 {
     hr_device dev = test_device("cpu", WORKERS, 0);
     hr_batch batch = batch_of(dev);
@@ -380,7 +380,7 @@ static hr_device two_that_help(void)
     return dev;
 }
 
-static void large_alone(void)
+TEST_CASE(large_alone)
 {
     static const int restarts[] = {0, 100, 38};
     uint64_t seed = test_seed;
@@ -412,7 +412,7 @@ static void large_alone(void)
 }
 
 // What help takes is known before: a picture that may begin has room.
-static void memory_is_counted(void)
+TEST_CASE(memory_is_counted)
 {
     static const struct hr_op decode = hr_op_decode(0);
     uint64_t seed = test_seed;
@@ -468,7 +468,7 @@ static void help_until_told(struct cpu_help *h, bool (*leave)(void *ctx),
 }
 
 // The only worker helps, and a task comes.
-static void tasks_come_first(void)
+TEST_CASE(tasks_come_first)
 {
     struct endless e = {.help.run = help_until_told};
     hr_device dev = test_device("cpu", 1, 0);
@@ -493,7 +493,7 @@ static void tasks_come_first(void)
 }
 
 // Nobody is inside when the picture goes.
-static void end_waits(void)
+TEST_CASE(end_waits)
 {
     struct endless e = {.help.run = help_until_told};
     hr_device dev = test_device("cpu", 1, 0);
@@ -523,7 +523,7 @@ static void find_nothing(struct cpu_help *h, bool (*leave)(void *ctx),
 
 // Five are called, the first finds nothing: the others need not look. They come
 // when they are called again.
-static void nothing_to_do(void)
+TEST_CASE(nothing_to_do)
 {
     struct nothing e = {.help.run = find_nothing};
     hr_device dev = test_device("cpu", 1, 0);
@@ -541,20 +541,6 @@ static void nothing_to_do(void)
 
 int main(int argc, char **argv)
 {
-    static const struct test_case cases[] = {
-        TEST_CASE(queue_after_a_cancel),
-        TEST_CASE(watchdog_wakes),
-        TEST_CASE(item_time),
-        TEST_CASE(some_work),
-        TEST_CASE(nothing_is_lost),
-        TEST_CASE(large_alone),
-        TEST_CASE(memory_is_counted),
-        TEST_CASE(tasks_come_first),
-        TEST_CASE(end_waits),
-        TEST_CASE(nothing_to_do),
-        TEST_CASE(wait_for_their_turn),
-        TEST_CASE(policy_stays),
-    };
     uint64_t seed;
 
     test_begin();
@@ -563,6 +549,5 @@ int main(int argc, char **argv)
     large = test_jpeg(TEST_SANITIZED ? 500 : 1500, TEST_SANITIZED ? 400 : 1000,
                       &seed);
     small = test_jpeg(40, 30, &seed);
-    return test_main("workers", cases, sizeof(cases) / sizeof(*cases), argc,
-                     argv);
+    return test_main(argc, argv);
 }

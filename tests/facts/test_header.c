@@ -10,7 +10,7 @@
 
 // ---- Facts ----------------------------------------------------------------
 
-static void facts_of_a_baseline_picture(void)
+TEST_CASE(facts_of_a_baseline_picture)
 {
     struct growing b = {0};
 
@@ -47,7 +47,7 @@ static enum hr_color color_of(bool with_jfif, int transform, int n,
     return header_info.color;
 }
 
-static void color_follows_libjpeg(void)
+TEST_CASE(color_follows_libjpeg)
 {
     CU_ASSERT(color_of(false, -1, 1, "\1") == HR_COLOR_GRAY);
     CU_ASSERT(color_of(false, 1, 1, "\1") == HR_COLOR_GRAY);
@@ -66,7 +66,7 @@ static void color_follows_libjpeg(void)
     CU_ASSERT(color_of(false, 1, 4, "\1\2\3\4") == HR_COLOR_YCCK);
 }
 
-static void processes(void)
+TEST_CASE(processes)
 {
     static const struct {
         uint8_t marker;
@@ -100,7 +100,7 @@ static void processes(void)
     }
 }
 
-static void exif_in_a_jpeg(void)
+TEST_CASE(exif_in_a_jpeg)
 {
     for (int value = 0; value <= 9; value++) {
         struct growing b = {0}, t = {0};
@@ -126,7 +126,7 @@ static void exif_in_a_jpeg(void)
 
 // ---- What libjpeg skips or mends ------------------------------------------
 
-static void tolerance(void)
+TEST_CASE(tolerance)
 {
     struct growing b = {0};
 
@@ -146,7 +146,7 @@ static void tolerance(void)
     CU_ASSERT(header_info.restart_interval == 0x102 && header_info.ends);
 }
 
-static void largest_factors(void)
+TEST_CASE(largest_factors)
 {
     static const uint8_t factors[4] = {0x14, 0x11, 0x11};
     struct growing b = {0};
@@ -161,7 +161,7 @@ static void largest_factors(void)
     CU_ASSERT(header_info.v[0] == 4);
 }
 
-static void ends(void)
+TEST_CASE(ends)
 {
     static const uint8_t trailer[] = {0xFF, 0xD8, 0xFF, 0xE0, 0, 9, 1, 2};
     static const uint8_t tails[2][2] = {{0xFF, 0xD9}, {0xFF, 0xD8}};
@@ -210,7 +210,7 @@ static void expect_limit(const struct growing *b, struct hr_limits limits,
 #define limit(b, text, ...) \
     expect_limit(b, (struct hr_limits){__VA_ARGS__}, text)
 
-static void limits_at_their_edge(void)
+TEST_CASE(limits_at_their_edge)
 {
     struct growing b = {0};
     size_t header;
@@ -268,7 +268,7 @@ static void expect_bomb(struct growing *b, const char *what, const char *text)
     drop(b);
 }
 
-static void bombs(void)
+TEST_CASE(bombs)
 {
     struct growing b = {0};
     static const uint8_t fill[] = {0xFF, 0xFF}, stuffed[] = {0xFF, 0};
@@ -299,22 +299,4 @@ static void bombs(void)
                                 : "zero bytes",
                     "16777216");
     }
-}
-
-int main(int argc, char **argv)
-{
-    static const struct test_case cases[] = {
-        TEST_CASE(facts_of_a_baseline_picture),
-        TEST_CASE(color_follows_libjpeg),
-        TEST_CASE(processes),
-        TEST_CASE(exif_in_a_jpeg),
-        TEST_CASE(tolerance),
-        TEST_CASE(largest_factors),
-        TEST_CASE(ends),
-        TEST_CASE(limits_at_their_edge),
-        TEST_CASE(bombs),
-    };
-
-    return test_main("header", cases, sizeof(cases) / sizeof(*cases), argc,
-                     argv);
 }

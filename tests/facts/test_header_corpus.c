@@ -130,7 +130,7 @@ static bool as_wanted(const struct entry *e, enum hr_status status,
     return status == HR_OK && (!w || (info->width == w && info->height == h));
 }
 
-static void accepts_what_djpeg_decodes(void)
+TEST_CASE(accepts_what_djpeg_decodes)
 {
     static struct entry e;
     char path[2048];
@@ -167,7 +167,7 @@ static void accepts_what_djpeg_decodes(void)
     corpus_rewind();
 }
 
-static void orientation_and_scans_are_the_manifests(void)
+TEST_CASE(orientation_and_scans_are_the_manifests)
 {
     static struct entry e;
     char path[2048];
@@ -199,7 +199,7 @@ static void orientation_and_scans_are_the_manifests(void)
 }
 
 // Parts answer as the whole does, or ask for more.
-static void parts_of_files(void)
+TEST_CASE(parts_of_files)
 {
     static struct entry e;
     char path[2048];
@@ -229,7 +229,7 @@ static void parts_of_files(void)
     corpus_rewind();
 }
 
-static void paths_as_bytes(void)
+TEST_CASE(paths_as_bytes)
 {
     static struct entry e;
     char path[2048];
@@ -253,19 +253,11 @@ static void paths_as_bytes(void)
 
 int main(int argc, char **argv)
 {
-    static const struct test_case cases[] = {
-        {"accepts_what_djpeg_decodes", accepts_what_djpeg_decodes},
-        {"orientation_and_scans_are_the_manifests",
-         orientation_and_scans_are_the_manifests},
-        {"parts_of_files", parts_of_files},
-        {"paths_as_bytes", paths_as_bytes},
-    };
     int failed;
 
     if (!corpus_open())
         return TEST_NOT_RUN;
-    failed = test_main("header_corpus", cases, sizeof(cases) / sizeof(*cases),
-                       argc, argv);
+    failed = test_main(argc, argv);
     corpus_close();
     return failed;
 }

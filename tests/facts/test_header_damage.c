@@ -20,7 +20,7 @@ static void bad_segment(uint8_t marker, const char *p, size_t n,
 #define bad(marker, p, wanted, text) \
     bad_segment(marker, p, sizeof(p) - 1, wanted, text)
 
-static void damaged_segments(void)
+TEST_CASE(damaged_segments)
 {
     struct growing b = {0};
 
@@ -58,7 +58,7 @@ static void damaged_segments(void)
         "factors 2 x 1 of component 1");
 }
 
-static void damaged_scans(void)
+TEST_CASE(damaged_scans)
 {
     static const struct {
         uint8_t sof, n, ids[4], ss, se, ahal;
@@ -114,7 +114,7 @@ static void damaged_scans(void)
 }
 
 // Every cut of a good picture: truncated, or good from the first scan on.
-static void cut_everywhere(void)
+TEST_CASE(cut_everywhere)
 {
     for (int kind = 0; kind < 4; kind++) {
         struct growing b = {0};
@@ -159,7 +159,7 @@ static bool sane(enum hr_status status)
             status == HR_EFORMAT);
 }
 
-static void flips(void)
+TEST_CASE(flips)
 {
     int accepted = 0, refused = 0;
     uint64_t seed = test_seed;
@@ -200,7 +200,7 @@ static void flips(void)
 }
 
 // What is just valid, beside what just is not.
-static void edges(void)
+TEST_CASE(edges)
 {
     struct growing b = {0};
     uint8_t table[17 + 257] = {0};
@@ -271,18 +271,4 @@ static void edges(void)
     b.p[b.n - 1] = 0xD9;  // FF D9 D9: half an end marker
     CU_ASSERT(parse_all(&b) == HR_OK && !header_info.ends);
     drop(&b);
-}
-
-int main(int argc, char **argv)
-{
-    static const struct test_case cases[] = {
-        TEST_CASE(damaged_segments),
-        TEST_CASE(damaged_scans),
-        TEST_CASE(cut_everywhere),
-        TEST_CASE(flips),
-        TEST_CASE(edges),
-    };
-
-    return test_main("header_damage", cases, sizeof(cases) / sizeof(*cases),
-                     argc, argv);
 }

@@ -39,7 +39,7 @@ static void expect(struct growing *b, const char *what, enum hr_status wanted,
 
 // ---- PNG ------------------------------------------------------------------
 
-static void png_color_types(void)
+TEST_CASE(png_color_types)
 {
     static const uint8_t channels[8] = {1, 0, 3, 3, 2, 0, 4, 0};
     static const char *const depths[8] = {"\1\2\4\10\20", "",       "\10\20",
@@ -66,7 +66,7 @@ static void png_color_types(void)
         }
 }
 
-static void png_damage(void)
+TEST_CASE(png_damage)
 {
     struct growing b = {0};
 
@@ -121,7 +121,7 @@ static void png_damage(void)
     expect(&b, "no IHDR", HR_ECORRUPT, "not an IHDR");
 }
 
-static void png_exif_and_end(void)
+TEST_CASE(png_exif_and_end)
 {
     struct growing b = {0}, t = {0};
     size_t header;
@@ -182,7 +182,7 @@ static int orientation(int big, uint16_t type, uint32_t count, uint32_t value)
 // What Pillow's getexif() makes of each was looked up there.
 
 // What Pillow's getexif() makes of each was looked up there.
-static void exif_values(void)
+TEST_CASE(exif_values)
 {
     for (int big = 0; big < 2; big++) {
         for (uint32_t value = 0; value < 12; value++) {
@@ -207,7 +207,7 @@ static void exif_values(void)
     CU_ASSERT(orientation(0, 16, 1, 18) == 1);
 }
 
-static void exif_directories(void)
+TEST_CASE(exif_directories)
 {
     struct growing t = {0};
 
@@ -261,7 +261,7 @@ static void exif_directories(void)
     drop(&t);
 }
 
-static void exif_damage(void)
+TEST_CASE(exif_damage)
 {
     uint64_t seed = test_seed;
     int moved = 0;
@@ -287,7 +287,7 @@ static void exif_damage(void)
 
 // ---- Other formats --------------------------------------------------------
 
-static void foreign_formats(void)
+TEST_CASE(foreign_formats)
 {
     static const struct {
         const char *bytes;
@@ -322,7 +322,7 @@ static void foreign_formats(void)
     }
 }
 
-static void arguments(void)
+TEST_CASE(arguments)
 {
     CU_ASSERT(hr_probe("x", 1, NULL, NULL) == HR_EINVAL);
     CU_ASSERT(!hr_format_info(HR_FORMAT_UNKNOWN));
@@ -333,17 +333,4 @@ static void arguments(void)
     CU_ASSERT(hr_probe_path(NULL, NULL, &info) == HR_EINVAL);
     CU_ASSERT(hr_probe_path("x", NULL, NULL) == HR_EINVAL);
     CU_ASSERT(strstr(hr_last_error(), "no info") != NULL);
-}
-
-int main(int argc, char **argv)
-{
-    static const struct test_case cases[] = {
-        TEST_CASE(png_color_types),  TEST_CASE(png_damage),
-        TEST_CASE(png_exif_and_end), TEST_CASE(exif_values),
-        TEST_CASE(exif_directories), TEST_CASE(exif_damage),
-        TEST_CASE(foreign_formats),  TEST_CASE(arguments),
-    };
-
-    return test_main("probe", cases, sizeof(cases) / sizeof(*cases), argc,
-                     argv);
 }

@@ -51,7 +51,7 @@ static void long_header(struct growing *b, int segments, size_t data)
     drop(&plain);
 }
 
-static void files(void)
+TEST_CASE(files)
 {
     static const uint8_t profile[50] = {1};
     struct growing b = {0};
@@ -87,7 +87,7 @@ static void files(void)
     CU_ASSERT(info.width == 9 && info.ends);
 }
 
-static void not_files(void)
+TEST_CASE(not_files)
 {
     struct growing b = {0};
 
@@ -147,7 +147,7 @@ static double us_per_probe(const struct growing *b)
 
 // CPU time, and ten times the target: for sanitizers and machines that are
 // busy.
-static void speed(void)
+TEST_CASE(speed)
 {
     struct growing b = {0};
     double us;
@@ -174,13 +174,6 @@ static void speed(void)
 
 int main(int argc, char **argv)
 {
-    static const struct test_case cases[] = {
-        TEST_CASE(files),
-        TEST_CASE(not_files),
-        TEST_CASE(speed),
-    };
-
     dir = test_folder();
-    return test_main("probe_files", cases, sizeof(cases) / sizeof(*cases), argc,
-                     argv);
+    return test_main(argc, argv);
 }

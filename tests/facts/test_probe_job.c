@@ -79,7 +79,7 @@ static void one_result(int i, const struct hr_sample *s,
           "%d: '%s' instead of '%s'", i, r->message, hr_last_error());
 }
 
-static void facts(void)
+TEST_CASE(facts)
 {
     struct hr_sample s[N];
     struct bytes made[N];
@@ -136,7 +136,7 @@ static hr_job busy(hr_image src, hr_image out)
         1, NULL, NULL);
 }
 
-static void elsewhere(void)
+TEST_CASE(elsewhere)
 {
     uint64_t seed = test_seed;
     struct bytes jpeg = test_jpeg(50, 40, &seed);
@@ -216,7 +216,7 @@ static bool stopped_as(enum hr_status want, hr_image src, const hr_image *out,
     return in_time;
 }
 
-static void stopped(void)
+TEST_CASE(stopped)
 {
     static const enum hr_status wanted[] = {HR_ETIMEDOUT, HR_ECANCELED};
     uint64_t seed = test_seed;
@@ -242,7 +242,7 @@ static void stopped(void)
     free(jpeg.data);
 }
 
-static void refused(void)
+TEST_CASE(refused)
 {
     uint64_t seed = test_seed;
     struct bytes jpeg = test_jpeg(20, 10, &seed);
@@ -285,7 +285,7 @@ static void refused(void)
 }
 
 // The host does it, whatever stands in front of it.
-static void of_a_chain(void)
+TEST_CASE(of_a_chain)
 {
     hr_device cpu = dev;
 
@@ -298,17 +298,12 @@ static void of_a_chain(void)
 
 int main(int argc, char **argv)
 {
-    static const struct test_case cases[] = {
-        TEST_CASE(facts),   TEST_CASE(of_a_chain), TEST_CASE(elsewhere),
-        TEST_CASE(stopped), TEST_CASE(refused),
-    };
     int result;
 
     dev = hr_device_open("cpu",
                          hr_device_params(.threads = 1, .budget = 1u << 30,
                                           .limits = {.file_bytes = 40000}));
-    result = test_main("probe_job", cases, sizeof(cases) / sizeof(*cases), argc,
-                       argv);
+    result = test_main(argc, argv);
     hr_device_close(&dev);
     return result;
 }

@@ -64,7 +64,7 @@ static void alone(const struct data_seen *seen, hr_source source, size_t at)
     data_seen_finish(&one);
 }
 
-static void one_by_one(void)
+TEST_CASE(one_by_one)
 {
     hr_source source = hr_source_open(folder());
     struct hr_loader_params p = base_params(source);
@@ -136,7 +136,7 @@ static void same_as(const struct data_seen *want, const struct variant *v)
     hr_device_close(&dev);
 }
 
-static void determinism(void)
+TEST_CASE(determinism)
 {
     static const struct variant variants[] = {
         {.what = "one thread", .threads = 1, .reads = 1, .batch = 8},
@@ -196,7 +196,7 @@ static void resume_at(const struct data_seen *want, struct hr_loader_params p,
     hr_device_close(&dev);
 }
 
-static void resume(void)
+TEST_CASE(resume)
 {
     hr_source source = hr_source_open(folder());
     struct hr_loader_params p = base_params(source);
@@ -235,7 +235,7 @@ static void refused(hr_source source, struct hr_loader_params p,
     hr_loader_destroy(&loader);
 }
 
-static void resume_refused(void)
+TEST_CASE(resume_refused)
 {
     const char *other = data_folder(N - 1, test_seed);
     hr_source source = hr_source_open(folder()), less = hr_source_open(other);
@@ -282,7 +282,7 @@ static void resume_refused(void)
 }
 
 // A loader that begins with any epoch delivers what one does that has come to it.
-static void epochs(void)
+TEST_CASE(epochs)
 {
     struct data_seen all = {0}, some = {0};
     hr_source source = hr_source_open(folder());
@@ -302,7 +302,7 @@ static void epochs(void)
 }
 
 // Batches out of order: each sample once, also when it goes on.
-static void as_ready(void)
+TEST_CASE(as_ready)
 {
     hr_source source = hr_source_open(folder());
     struct hr_loader_params p = base_params(source);
@@ -330,7 +330,7 @@ static void as_ready(void)
 
 // ---- Shards, remainders, weights -------------------------------------------
 
-static void shards(void)
+TEST_CASE(shards)
 {
     hr_source source = hr_source_open(folder());
     int times[N] = {0};
@@ -353,7 +353,7 @@ static void shards(void)
     hr_source_close(&source);
 }
 
-static void remainders(void)
+TEST_CASE(remainders)
 {
     hr_source source = hr_source_open(folder());
     struct hr_loader_params p = base_params(source);
@@ -383,7 +383,7 @@ static void remainders(void)
     hr_source_close(&source);
 }
 
-static void weighted(void)
+TEST_CASE(weighted)
 {
     hr_source source = hr_source_open(folder());
     struct hr_loader_params p = base_params(source);
@@ -415,7 +415,7 @@ static bool same_window(const struct hr_crop *a, const struct hr_crop *b)
     return a->x == b->x && a->y == b->y && a->w == b->w && a->h == b->h;
 }
 
-static void drawn(void)
+TEST_CASE(drawn)
 {
     hr_source source = hr_source_open(folder());
     struct hr_loader_params p = base_params(source);
@@ -510,7 +510,7 @@ static void check_message(hr_source source, hr_loaded b, int i)
           "'%s' does not name %s", b->results[i].message, name);
 }
 
-static void zeros(void)
+TEST_CASE(zeros)
 {
     hr_source source = bad_source();
     struct hr_loader_params p = base_params(source);
@@ -547,7 +547,7 @@ static void zeros(void)
 }
 
 // Batches with a bad sample are errors, the others come.
-static void fails(void)
+TEST_CASE(fails)
 {
     hr_source source = bad_source();
     struct hr_loader_params p = base_params(source);
@@ -593,7 +593,7 @@ static void fails(void)
 }
 
 // The others take their places; counts stay, and so does the order.
-static void skips(void)
+TEST_CASE(skips)
 {
     hr_source source = bad_source();
     struct hr_loader_params p = base_params(source);
@@ -624,7 +624,7 @@ static void skips(void)
 }
 
 // Where none can be made, each place is zeros after so many tries.
-static void all_bad(void)
+TEST_CASE(all_bad)
 {
     hr_source source = hr_source_create();
     struct hr_loader_params p = base_params(source);
@@ -641,7 +641,7 @@ static void all_bad(void)
     hr_source_close(&source);
 }
 
-static void callbacks_fail(void)
+TEST_CASE(callbacks_fail)
 {
     uint8_t bad[N] = {0};
     struct data_calls c;
@@ -696,7 +696,7 @@ static enum hr_status read_with_class(void *ctx, uint64_t i,
     return plain_read(ctx, i, to, message);
 }
 
-static void callbacks_say_classes(void)
+TEST_CASE(callbacks_say_classes)
 {
     struct data_calls c;
     hr_source source;
@@ -728,21 +728,9 @@ static void callbacks_say_classes(void)
     data_calls_finish(&c, N);
 }
 
-static const struct test_case cases[] = {
-    TEST_CASE(one_by_one), TEST_CASE(determinism),
-    TEST_CASE(resume),     TEST_CASE(resume_refused),
-    TEST_CASE(as_ready),   TEST_CASE(shards),
-    TEST_CASE(remainders), TEST_CASE(weighted),
-    TEST_CASE(drawn),      TEST_CASE(zeros),
-    TEST_CASE(fails),      TEST_CASE(skips),
-    TEST_CASE(all_bad),    TEST_CASE(callbacks_fail),
-    TEST_CASE(epochs),     TEST_CASE(callbacks_say_classes),
-};
-
 int main(int argc, char **argv)
 {
     // The default device; what it would look for is tested elsewhere.
     setenv("HEADRACE_BACKEND", "cpu", 1);
-    return test_main("loader", cases, sizeof(cases) / sizeof(*cases), argc,
-                     argv);
+    return test_main(argc, argv);
 }

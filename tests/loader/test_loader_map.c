@@ -84,7 +84,7 @@ static void drain_undone(struct data_seen *seen, hr_loader loader)
 }
 
 // Each batch once, in order, whatever the threads are.
-static void mapped(void)
+TEST_CASE(mapped)
 {
     struct work work = {0};
     struct hr_loader_params p = begin(NULL, &work);
@@ -119,7 +119,7 @@ static void mapped(void)
 }
 
 // The maps do not return until three are in one.
-static void side_by_side(void)
+TEST_CASE(side_by_side)
 {
     struct work work = {0};
     struct hr_loader_params p = begin(NULL, &work);
@@ -139,7 +139,7 @@ static void side_by_side(void)
 }
 
 // While one is in the map the others are made; the end may come then, too.
-static void made_meanwhile(void)
+TEST_CASE(made_meanwhile)
 {
     hr_device dev = test_device("cpu", 1, 0);
     struct work work = {0};
@@ -176,7 +176,7 @@ static void made_meanwhile(void)
 }
 
 // A map that fails costs its batch; of a batch that fails there is no map.
-static void failing(void)
+TEST_CASE(failing)
 {
     const uint8_t bad[] = {0, 0, 0, 0, 0, 1};
     struct work work = {0};
@@ -218,15 +218,4 @@ static void failing(void)
     CHECK(good == N / BATCH && work.failed_samples, "%d batches", good);
     hr_loader_destroy(&loader);
     data_end(&calls);
-}
-
-static const struct test_case cases[] = {TEST_CASE(mapped),
-                                         TEST_CASE(side_by_side),
-                                         TEST_CASE(made_meanwhile),
-                                         TEST_CASE(failing)};
-
-int main(int argc, char **argv)
-{
-    return test_main("loader_map", cases, sizeof(cases) / sizeof(*cases), argc,
-                     argv);
 }

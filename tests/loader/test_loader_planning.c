@@ -47,7 +47,7 @@ static void take_two(hr_loader loader)
 }
 
 // Whoever keeps the last batch of an epoch gets the next one.
-static void last_one_held(void)
+TEST_CASE(last_one_held)
 {
     struct hr_loader_params p = data_begin(&calls, N, NULL);
     struct data_seen seen = {0};
@@ -108,7 +108,7 @@ static void check_rest(hr_loader loader)
 
 // While the first one is not there, before and after the loader was saved, no
 // other is planned.
-static void far_ahead(void)
+TEST_CASE(far_ahead)
 {
     struct hr_loader_params p = data_begin(&calls, MANY, NULL);
     struct hr_loader_state state;
@@ -131,7 +131,7 @@ static void far_ahead(void)
 
 // One batch at a time: the first one is delivered, and with it those behind it,
 // before another is planned.
-static void one_ahead(void)
+TEST_CASE(one_ahead)
 {
     struct hr_loader_params p = data_begin(&calls, MANY, NULL);
     struct hr_loader_state state;
@@ -149,7 +149,7 @@ static void one_ahead(void)
 
 // There is room for one batch only, and an older one turns out to need another
 // sample when the only reader is about to ask for room.
-static void little_room(void)
+TEST_CASE(little_room)
 {
     hr_device dev = test_device("cpu", 1, 0);
     struct hr_loader_params p = data_begin(&calls, N, dev);
@@ -236,7 +236,7 @@ static bool wait_for_room(struct hr__loader *l, int readers)
 
 // While a reader of the newer batch waits for room until the older one is read,
 // who reads that is no longer wanted, and leaves its rest to others.
-static void less_readers(void)
+TEST_CASE(less_readers)
 {
     hr_device dev = test_device("cpu", 1, 0);
     struct hr_loader_params p = data_begin(&calls, N, dev);
@@ -270,15 +270,9 @@ static void less_readers(void)
     hr_device_close(&dev);
 }
 
-static const struct test_case cases[] = {
-    TEST_CASE(last_one_held), TEST_CASE(far_ahead),    TEST_CASE(one_ahead),
-    TEST_CASE(little_room),   TEST_CASE(less_readers),
-};
-
 int main(int argc, char **argv)
 {
     // The default device; what it would look for is tested elsewhere.
     setenv("HEADRACE_BACKEND", "cpu", 1);
-    return test_main("loader_planning", cases, sizeof(cases) / sizeof(*cases),
-                     argc, argv);
+    return test_main(argc, argv);
 }

@@ -19,7 +19,7 @@ static struct data_calls calls;
 // ---- Reading ---------------------------------------------------------------
 
 // The reads do not return until so many are in flight.
-static void reads_in_flight(void)
+TEST_CASE(reads_in_flight)
 {
     hr_device dev = test_device("cpu", 1, 0);
     struct hr_loader_params p = data_begin(&calls, N, dev);
@@ -36,7 +36,7 @@ static void reads_in_flight(void)
     hr_device_close(&dev);
 }
 
-static void as_many_as_declared(void)
+TEST_CASE(as_many_as_declared)
 {
     struct hr_loader_params p = data_begin(&calls, N, NULL);
     struct data_seen seen = {0};
@@ -71,7 +71,7 @@ static int64_t class_without_lock(void *ctx, uint64_t i)
 }
 
 // Whatever a callback waits for may itself wait for the loader.
-static void no_lock_held(void)
+TEST_CASE(no_lock_held)
 {
     const uint8_t bad[N] = {1, 0, 1};
     struct hr_loader_params p = data_begin(&calls, N, NULL);
@@ -95,7 +95,7 @@ static void no_lock_held(void)
 }
 
 // A path that the loader has read is given back as a path.
-static void paths_lent(void)
+TEST_CASE(paths_lent)
 {
     struct hr_loader_params p = data_begin(&calls, N, NULL);
     struct data_seen seen = {0};
@@ -122,7 +122,7 @@ static struct hr_loader_stats settle(hr_loader loader)
 }
 
 // Nothing is read, and no memory taken, while nobody takes batches.
-static void stalled(void)
+TEST_CASE(stalled)
 {
     hr_device dev = test_device("cpu", 2, 0);
     struct hr_loader_params p = data_begin(&calls, N, dev);
@@ -157,7 +157,7 @@ static void stalled(void)
 
 // After a while nothing is allocated any more. (How many samples are at work at
 // a time is up to the machine; memory for one more is made once.)
-static void steady(void)
+TEST_CASE(steady)
 {
     hr_device dev = test_device("cpu", 2, 0);
     const char *folder = data_folder(N, test_seed);
@@ -216,7 +216,7 @@ static void more_to_do(struct hr__loader *l, int batches)
 // Later on, a sample that needs more memory than there is waits while the device
 // has enough to do. (Nothing else can happen meanwhile: the sleep is for a loader
 // that does not wait.)
-static void larger_waits(void)
+TEST_CASE(larger_waits)
 {
     hr_device dev = test_device("cpu", 2, 0);
     hr_source files = hr_source_open(data_folder(N, test_seed));
@@ -260,7 +260,7 @@ static void larger_waits(void)
 
 // When all readers have nothing to do, and a batch is given back, one of them
 // wakes, and wakes the others.
-static void woken(void)
+TEST_CASE(woken)
 {
     hr_device dev = test_device("cpu", 1, 0);
     struct hr_loader_params p = data_begin(&calls, N, dev);
@@ -293,7 +293,7 @@ static int compare_ns(const void *a, const void *b)
 }
 
 // The consumer's own time for a batch that is ready.
-static void quick(void)
+TEST_CASE(quick)
 {
     enum { TIMES = TEST_SANITIZED ? 6 : 50 };  // with no limit to hold to
     hr_device dev = test_device("cpu", 2, 0);
@@ -330,7 +330,7 @@ static bool readable(hr_loader loader)
     return poll(&fd, 1, 0) == 1;
 }
 
-static void descriptor(void)
+TEST_CASE(descriptor)
 {
     struct hr_loader_params p = data_begin(&calls, N, NULL);
     struct pollfd fd = {.events = POLLIN};
@@ -359,7 +359,7 @@ static void descriptor(void)
 // ---- Order -----------------------------------------------------------------
 
 // The first batch is the last that is ready.
-static void in_order(void)
+TEST_CASE(in_order)
 {
     struct hr_loader_params p = data_begin(&calls, N, NULL);
     struct hr_loader_stats stats;
@@ -403,7 +403,7 @@ static enum hr_status anything(void *ctx, hr_loaded loaded)
 
 // Out of order, but not out of its epoch: while the first batch is not there,
 // neither the last one comes nor any of the next epoch.
-static void epochs_apart(void)
+TEST_CASE(epochs_apart)
 {
     struct hr_loader_params p = data_begin(&calls, N, NULL);
     struct hr_loader_stats stats;
@@ -434,7 +434,7 @@ static void epochs_apart(void)
 }
 
 // The first batch comes last, after the loader was saved and restored.
-static void out_of_order(void)
+TEST_CASE(out_of_order)
 {
     struct hr_loader_params p = data_begin(&calls, N, NULL);
     struct data_seen seen = {0};
@@ -485,7 +485,7 @@ static enum hr_status consume(void *ctx, hr_loaded loaded)
     return s->calls == s->fail_at ? HR_EDEVICE : HR_OK;
 }
 
-static void sink(void)
+TEST_CASE(sink)
 {
     struct hr_loader_params p = data_begin(&calls, N, NULL);
     struct steps s = {0};
@@ -515,7 +515,7 @@ static void sink(void)
 // ---- Memory ----------------------------------------------------------------
 
 // A batch is no larger than an epoch, and there are no more than there will be.
-static void short_epochs(void)
+TEST_CASE(short_epochs)
 {
     static const struct {
         int64_t epochs;
@@ -560,7 +560,7 @@ static void short_epochs(void)
 
 // A batch that is long work for an engine's threads has one less beside it: 16
 // pictures for each of them.
-static void long_batches(void)
+TEST_CASE(long_batches)
 {
     static const struct {
         int threads, batch, depth;
@@ -592,7 +592,7 @@ static void *stop_later(void *ctx)
 }
 
 // Who waits for a batch that never comes is woken.
-static void stopped(void)
+TEST_CASE(stopped)
 {
     struct hr_loader_params p = data_begin(&calls, N, NULL);
     hr_loaded b;
@@ -612,7 +612,7 @@ static void stopped(void)
     data_end(&calls);
 }
 
-static void destroyed_anywhere(void)
+TEST_CASE(destroyed_anywhere)
 {
     hr_device dev = test_device("cpu", 2, 0);
     uint64_t seed = test_seed;
@@ -648,7 +648,7 @@ static void destroyed_anywhere(void)
     hr_device_close(&dev);
 }
 
-static void no_memory(void)
+TEST_CASE(no_memory)
 {
     hr_device dev = test_device("cpu", 1, 0);
     struct hr_loader_params p = data_begin(&calls, N, dev);
@@ -706,7 +706,7 @@ static int in_child(hr_loader *loader, hr_loaded *held)
     return *loader || *held ? 3 : 0;
 }
 
-static void forked(void)
+TEST_CASE(forked)
 {
     struct hr_loader_params p = data_begin(&calls, N, NULL);
     struct data_seen seen = {0};
@@ -743,7 +743,7 @@ static void wrong(struct hr_loader_params p, const char *reason)
 }
 
 // docs/loader.md has a line for each parameter, and each has a place of its own.
-static void params_are_in_the_page(void)
+TEST_CASE(params_are_in_the_page)
 {
     static char page[1 << 17];
     FILE *file = fopen(HR_SOURCE_DIR "/docs/loader.md", "r");
@@ -766,7 +766,7 @@ static void params_are_in_the_page(void)
         fclose(file);
 }
 
-static void wrong_params(void)
+TEST_CASE(wrong_params)
 {
     static const struct hr_op resize[] = {HR_OP_DECODE(0),
                                           HR_OP_RESIZE(.short_side = 9)};
@@ -818,35 +818,9 @@ static void wrong_params(void)
     data_end(&calls);
 }
 
-static const struct test_case cases[] = {
-    TEST_CASE(reads_in_flight),
-    TEST_CASE(as_many_as_declared),
-    TEST_CASE(no_lock_held),
-    TEST_CASE(paths_lent),
-    TEST_CASE(epochs_apart),
-    TEST_CASE(stalled),
-    TEST_CASE(steady),
-    TEST_CASE(larger_waits),
-    TEST_CASE(woken),
-    TEST_CASE(quick),
-    TEST_CASE(descriptor),
-    TEST_CASE(in_order),
-    TEST_CASE(out_of_order),
-    TEST_CASE(short_epochs),
-    TEST_CASE(long_batches),
-    TEST_CASE(sink),
-    TEST_CASE(stopped),
-    TEST_CASE(destroyed_anywhere),
-    TEST_CASE(no_memory),
-    TEST_CASE(forked),
-    TEST_CASE(params_are_in_the_page),
-    TEST_CASE(wrong_params),
-};
-
 int main(int argc, char **argv)
 {
     // The default device; what it would look for is tested elsewhere.
     setenv("HEADRACE_BACKEND", "cpu", 1);
-    return test_main("loader_queue", cases, sizeof(cases) / sizeof(*cases),
-                     argc, argv);
+    return test_main(argc, argv);
 }

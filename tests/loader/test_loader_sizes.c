@@ -126,7 +126,7 @@ static int drain(struct hr_loader_params *p, size_t share)
     return parts;
 }
 
-static void whole_batches(void)
+TEST_CASE(whole_batches)
 {
     hr_device dev = test_device("cpu", 2, 0);
     struct hr_loader_params p = begin(dev);
@@ -141,7 +141,7 @@ static void whole_batches(void)
 }
 
 // Three slots share 3/4 of the budget; largest pictures are over it.
-static void parts(void)
+TEST_CASE(parts)
 {
     hr_device dev = test_device("cpu", 2, 0);
     struct hr_loader_params p = begin(dev);
@@ -158,7 +158,7 @@ static void parts(void)
 }
 
 // What is over its share waits until all is given back, and goes then.
-static void one_alone(void)
+TEST_CASE(one_alone)
 {
     struct hr_loader_params p = begin(NULL);
     struct hr_loader_stats stats;
@@ -182,7 +182,7 @@ static void one_alone(void)
 }
 
 // A part that fails is left out, and the next ones come.
-static void parts_fail(void)
+TEST_CASE(parts_fail)
 {
     struct hr_loader_params p = begin(NULL);
     int failed = 0, made = 0;
@@ -218,7 +218,7 @@ static enum hr_status number_classes(void *ctx, hr_loaded loaded,
 }
 
 // What the map writes of a part belongs to the samples of that part.
-static void parts_mapped(void)
+TEST_CASE(parts_mapped)
 {
     struct hr_loader_params p = begin(NULL);
 
@@ -267,7 +267,7 @@ static int take_parts(hr_loader loader, uint64_t *positions, int most)
 
 // Saved anywhere, also inside a batch, it goes on with the next sample, and its
 // batches end where they did.
-static void resumed(void)
+TEST_CASE(resumed)
 {
     struct hr_loader_params p = begin(NULL);
     uint64_t all[4 * N], rest[4 * N];
@@ -306,7 +306,7 @@ static void resumed(void)
 }
 
 // A part that is held was delivered; another batch size goes on as well.
-static void resumed_held(void)
+TEST_CASE(resumed_held)
 {
     struct hr_loader_params p = begin(NULL);
     struct hr_loader_state state;
@@ -332,7 +332,7 @@ static void resumed_held(void)
 }
 
 // A budget without a limit: no share of it can be had at once.
-static void no_limit(void)
+TEST_CASE(no_limit)
 {
     hr_device dev;
     struct hr_loader_params p;
@@ -350,7 +350,7 @@ static void no_limit(void)
     hr_device_close(&dev);
 }
 
-static void refused(void)
+TEST_CASE(refused)
 {
     struct hr_loader_params p = begin(NULL), q = p;
 
@@ -367,7 +367,7 @@ static void refused(void)
 // ---- Memory that is short --------------------------------------------------
 
 // Whichever allocation fails: an error for that part, and the others come.
-static void no_memory(void)
+TEST_CASE(no_memory)
 {
     struct hr_loader_params p = begin(NULL);
 
@@ -413,7 +413,7 @@ static int results_of(const struct hr_loader_params *p, enum hr_status status)
 }
 
 // The engine takes 100 ms for each, and a batch has five.
-static void timeouts(void)
+TEST_CASE(timeouts)
 {
     const struct fake_script slow = {.spans = FAKE_ALL(FAKE_DRS),
                                      .delay_ns = 100 * TEST_MS};
@@ -430,7 +430,7 @@ static void timeouts(void)
     hr_device_close(&dev);
 }
 
-static void strict(void)
+TEST_CASE(strict)
 {
     const struct fake_script fails = {.spans = FAKE_ALL(FAKE_DRS),
                                       .fail_from = 1,
@@ -449,7 +449,7 @@ static void strict(void)
     hr_device_close(&dev);
 }
 
-static void by_path(void)
+TEST_CASE(by_path)
 {
     hr_source source = hr_source_open(data_folder(10, test_seed));
     struct hr_loader_params p = {.source = source,
@@ -473,7 +473,7 @@ static void by_path(void)
 }
 
 // Nothing of an epoch is read before all of the last one was delivered.
-static void one_by_one(void)
+TEST_CASE(one_by_one)
 {
     struct hr_loader_params p = data_begin(&calls, 2 * BATCH, NULL);
     hr_loader loader;
@@ -499,15 +499,6 @@ static void one_by_one(void)
 
 int main(int argc, char **argv)
 {
-    static const struct test_case cases[] = {
-        TEST_CASE(whole_batches), TEST_CASE(parts),        TEST_CASE(one_alone),
-        TEST_CASE(parts_fail),    TEST_CASE(parts_mapped), TEST_CASE(resumed),
-        TEST_CASE(resumed_held),  TEST_CASE(no_limit),     TEST_CASE(refused),
-        TEST_CASE(no_memory),     TEST_CASE(timeouts),     TEST_CASE(strict),
-        TEST_CASE(by_path),       TEST_CASE(one_by_one),
-    };
-
     setenv("HEADRACE_BACKEND", "cpu", 1);
-    return test_main("loader_sizes", cases, sizeof(cases) / sizeof(*cases),
-                     argc, argv);
+    return test_main(argc, argv);
 }

@@ -119,7 +119,7 @@ static void check_same_bits(hr_device dev, bool is_opencl)
     hr_device_close(&dev);
 }
 
-static void same_bits(void)
+TEST_CASE(same_bits)
 {
     check_same_bits(test_device("cpu", 3, 0), false);
 }
@@ -136,7 +136,7 @@ static hr_device open_opencl(int threads)
 }
 
 // The threads are those of the host, which prepare for the device.
-static void same_bits_opencl(void)
+TEST_CASE(same_bits_opencl)
 {
     hr_device dev = open_opencl(3);
 
@@ -146,7 +146,7 @@ static void same_bits_opencl(void)
 
 // As many reads, batches and threads as are set, no more; but never more threads
 // than there are cores.
-static void what_is_set(void)
+TEST_CASE(what_is_set)
 {
     int threads = hr__usable_cores() < 2 ? 1 : 2;
     hr_device dev = test_device("cpu", 3, 0);
@@ -187,7 +187,7 @@ static void what_is_set(void)
 // ---- What may be -----------------------------------------------------------
 
 // A source that takes its time: reads in flight grow, threads do not.
-static void reads_grow(void)
+TEST_CASE(reads_grow)
 {
     hr_device dev = test_device("cpu", 2, 0);
     struct hr_loader_params p = begin(dev);
@@ -211,7 +211,7 @@ static void reads_grow(void)
 }
 
 // Readers beyond the number that is set sleep, and come back.
-static void fewer_reads(void)
+TEST_CASE(fewer_reads)
 {
     hr_device dev = test_device("cpu", 1, 0);
     struct hr_loader_params p = begin(dev);
@@ -248,7 +248,7 @@ static void fewer_reads(void)
     hr_device_close(&dev);
 }
 
-static void caps(void)
+TEST_CASE(caps)
 {
     hr_device dev = test_device("cpu", 3, 0);
     struct hr_loader_params p = begin(dev);
@@ -312,7 +312,7 @@ static void caps(void)
 
 // Whoever keeps batches gets others all the same; when they are back their
 // memory is, too.
-static void batches_kept(void)
+TEST_CASE(batches_kept)
 {
     hr_device dev = test_device("cpu", 2, 0);
     struct hr_loader_params p = begin(dev);
@@ -354,7 +354,7 @@ static void batches_kept(void)
     hr_device_close(&dev);
 }
 
-static void wrong(void)
+TEST_CASE(wrong)
 {
     struct hr_loader_params p = begin(NULL), bad;
 
@@ -375,7 +375,7 @@ static void wrong(void)
 
 // Each allocation and each thread of a run in turn: it ends, well or with
 // HR_ENOMEM in the place of a batch, and another run is whole.
-static void no_memory(void)
+TEST_CASE(no_memory)
 {
     hr_device dev = test_device("cpu", 2, 0);
     struct hr_loader_params p = begin(dev);
@@ -643,31 +643,16 @@ static void check_rate(const char *device)
     hr_source_close(&files);
 }
 
-static void rate(void)
+TEST_CASE(rate)
 {
     check_rate("cpu");
 }
 
-static void rate_opencl(void)
+TEST_CASE(rate_opencl)
 {
     hr_device dev = open_opencl(1);
 
     if (dev)
         check_rate(test_device_name());
     hr_device_close(&dev);
-}
-
-static const struct test_case cases[] = {
-    TEST_CASE(same_bits),   TEST_CASE(what_is_set),
-    TEST_CASE(reads_grow),  TEST_CASE(fewer_reads),
-    TEST_CASE(caps),        TEST_CASE(batches_kept),
-    TEST_CASE(wrong),       TEST_CASE(no_memory),
-    TEST_CASE(rate),        TEST_CASE(same_bits_opencl),
-    TEST_CASE(rate_opencl),
-};
-
-int main(int argc, char **argv)
-{
-    return test_main("loader_tune", cases, sizeof(cases) / sizeof(*cases), argc,
-                     argv);
 }

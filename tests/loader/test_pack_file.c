@@ -89,7 +89,7 @@ static void round_trip_of(int n)
     CHECK(!file, "closed");
 }
 
-static void round_trip(void)
+TEST_CASE(round_trip)
 {
     round_trip_of(0);
     round_trip_of(1);
@@ -97,7 +97,7 @@ static void round_trip(void)
     round_trip_of(test_loops(100));
 }
 
-static void absent_names(void)
+TEST_CASE(absent_names)
 {
     static const char *const names[] = {
         "", "n", "n00000.jp", "n00000.jpgx", "zzz", "\xff\xff", "a/b/1.png/",
@@ -132,7 +132,7 @@ static void refuses(hr_pack_writer w, const char *name, const char *label,
     CHECK(w->num == 1 && w->bytes == before, "something was added");
 }
 
-static void refused(void)
+TEST_CASE(refused)
 {
     static const char *const names[] = {
         "",     "/a",     "a/",  "a//b", ".",     "..", "../a",
@@ -222,7 +222,7 @@ static void unchecked(hr_device dev, hr_pack_file file,
     hr_pack_close(&again);
 }
 
-static void pixels(void)
+TEST_CASE(pixels)
 {
     enum { N = 16 };
     const struct hr_op ops[] = {
@@ -294,7 +294,7 @@ static void *read_some(void *arg)
     return NULL;
 }
 
-static void threads(void)
+TEST_CASE(threads)
 {
     const char *path = pack_path("threads.hrp");
     struct reader readers[4];
@@ -317,7 +317,7 @@ static void threads(void)
 // ---- A million -------------------------------------------------------------
 
 // Plain tests take fewer. The file's pages are not its reader's memory.
-static void many(void)
+TEST_CASE(many)
 {
     bool all = getenv("HEADRACE_TEST_LONG") && !TEST_SANITIZED;
     int n = all ? 1000000 : test_loops(50000);
@@ -354,15 +354,4 @@ static void many(void)
     printf("%d pictures: open %.3f s, find %.2f us\n", n, seconds,
            (double)(test_clock(CLOCK_THREAD_CPUTIME_ID) - begun) / 1e6);
     hr_pack_close(&file);
-}
-
-static const struct test_case cases[] = {
-    TEST_CASE(round_trip), TEST_CASE(absent_names), TEST_CASE(refused),
-    TEST_CASE(pixels),     TEST_CASE(threads),      TEST_CASE(many),
-};
-
-int main(int argc, char **argv)
-{
-    return test_main("pack_file", cases, sizeof(cases) / sizeof(*cases), argc,
-                     argv);
 }

@@ -139,7 +139,7 @@ static void cut_file(struct bytes b)
     close(fd);
 }
 
-static void cut_anywhere(void)
+TEST_CASE(cut_anywhere)
 {
     cut_file(made(9));
     cut_file(made_classes(9));
@@ -164,7 +164,7 @@ static void flip_file(struct bytes b)
     close(fd);
 }
 
-static void flipped_bytes(void)
+TEST_CASE(flipped_bytes)
 {
     flip_file(made(9));
     flip_file(made_classes(9));
@@ -217,7 +217,7 @@ static void forge_number(int fd, const char *path, const struct bytes *b,
     }
 }
 
-static void forged_fields(void)
+TEST_CASE(forged_fields)
 {
     static const struct {
         size_t at, size;
@@ -256,7 +256,7 @@ static void forged_fields(void)
     close(fd);
 }
 
-static void forged_classes(void)
+TEST_CASE(forged_classes)
 {
     int fd;
     const char *path = memory_file(&fd);
@@ -280,7 +280,7 @@ static void forged_classes(void)
 }
 
 // It ends with its entry, at the end of a page: the texts would be behind it.
-static void index_without_texts(void)
+TEST_CASE(index_without_texts)
 {
     struct pack_header h = {.version = htole32(1),
                             .num = htole64(1),
@@ -305,7 +305,7 @@ static void index_without_texts(void)
     close(fd);
 }
 
-static void random_files(void)
+TEST_CASE(random_files)
 {
     int fd;
     const char *path = memory_file(&fd);
@@ -344,7 +344,7 @@ static void random_files(void)
 }
 
 // A picture that is damaged harms no other.
-static void damaged_data(void)
+TEST_CASE(damaged_data)
 {
     enum { N = 16 };
     const char *path = pack_path("damaged.hrp");
@@ -400,7 +400,7 @@ static void damaged_data(void)
 
 // ---- Files that are changed while they are open ----------------------------
 
-static void changed_while_open(void)
+TEST_CASE(changed_while_open)
 {
     const char *path = pack_path("changed.hrp");
     struct hr_sample s = {0};
@@ -421,7 +421,7 @@ static void changed_while_open(void)
     hr_pack_close(&file);
 }
 
-static void not_files(void)
+TEST_CASE(not_files)
 {
     const char *folder = test_folder();
     char fifo[300];
@@ -437,18 +437,4 @@ static void not_files(void)
     CHECK(!hr_pack_writer_open("/nowhere/x.hrp") && hr_last_status() == HR_EIO,
           "%s", hr_last_error());
     CHECK(!hr_pack_writer_open("") && hr_last_status() == HR_EINVAL, "\"\"");
-}
-
-static const struct test_case cases[] = {
-    TEST_CASE(cut_anywhere),   TEST_CASE(flipped_bytes),
-    TEST_CASE(forged_fields),  TEST_CASE(index_without_texts),
-    TEST_CASE(forged_classes), TEST_CASE(random_files),
-    TEST_CASE(damaged_data),   TEST_CASE(changed_while_open),
-    TEST_CASE(not_files),
-};
-
-int main(int argc, char **argv)
-{
-    return test_main("pack_hostile", cases, sizeof(cases) / sizeof(*cases),
-                     argc, argv);
 }

@@ -103,7 +103,7 @@ static void go_on_from(const char *path, const struct bytes *want, size_t size,
           num);
 }
 
-static void cut_parts(void)
+TEST_CASE(cut_parts)
 {
     struct bytes want = wanted(), part = want;
     const char *path = pack_path("cut.hrp");
@@ -132,7 +132,7 @@ static void cut_parts(void)
 }
 
 // Killed behind the last byte of a picture, before the zeros: it is whole.
-static void ends_of_data(void)
+TEST_CASE(ends_of_data)
 {
     struct bytes want = wanted();
     const char *path = pack_path("ends.hrp");
@@ -153,7 +153,7 @@ static void ends_of_data(void)
 }
 
 // What cannot be taken over for want of memory is not cut off.
-static void no_memory_to_go_on(void)
+TEST_CASE(no_memory_to_go_on)
 {
     struct bytes want = wanted();
     const char *path = pack_path("less.hrp");
@@ -176,7 +176,7 @@ static void no_memory_to_go_on(void)
 }
 
 // Number k is damaged on disk: those before it are kept.
-static void damaged_parts(void)
+TEST_CASE(damaged_parts)
 {
     struct bytes want = wanted();
     const char *path = pack_path("damaged.hrp");
@@ -225,7 +225,7 @@ static void child(const char *path)
 
 // The process writes the file again and again; wherever it is killed, the old
 // one, the same one or none is there, and the next writer goes on.
-static void killed(void)
+TEST_CASE(killed)
 {
     int rounds = getenv("HEADRACE_TEST_LONG") ? 200 : 20, resumed = 0;
     struct bytes want = wanted();
@@ -258,7 +258,7 @@ static void killed(void)
 
 // ---- What may go wrong -----------------------------------------------------
 
-static void not_ours(void)
+TEST_CASE(not_ours)
 {
     const char *path = pack_path("foreign.hrp");
     static const char text[] = "a letter to somebody";
@@ -277,7 +277,7 @@ static void not_ours(void)
 }
 
 // The name of the unfinished file is no way to another one.
-static void links(void)
+TEST_CASE(links)
 {
     struct bytes want = wanted();
     const char *path = pack_path("linked.hrp"), *other;
@@ -310,7 +310,7 @@ static void links(void)
     free(want.data);
 }
 
-static void one_writer(void)
+TEST_CASE(one_writer)
 {
     const char *path = pack_path("one.hrp");
     hr_pack_writer a, b;
@@ -341,7 +341,7 @@ static void one_writer(void)
     hr_pack_writer_close(&b);
 }
 
-static void cut_back(void)
+TEST_CASE(cut_back)
 {
     struct bytes want = wanted();
     const char *path = pack_path("back.hrp");
@@ -361,7 +361,7 @@ static void cut_back(void)
 }
 
 // A disk that is full, later has room again.
-static void full_disk(void)
+TEST_CASE(full_disk)
 {
     struct bytes want = wanted();
     const char *path = pack_path("full.hrp");
@@ -388,7 +388,7 @@ static void full_disk(void)
     free(want.data);
 }
 
-static void no_memory(void)
+TEST_CASE(no_memory)
 {
     struct bytes want = wanted();
     const char *path = pack_path("memory.hrp");
@@ -417,24 +417,9 @@ static void no_memory(void)
     free(want.data);
 }
 
-static const struct test_case cases[] = {
-    TEST_CASE(cut_parts),
-    TEST_CASE(damaged_parts),
-    TEST_CASE(killed),
-    TEST_CASE(not_ours),
-    TEST_CASE(links),
-    TEST_CASE(one_writer),
-    TEST_CASE(cut_back),
-    TEST_CASE(full_disk),
-    TEST_CASE(no_memory),
-    TEST_CASE(ends_of_data),
-    TEST_CASE(no_memory_to_go_on),
-};
-
 int main(int argc, char **argv)
 {
-    int code = test_main("pack_writer", cases, sizeof(cases) / sizeof(*cases),
-                         argc, argv);
+    int code = test_main(argc, argv);
 
     for (int i = 0; i < N; i++)
         if (data[i].entry.name)

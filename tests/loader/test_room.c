@@ -29,7 +29,7 @@ static void finish(void)
 }
 
 // Neighbours that came back are one piece, in whatever order they came.
-static void neighbours(void)
+TEST_CASE(neighbours)
 {
     static const int orders[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2},
                                      {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
@@ -57,7 +57,7 @@ static void neighbours(void)
 }
 
 // What is not used gives way, but nothing else does.
-static void limit(void)
+TEST_CASE(limit)
 {
     void *pieces[3];
 
@@ -81,7 +81,7 @@ static void limit(void)
 }
 
 // Nothing new, where only what is there may be had; what is there, to the end.
-static void kept(void)
+TEST_CASE(kept)
 {
     void *pieces[65];
     int n = 0;
@@ -101,7 +101,7 @@ static void kept(void)
 // Sizes as those of photos, as many at a time as a loader has: the sum has a new
 // maximum for ever, and hardly any needs new memory once there is some. (Always
 // the same sizes: so it is for them.)
-static void steady(void)
+TEST_CASE(steady)
 {
     void *pieces[AT_WORK] = {0};
     size_t sizes[AT_WORK] = {0}, now = 0, most = 0;
@@ -133,7 +133,7 @@ static void steady(void)
 
 // One budget for a device and its loader: parts of what there is, whatever it is;
 // and the loader makes as many batches of equal parts of the ring.
-static void budget(void)
+TEST_CASE(budget)
 {
     static const size_t sizes[] = {0, 1, 5, 64 * KIB, 256 << 20, SIZE_MAX};
 
@@ -151,14 +151,4 @@ static void budget(void)
             CHECK(hr_budget_ring(b.loader) / (b.ring / n) >= n,
                   "%zu: no ring of %zu", sizes[i], n);
     }
-}
-
-static const struct test_case cases[] = {
-    TEST_CASE(budget), TEST_CASE(neighbours), TEST_CASE(limit),
-    TEST_CASE(kept),   TEST_CASE(steady),
-};
-
-int main(int argc, char **argv)
-{
-    return test_main("room", cases, sizeof(cases) / sizeof(*cases), argc, argv);
 }

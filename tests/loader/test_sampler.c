@@ -24,7 +24,7 @@ static bool is_permutation(uint64_t n, uint64_t seed, uint32_t epoch)
     return ok;
 }
 
-static void permutations(void)
+TEST_CASE(permutations)
 {
     uint64_t seed = test_seed;
 
@@ -40,7 +40,7 @@ static void permutations(void)
 }
 
 // Each of n! orders comes equally often: chi-square at five sigma.
-static void all_orders(void)
+TEST_CASE(all_orders)
 {
     int rounds = test_loops(24000), counts[256] = {0}, kinds = 0;
     double mean = rounds / 24.0, chi = 0;
@@ -63,7 +63,7 @@ static void all_orders(void)
 }
 
 // Where two neighbours go does not depend on each other, nor on the epoch.
-static void pairs(void)
+TEST_CASE(pairs)
 {
     enum { N = 37 };
     int rounds = test_loops(2000) * N;
@@ -87,7 +87,7 @@ static void pairs(void)
 }
 
 // The same numbers on every machine, for ever: a saved state names them.
-static void known(void)
+TEST_CASE(known)
 {
     static const uint64_t want[] = {7, 5, 9, 6, 3, 4, 2, 8, 1, 0};
 
@@ -108,7 +108,7 @@ static void count_shards(struct hr__sampler s, int *counts, uint64_t *each)
             counts[hr__sampler_index(&s, 5, hr__sampler_position(&s, k))]++;
 }
 
-static void shards(void)
+TEST_CASE(shards)
 {
     static int counts[100];
 
@@ -138,7 +138,7 @@ static void shards(void)
 }
 
 // The order of an epoch is that of one shard, whatever their number.
-static void one_order(void)
+TEST_CASE(one_order)
 {
     struct hr__sampler one = {.num = 100,
                               .total = 100,
@@ -156,7 +156,7 @@ static void one_order(void)
 }
 
 // An epoch of more samples than there are goes through all of them in turn.
-static void long_epochs(void)
+TEST_CASE(long_epochs)
 {
     struct hr__sampler s = {.num = 10,
                             .total = 35,
@@ -177,7 +177,7 @@ static void long_epochs(void)
 
 // ---- Weights ---------------------------------------------------------------
 
-static void weights(void)
+TEST_CASE(weights)
 {
     const double list[] = {1, 0, 3, 0.5, 0, 5.5, 0};
     enum { N = sizeof(list) / sizeof(*list) };
@@ -228,7 +228,7 @@ static int64_t farthest(const struct hr__sampler *s, uint32_t epoch)
     return most;
 }
 
-static void buffers(void)
+TEST_CASE(buffers)
 {
     uint64_t seed = test_seed;
     int same = 0, apart = 0, rounds = test_loops(200);
@@ -268,16 +268,4 @@ static void buffers(void)
     }
     CHECK(same > 10 && same < 150, "in its own place %d times of 400", same);
     CHECK(apart > 80 && apart < 280, "the later first %d times of 400", apart);
-}
-
-static const struct test_case cases[] = {
-    TEST_CASE(permutations), TEST_CASE(all_orders), TEST_CASE(pairs),
-    TEST_CASE(known),        TEST_CASE(shards),     TEST_CASE(one_order),
-    TEST_CASE(long_epochs),  TEST_CASE(weights),    TEST_CASE(buffers),
-};
-
-int main(int argc, char **argv)
-{
-    return test_main("sampler", cases, sizeof(cases) / sizeof(*cases), argc,
-                     argv);
 }

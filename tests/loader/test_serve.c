@@ -140,7 +140,7 @@ static hr_batch alone(const struct bytes *jpeg)
 }
 
 // Tensors, reasons, and a connection that outlives what was wrong.
-static void answers(void)
+TEST_CASE(answers)
 {
     pid_t child = server(NULL, "0");  // nobody else is asked
     uint64_t seed = test_seed;
@@ -210,7 +210,7 @@ static struct load load_of(const char *rate, const char *seconds,
 // The engine takes 150 ms for each picture, whatever else the machine does, and
 // half as many again are asked for. (That is long beside what threads of a busy
 // machine wait for their turn. If they wait longer it may try again.)
-static void overload(void)
+TEST_CASE(overload)
 {
     static const struct fake_script slow = {.spans = FAKE_ALL(FAKE_DRS),
                                             .batch = 1,
@@ -237,7 +237,7 @@ static void overload(void)
 }
 
 // Who is asked to stop answers what is at work.
-static void stops(void)
+TEST_CASE(stops)
 {
     static const struct fake_script slow = {.spans = FAKE_ALL(FAKE_DRS),
                                             .delay_ns = 500 * TEST_MS};
@@ -266,7 +266,7 @@ static void stops(void)
     free(good.data);
 }
 
-static void fails(void)
+TEST_CASE(fails)
 {
     const char *no_folder[] = {"/no/such/folder/socket", "5", NULL};
     static const struct fake_script closed = {.open_fails = true};
@@ -291,17 +291,4 @@ static void fails(void)
               strstr(text, "/no/such: "),
           "%s", text);
     unlink(out_path);
-}
-
-static const struct test_case cases[] = {
-    TEST_CASE(answers),
-    TEST_CASE(overload),
-    TEST_CASE(stops),
-    TEST_CASE(fails),
-};
-
-int main(int argc, char **argv)
-{
-    return test_main("serve", cases, sizeof(cases) / sizeof(*cases), argc,
-                     argv);
 }

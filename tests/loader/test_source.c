@@ -29,7 +29,7 @@ static void check_name(hr_source s, uint64_t i, const char *want,
           (int)hr_source_class(s, i));
 }
 
-static void folders(void)
+TEST_CASE(folders)
 {
     const char *dir = data_folder(N, test_seed);
     hr_source s = hr_source_open(dir);
@@ -71,7 +71,7 @@ static void *ask(void *source)
 }
 
 // A child asks of a source whose lock another thread had at fork().
-static void forked(void)
+TEST_CASE(forked)
 {
     hr_source s = hr_source_open(data_folder(N, test_seed));
     struct hr__source *inside = hr__source_of(s);
@@ -105,7 +105,7 @@ static void forked(void)
     hr_source_close(&s);
 }
 
-static void identities(void)
+TEST_CASE(identities)
 {
     const char *dir = data_folder(N, test_seed);
     const char *copy = data_folder(N, test_seed);
@@ -171,7 +171,7 @@ static enum hr_status read_oddly(void *ctx, uint64_t i, struct hr_encoded *to,
     return HR_PENDING;
 }
 
-static void odd_callback(void)
+TEST_CASE(odd_callback)
 {
     const struct hr_source_calls odd = {.num = 1, .read = read_oddly};
     hr_source s = hr_source_of_calls(&odd);
@@ -184,7 +184,7 @@ static void odd_callback(void)
     hr_source_close(&s);
 }
 
-static void reading(void)
+TEST_CASE(reading)
 {
     const char *dir = data_folder(N, test_seed);
     hr_source files = hr_source_open(dir), calls;
@@ -221,7 +221,7 @@ static void reading(void)
 
 // ---- Memory ----------------------------------------------------------------
 
-static void no_memory(void)
+TEST_CASE(no_memory)
 {
     const char *dir = data_folder(N, test_seed);
     bool done = false;
@@ -253,7 +253,7 @@ static size_t in_use(void)
 }
 
 // Time and memory of n entries of a list, in a thousand folders.
-static void many(void)
+TEST_CASE(many)
 {
     int n = getenv("HEADRACE_TEST_LONG") ? 1000000 : 100000;
     const char *dir = test_folder();
@@ -286,16 +286,4 @@ static void many(void)
     printf("identity: %.3f s\n",
            (double)(test_clock(CLOCK_THREAD_CPUTIME_ID) - begun) / 1e9);
     hr_source_close(&s);
-}
-
-static const struct test_case cases[] = {
-    TEST_CASE(folders),      TEST_CASE(identities), TEST_CASE(reading),
-    TEST_CASE(forked),       TEST_CASE(no_memory),  TEST_CASE(many),
-    TEST_CASE(odd_callback),
-};
-
-int main(int argc, char **argv)
-{
-    return test_main("source", cases, sizeof(cases) / sizeof(*cases), argc,
-                     argv);
 }

@@ -16,7 +16,7 @@ enum { N = WEB_N };
 
 // One thread, in order: a few requests. Two sources side by side, and one that
 // fails in between: the same bytes.
-static void neighbours(void)
+TEST_CASE(neighbours)
 {
     struct http_server *s = web_start();
     hr_source want = web_local(0), got = web_quick(NULL);
@@ -57,7 +57,7 @@ static void neighbours(void)
 
 // A loader of URLs reads with 32 threads, unless it is told or tunes itself: then
 // with as many as there are connections.
-static void most_reads(void)
+TEST_CASE(most_reads)
 {
     static const struct {
         int connections, reads, start, want;
@@ -124,7 +124,7 @@ static enum http_fault count_and_wait(struct http_server *s, int n,
 }
 
 // By one thread: whatever else is on its way nobody has asked for yet.
-static void ahead_of_one(void)
+TEST_CASE(ahead_of_one)
 {
     static const size_t sizes[] = {100000, 200000, 50000, 10,  300000,
                                    170000, 1,      90000, 512, 265536};
@@ -179,7 +179,7 @@ static enum http_fault later_ones_stall(struct http_server *s, int n,
     return n < 14 ? HTTP_GOOD : HTTP_STALL;
 }
 
-static void closed(void)
+TEST_CASE(closed)
 {
     struct http_server *s = web_start();
     hr_source got = large_shard(s);
@@ -262,7 +262,7 @@ static void settle(struct hr__http_ahead *a, atomic_int *requests)
 
 // While threads wait for something to do; while they read, and one of them has
 // the lock.
-static void forked(void)
+TEST_CASE(forked)
 {
     struct http_server *s = web_start();
     hr_source got = large_shard(s);
@@ -316,7 +316,7 @@ static void *read_in_crowd(void *ctx)
     return ctx;
 }
 
-static void crowds(void)
+TEST_CASE(crowds)
 {
     static const size_t sizes[] = {100000, 200000, 50000, 10,  300000,
                                    170000, 1,      90000, 512, 265536};
@@ -348,13 +348,7 @@ static void crowds(void)
     http_server_stop(s);
 }
 
-static const struct test_case cases[] = {
-    TEST_CASE(neighbours), TEST_CASE(most_reads), TEST_CASE(ahead_of_one),
-    TEST_CASE(closed),     TEST_CASE(forked),     TEST_CASE(crowds),
-};
-
 int main(int argc, char **argv)
 {
-    return web_main("source_ahead", cases, sizeof(cases) / sizeof(*cases), argc,
-                    argv);
+    return web_main(argc, argv);
 }

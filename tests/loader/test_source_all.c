@@ -47,7 +47,7 @@ static int differing(hr_source a, hr_source b)
     return bad;
 }
 
-static void as_one_by_one(void)
+TEST_CASE(as_one_by_one)
 {
     struct http_server *s = web_start();
     hr_source all = web_quick(NULL), each = web_quick(NULL);
@@ -75,7 +75,7 @@ static void as_one_by_one(void)
 
 // Files alone, but for a picture of the web in between: it is the caller's
 // thread that opens the web, while others read the files. (No request is made.)
-static void web_in_between(void)
+TEST_CASE(web_in_between)
 {
     const char *paths[SHARDS];
 
@@ -94,7 +94,7 @@ static void web_in_between(void)
 }
 
 // Faults of all come in their order, and all are counted.
-static void faults(void)
+TEST_CASE(faults)
 {
     const char *paths[6];
     hr_source all = hr_source_create(), each = hr_source_create();
@@ -141,7 +141,7 @@ static enum http_fault together(struct http_server *s, int n, const char *path)
     return HTTP_GOOD;
 }
 
-static void side_by_side(void)
+TEST_CASE(side_by_side)
 {
     struct http_server *s = web_start();
     hr_source all = web_quick(NULL);
@@ -173,7 +173,7 @@ static enum http_fault third_is_none(struct http_server *s, int n,
                                        : HTTP_GOOD;
 }
 
-static void first_that_fails(void)
+TEST_CASE(first_that_fails)
 {
     struct http_server *s = web_start();
     hr_source all = hr_source_create();
@@ -207,7 +207,7 @@ static void first_that_fails(void)
     http_server_stop(s);
 }
 
-static void no_memory(void)
+TEST_CASE(no_memory)
 {
     struct http_server *s = web_start();
     const char *paths[SHARDS];
@@ -229,13 +229,7 @@ static void no_memory(void)
     http_server_stop(s);
 }
 
-static const struct test_case cases[] = {
-    TEST_CASE(as_one_by_one), TEST_CASE(web_in_between),   TEST_CASE(faults),
-    TEST_CASE(side_by_side),  TEST_CASE(first_that_fails), TEST_CASE(no_memory),
-};
-
 int main(int argc, char **argv)
 {
-    return web_main("source_all", cases, sizeof(cases) / sizeof(*cases), argc,
-                    argv);
+    return web_main(argc, argv);
 }

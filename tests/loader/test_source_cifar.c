@@ -97,7 +97,7 @@ static void reads_all(hr_source s, const uint8_t *data, int labels, int taken)
     hr_encoded_finish(&to);
 }
 
-static void ten(void)
+TEST_CASE(ten)
 {
     const char *path;
     uint8_t *data = cifar10(&path, N);
@@ -115,7 +115,7 @@ static void ten(void)
     free(data);
 }
 
-static void hundred(void)
+TEST_CASE(hundred)
 {
     // (Of 100 classes N occur.)
     uint8_t *data = records(N, 2, N, test_seed);
@@ -133,7 +133,7 @@ static void hundred(void)
     free(data);
 }
 
-static void names(void)
+TEST_CASE(names)
 {
     static const char text[] = "airplane\nautomobile\r\nbird\ncat\ndeer\ndog\n"
                                "frog\nhorse\nship\ntruck\n\n";
@@ -160,7 +160,7 @@ static void names(void)
 
 // The class is the record's, whichever others there are, and however they are
 // called.
-static void named(void)
+TEST_CASE(named)
 {
     static const char *const texts[] = {
         "airplane\nautomobile\nbird\ncat\ndeer\ndog\nfrog\nhorse\nship\ntruck\n",
@@ -299,18 +299,18 @@ end:
     free(data);
 }
 
-static void trains(void)
+TEST_CASE(trains)
 {
     trains_on("cpu");
 }
 
-static void trains_device(void)
+TEST_CASE(trains_device)
 {
     trains_on(test_device_name());
 }
 
 // Resized as the same pixels in another layout, which the test has turned.
-static void resizes(void)
+TEST_CASE(resizes)
 {
     static const struct hr_op ops[] = {
         HR_OP_DECODE(0),
@@ -360,7 +360,7 @@ static void resizes(void)
 
 // The same batches whatever the threads and the batch, and after a while
 // nothing is allocated for them.
-static void same(void)
+TEST_CASE(same)
 {
     const char *path;
     uint8_t *data = cifar10(&path, N);
@@ -389,7 +389,7 @@ static void same(void)
     free(data);
 }
 
-static void steady(void)
+TEST_CASE(steady)
 {
     hr_device dev = test_device("cpu", 2, 0);
     const char *path;
@@ -428,7 +428,7 @@ static void refuses(const char *path, enum hr_cifar kind, enum hr_status status,
     hr_source_close(&s);
 }
 
-static void refused(void)
+TEST_CASE(refused)
 {
     uint8_t *data = records(N, 2, 20, test_seed);
     const char *path = put("a.bin", data, 0);
@@ -469,7 +469,7 @@ static void refused(void)
 }
 
 // A label that does not exist costs its record, no other.
-static void fault(void)
+TEST_CASE(fault)
 {
     uint8_t *data = records(N, 1, 10, test_seed);
     const char *path;
@@ -490,7 +490,7 @@ static void fault(void)
 }
 
 // The file is cut while it is open: what is gone is named, nothing hangs.
-static void shrinks(void)
+TEST_CASE(shrinks)
 {
     const char *path;
     uint8_t *data = cifar10(&path, N);
@@ -524,7 +524,7 @@ static void shrinks(void)
     free(data);
 }
 
-static void no_memory(void)
+TEST_CASE(no_memory)
 {
     const char *path;
     uint8_t *data = cifar10(&path, N);
@@ -621,7 +621,7 @@ static enum hr_status borrow(struct lender *l, uint8_t *first)
     return status;
 }
 
-static void lent(void)
+TEST_CASE(lent)
 {
     struct lender l = {.w = 9, .h = 7, .c = 1, .size = 63};
     uint8_t first[15], bytes[N + 63];
@@ -660,7 +660,7 @@ static void lent(void)
 
 // A file of the real size. (The bound is the of a million entries, ten
 // times; this was 20 ms.)
-static void large(void)
+TEST_CASE(large)
 {
     enum { MANY = 10000 };
     const char *path;
@@ -676,18 +676,4 @@ static void large(void)
     hr_source_close(&s);
     truncate(path, 0);
     free(data);
-}
-
-static const struct test_case cases[] = {
-    TEST_CASE(ten),     TEST_CASE(hundred),   TEST_CASE(names),
-    TEST_CASE(named),   TEST_CASE(trains),    TEST_CASE(trains_device),
-    TEST_CASE(resizes), TEST_CASE(same),      TEST_CASE(steady),
-    TEST_CASE(refused), TEST_CASE(fault),     TEST_CASE(shrinks),
-    TEST_CASE(lent),    TEST_CASE(no_memory), TEST_CASE(large),
-};
-
-int main(int argc, char **argv)
-{
-    return test_main("source_cifar", cases, sizeof(cases) / sizeof(*cases),
-                     argc, argv);
 }

@@ -128,7 +128,7 @@ static const char *record_label(int i)
     return labels[i % (int)(sizeof(labels) / sizeof(*labels))];
 }
 
-static void records(void)
+TEST_CASE(records)
 {
     struct made m = {0};
     struct data_calls c;
@@ -167,7 +167,7 @@ static void records(void)
 
 // Whole or in parts: what is too short for its header is a fault, and the record
 // behind it is found.
-static void short_records(void)
+TEST_CASE(short_records)
 {
     struct made m = {0};
     uint64_t seed = test_seed;
@@ -292,7 +292,7 @@ static hr_source open_made(struct made *m, const char *ending)
     return s;
 }
 
-static void tars(void)
+TEST_CASE(tars)
 {
     hr_source files = hr_source_open(data_folder(N, test_seed)), s;
     struct hr_encoded a = {0}, b = {0};
@@ -352,7 +352,7 @@ static void expect_error(struct made *m, const char *reason)
     hr_source_close(&s);
 }
 
-static void hostile_tars(void)
+TEST_CASE(hostile_tars)
 {
     static const char *const names[] = {"/tmp/evil.jpg", "../evil.jpg",
                                         "a//b.jpg"};
@@ -391,7 +391,7 @@ static void hostile_tars(void)
 
 // A face data set's index, an empty record, samples of other formats or without a
 // picture are no samples; all but the first are told.
-static void no_pictures(void)
+TEST_CASE(no_pictures)
 {
     static const struct bytes nothing = {0};
     uint64_t seed = test_seed;
@@ -440,7 +440,7 @@ static void no_pictures(void)
 }
 
 // Other kinds of URLs, and archives, are refused by their names.
-static void refused(void)
+TEST_CASE(refused)
 {
     static const char *const foreign[] = {"s3://b/a.tar",      "gs://b/a.jpg",
                                           "file:///tmp/x.jpg", "ftp://h/x.tar",
@@ -472,7 +472,7 @@ static void refused(void)
 }
 
 // Classes that the program names: what has another label is no sample.
-static void given(void)
+TEST_CASE(given)
 {
     static const char *const names[] = {"b", "zebra", "d", "1"};
     static const int64_t numbers[] = {4, 0, 4, 7};
@@ -563,7 +563,7 @@ static void expect_packed(const char *what, hr_source s)
     hr_source_close(&s);
 }
 
-static void packed(void)
+TEST_CASE(packed)
 {
     static const char *const names[] = {"d", "never", "b", "a", "c"};
     static const int64_t merged[] = {3, 9, 3, 0, -1};
@@ -642,7 +642,7 @@ static void damage(struct made *m, const char *path, uint64_t *seed)
     }
 }
 
-static void damaged(void)
+TEST_CASE(damaged)
 {
     struct made records_of = {0}, tar = {0};
     hr_source files = hr_source_open(data_folder(N, test_seed));
@@ -671,7 +671,7 @@ static void damaged(void)
     data_calls_finish(&c, N);
 }
 
-static void changed(void)
+TEST_CASE(changed)
 {
     struct made m = {0};
     struct data_calls c;
@@ -708,7 +708,7 @@ static void drain(struct data_seen *seen, hr_source s)
     hr_loader_destroy(&loader);
 }
 
-static void loaded(void)
+TEST_CASE(loaded)
 {
     hr_source files = hr_source_open(data_folder(N, test_seed)), s;
     struct data_seen want = {0}, seen = {0};
@@ -763,7 +763,7 @@ static hr_source labelled(const char *const *paths, const char *a,
 
 // A number of a tar, a RecordIO file or a list is the class; a folder's name is
 // one, as in ImageFolder.
-static void numbers(void)
+TEST_CASE(numbers)
 {
     static const char *const names[] = {"10", "2", "9"};
     static const struct {
@@ -847,16 +847,8 @@ static void numbers(void)
     free(file.data);
 }
 
-static const struct test_case cases[] = {
-    TEST_CASE(records),      TEST_CASE(short_records), TEST_CASE(tars),
-    TEST_CASE(hostile_tars), TEST_CASE(damaged),       TEST_CASE(changed),
-    TEST_CASE(loaded),       TEST_CASE(numbers),       TEST_CASE(no_pictures),
-    TEST_CASE(refused),      TEST_CASE(given),         TEST_CASE(packed),
-};
-
 int main(int argc, char **argv)
 {
     setenv("HEADRACE_BACKEND", "cpu", 1);
-    return test_main("source_files", cases, sizeof(cases) / sizeof(*cases),
-                     argc, argv);
+    return test_main(argc, argv);
 }

@@ -14,7 +14,7 @@
 
 enum { N = WEB_N };
 
-static void forms(void)
+TEST_CASE(forms)
 {
     struct http_server *s = web_start();
 
@@ -25,7 +25,7 @@ static void forms(void)
 }
 
 // By many threads: nobody goes through the file any more.
-static void cifar(void)
+TEST_CASE(cifar)
 {
     struct http_server *s = web_start();
     uint8_t *data = malloc(N * 3073);
@@ -56,7 +56,7 @@ static enum http_fault lead(struct http_server *s, int n, const char *path)
     return !strncmp(path, "/r/", 3) ? HTTP_REDIRECT : HTTP_GOOD;
 }
 
-static void redirects(void)
+TEST_CASE(redirects)
 {
     static const char *const bad[] = {
         "file:///etc/passwd",
@@ -133,7 +133,7 @@ static int read_some(hr_source got, hr_source want)
     return bad;
 }
 
-static void redirects_kept(void)
+TEST_CASE(redirects_kept)
 {
     struct http_server *s = web_start(), *other = web_start();
     hr_source got = web_quick("X-Key: secret"), want = web_local(0);
@@ -212,7 +212,7 @@ static enum http_fault chunked_pictures(struct http_server *s, int n,
     return strstr(path, ".jpg") ? s->which : HTTP_GOOD;
 }
 
-static void lists(void)
+TEST_CASE(lists)
 {
     struct http_server *s = web_start(), *other = web_start();
     hr_source got = web_quick("X-Key: secret"), file = web_quick(NULL);
@@ -266,7 +266,7 @@ static void lists(void)
 }
 
 // A list as long as some windows, and cut now and then.
-static void long_list(void)
+TEST_CASE(long_list)
 {
     struct http_server *s = web_start();
     hr_source got = web_quick(NULL);
@@ -306,7 +306,7 @@ static enum http_fault second_fails(struct http_server *s, int n,
     return n ? HTTP_404 : HTTP_GOOD;
 }
 
-static void windows(void)
+TEST_CASE(windows)
 {
     struct http_server *s = web_start();
     static const size_t sizes[] = {60000, 200000, 5000000, 10,  300000,
@@ -350,7 +350,7 @@ static void windows(void)
 
 // ---- Odds and ends ---------------------------------------------------------
 
-static void limits(void)
+TEST_CASE(limits)
 {
     struct http_server *s = web_start();
     hr_source got = hr_source_create();
@@ -394,7 +394,7 @@ static void limits(void)
 
 // Of a damaged pack file: what a local one says; of a picture that was kept as
 // it was, its checksum.
-static void damaged(void)
+TEST_CASE(damaged)
 {
     struct http_server *s = web_start();
     struct http_object *pack = &s->objects[2];
@@ -421,7 +421,7 @@ static void damaged(void)
     http_server_stop(s);
 }
 
-static void sums(void)
+TEST_CASE(sums)
 {
     static const char picture[] = "not a picture, but kept as it is";
     char path[4200];
@@ -463,7 +463,7 @@ static void sums(void)
 }
 
 // A status line is one that looks like one, and stands where one may stand.
-static void status_lines(void)
+TEST_CASE(status_lines)
 {
     static const struct {
         const char *lines[6];
@@ -505,7 +505,7 @@ static void status_lines(void)
     }
 }
 
-static void forked(void)
+TEST_CASE(forked)
 {
     struct http_server *s = web_start();
     hr_source got = web_quick(NULL);
@@ -524,7 +524,7 @@ static void forked(void)
     http_server_stop(s);
 }
 
-static void no_memory(void)
+TEST_CASE(no_memory)
 {
     struct http_server *s = web_start();
     bool done = false;
@@ -548,16 +548,7 @@ static void no_memory(void)
     http_server_stop(s);
 }
 
-static const struct test_case cases[] = {
-    TEST_CASE(forms),          TEST_CASE(cifar),  TEST_CASE(redirects),
-    TEST_CASE(redirects_kept), TEST_CASE(lists),  TEST_CASE(long_list),
-    TEST_CASE(windows),        TEST_CASE(limits), TEST_CASE(damaged),
-    TEST_CASE(status_lines),   TEST_CASE(sums),   TEST_CASE(forked),
-    TEST_CASE(no_memory),
-};
-
 int main(int argc, char **argv)
 {
-    return web_main("source_http", cases, sizeof(cases) / sizeof(*cases), argc,
-                    argv);
+    return web_main(argc, argv);
 }

@@ -12,7 +12,7 @@
 enum { N = WEB_N };
 
 // (A 404, a change, another size: those are no passing matter.)
-static void passing(void)
+TEST_CASE(passing)
 {
     static const enum http_fault faults[] = {
         HTTP_CUT, HTTP_EMPTY,       HTTP_GARBAGE,     HTTP_500,
@@ -37,7 +37,7 @@ static void passing(void)
 }
 
 // What is wrong each time is an error that says so.
-static void lasting(void)
+TEST_CASE(lasting)
 {
     static const struct {
         enum http_fault fault;
@@ -85,7 +85,7 @@ static void lasting(void)
 }
 
 // The same when the object is open: samples have errors, and no other bytes.
-static void later(void)
+TEST_CASE(later)
 {
     static const enum http_fault faults[] = {
         HTTP_CHANGED,  HTTP_SHRUNK, HTTP_404,      HTTP_WHOLE,
@@ -132,7 +132,7 @@ static void later(void)
 
 // Ranges are asked for of the object that was opened; of a server that does not
 // know what that is, as before, and once for all.
-static void conditional(void)
+TEST_CASE(conditional)
 {
     struct http_server *s = web_start();
     struct hr_encoded to = {0};
@@ -185,7 +185,7 @@ static void check_late(struct http_server *s, enum http_fault fault,
 
 // One deadline for all of a read: the block that it waits for, and the bytes
 // that it asks for itself when that does not come.
-static void one_deadline(void)
+TEST_CASE(one_deadline)
 {
     struct http_server *s = web_start();
     hr_source got = hr_source_create();
@@ -221,7 +221,7 @@ static enum http_fault first_stalls(struct http_server *s, int n,
     return n ? HTTP_GOOD : HTTP_STALL;
 }
 
-static void deadlines(void)
+TEST_CASE(deadlines)
 {
     struct http_server *s = web_start();
     hr_source got = hr_source_create();
@@ -286,7 +286,7 @@ static int64_t time_of(struct http_server *s, enum hr_status want)
 }
 
 // 40 + 80 + 160 ms, of each at least the half.
-static void backoff(void)
+TEST_CASE(backoff)
 {
     struct http_server *s = web_start();
     int64_t ms;
@@ -346,7 +346,7 @@ static void deliver(struct http_server *s, int shard, bool shuffle)
     hr_source_close(&want);
 }
 
-static void delivered(void)
+TEST_CASE(delivered)
 {
     struct http_server *s = web_start();
 
@@ -357,7 +357,7 @@ static void delivered(void)
 }
 
 // The same of a list, whose pictures are objects of their own.
-static void delivered_list(void)
+TEST_CASE(delivered_list)
 {
     struct http_server *s = http_server_start();
     hr_source got = web_quick(NULL), want;
@@ -403,7 +403,7 @@ static void delivered_list(void)
 }
 
 // What does not come is named, and the rest is there.
-static void named(void)
+TEST_CASE(named)
 {
     struct http_server *s = web_start();
     hr_source got = web_quick(NULL);
@@ -436,7 +436,7 @@ static void named(void)
 }
 
 // A loader that waits for a server ends at once.
-static void ended(void)
+TEST_CASE(ended)
 {
     struct http_server *s = web_start();
     hr_source got = hr_source_create();
@@ -459,15 +459,7 @@ static void ended(void)
     http_server_stop(s);
 }
 
-static const struct test_case cases[] = {
-    TEST_CASE(passing),     TEST_CASE(lasting),   TEST_CASE(later),
-    TEST_CASE(conditional), TEST_CASE(deadlines), TEST_CASE(one_deadline),
-    TEST_CASE(backoff),     TEST_CASE(delivered), TEST_CASE(delivered_list),
-    TEST_CASE(named),       TEST_CASE(ended),
-};
-
 int main(int argc, char **argv)
 {
-    return web_main("source_http_faults", cases, sizeof(cases) / sizeof(*cases),
-                    argc, argv);
+    return web_main(argc, argv);
 }

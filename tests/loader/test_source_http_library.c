@@ -22,7 +22,7 @@ static enum hr_status add(void)
 }
 
 // Before 7.85 protocols are a mask.
-static void old(void)
+TEST_CASE(old)
 {
     unknown[0] = 10318;
     CHECK(add() == HR_EIO && *performed == 6 && *protocols == 3 &&
@@ -34,7 +34,7 @@ static void old(void)
 }
 
 // One that cannot keep to http and https reads nothing; that is said, once.
-static void lacking(void)
+TEST_CASE(lacking)
 {
     static const int lacks[][2] = {
         {10318, 181}, {84, 0}, {10023, 0}, {10010, 0}};
@@ -54,8 +54,6 @@ static void lacking(void)
     *no_handle = 0;
 }
 
-static const struct test_case cases[] = {TEST_CASE(old), TEST_CASE(lacking)};
-
 int main(int argc, char **argv)
 {
     // Whoever asks for libcurl.so.4 from now on gets this one.
@@ -70,6 +68,5 @@ int main(int argc, char **argv)
     performed = dlsym(fake, "null_curl_performed");
     protocols = dlsym(fake, "null_curl_protocols");
     no_handle = dlsym(fake, "null_curl_no_handle");
-    return web_main("source_http_library", cases,
-                    sizeof(cases) / sizeof(*cases), argc, argv);
+    return web_main(argc, argv);
 }

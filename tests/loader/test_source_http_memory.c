@@ -52,7 +52,7 @@ static hr_loader reader(hr_source source, size_t budget)
 
 // Bodies without an end: each is refused at the limit, one at a time takes more
 // than the budget, and all that is kept is counted.
-static void endless(void)
+TEST_CASE(endless)
 {
     enum { LIMIT = 1 << 21 };
     struct http_server *s = web_start();
@@ -86,7 +86,7 @@ static void endless(void)
 }
 
 // The loader that ends does not wait for them.
-static void endless_ended(void)
+TEST_CASE(endless_ended)
 {
     struct http_server *s = web_start();
     hr_source got = objects(s, SIZE_MAX);
@@ -102,7 +102,7 @@ static void endless_ended(void)
 }
 
 // Good ones come, whatever the budget is, and grow as often as they must.
-static void chunked(void)
+TEST_CASE(chunked)
 {
     struct http_server *s = web_start();
     static const size_t sizes[] = {200000, 10,     1,     70000, 131072,
@@ -164,7 +164,7 @@ static void *slow_room(void *ctx, size_t size)
     return slow->bytes;
 }
 
-static void waits_for_room(void)
+TEST_CASE(waits_for_room)
 {
     struct http_server *s = web_start();
     struct slow *slow = calloc(1, sizeof(*slow));
@@ -199,7 +199,7 @@ static char *large(size_t size)
 }
 
 // What has no end of a line is no list, on disk as well.
-static void long_lines(void)
+TEST_CASE(long_lines)
 {
     enum { SIZE = 40 << 20 };
     struct http_server *s = web_start();
@@ -251,7 +251,7 @@ static struct bytes all_index(size_t size, uint64_t num)
     return b;
 }
 
-static void claims(void)
+TEST_CASE(claims)
 {
     enum { SIZE = 64 << 20 };
     struct http_server *s = web_start();
@@ -304,7 +304,7 @@ static void *add(void *ctx)
 }
 
 // Another thread ends it.
-static void stopped(void)
+TEST_CASE(stopped)
 {
     struct http_server *s = web_start();
 
@@ -340,7 +340,7 @@ static void stopped(void)
     http_server_stop(s);
 }
 
-static void in_time(void)
+TEST_CASE(in_time)
 {
     struct http_server *s = web_start();
 
@@ -375,7 +375,7 @@ static void *read_one(void *ctx)
 }
 
 // Who waits for a connection that another reader has ends without it.
-static void no_connection(void)
+TEST_CASE(no_connection)
 {
     struct http_server *s = web_start();
     hr_source got = hr_source_create();
@@ -404,14 +404,7 @@ static void no_connection(void)
     hr_source_close(&got);
 }
 
-static const struct test_case cases[] = {
-    TEST_CASE(long_lines), TEST_CASE(claims),        TEST_CASE(stopped),
-    TEST_CASE(in_time),    TEST_CASE(no_connection), TEST_CASE(waits_for_room),
-    TEST_CASE(endless),    TEST_CASE(endless_ended), TEST_CASE(chunked),
-};
-
 int main(int argc, char **argv)
 {
-    return web_main("source_http_memory", cases, sizeof(cases) / sizeof(*cases),
-                    argc, argv);
+    return web_main(argc, argv);
 }

@@ -41,7 +41,7 @@ static hr_source trusting(const char *certificate)
     return s;
 }
 
-static void nginx(void)
+TEST_CASE(nginx)
 {
     struct nginx n;
     char why[256], url[256];
@@ -197,7 +197,7 @@ static double compare_rates(const struct nginx *n, hr_source files,
 
 // Each answer 20 ms late, against local files, by turns. (So many objects that
 // no more than a part of them is kept.)
-static void late(void)
+TEST_CASE(late)
 {
     static const struct way ways[] = {
         {.shuffle = true},
@@ -235,13 +235,7 @@ static void late(void)
     nginx_stop(&n);
 }
 
-static const struct test_case cases[] = {
-    TEST_CASE(nginx),
-    TEST_CASE(late),
-};
-
 int main(int argc, char **argv)
 {
-    return web_main("source_nginx", cases, sizeof(cases) / sizeof(*cases), argc,
-                    argv);
+    return web_main(argc, argv);
 }

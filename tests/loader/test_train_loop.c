@@ -40,7 +40,7 @@ static int lines(const char *text, const char *with)
     return n;
 }
 
-static void trains(void)
+TEST_CASE(trains)
 {
     char text[4096];
 
@@ -50,7 +50,7 @@ static void trains(void)
           "%s", text);
 }
 
-static void fails(void)
+TEST_CASE(fails)
 {
     char text[4096];
 
@@ -59,7 +59,7 @@ static void fails(void)
           "%s", text);
 }
 
-static void tells(void)
+TEST_CASE(tells)
 {
     const char *folder = data_folder(3, test_seed);
     char text[4096], path[4200];
@@ -82,15 +82,8 @@ static void tells(void)
     unlink(path);
 }
 
-static const struct test_case cases[] = {
-    TEST_CASE(trains),
-    TEST_CASE(tells),
-    TEST_CASE(fails),
-};
-
 int main(int argc, char **argv)
 {
     setenv("HEADRACE_BACKEND", "cpu", 1);
-    return test_main("train_loop", cases, sizeof(cases) / sizeof(*cases), argc,
-                     argv);
+    return test_main(argc, argv);
 }

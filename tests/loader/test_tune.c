@@ -213,7 +213,7 @@ static struct plant plant_of(double read, double make, double consume,
 
 // From one of everything, within 200 batches, what the best of all settings
 // gives, on small and large machines, with fast and slow sources.
-static void from_a_bad_start(void)
+TEST_CASE(from_a_bad_start)
 {
     static const struct {
         const char *name;
@@ -267,7 +267,7 @@ static void from_a_bad_start(void)
 // Reads and threads that only together bring anything, and so much noise that one
 // of them may look as if it harmed. (It found nothing in 9 of 100 runs when that
 // left it out of what is tried together.)
-static void noise(void)
+TEST_CASE(noise)
 {
     struct plant p = plant_of(1e-3, 1e-3, 1e-2, 8);
     double rate, worst_200 = 1, worst_end = 1;
@@ -292,7 +292,7 @@ static void noise(void)
 }
 
 // From too much of everything: what does not pay goes, and the rate stays.
-static void what_does_not_pay_goes(void)
+TEST_CASE(what_does_not_pay_goes)
 {
     struct plant p = plant_of(1e-3, 1e-3, 2e-2, 16);
     struct tuned t = run(&p, &p.most, 3000);
@@ -318,7 +318,7 @@ static void what_does_not_pay_goes(void)
 }
 
 // Who waits for the source gets reads in flight, not threads.
-static void a_slow_source(void)
+TEST_CASE(a_slow_source)
 {
     struct plant p = plant_of(2e-2, 5e-5, 0, 16);
     struct tuned t;
@@ -338,7 +338,7 @@ static void a_slow_source(void)
 }
 
 // When all is found nothing changes any more, but for a look now and then.
-static void settles(void)
+TEST_CASE(settles)
 {
     for (int threads = 1; threads <= 64; threads *= 4)
         for (int consumer = 0; consumer < 3; consumer++)
@@ -358,7 +358,7 @@ static void settles(void)
 
 // A device of four stages, each at another batch: it always has work, and is as
 // fast as there are batches. More than four change nothing.
-static void stages(void)
+TEST_CASE(stages)
 {
     const struct hr_loader_settings most = {1, 4, 32, 64 << 20};
     struct hr__flow total = {0};
@@ -385,7 +385,7 @@ static void stages(void)
 }
 
 // (That nothing exceeds them is looked at after each batch of all runs.)
-static void caps(void)
+TEST_CASE(caps)
 {
     struct plant p = plant_of(5e-3, 1e-3, 0, 16);
     struct tuned t;
@@ -402,19 +402,4 @@ static void caps(void)
     p.most = (struct hr_loader_settings){1, 1, 1, 1};
     t = run(&p, &bad, 1000);
     CHECK(!t.steps, "%d steps with nothing to choose", (int)t.steps);
-}
-
-static const struct test_case cases[] = {
-    TEST_CASE(from_a_bad_start),
-    TEST_CASE(noise),
-    TEST_CASE(what_does_not_pay_goes),
-    TEST_CASE(a_slow_source),
-    TEST_CASE(settles),
-    TEST_CASE(stages),
-    TEST_CASE(caps),
-};
-
-int main(int argc, char **argv)
-{
-    return test_main("tune", cases, sizeof(cases) / sizeof(*cases), argc, argv);
 }

@@ -158,8 +158,7 @@ hr_loader web_loader(hr_source s, enum hr_on_error on_error, bool shuffle)
     return loader;
 }
 
-int web_main(const char *name, const struct test_case *cases, int n, int argc,
-             char **argv)
+int web_main(int argc, char **argv)
 {
     // A proxy of the user's is not for the loopback.
     setenv("no_proxy", "127.0.0.1,localhost", 1);
@@ -171,7 +170,7 @@ int web_main(const char *name, const struct test_case *cases, int n, int argc,
         return TEST_NOT_RUN;
     }
     hr_source_close(&probe);
-    result = test_main(name, cases, (size_t)n, argc, argv);
+    result = test_main(argc, argv);
     hr_source_close(&web_set.folder);
     return result;
 }

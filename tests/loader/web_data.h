@@ -42,7 +42,6 @@ enum http_fault web_each_third(struct http_server *s, int n, const char *path);
 enum http_fault web_always(struct http_server *s, int n, const char *path);
 
 // test_main(), unless URLs cannot be read here.
-int web_main(const char *name, const struct test_case *cases, int n, int argc,
-             char **argv);
+int web_main(int argc, char **argv);
 
 #endif

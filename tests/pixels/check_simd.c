@@ -324,71 +324,58 @@ static void on_c(void (*check)(const struct cpu_ops *ops))
     check(&ops);
 }
 
-static void cmyk_to_rgb(void)
+TEST_CASE(cmyk_to_rgb)
 {
     on_c(check_cmyk);
 }
 
-static void rgb_to_gray(void)
+TEST_CASE(rgb_to_gray)
 {
     on_c(check_gray);
 }
 
-static void ycc_to_rgb(void)
+TEST_CASE(ycc_to_rgb)
 {
     on_levels(0, check_ycc);
 }
 
-static void resample_h(void)
+TEST_CASE(resample_h)
 {
     on_levels(1, check_h);
 }
 
-static void resample_h_unpacked(void)
+TEST_CASE(resample_h_unpacked)
 {
     on_levels(1, check_h_unpacked);
 }
 
-static void resample_v(void)
+TEST_CASE(resample_v)
 {
     on_levels(1, check_v);
 }
 
-static void store(void)
+TEST_CASE(store)
 {
     on_levels(1, check_store);
 }
 
-static void planes_to_pixels(void)
+TEST_CASE(planes_to_pixels)
 {
     on_levels(1, check_color);
 }
 
-static void reconstruct(void)
+TEST_CASE(reconstruct)
 {
     on_levels(1, check_reconstruct);
 }
 
-static void packed(void)
+TEST_CASE(packed)
 {
     on_levels(1, check_packed);
 }
 
 int main(int argc, char **argv)
 {
-    static const struct test_case cases[] = {
-        TEST_CASE(cmyk_to_rgb),
-        TEST_CASE(rgb_to_gray),
-        TEST_CASE(ycc_to_rgb),
-        TEST_CASE(resample_h),
-        TEST_CASE(resample_h_unpacked),
-        TEST_CASE(resample_v),
-        TEST_CASE(store),
-        TEST_CASE(planes_to_pixels),
-        TEST_CASE(reconstruct),
-        TEST_CASE(packed),
-    };
-
     if (argc == 2 && !strcmp(argv[1], "--bench")) {
         test_simd_bench();
         test_simd_color_bench();
@@ -396,5 +383,5 @@ int main(int argc, char **argv)
         test_simd_packed_bench();
         return 0;
     }
-    return test_main("simd", cases, sizeof(cases) / sizeof(*cases), argc, argv);
+    return test_main(argc, argv);
 }

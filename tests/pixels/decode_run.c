@@ -199,8 +199,7 @@ bool dt_make_png(int form, struct bytes *file, struct plain *full)
 
 // ---- running ----
 
-int dt_main(const char *suite, const struct test_case *cases, int n, int argc,
-            char **argv)
+int dt_main(int argc, char **argv)
 {
     int failed;
 
@@ -211,7 +210,7 @@ int dt_main(const char *suite, const struct test_case *cases, int n, int argc,
     cpu_arena_init(&dt_arena, &dt_heap.heap);
     if (!(dt_state = cpu_jpeg_state_create(&dt_heap.heap)))
         abort();
-    failed = test_main(suite, cases, n, argc, argv);
+    failed = test_main(argc, argv);
     cpu_jpeg_state_destroy(&dt_state);
     cpu_arena_finish(&dt_arena);
     if (dt_heap.blocks || dt_heap.bytes)

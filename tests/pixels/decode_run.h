@@ -16,8 +16,7 @@ extern struct cpu_jpeg_state *dt_state;
 extern struct counting_heap dt_heap;  // of which these two are
 
 // Sets everything up, runs the cases, returns what main() returns.
-int dt_main(const char *suite, const struct test_case *cases, int n, int argc,
-            char **argv);
+int dt_main(int argc, char **argv);
 
 typedef struct cpu_decode *(*dt_open_fn)(const struct cpu_decode_params *,
                                          const struct cpu_ops *,

@@ -28,7 +28,7 @@ static const size_t some_sizes[] = {
 };
 #define NUM_SIZES (sizeof some_sizes / sizeof some_sizes[0])
 
-static void test_alloc(void)
+TEST_CASE(alloc)
 {
     struct counting_heap h;
     struct cpu_arena a;
@@ -50,7 +50,7 @@ static void test_alloc(void)
     tear_down(&h, &a);
 }
 
-static void test_overflow(void)
+TEST_CASE(overflow)
 {
     struct counting_heap h;
     struct cpu_arena a;
@@ -66,7 +66,7 @@ static void test_overflow(void)
     tear_down(&h, &a);
 }
 
-static void test_limit(void)
+TEST_CASE(limit)
 {
     struct counting_heap h;
     struct cpu_arena a;
@@ -94,7 +94,7 @@ static void test_limit(void)
     tear_down(&h, &a);
 }
 
-static void test_reset(void)
+TEST_CASE(reset)
 {
     struct counting_heap h;
     struct cpu_arena a;
@@ -117,7 +117,7 @@ static void test_reset(void)
 }
 
 // The same picture again and again asks the heap for nothing.
-static void test_steady(void)
+TEST_CASE(steady_state)
 {
     struct counting_heap h;
     struct cpu_arena a;
@@ -134,7 +134,7 @@ static void test_steady(void)
     tear_down(&h, &a);
 }
 
-static void test_keep(void)
+TEST_CASE(keep)
 {
     struct counting_heap h;
     struct cpu_arena a;
@@ -156,7 +156,7 @@ static void test_keep(void)
 }
 
 // The block of a small picture is a fourth of what an empty lane keeps, not more.
-static void test_lanes(void)
+TEST_CASE(lanes)
 {
     struct counting_heap h;
     struct cpu_arena a;
@@ -170,7 +170,7 @@ static void test_lanes(void)
     tear_down(&h, &a);
 }
 
-static void test_failing_heap(void)
+TEST_CASE(failing_heap)
 {
     for (size_t fail_at = 1; fail_at <= 4; fail_at++) {
         struct counting_heap h;
@@ -190,17 +190,4 @@ static void test_failing_heap(void)
         CU_ASSERT_PTR_NOT_NULL(cpu_arena_alloc(&a, 1000000));
         tear_down(&h, &a);
     }
-}
-
-int main(int argc, char **argv)
-{
-    static const struct test_case cases[] = {
-        {"alloc", test_alloc},         {"overflow", test_overflow},
-        {"limit", test_limit},         {"reset", test_reset},
-        {"steady_state", test_steady}, {"keep", test_keep},
-        {"lanes", test_lanes},         {"failing_heap", test_failing_heap},
-    };
-
-    return test_main("arena", cases, sizeof(cases) / sizeof(*cases), argc,
-                     argv);
 }

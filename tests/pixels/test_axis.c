@@ -178,7 +178,7 @@ static void one(int which, int in, int out, float box0, float box1,
     drop(&b);
 }
 
-static void random_axes(void)
+TEST_CASE(random_axes)
 {
     uint64_t seed = test_seed;
 
@@ -197,7 +197,7 @@ static void random_axes(void)
 }
 
 // Sizes that everybody uses, and the ends of the range.
-static void known_axes(void)
+TEST_CASE(known_axes)
 {
     static const int sizes[][2] = {{500, 224}, {375, 256}, {224, 224},
                                    {1, 1},     {1, 65535}, {65535, 1},
@@ -216,7 +216,7 @@ static void known_axes(void)
 }
 
 // Weights add up to 1: each is rounded by at most half a unit of 2^-22.
-static void sums(void)
+TEST_CASE(sums)
 {
     uint64_t seed = test_seed;
 
@@ -243,7 +243,7 @@ static void sums(void)
 
 // In long double, without Pillow's order of operations: no weight may be off
 // by more than its rounding.
-static void near_long_double(void)
+TEST_CASE(near_long_double)
 {
     uint64_t seed = test_seed;
 
@@ -284,7 +284,7 @@ static bool same_output(const struct hr__axis *a, int i,
 }
 
 // A window of a resize is that part of the whole; what leaves it is padding.
-static void windows(void)
+TEST_CASE(windows)
 {
     uint64_t seed = test_seed;
 
@@ -319,7 +319,7 @@ static void windows(void)
 }
 
 // src moves everything; pre mirrors inputs, post mirrors outputs.
-static void mirrors(void)
+TEST_CASE(mirrors)
 {
     uint64_t seed = test_seed;
 
@@ -355,7 +355,7 @@ static void mirrors(void)
 }
 
 // Without a resize the window alone counts.
-static void crops(void)
+TEST_CASE(crops)
 {
     struct hr__step s = {.in_w = 30,
                          .in_h = 20,
@@ -377,16 +377,4 @@ static void crops(void)
     facts(&y.a, 20);
     drop(&x);
     drop(&y);
-}
-
-int main(int argc, char **argv)
-{
-    static const struct test_case cases[] = {
-        TEST_CASE(random_axes), TEST_CASE(known_axes),
-        TEST_CASE(sums),        TEST_CASE(near_long_double),
-        TEST_CASE(windows),     TEST_CASE(mirrors),
-        TEST_CASE(crops),
-    };
-
-    return test_main("axis", cases, sizeof(cases) / sizeof(*cases), argc, argv);
 }

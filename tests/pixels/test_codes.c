@@ -184,7 +184,7 @@ static struct bytes make_file(int w, int h, bool color)
 
 // ---- The test ---------------------------------------------------------------
 
-static void test_codes(void)
+TEST_CASE(codes)
 {
     for (int i = 0; i < 300; i++) {
         int w = 1 + random_below(&dt_seed, 150),
@@ -212,8 +212,5 @@ static void test_codes(void)
 
 int main(int argc, char **argv)
 {
-    static const struct test_case cases[] = {{"codes", test_codes}};
-
-    return dt_main("codes", cases, sizeof(cases) / sizeof(cases[0]), argc,
-                   argv);
+    return dt_main(argc, argv);
 }

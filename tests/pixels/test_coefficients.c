@@ -167,7 +167,7 @@ static void all_kinds(unsigned flags, int rounds)
     coef_worker_finish(&b);
 }
 
-static void test_kinds(void)
+TEST_CASE(kinds)
 {
     coef_seed(test_seed);
     num_covered = num_blocks = same_pixels = 0;
@@ -236,7 +236,7 @@ static void damage(struct coef_file *f)
     }
 }
 
-static void test_damage(void)
+TEST_CASE(damaged)
 {
     int count[3] = {0};
     struct coef_worker b;
@@ -270,7 +270,7 @@ static void test_damage(void)
     CU_ASSERT(count[2] < (count[0] + count[1]) / 4);
 }
 
-static void test_foreign(void)
+TEST_CASE(foreign)
 {
     static const struct coef_kind foreign[] = {
         {"progressive", {.order = SAMPLES_PROGRESSIVE}},
@@ -307,7 +307,7 @@ static bool stop_at_once(void *ctx)
     return true;
 }
 
-static void test_stop(void)
+TEST_CASE(stop)
 {
     struct cpu_decode_error err = {.offset = -1};
     struct cpu_coef_lines lines;
@@ -332,7 +332,7 @@ static void test_stop(void)
 
 // ---- Memory ---------------------------------------------------------------
 
-static void test_steady(void)
+TEST_CASE(steady_state)
 {
     struct cpu_decode_error err;
     struct coef_worker b;
@@ -361,7 +361,7 @@ static void test_steady(void)
     coef_worker_finish(&b);
 }
 
-static void test_no_memory(void)
+TEST_CASE(no_memory)
 {
     struct cpu_decode_error err;
     struct coef_worker b;
@@ -398,16 +398,4 @@ static void test_no_memory(void)
     free(c);
     coef_file_finish(&f);
     coef_worker_finish(&b);
-}
-
-int main(int argc, char **argv)
-{
-    static const struct test_case cases[] = {
-        {"kinds", test_kinds},         {"damage", test_damage},
-        {"foreign", test_foreign},     {"stop", test_stop},
-        {"steady_state", test_steady}, {"no_memory", test_no_memory},
-    };
-
-    return test_main("coefficients", cases, sizeof(cases) / sizeof(*cases),
-                     argc, argv);
 }

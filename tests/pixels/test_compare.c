@@ -45,7 +45,7 @@ static struct hr_difference compare(float a[N], float b[N])
 }
 
 // normalize may leave the type's range, and a caller's table may hold anything.
-static void no_numbers(void)
+TEST_CASE(no_numbers)
 {
     float all[N] = {INFINITY, -INFINITY, NAN, 0, 255, INFINITY};
     float others[N] = {INFINITY, -INFINITY, NAN, 1, 253, -INFINITY};
@@ -62,7 +62,7 @@ static void no_numbers(void)
           "%" PRIu64 " differ by %g, sum %g", l.differing, l.max, l.sum);
 }
 
-static void levels(void)
+TEST_CASE(levels)
 {
     float a[N] = {0, 1, 2, 100, 200, 255}, b[N] = {0, 2, 0, 100, 203, 255};
     struct hr_difference l = compare(a, b);
@@ -74,7 +74,7 @@ static void levels(void)
 }
 
 // Of 255 levels: 10 log10(255 * 255 / the mean square), worked out by hand.
-static void decibels(void)
+TEST_CASE(decibels)
 {
     static const struct {
         double squares, elements, want;
@@ -168,7 +168,7 @@ static void go_wrong(struct pixels *to, const struct pixels *from, int how)
 }
 
 // Other filters are alike, whatever is in the picture; other pictures are not.
-static void filters(void)
+TEST_CASE(filters)
 {
     for (uint64_t seed = 0; seed < 20; seed++)
         for (int noise = 0; noise < 2; noise++) {
@@ -193,7 +193,7 @@ static void filters(void)
 
 // By the public function: any layout, levels of what normalize has made, where
 // the largest difference is, and what does not fit together.
-static void images(void)
+TEST_CASE(images)
 {
     enum { W = 5, H = 3, ONE = 2 * W + 3 };
     static const struct hr_normalize n = {.mean = {.5f, .4f, .3f},
@@ -241,13 +241,7 @@ static void images(void)
 
 int main(int argc, char **argv)
 {
-    static const struct test_case cases[] = {
-        TEST_CASE(levels),  TEST_CASE(no_numbers), TEST_CASE(decibels),
-        TEST_CASE(filters), TEST_CASE(images),
-    };
-
     hr__table_build(&table, NULL, NULL, 1, HR_F32);
     hr__table_build(&table, NULL, NULL, 1, HR_F16);
-    return test_main("compare", cases, sizeof(cases) / sizeof(*cases), argc,
-                     argv);
+    return test_main(argc, argv);
 }

@@ -141,7 +141,7 @@ static void decode(const char *path, struct outcome *o)
 
 // ---- All files ------------------------------------------------------------
 
-static void gate(void)
+TEST_CASE(gate)
 {
     struct corpus_entry e;
     struct outcome o;
@@ -187,12 +187,11 @@ static void gate(void)
 
 int main(int argc, char **argv)
 {
-    static const struct test_case cases[] = {TEST_CASE(gate)};
     int result;
 
     if (!corpus_open())
         return TEST_NOT_RUN;
-    result = test_main("corpus", cases, 1, argc, argv);
+    result = test_main(argc, argv);
     corpus_close();
     return result;
 }

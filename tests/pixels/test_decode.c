@@ -10,7 +10,7 @@
 
 // ---- windows ----
 
-static void test_jpeg_windows(void)
+TEST_CASE(test_jpeg_windows)
 {
     for (int kind = 0; kind < DT_JPEG_KINDS; kind++)
         for (int i = 0; i < 42; i++) {
@@ -34,7 +34,7 @@ static void test_jpeg_windows(void)
 }
 
 // Every combination of factors that a three-component scan may have.
-static void test_jpeg_factors(void)
+TEST_CASE(test_jpeg_factors)
 {
     int step = getenv("HEADRACE_TEST_LONG") ? 1 : 29;
 
@@ -112,7 +112,7 @@ static enum plain_class compare_damaged(const char *name,
     return plain;
 }
 
-static void test_jpeg_truncated(void)
+TEST_CASE(test_jpeg_truncated)
 {
     int no_end[4] = {0};
 
@@ -144,7 +144,7 @@ static void test_jpeg_truncated(void)
 }
 
 // Only what is above the cut is asked for: that succeeds without check.
-static void test_jpeg_above_the_cut(void)
+TEST_CASE(test_jpeg_above_the_cut)
 {
     struct jpeg_spec spec = {.w = 64, .h = 512, .space = JCS_YCbCr};
     struct hr__rect top = {5, 8, 40, 16};
@@ -163,7 +163,7 @@ static void test_jpeg_above_the_cut(void)
     free(file.data);
 }
 
-static void test_jpeg_flips(void)
+TEST_CASE(test_jpeg_flips)
 {
     int classes[4] = {0};
 
@@ -196,7 +196,7 @@ static void test_jpeg_flips(void)
 
 // ---- JPEG: what must be refused, states ----
 
-static void test_jpeg_refused(void)
+TEST_CASE(test_jpeg_refused)
 {
     struct jpeg_spec spec = {.w = 33, .h = 20, .space = JCS_YCbCr};
     struct cpu_decode_params p;
@@ -230,7 +230,7 @@ static void test_jpeg_refused(void)
 
 // Tables of one picture must not serve the next; and a file without DHT is
 // decoded with the standard ones by libjpeg-turbo.
-static void test_jpeg_state_is_clean(void)
+TEST_CASE(test_jpeg_state_is_clean)
 {
     struct jpeg_spec spec = {
         .w = 50, .h = 41, .space = JCS_YCbCr, .optimize = true, .quality = 97};
@@ -257,7 +257,7 @@ static void test_jpeg_state_is_clean(void)
 }
 
 // Two decoders open at once on one state, interleaved.
-static void test_jpeg_two_at_once(void)
+TEST_CASE(test_jpeg_two_at_once)
 {
     struct jpeg_spec spec = {
         .w = 60, .h = 64, .space = JCS_YCbCr, .factors = {0x22, 0x11, 0x11}};
@@ -331,7 +331,7 @@ static int folder(const char *name, int step, int windows, double seconds)
     return n;
 }
 
-static void test_corpus(void)
+TEST_CASE(test_corpus)
 {
     int n = folder("kinds", 1, 4, 8);
 
@@ -347,18 +347,5 @@ static void test_corpus(void)
 
 int main(int argc, char **argv)
 {
-    static const struct test_case cases[] = {
-        TEST_CASE(test_jpeg_windows),
-        TEST_CASE(test_jpeg_factors),
-        TEST_CASE(test_jpeg_truncated),
-        TEST_CASE(test_jpeg_above_the_cut),
-        TEST_CASE(test_jpeg_flips),
-        TEST_CASE(test_jpeg_refused),
-        TEST_CASE(test_jpeg_state_is_clean),
-        TEST_CASE(test_jpeg_two_at_once),
-        TEST_CASE(test_corpus),
-    };
-
-    return dt_main("decode_jpeg", cases, sizeof(cases) / sizeof(*cases), argc,
-                   argv);
+    return dt_main(argc, argv);
 }

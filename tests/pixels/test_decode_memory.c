@@ -132,7 +132,7 @@ static void no_allocation(dt_open_fn open, const struct bytes *file, int w,
 #endif
 }
 
-static void test_stop_and_memory(void)
+TEST_CASE(test_stop_and_memory)
 {
     for (int kind = 0; kind < DT_JPEG_KINDS; kind += 2)
         for (int variant = 0; variant < 7; variant += 2) {
@@ -167,7 +167,7 @@ static void test_stop_and_memory(void)
 }
 
 // stop() is also asked while the rows above the window are skipped.
-static void test_stop_in_skip(void)
+TEST_CASE(test_stop_in_skip)
 {
     struct jpeg_spec spec = {
         .w = 1500, .h = 1200, .space = JCS_YCbCr, .quality = 95};
@@ -212,7 +212,7 @@ static void nothing_taken_later(dt_open_fn open, const struct bytes *file,
     cpu_arena_reset(&dt_arena, start);
 }
 
-static void test_arena_between(void)
+TEST_CASE(test_arena_between)
 {
     for (int kind = 0; kind < DT_JPEG_KINDS; kind++) {
         struct bytes file;
@@ -237,12 +237,5 @@ static void test_arena_between(void)
 
 int main(int argc, char **argv)
 {
-    static const struct test_case cases[] = {
-        TEST_CASE(test_stop_and_memory),
-        TEST_CASE(test_stop_in_skip),
-        TEST_CASE(test_arena_between),
-    };
-
-    return dt_main("decode_memory", cases, sizeof(cases) / sizeof(*cases), argc,
-                   argv);
+    return dt_main(argc, argv);
 }

@@ -8,7 +8,7 @@
 
 #if HR_HAVE_PNG
 
-static void test_png_windows(void)
+TEST_CASE(test_png_windows)
 {
     for (int i = 0; i < 240; i++) {
         struct bytes file;
@@ -23,7 +23,7 @@ static void test_png_windows(void)
     }
 }
 
-static void test_png_damage(void)
+TEST_CASE(test_png_damage)
 {
     int classes[4] = {0};
 
@@ -63,7 +63,7 @@ static void test_png_damage(void)
 }
 
 // Pillow reads a file whose end chunk is missing or broken.
-static void test_png_tail(void)
+TEST_CASE(test_png_tail)
 {
     struct bytes file;
     struct plain full;
@@ -84,7 +84,7 @@ static void test_png_tail(void)
 }
 
 // A wrong sum of a chunk is damage, whether libpng needs the chunk or not.
-static void test_png_sums(void)
+TEST_CASE(test_png_sums)
 {
     static const char *const chunks[] = {"IHDR", "gAMA", "IDAT"};
     struct cpu_decode_params p;
@@ -112,15 +112,7 @@ static void test_png_sums(void)
 
 int main(int argc, char **argv)
 {
-    static const struct test_case cases[] = {
-        TEST_CASE(test_png_windows),
-        TEST_CASE(test_png_damage),
-        TEST_CASE(test_png_tail),
-        TEST_CASE(test_png_sums),
-    };
-
-    return dt_main("decode_png", cases, sizeof(cases) / sizeof(*cases), argc,
-                   argv);
+    return dt_main(argc, argv);
 }
 
 #else

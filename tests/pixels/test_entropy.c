@@ -187,7 +187,7 @@ static struct hr_crop random_crop(int w, int h)
 
 // ---- Cases ----------------------------------------------------------------
 
-static void test_plain(void)
+TEST_CASE(plain)
 {
     static const struct samples_jpeg params[] = {
         {.quality = 95},    {.sampling = 0x22},      {.sampling = 0x21},
@@ -208,7 +208,7 @@ static void test_plain(void)
     }
 }
 
-static void test_not_for_it(void)
+TEST_CASE(not_for_it)
 {
     static const struct samples_jpeg params[] = {
         {.order = SAMPLES_PROGRESSIVE},
@@ -234,7 +234,7 @@ static void test_not_for_it(void)
     samples_bytes_finish(&jpeg);
 }
 
-static void test_damage(void)
+TEST_CASE(damage)
 {
     int fell_back = 0, failed = 0, strict_failed = 0;
 
@@ -301,7 +301,7 @@ static uint64_t allocations_of(hr_device dev, const struct samples_bytes *jpeg,
 
 // A job and its batch cost what they cost on the CPU; the span nothing but the
 // toy's buffer.
-static void test_steady(void)
+TEST_CASE(steady_state)
 {
     struct samples_bytes jpeg = encode(&(struct samples_jpeg){0}, 300, 200);
     struct hr_crop all = {.w = 300, .h = 200};
@@ -319,7 +319,7 @@ static bool left_for_memory(const struct hr_result *r)
 
 // Each allocation fails, alone or with all that follow: each sample that is
 // submitted ends, well or out of memory.
-static void test_no_memory(void)
+TEST_CASE(no_memory)
 {
     const struct hr_op decode = hr_op_decode(0);
     struct samples_bytes jpeg = encode(&(struct samples_jpeg){0}, 400, 300);
@@ -366,7 +366,7 @@ static void test_no_memory(void)
     samples_bytes_finish(&jpeg);
 }
 
-static void test_no_buffer(void)
+TEST_CASE(no_buffer)
 {
     struct samples_bytes jpeg = encode(&(struct samples_jpeg){0}, 40, 30);
     struct hr_crop all = {.w = 40, .h = 30};
@@ -391,18 +391,12 @@ static void test_no_buffer(void)
 
 int main(int argc, char **argv)
 {
-    static const struct test_case cases[] = {
-        {"plain", test_plain},         {"not_for_it", test_not_for_it},
-        {"damage", test_damage},       {"steady_state", test_steady},
-        {"no_memory", test_no_memory}, {"no_buffer", test_no_buffer},
-    };
     int failed;
 
     hr__registry_add(&toy);
     devices[0] = test_device("toy", 1, 0);
     devices[1] = test_device("cpu", 1, 0);
-    failed = test_main("entropy", cases, sizeof(cases) / sizeof(*cases), argc,
-                       argv);
+    failed = test_main(argc, argv);
     hr_device_close(&devices[0]);
     hr_device_close(&devices[1]);
     if (wrong_payloads)

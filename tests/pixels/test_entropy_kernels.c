@@ -482,7 +482,7 @@ static void make(struct kernel_jpeg *j, int i)
     CU_ASSERT_FATAL(kernel_jpeg_make(j, &p));
 }
 
-static void kinds(void)
+TEST_CASE(kinds)
 {
     struct kernel_jpeg j[BATCH];
     int all = 0, left = 0;
@@ -527,7 +527,7 @@ static void make_flat(struct kernel_jpeg *j, int w, int h)
 
 // Who begins out of step there never falls into it: more rounds than there are.
 // If many do, one thread of the host is faster.
-static void flat(void)
+TEST_CASE(flat)
 {
     struct kernel_jpeg j[3];
 
@@ -554,7 +554,7 @@ static size_t scan_of(const struct kernel_jpeg *j)
 
 // What one wrong byte of the scan does is seen, or is none of libjpeg's
 // business either.
-static void damage(void)
+TEST_CASE(damage)
 {
     int seen = 0, sound = 0, refused = 0, missed = 0;
 
@@ -607,7 +607,7 @@ static bool is_code(struct hr__code from, bool dc)
 }
 
 // Codes that are none.
-static void codes(void)
+TEST_CASE(codes)
 {
     CU_ASSERT(is_code((struct hr__code){.counts = {1, 1}}, true));
     CU_ASSERT(!is_code((struct hr__code){.counts = {3}}, true));
@@ -625,7 +625,7 @@ static void codes(void)
 }
 
 // The photos of the corpus, where it is.
-static void photos(void)
+TEST_CASE(photos)
 {
     struct kernel_jpeg j[BATCH];
     struct corpus_folder f;
@@ -683,9 +683,6 @@ static bool find_device(struct kernel_device *device)
 
 int main(int argc, char **argv)
 {
-    static const struct test_case cases[] = {TEST_CASE(codes), TEST_CASE(kinds),
-                                             TEST_CASE(flat), TEST_CASE(damage),
-                                             TEST_CASE(photos)};
     struct kernel_device device;
     int failed;
 
@@ -698,8 +695,7 @@ int main(int argc, char **argv)
         puts("FAILED: the device or its program");
         return 1;
     }
-    failed = test_main("entropy_kernels", cases, sizeof(cases) / sizeof(*cases),
-                       argc, argv);
+    failed = test_main(argc, argv);
     close_device();
     return failed;
 }

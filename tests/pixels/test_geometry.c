@@ -222,7 +222,7 @@ static void one_list(uint64_t *seed, int round)
 
 // Half of the resizes have no order of their own: the process's reference is
 // the one of the round, as devices here have none.
-static void random_lists(void)
+TEST_CASE(random_lists)
 {
     uint64_t seed = test_seed;
 
@@ -237,7 +237,7 @@ static void random_lists(void)
 }
 
 // A resize may say more than the largest picture, if only a window of it is made.
-static void thin(void)
+TEST_CASE(thin)
 {
     static const int sizes[][2] = {{2, 2100}, {2100, 2}};
     uint64_t seed = test_seed;
@@ -284,7 +284,7 @@ static void thin(void)
 
 // ---- From a JPEG: only the window is decoded ------------------------------
 
-static void from_jpeg(void)
+TEST_CASE(from_jpeg)
 {
     static const uint8_t factors[] = {0x11, 0x22, 0x21, 0x12};
     uint64_t seed = test_seed;
@@ -328,7 +328,7 @@ static void from_jpeg(void)
 
 // ---- Orientation ----------------------------------------------------------
 
-static void orientations(void)
+TEST_CASE(orientations)
 {
     for (int o = 0; o <= 9; o++) {
         struct hr_op ops[] = {hr_op_decode(.apply_orientation = true),
@@ -372,7 +372,7 @@ static void orientations(void)
 
 // ---- What is not a list ---------------------------------------------------
 
-static void refused(void)
+TEST_CASE(refused)
 {
     static const struct {
         struct hr_op op;
@@ -424,7 +424,7 @@ static void refused(void)
 
 // Sizes that Pillow 9.4 makes: Image.thumbnail() and, if it may enlarge,
 // ImageOps.contain().
-static void fits(void)
+TEST_CASE(fits)
 {
     static const struct {
         int w, h;
@@ -488,7 +488,7 @@ static void fits(void)
 }
 
 // Many resizes: up to HR__MAX_STEPS steps, then a clear no.
-static void too_many_steps(void)
+TEST_CASE(too_many_steps)
 {
     struct hr_op ops[HR_MAX_OPS];
     int w, h;
@@ -503,7 +503,7 @@ static void too_many_steps(void)
 }
 
 // The list of every day is one step.
-static void one_step(void)
+TEST_CASE(one_step)
 {
     const struct hr_op ops[] = {hr_op_decode(0),
                                 hr_op_crop(.x = 10, .y = 4, .w = 50, .h = 40),
@@ -525,19 +525,12 @@ static void one_step(void)
 
 int main(int argc, char **argv)
 {
-    static const struct test_case cases[] = {
-        TEST_CASE(random_lists),   TEST_CASE(from_jpeg),
-        TEST_CASE(orientations),   TEST_CASE(refused),
-        TEST_CASE(too_many_steps), TEST_CASE(one_step),
-        TEST_CASE(fits),           TEST_CASE(thin),
-    };
     int result;
 
     fake_reset_spans(FAKE_RS);
     cpu = test_device("cpu", 1, 0);
     fake = test_device("fake", 1, 0);
-    result = test_main("geometry", cases, sizeof(cases) / sizeof(*cases), argc,
-                       argv);
+    result = test_main(argc, argv);
     hr_device_close(&cpu);
     hr_device_close(&fake);
     return result;

@@ -258,7 +258,7 @@ static bool is_for_lanes(int kind, int variant)
             (variant == 3 && kind == 11));
 }
 
-static void windows(void)
+TEST_CASE(windows)
 {
     int want = 0, most = 0, made = 0;
 
@@ -307,7 +307,7 @@ static void damage(struct bytes *file, size_t from)
     }
 }
 
-static void damaged(void)
+TEST_CASE(damaged)
 {
     int all = 0, made = 0;
 
@@ -382,7 +382,7 @@ static const struct hr__rect top = {0, 0, TOP_W, 16};
 
 // A code of nothing but ones, a difference of more than 15 bits: also where no
 // block has them.
-static void refused(void)
+TEST_CASE(refused)
 {
     static const struct {
         int class;
@@ -411,7 +411,7 @@ static void refused(void)
 }
 
 // What was in the lanes before is not taken for the rest of a file that ends.
-static void too_little(void)
+TEST_CASE(too_little)
 {
     struct bytes file;
     size_t size;
@@ -461,7 +461,7 @@ static int folder(const char *name, int step, int times, int *made)
     return n;
 }
 
-static void corpus(void)
+TEST_CASE(corpus)
 {
     bool all = getenv("HEADRACE_TEST_LONG") != NULL;
     int made = 0, n;
@@ -487,11 +487,5 @@ static void corpus(void)
 
 int main(int argc, char **argv)
 {
-    static const struct test_case cases[] = {
-        TEST_CASE(windows),    TEST_CASE(damaged), TEST_CASE(refused),
-        TEST_CASE(too_little), TEST_CASE(corpus),
-    };
-
-    return dt_main("lanes", cases, sizeof(cases) / sizeof(cases[0]), argc,
-                   argv);
+    return dt_main(argc, argv);
 }

@@ -13,7 +13,7 @@
 
 // ---- Numbers --------------------------------------------------------------
 
-static void known_answers(void)
+TEST_CASE(known_answers)
 {
     // Random123's known answers for philox4x32-10 (tests/kat_vectors).
     static const uint32_t zeros[4] = {0x6627e8d5, 0xe169c58d, 0xbc57ac4c,
@@ -26,7 +26,7 @@ static void known_answers(void)
         CU_ASSERT_EQUAL(word[i], zeros[i]);
 }
 
-static void keys(void)
+TEST_CASE(keys)
 {
     const struct hr_random base = {.seed = 7, .index = 3, .epoch = 1};
     struct hr_random other[5] = {base, base, base, base, base};
@@ -51,7 +51,7 @@ static void keys(void)
 }
 
 // The windows of version 0.1.0's command; seeds shall go on meaning the same.
-static void windows_stay(void)
+TEST_CASE(windows_stay)
 {
     static const struct {
         struct hr_random key;
@@ -87,7 +87,7 @@ static struct hr_crop window_of(const struct hr_random_resized_crop *op, int i,
     return hr__random_window(op, &key, 1, w, h);
 }
 
-static void windows(void)
+TEST_CASE(windows)
 {
     const struct hr_random_resized_crop op = {.w = 9, .h = 9};
     int in_left = 0, whole = 0, num = 20000;
@@ -112,7 +112,7 @@ static void windows(void)
     CU_ASSERT(whole < num / 10);
 }
 
-static void windows_as_asked(void)
+TEST_CASE(windows_as_asked)
 {
     const struct hr_random_resized_crop op = {.scale = {.25, .5},
                                               .ratio = {1, 2}};
@@ -134,7 +134,7 @@ static void windows_as_asked(void)
           "ratio %g .. %g", low, high);
 }
 
-static void narrow(void)
+TEST_CASE(narrow)
 {
     const struct hr_random_resized_crop op = {.w = 9, .h = 9};
     struct hr_crop crop = window_of(&op, 1, 1000, 3);
@@ -160,7 +160,7 @@ static int drawn(const struct hr_op *ops, int n, uint64_t index, int w, int h,
     return num;
 }
 
-static void flips(void)
+TEST_CASE(flips)
 {
     const struct hr_op both = hr_op_random_flip(.horizontal = .3,
                                                 .vertical = .6);
@@ -217,7 +217,7 @@ static void places(struct hr_random_crop crop, int w, int h, int from_x, int nx,
 }
 
 // torchvision's RandomCrop with padding, pad_if_needed, both.
-static void crops(void)
+TEST_CASE(crops)
 {
     const struct hr_op large = hr_op_random_crop(.w = 8, .h = 5);
     struct hr_op out[HR_MAX_OPS];
@@ -241,7 +241,7 @@ static void crops(void)
 }
 
 // A list that was drawn can be submitted, however absurd.
-static void far_outside(void)
+TEST_CASE(far_outside)
 {
     const struct hr_op op = hr_op_random_crop(.w = 1, .h = 1,
                                               .pad = HR_MAX_SIDE);
@@ -258,7 +258,7 @@ static void far_outside(void)
     CU_ASSERT_EQUAL(most, HR_MAX_SIDE);
 }
 
-static void lists(void)
+TEST_CASE(lists)
 {
     const struct hr_op ops[] = {hr_op_decode(.apply_orientation = true),
                                 hr_op_random_flip(.horizontal = .3),
@@ -300,7 +300,7 @@ static void lists(void)
 }
 
 // An op draws by its place: equal ops of one list do not draw the same.
-static void by_place(void)
+TEST_CASE(by_place)
 {
     const struct hr_op ops[] = {hr_op_random_resized_crop(.w = 50, .h = 40),
                                 hr_op_random_resized_crop(.w = 50, .h = 40),
@@ -319,7 +319,7 @@ static void by_place(void)
     }
 }
 
-static void refused(void)
+TEST_CASE(refused)
 {
     static const struct {
         struct hr_op op;
@@ -482,7 +482,7 @@ static void make_sources(void)
     }
 }
 
-static void same_everywhere(void)
+TEST_CASE(same_everywhere)
 {
     static const struct {
         const char *device;
@@ -518,7 +518,7 @@ static void same_everywhere(void)
 }
 
 // Pixels as source: places count from the first op of the list.
-static void from_pixels(void)
+TEST_CASE(from_pixels)
 {
     const struct hr_op ops[] = {hr_op_random_resized_crop(.w = W, .h = H,
                                                           .filter = HR_LANCZOS),
@@ -558,7 +558,7 @@ static void from_pixels(void)
 }
 
 // A crop that does not fit is its sample's failure; hr_device_check() sees it.
-static void too_small(void)
+TEST_CASE(too_small)
 {
     const struct hr_op ops[] = {hr_op_random_crop(.w = W, .h = H)};
     hr_device dev = test_device("cpu", 1, 0);
@@ -584,27 +584,4 @@ static void too_small(void)
     hr_image_release(&small);
     hr_image_release(&fits);
     hr_device_close(&dev);
-}
-
-int main(int argc, char **argv)
-{
-    static const struct test_case cases[] = {
-        TEST_CASE(known_answers),
-        TEST_CASE(keys),
-        TEST_CASE(windows_stay),
-        TEST_CASE(windows),
-        TEST_CASE(windows_as_asked),
-        TEST_CASE(narrow),
-        TEST_CASE(flips),
-        TEST_CASE(crops),
-        TEST_CASE(far_outside),
-        TEST_CASE(by_place),
-        TEST_CASE(lists),
-        TEST_CASE(refused),
-        TEST_CASE(same_everywhere),
-        TEST_CASE(from_pixels),
-        TEST_CASE(too_small),
-    };
-
-    return test_main("ops_random", cases, COUNT(cases), argc, argv);
 }

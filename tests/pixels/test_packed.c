@@ -96,7 +96,7 @@ static bool takes(const uint8_t *p, size_t size, int n)
 }
 
 // Lines with one byte that is another.
-static void wrong_lines(void)
+TEST_CASE(wrong_lines)
 {
     int loops = test_loops(40000), taken = 0;
     uint64_t seed = test_seed;
@@ -137,7 +137,7 @@ static void trip(const struct cpu_ops *ops, int n, enum packed_kind kind)
           "%s: %d of kind %d differ", ops->name, n, kind);
 }
 
-static void lines(void)
+TEST_CASE(lines)
 {
     struct cpu_ops ops;
 
@@ -149,7 +149,7 @@ static void lines(void)
                     trip(&ops, n, (enum packed_kind)kind);
 }
 
-static void parts(void)
+TEST_CASE(parts)
 {
     struct cpu_ops ops;
 
@@ -169,7 +169,7 @@ static void parts(void)
 
 // What is cut out of a line is what would have been packed of those blocks, and
 // nothing is written behind it.
-static void cuts(void)
+TEST_CASE(cuts)
 {
     static uint8_t want[sizeof(segment)], got[sizeof(segment)];
     struct cpu_ops ops;
@@ -197,7 +197,7 @@ static void cuts(void)
 
 // The same of lines as wide as pictures get, whose blocks are as long as they
 // get: sums in few bits would overflow.
-static void wide_cuts(void)
+TEST_CASE(wide_cuts)
 {
     enum { WIDE = 2500, FIRST = 1201, COUNT = 1203 };
     int16_t(*blocks)[64] = calloc(WIDE, sizeof(*blocks));
@@ -239,7 +239,7 @@ static const uint8_t hand[] = {
     0x02, 0x00, 0,    0x80, 0x00,  // 128 escapes twice
 };
 
-static void bytes(void)
+TEST_CASE(bytes)
 {
     struct cpu_ops ops;
 
@@ -261,7 +261,7 @@ static void bytes(void)
 }
 
 // What differs from it in one byte and is no line.
-static void wrong_bytes(void)
+TEST_CASE(wrong_bytes)
 {
     static const struct {
         int at, byte;
@@ -358,7 +358,7 @@ static int folder(const char *name)
     return n;
 }
 
-static void photos(void)
+TEST_CASE(photos)
 {
     if (!(folder("photos/imagenet-sample") + folder("photos/amd-416") +
           folder("photos/amd-tiny")))
@@ -445,7 +445,7 @@ static const struct {
 };
 enum { FORMS = sizeof(forms) / sizeof(*forms) };
 
-static void pictures(void)
+TEST_CASE(pictures)
 {
     static struct expect e;
     uint64_t seed = test_seed;
@@ -513,7 +513,7 @@ static void seal(struct cpu_packed_head *head, size_t size)
         cpu_packed_seal(whole);
 }
 
-static void hostile(void)
+TEST_CASE(hostile)
 {
     static struct expect e;
     uint64_t seed = test_seed;
@@ -548,7 +548,7 @@ static void hostile(void)
 
 // What says that it has rows has a payload, and the other way round: a reader
 // would take that of the next block, or what lies behind the segment.
-static void empty_payloads(void)
+TEST_CASE(empty_payloads)
 {
     // Two blocks: escapes, DCs, rows, lengths, payloads.
     static const uint8_t none[] = {0, 0, 1, 2, 0, 0, 0, 0};
@@ -565,7 +565,7 @@ static void empty_payloads(void)
 }
 
 // One fault each, sealed again.
-static void faults(void)
+TEST_CASE(faults)
 {
     static struct expect e;
     uint64_t seed = test_seed;
@@ -606,17 +606,4 @@ static void faults(void)
     CU_ASSERT(cpu_packed_check(bad, size));
     free(bad);
     free(head);
-}
-
-int main(int argc, char **argv)
-{
-    static const struct test_case cases[] = {
-        TEST_CASE(lines),     TEST_CASE(parts),          TEST_CASE(cuts),
-        TEST_CASE(wide_cuts), TEST_CASE(bytes),          TEST_CASE(wrong_bytes),
-        TEST_CASE(pictures),  TEST_CASE(photos),         TEST_CASE(hostile),
-        TEST_CASE(faults),    TEST_CASE(empty_payloads), TEST_CASE(wrong_lines),
-    };
-
-    return test_main("packed", cases, sizeof(cases) / sizeof(*cases), argc,
-                     argv);
 }

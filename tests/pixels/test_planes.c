@@ -195,7 +195,7 @@ static const uint8_t samplings[][4] = {
     {0x13, 0x11, 0x11},
 };
 
-static void every_kind(void)
+TEST_CASE(every_kind)
 {
     int n = (int)(sizeof(samplings) / sizeof(*samplings)), made = 0;
 
@@ -259,7 +259,7 @@ static bool is_damaged(const struct picture *p)
 }
 
 // The corpus' files of every kind, where they are planes at all.
-static void corpus(void)
+TEST_CASE(corpus)
 {
     struct corpus_folder f;
     int used = 0, damaged = 0;
@@ -298,7 +298,7 @@ static void corpus(void)
 }
 
 // A wrong header is refused, or what it says is in the data: no fault.
-static void lying_headers(void)
+TEST_CASE(lying_headers)
 {
     int refused = 0, n = test_loops(20000);
     struct jpeg_spec spec = {
@@ -341,7 +341,7 @@ static void lying_headers(void)
 }
 
 // What is mended when it is decoded to rows is refused here.
-static void damage(void)
+TEST_CASE(damage)
 {
     int refused = 0;
 
@@ -373,7 +373,7 @@ static void damage(void)
 }
 
 // Every allocation fails in turn: a clear answer, and nothing is touched.
-static void no_memory(void)
+TEST_CASE(no_memory)
 {
     struct bytes file = test_jpeg(200, 150, &test_seed);
     struct picture p = {file.data, file.size, 200, 150, 3};
@@ -411,13 +411,10 @@ static void no_memory(void)
 
 int main(int argc, char **argv)
 {
-    static const struct test_case cases[] = {
-        TEST_CASE(every_kind), TEST_CASE(corpus), TEST_CASE(lying_headers),
-        TEST_CASE(damage), TEST_CASE(no_memory)};
     int result;
 
     cpu_arena_init(&arena, &plain_heap);
-    result = test_main("planes", cases, 5, argc, argv);
+    result = test_main(argc, argv);
     cpu_arena_finish(&arena);
     return result;
 }

@@ -18,7 +18,7 @@ static const struct level {
 
 // The CPU alone, told to cut what it does. What planes are not for goes the
 // longer way.
-static void cuts(void)
+TEST_CASE(cuts)
 {
 #define CUT(a, b) HR__SPAN_BIT(HR_##a, HR_##b)
     static const uint32_t ways[] = {CUT(COLOR, STORE),
@@ -51,7 +51,7 @@ static void cuts(void)
 }
 
 // Which way a picture goes when it is told to.
-static void the_plan(void)
+TEST_CASE(the_plan)
 {
     struct bytes file = test_jpeg(50, 40, &test_seed);
     const struct hr_op ops[] = {hr_op_decode(0), hr_op_resize(.w = 9, .h = 9)};
@@ -85,7 +85,7 @@ static void the_plan(void)
 
 // An engine in front of the CPU that leaves its own memory, as media engines
 // do: of the whole picture, in the form of a surface.
-static void surfaces(void)
+TEST_CASE(surfaces)
 {
     for (int form = 0; form < NUM_FORMS; form++) {
         hr_device dev;
@@ -109,7 +109,7 @@ static void surfaces(void)
 }
 
 // What cannot be true is not used: the CPU makes the picture, and says so.
-static void wrong_surfaces(void)
+TEST_CASE(wrong_surfaces)
 {
     struct bytes file = test_jpeg(50, 40, &test_seed);
     const struct hr_op ops[] = {hr_op_decode(0), hr_op_resize(.w = 9, .h = 9)};
@@ -173,7 +173,7 @@ static uint64_t allocations(hr_device dev, const struct bytes *file)
 }
 
 // A cut costs nothing in a steady state.
-static void steady(void)
+TEST_CASE(steady)
 {
     struct bytes file = test_jpeg(300, 200, &test_seed);
     hr_device dev = test_device("cpu", 1, 0);
@@ -186,13 +186,4 @@ static void steady(void)
     CHECK(cut == whole, "%d allocations, %d uncut", (int)cut, (int)whole);
     hr_device_close(&dev);
     free(file.data);
-}
-
-int main(int argc, char **argv)
-{
-    static const struct test_case cases[] = {
-        TEST_CASE(the_plan), TEST_CASE(cuts), TEST_CASE(surfaces),
-        TEST_CASE(wrong_surfaces), TEST_CASE(steady)};
-
-    return test_main("planes_hal", cases, 5, argc, argv);
 }

@@ -175,7 +175,7 @@ static bool begin(bool x86)
 // ---- cases ----------------------------------------------------------------
 
 // Nothing leaves 16 bits.
-static void pictures(void)
+TEST_CASE(pictures)
 {
     begin(false);
     for (int i = 0; i < test_loops(40); i++) {
@@ -187,7 +187,7 @@ static void pictures(void)
 }
 
 // Products fit, sums and passes do not.
-static void passes_saturate(void)
+TEST_CASE(passes_saturate)
 {
     if (!begin(true))
         return;
@@ -199,7 +199,7 @@ static void passes_saturate(void)
     CU_ASSERT(!wrapped);
 }
 
-static void products_wrap(void)
+TEST_CASE(products_wrap)
 {
     if (!begin(true))
         return;
@@ -212,7 +212,7 @@ static void products_wrap(void)
 }
 
 // Blocks that take the shift in place of pass 1.
-static void first_row_only(void)
+TEST_CASE(first_row_only)
 {
     if (!begin(true))
         return;
@@ -225,7 +225,7 @@ static void first_row_only(void)
 }
 
 // It is coefficients that decide about that, not products.
-static void rows_vanish(void)
+TEST_CASE(rows_vanish)
 {
     if (!begin(true))
         return;
@@ -234,16 +234,4 @@ static void rows_vanish(void)
         same_samples((struct kind){MOST, 8, 40, 65535, true});
     }
     CU_ASSERT(vanished > test_loops(1000));
-}
-
-int main(int argc, char **argv)
-{
-    static const struct test_case cases[] = {
-        TEST_CASE(pictures),      TEST_CASE(passes_saturate),
-        TEST_CASE(products_wrap), TEST_CASE(first_row_only),
-        TEST_CASE(rows_vanish),
-    };
-
-    return test_main("reconstruct", cases, sizeof(cases) / sizeof(*cases), argc,
-                     argv);
 }

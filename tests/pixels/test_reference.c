@@ -34,7 +34,7 @@ static enum hr_order order_at(const struct hr_op *ops, int n,
              HR_REFERENCE_##reference, w, h, at)
 
 // Both sides of every edge of every rule.
-static void rules(void)
+TEST_CASE(rules)
 {
     static const struct {
         int width, height, w, h;
@@ -85,7 +85,7 @@ static void rules(void)
 
 // Of which picture the sizes are: as it is when the resize has its turn, and
 // the whole of it. 40 x 100 to 30 x 80 is 20 = 2 * 10, horizontal.
-static void rule_of_what(void)
+TEST_CASE(rule_of_what)
 {
     const struct hr_op to = hr_op_resize(.w = 30, .h = 80);
     const struct hr_op crop = hr_op_crop(.w = 39, .h = 100);
@@ -121,7 +121,7 @@ static void rule_of_what(void)
 
 // Who is asked for the order: the op, then the reference. Where it makes no
 // difference it is the one that needs no turn.
-static void who_decides(void)
+TEST_CASE(who_decides)
 {
     const struct hr_op ops[] = {
         hr_op_resize(.w = 9, .h = 9, .order = HR_ORDER_VERTICAL),
@@ -146,7 +146,7 @@ static void who_decides(void)
 
 // ---- The process, devices, jobs --------------------------------------------
 
-static void names(void)
+TEST_CASE(names)
 {
     for (int i = 1; i < HR_NUM_REFERENCES; i++) {
         const char *name = hr_reference_name((enum hr_reference)i);
@@ -209,7 +209,7 @@ static bool follows(hr_device dev, enum hr_reference reference)
 }
 
 // The process's counts at each submission, for devices that have none.
-static void whose(void)
+TEST_CASE(whose)
 {
     hr_device plain = test_device("cpu", 1, 0);
     hr_device old = hr_device_open(
@@ -321,7 +321,7 @@ static bool only_shrinking(int width, int height, int w, int h)
     return width > w && pillow_13(width, height, w, h);
 }
 
-static void probe_finds(void)
+TEST_CASE(probe_finds)
 {
     static const struct {
         bool (*rule)(int, int, int, int);
@@ -356,7 +356,7 @@ static void probe_finds(void)
 }
 
 // One wrong byte in any answer is noticed, so is any that fails.
-static void probe_fails(void)
+TEST_CASE(probe_fails)
 {
     struct other right = {.vertical = pillow_13};
     enum hr_reference found;
@@ -384,7 +384,7 @@ static void probe_fails(void)
 
 // ---- The decoder -----------------------------------------------------------
 
-static void library(void)
+TEST_CASE(library)
 {
     const char *name = hr_jpeg_library();
 
@@ -440,7 +440,7 @@ static int check_scans(const struct bytes *jpeg)
     return n;
 }
 
-static void all_scans(void)
+TEST_CASE(all_scans)
 {
     uint64_t seed = test_seed;
 
@@ -459,16 +459,4 @@ static void all_scans(void)
         CHECK(n == scans[i], "%d: %d scans", i, n);
         free(jpeg.data);
     }
-}
-
-int main(int argc, char **argv)
-{
-    static const struct test_case cases[] = {
-        TEST_CASE(rules),       TEST_CASE(rule_of_what), TEST_CASE(who_decides),
-        TEST_CASE(names),       TEST_CASE(whose),        TEST_CASE(probe_finds),
-        TEST_CASE(probe_fails), TEST_CASE(library),      TEST_CASE(all_scans),
-    };
-
-    return test_main("reference", cases, sizeof(cases) / sizeof(*cases), argc,
-                     argv);
 }

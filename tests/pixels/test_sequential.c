@@ -36,7 +36,7 @@ static bool takes(const struct bytes *file, int w, int h)
 
 // ---- Windows ----
 
-static void test_windows(void)
+TEST_CASE(windows)
 {
     for (int kind = 0; kind < DT_JPEG_KINDS; kind++)
         for (int i = 0; i < 42; i++) {
@@ -120,7 +120,7 @@ static void damage(struct bytes *file, size_t from)
     }
 }
 
-static void test_damage(void)
+TEST_CASE(damaged)
 {
     static const int ours[] = {0, 1, 6};
 
@@ -188,7 +188,7 @@ static struct bytes one_block(const char *bits, const char *behind, size_t n)
     return file;
 }
 
-static void test_odd(void)
+TEST_CASE(odd)
 {
     static const struct {
         const char *name, *bits, *behind;
@@ -263,7 +263,7 @@ static void test_odd(void)
     }
 }
 
-static void test_header(void)
+TEST_CASE(header)
 {
     struct jpeg_spec spec = {.w = 33, .h = 20, .space = JCS_YCbCr};
     struct cpu_scan scan;
@@ -311,7 +311,7 @@ static void test_header(void)
 }
 
 // What the components are, if no marker says so: their numbers do.
-static void test_colors(void)
+TEST_CASE(colors)
 {
     static const uint8_t ids[][3] = {
         {1, 2, 3}, {'R', 'G', 'B'}, {0, 1, 2}, {1, 2, 4}, {1, 1, 3}};
@@ -335,7 +335,7 @@ static void test_colors(void)
     }
 }
 
-static void test_no_memory(void)
+TEST_CASE(no_memory)
 {
     struct jpeg_spec spec = {.w = 330, .h = 200, .space = JCS_YCbCr};
     struct cpu_decode_params p;
@@ -391,7 +391,7 @@ static int corpus_folder(const char *name, int step, int windows, int *ours)
     return n;
 }
 
-static void test_corpus(void)
+TEST_CASE(corpus)
 {
     bool all = getenv("HEADRACE_TEST_LONG") != NULL;
     int ours = 0, n = corpus_folder("photos/imagenet-sample", all ? 1 : 5,
@@ -415,14 +415,5 @@ static void test_corpus(void)
 
 int main(int argc, char **argv)
 {
-    static const struct test_case cases[] = {
-        {"windows", test_windows}, {"damage", test_damage},
-        {"odd", test_odd},         {"colors", test_colors},
-
-        {"header", test_header},   {"no_memory", test_no_memory},
-        {"corpus", test_corpus},
-    };
-
-    return dt_main("sequential", cases, sizeof(cases) / sizeof(cases[0]), argc,
-                   argv);
+    return dt_main(argc, argv);
 }

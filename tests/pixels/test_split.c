@@ -108,7 +108,7 @@ static void compare_rows(int n)
 
 // Between all that the owner does somebody else does some pieces: none, one, as
 // many as there are.
-static void test_turns(void)
+TEST_CASE(turns)
 {
     static const int most[] = {0, 1, 3, 100};
     int n = 8 + test_loops(40);
@@ -125,7 +125,7 @@ static void test_turns(void)
     CHECK(pieces > 200 * n, "%ld pieces", pieces);
 }
 
-static void test_threads(void)
+TEST_CASE(threads)
 {
     struct thread_help t;
     long pieces = 0;
@@ -268,7 +268,7 @@ static void compare_damaged(int n)
           given_up);
 }
 
-static void test_damage_in_turns(void)
+TEST_CASE(damage_in_turns)
 {
     for (int i = 0; i < 3; i++) {
         struct turns_help t;
@@ -279,7 +279,7 @@ static void test_damage_in_turns(void)
     }
 }
 
-static void test_damage_by_threads(void)
+TEST_CASE(damage_by_threads)
 {
     struct thread_help t;
 
@@ -298,7 +298,7 @@ static bool stop_soon(void *ctx)
 
 // Wherever it is stopped, nobody is at it any more when it is closed: the next
 // picture has the same memory.
-static void test_stopped(void)
+TEST_CASE(stopped)
 {
     struct thread_help t;
     int stopped = 0;
@@ -329,7 +329,7 @@ static void test_stopped(void)
 // ---- Bands ----
 
 // Where restart markers lie between rows.
-static void test_bands(void)
+TEST_CASE(bands)
 {
     static const struct {
         int w, h, restart, period;
@@ -460,7 +460,7 @@ static void no_lap(void *ctx, enum cpu_stage stage)
 }
 
 // The owner waits for some rows, of which the helper makes but one.
-static void test_called_away(void)
+TEST_CASE(called_away)
 {
     static struct away a = {.h = {.call = call_once, .end = end_once},
                             .lock = PTHREAD_MUTEX_INITIALIZER,
@@ -483,7 +483,7 @@ static void test_called_away(void)
 
 // ---- Memory ----
 
-static void test_no_memory(void)
+TEST_CASE(no_memory)
 {
     struct jpeg_spec spec = {
         .w = 330, .h = 400, .space = JCS_YCbCr, .restart = 42};
@@ -512,16 +512,5 @@ static void test_no_memory(void)
 
 int main(int argc, char **argv)
 {
-    static const struct test_case cases[] = {
-        {"turns", test_turns},
-        {"threads", test_threads},
-        {"damage_in_turns", test_damage_in_turns},
-        {"damage_by_threads", test_damage_by_threads},
-        {"stopped", test_stopped},
-        {"bands", test_bands},
-        {"called_away", test_called_away},
-        {"no_memory", test_no_memory},
-    };
-
-    return dt_main("split", cases, sizeof(cases) / sizeof(*cases), argc, argv);
+    return dt_main(argc, argv);
 }

@@ -61,7 +61,7 @@ static uint16_t nearest_half(float x)
     return sign | best;
 }
 
-static void all_halves(void)
+TEST_CASE(all_halves)
 {
     for (uint32_t h = 0; h < 0x10000; h++) {
         if ((h & 0x7c00) == 0x7c00)
@@ -80,7 +80,7 @@ static void all_halves(void)
 
 // Infinities keep their sign; what is no number keeps sign and fraction, and is
 // a quiet one.
-static void no_numbers(void)
+TEST_CASE(no_numbers)
 {
     for (uint32_t h = 0; h < 0x10000; h++) {
         double x = hr_f16_value((uint16_t)h);
@@ -98,7 +98,7 @@ static void no_numbers(void)
 }
 
 // Between neighbours: just below, at and just above the middle.
-static void ties(void)
+TEST_CASE(ties)
 {
     for (uint32_t h = 0; h < 0x7bff; h++) {
         double a = half_value((uint16_t)h), b = half_value((uint16_t)(h + 1));
@@ -117,7 +117,7 @@ static void ties(void)
     CHECK(hr__f16_from_f32(65520.f) == 0x7c00, "overflow");
 }
 
-static void random_floats(void)
+TEST_CASE(random_floats)
 {
     uint64_t seed = test_seed;
 
@@ -142,7 +142,7 @@ __attribute__((target("f16c"))) static uint16_t hardware(float x)
 }
 #endif
 
-static void as_hardware(void)
+TEST_CASE(as_hardware)
 {
 #if defined(__x86_64__)
     uint32_t step = (uint32_t)(1 / (double)test_loops(1000) * 1000 * 64) | 1;
@@ -183,7 +183,7 @@ static float v1(int x, float mean, float std, bool has_std)
     return v;
 }
 
-static void formulas(void)
+TEST_CASE(formulas)
 {
     const struct hr_normalize n = {.mean = {.485f, .456f, .406f},
                                    .std = {.229f, .224f, .225f}};
@@ -223,7 +223,7 @@ static void formulas(void)
     CHECK(differ == 126, "v1 and v2 differ in %d entries", differ);
 }
 
-static void types(void)
+TEST_CASE(types)
 {
     const struct hr_normalize n = {.mean = {.485f, .456f, .406f},
                                    .std = {.229f, .224f, .225f}};
@@ -257,16 +257,4 @@ static void types(void)
               u8.u8[0][9] == 0 && u8.u8[0][10] == 255 && u8.u8[0][11] == 0,
           "u8 is rounded half to even and clamped");
     CHECK(f32.f32[2][200] == 152.f && u8.u8[2][200] == 152, "own table");
-}
-
-int main(int argc, char **argv)
-{
-    static const struct test_case cases[] = {
-        TEST_CASE(all_halves),    TEST_CASE(no_numbers),  TEST_CASE(ties),
-        TEST_CASE(random_floats), TEST_CASE(as_hardware), TEST_CASE(formulas),
-        TEST_CASE(types),
-    };
-
-    return test_main("table", cases, sizeof(cases) / sizeof(*cases), argc,
-                     argv);
 }

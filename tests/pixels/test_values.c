@@ -47,7 +47,7 @@ static bool same(hr_image a, hr_image b)
 
 // invert, then geometry that commutes with it: as if the picture had been
 // inverted before.
-static void commutes(void)
+TEST_CASE(commutes)
 {
     const struct hr_op ops[] = {
         hr_op_invert(),
@@ -74,7 +74,7 @@ static void commutes(void)
 }
 
 // All that stands before it is inverted, black of pads too; twice is nothing.
-static void behind(void)
+TEST_CASE(behind)
 {
     const struct hr_op ops[] = {
         hr_op_resize(.w = 40, .h = 30, .filter = HR_BICUBIC),
@@ -99,7 +99,7 @@ static void behind(void)
 }
 
 // Samples of one job, each with its own list at another place.
-static void beside(void)
+TEST_CASE(beside)
 {
     const struct hr_op invert[] = {hr_op_invert()};
     hr_image src = picture(3, NULL), inverted = picture(3, src);
@@ -125,7 +125,7 @@ static void beside(void)
 }
 
 // Geometry that would have to see the new values.
-static void refused(void)
+TEST_CASE(refused)
 {
     const struct {
         struct hr_op op;
@@ -149,7 +149,7 @@ static void refused(void)
 }
 
 // A random crop that may pad is refused before anything is drawn.
-static void random_pad(void)
+TEST_CASE(random_pad)
 {
     const struct hr_op ops[] = {hr_op_invert(),
                                 hr_op_random_crop(.w = 5, .h = 5, .pad = 1)};
@@ -164,14 +164,10 @@ static void random_pad(void)
 
 int main(int argc, char **argv)
 {
-    static const struct test_case cases[] = {
-        TEST_CASE(commutes), TEST_CASE(behind),     TEST_CASE(beside),
-        TEST_CASE(refused),  TEST_CASE(random_pad),
-    };
     int rc;
 
     dev = test_device("cpu", 2, 0);
-    rc = test_main("values", cases, sizeof(cases) / sizeof(*cases), argc, argv);
+    rc = test_main(argc, argv);
     hr_device_close(&dev);
     return rc;
 }

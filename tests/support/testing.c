@@ -105,17 +105,26 @@ static void hung(int sig)
     abort();
 }
 
-static const struct test_case *table;
-static int at;
+static struct test_case *first, *at;
+
+void test_add(struct test_case *c)
+{
+    struct test_case **to = &first;
+
+    while (*to && (*to)->line < c->line)
+        to = &(*to)->next;
+    c->next = *to;
+    *to = c;
+}
 
 static void run_one(void)
 {
     const char *text = getenv("HEADRACE_TEST_ALARM");
     unsigned seconds = text ? (unsigned)atoi(text) : 240;
 
-    current = table[at].name;
+    current = at->name;
     alarm(seconds);
-    table[at].run();
+    at->run();
     alarm(0);
 }
 
@@ -175,35 +184,34 @@ static void next_case(void)
     run_one();
 }
 
-int test_main(const char *suite, const struct test_case *cases, int n, int argc,
-              char **argv)
+int test_main(int argc, char **argv)
 {
+    const char *suite = program_invocation_short_name;
     unsigned failures = 0, asserts = 0;
     int run = 0, unnamed = 0;
 
     test_begin();
     signal(SIGALRM, hung);
-    table = cases;
-    for (at = 0; at < n; at++) {
+    for (at = first; at; at = at->next) {
         int before = not_run;
         CU_pSuite s;
         unsigned bad;
 
-        if (!wanted(cases[at].name, argc, argv)) {
+        if (!wanted(at->name, argc, argv)) {
             unnamed++;
             continue;
         }
         if (CU_initialize_registry() ||
             !(s = CU_add_suite(suite, NULL, NULL)) ||
-            !CU_add_test(s, cases[at].name, next_case))
+            !CU_add_test(s, at->name, next_case))
             return 1;
-        printf("%s %s ...", suite, cases[at].name);
+        printf("%s %s ...", suite, at->name);
         fflush(stdout);
         test_fds_begin();
         CU_run_all_tests();
         print_failures();
         bad = CU_get_number_of_failures() + empty_case(before) +
-              (test_fds_left(cases[at].name) > 0) + test_leaks(cases[at].name);
+              (test_fds_left(at->name) > 0) + test_leaks(at->name);
         printf(" %s\n", bad ? "FAILED" : "passed");
         fflush(stdout);
         failures += bad;

@@ -52,20 +52,28 @@ bool test_races_only(void);
 void test_check(bool holds, const char *func, int line, const char *fmt, ...)
     HR_PRINTF(4, 5);
 
+// TEST_CASE(name) { ... } is a case of this program, after those above it.
 struct test_case {
     const char *name;
     void (*run)(void);
+    int line;
+    struct test_case *next;
 };
-#define TEST_CASE(name) \
-    {                   \
-#name, name     \
-    }
+#define TEST_CASE(name)                                                    \
+    static void name(void);                                                \
+    __attribute__((constructor)) static void add_case_##name(void)         \
+    {                                                                      \
+        static struct test_case test_case = {#name, name, __LINE__, NULL}; \
+                                                                           \
+        test_add(&test_case);                                              \
+    }                                                                      \
+    static void name(void)
+void test_add(struct test_case *c);
 
 // Runs all cases, or those named on the command line; each ends the program
 // if it takes longer than HEADRACE_TEST_ALARM seconds (default 240), and fails
-// if it leaves a descriptor open.
-int test_main(const char *suite, const struct test_case *cases, int n, int argc,
-              char **argv);
+// if it leaves a descriptor open. A program without main() calls this alone.
+int test_main(int argc, char **argv);
 // Says why a case or a part of it was not run, in a line of its own: "not run:
 // PROGRAM, CASE: REASON". ./dev test collects them below its table.
 void test_not_run(const char *why);

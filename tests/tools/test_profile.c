@@ -74,7 +74,7 @@ static void close_child(struct profile_child *c)
 
 // Six pictures in batches of four: a list of eight, whose batches are full, and of
 // each picture as many are made as given back, of which two come twice.
-static void full_batches(void)
+TEST_CASE(full_batches)
 {
     struct profile_child *c = open_child(PICTURES - 2, 0);
     struct profile_measure m = {0};
@@ -109,7 +109,7 @@ static double cpu_of(int64_t burn_ns)
 
 // What a picture costs more, if the engine burns 10 ms more for it, is 10 ms:
 // nothing that was counted is missing, or of another window.
-static void cpu_seconds(void)
+TEST_CASE(cpu_seconds)
 {
     const double burnt = 0.010;
     double little, much;
@@ -140,7 +140,7 @@ static double busy_at(struct profile_child *c, double part, double *data,
     return fed.busy;
 }
 
-static void consumers(void)
+TEST_CASE(consumers)
 {
     struct profile_child *c = open_child(PICTURES, 0);
 
@@ -205,7 +205,7 @@ static void loads(struct profile_child *c, double per_cent)
         test_not_run("the consumer's load: others have the cores");
 }
 
-static void consumer_loads(void)
+TEST_CASE(consumer_loads)
 {
     struct profile_child *c = open_child(PICTURES, 0);
 
@@ -213,17 +213,4 @@ static void consumer_loads(void)
     loads(c, 20);
     loads(c, 60);
     close_child(c);
-}
-
-int main(int argc, char **argv)
-{
-    static const struct test_case cases[] = {
-        TEST_CASE(full_batches),
-        TEST_CASE(cpu_seconds),
-        TEST_CASE(consumers),
-        TEST_CASE(consumer_loads),
-    };
-
-    return test_main("profile", cases, sizeof(cases) / sizeof(*cases), argc,
-                     argv);
 }

@@ -9,7 +9,7 @@
 #include "tools/profile/profile.h"
 #include "testing.h"
 
-static void medians(void)
+TEST_CASE(medians)
 {
     double v[] = {5, 1, 4, 2, 3}, w[100];
 
@@ -25,7 +25,7 @@ static void medians(void)
 }
 
 // More than are kept: those that are kept stand for all. Every 40th is slow.
-static void many_latencies(void)
+TEST_CASE(many_latencies)
 {
     enum { ALL = 300000 };
     struct profile_latencies *l = calloc(1, sizeof(*l));
@@ -45,7 +45,7 @@ static void many_latencies(void)
     free(l);
 }
 
-static void threads_that_suffice(void)
+TEST_CASE(threads_that_suffice)
 {
     static const int threads[] = {1, 2, 4};
     static const double grows[] = {100, 190, 360}, flat[] = {100, 101, 101},
@@ -76,7 +76,7 @@ static void threads_that_suffice(void)
 #undef ENOUGH
 }
 
-static void largest_part(void)
+TEST_CASE(largest_part)
 {
     // An engine that splits, and pictures that it leaves to the CPU.
     struct profile_watch w = {
@@ -124,7 +124,7 @@ static const char *noted(const double (*fed)[2], int n, double cpu_per_1000)
 }
 
 // 64 pictures in 30 ms.
-static void enough_in_words(void)
+TEST_CASE(enough_in_words)
 {
     static const double fed[][2] = {{0.5, 1000}, {0.99, 2100}},
                         grows[][2] = {{0.5, 1000}, {0.9, 1900}},
@@ -153,7 +153,7 @@ static void enough_in_words(void)
                        "other processes took too much of the machine\n"));
 }
 
-static void bounds(void)
+TEST_CASE(bounds)
 {
     CU_ASSERT_EQUAL(profile_bound(0, 0), PROFILE_NO_CONSUMER);
     CU_ASSERT_EQUAL(profile_bound(30, 0.5), PROFILE_DATA);
@@ -161,7 +161,7 @@ static void bounds(void)
     CU_ASSERT_EQUAL(profile_bound(30, 0.98), PROFILE_CONSUMER);
 }
 
-static void overlap(void)
+TEST_CASE(overlap)
 {
     const struct profile_interval alone[] = {{0, 10, 0}},
                                   host[] = {{5, 20, -1}, {0, 10, 0}},
@@ -203,7 +203,7 @@ static const char trace[] =
     " \"args\": {\"name\": \"cpu worker 0\"}}"
     "]}";
 
-static void trace_arithmetic(void)
+TEST_CASE(trace_arithmetic)
 {
     struct bytes b = {.data = (uint8_t *)trace, .size = sizeof(trace) - 1};
     struct profile *p = calloc(1, sizeof(*p));
@@ -237,7 +237,7 @@ static void says(const struct profile_case *c, const char *headline,
 #define PART " Of the host threads' time 71 % goes into entropy decoding."
 #define CORES " To feed it takes about 5.5 cores, so 6 threads"
 
-static void advice(void)
+TEST_CASE(advice)
 {
     struct profile_case c = {.backend = "cpu",
                              .threads = 4,
@@ -269,7 +269,7 @@ static void advice(void)
          "");
 }
 
-static void advice_without_remedy(void)
+TEST_CASE(advice_without_remedy)
 {
     static const char time[] = " Of the host threads' time 20 % goes into ";
     struct profile_case c = {.backend = "cpu",
@@ -316,7 +316,7 @@ static void advice_without_remedy(void)
          "Measure again: other processes took 33 % of the machine.");
 }
 
-static void advice_fed(void)
+TEST_CASE(advice_fed)
 {
     static const char headline[] = "The consumer is the limit: cpu kept it "
                                    "99 % busy";
@@ -337,7 +337,7 @@ static void advice_fed(void)
          "It is fed with 2 threads. opencl:0 would do it with 1 thread.", "");
 }
 
-static void advice_alone(void)
+TEST_CASE(advice_alone)
 {
     static const char hint[] = "Name a network's time with --consumer MS to "
                                "see what would feed it.";
@@ -383,7 +383,7 @@ static void advice_alone(void)
 
 // A crowded machine: no number where none was measured, in the advice and in
 // the list. One sentence is about one round.
-static void of_one_round(void)
+TEST_CASE(of_one_round)
 {
     struct profile *p = calloc(1, sizeof(*p));
     struct profile_config *c = &p->configs[0];
@@ -419,26 +419,4 @@ static void of_one_round(void)
     CU_ASSERT_EQUAL(profile_enough(p, 0, &measured), PROFILE_UNKNOWN);
     CU_ASSERT(!measured);
     free(p);
-}
-
-int main(int argc, char **argv)
-{
-    static const struct test_case cases[] = {
-        TEST_CASE(medians),
-        TEST_CASE(many_latencies),
-        TEST_CASE(threads_that_suffice),
-        TEST_CASE(largest_part),
-        TEST_CASE(enough_in_words),
-        TEST_CASE(bounds),
-        TEST_CASE(overlap),
-        TEST_CASE(trace_arithmetic),
-        TEST_CASE(advice),
-        TEST_CASE(advice_without_remedy),
-        TEST_CASE(advice_fed),
-        TEST_CASE(advice_alone),
-        TEST_CASE(of_one_round),
-    };
-
-    return test_main("profile_advice", cases, sizeof(cases) / sizeof(*cases),
-                     argc, argv);
 }

@@ -250,7 +250,7 @@ static void queue(json_t *q, double most_waited)
     }
 }
 
-static void alone(void)
+TEST_CASE(alone)
 {
     json_t *json = profile("1,2", NULL), *c, *b;
     double ring;
@@ -280,7 +280,7 @@ static void alone(void)
 }
 
 // A consumer that takes three times as long as the engine: one thread is enough.
-static void beside_a_consumer(void)
+TEST_CASE(beside_a_consumer)
 {
     json_t *json = profile("1", "60"), *c, *b;
 
@@ -312,10 +312,6 @@ static void beside_a_consumer(void)
 
 int main(int argc, char **argv)
 {
-    static const struct test_case cases[] = {
-        TEST_CASE(alone),
-        TEST_CASE(beside_a_consumer),
-    };
     uint64_t seed = 7;
 
     fake_reset(&known);
@@ -328,6 +324,5 @@ int main(int argc, char **argv)
         test_write(path, b.data, b.size);
         free(b.data);
     }
-    return test_main("profile_known", cases, sizeof(cases) / sizeof(*cases),
-                     argc, argv);
+    return test_main(argc, argv);
 }

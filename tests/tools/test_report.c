@@ -175,7 +175,7 @@ static int count(const char *text, const char *part)
     return n;
 }
 
-static void hostile_text(void)
+TEST_CASE(hostile_text)
 {
     struct report *r = sample(), *plain = report_new("plain", 1, command);
     size_t size, plain_size;
@@ -205,7 +205,7 @@ static void hostile_text(void)
 }
 
 // Noise cannot be compressed; the file stays small all the same.
-static void size_limit(void)
+TEST_CASE(size_limit)
 {
     struct report *r = report_new("large", 1, command);
     size_t size, num = 300 * 300 * 3;
@@ -230,7 +230,7 @@ static void size_limit(void)
 // A picture is there to its last byte: a PNG ends in the same bytes, which as
 // base64 are one of three texts, by what is left of the size by three. Browsers
 // show it all the same without the last one.
-static void pictures_to_their_end(void)
+TEST_CASE(pictures_to_their_end)
 {
     static const char *const ends[] = {"SUVORK5CYII=\"", "ElFTkSuQmCC\"",
                                        "JRU5ErkJggg==\""};
@@ -257,7 +257,7 @@ static void pictures_to_their_end(void)
 
 // The picture of a difference is by the largest of a pixel's channels,
 // whichever that is.
-static void difference_of_channels(void)
+TEST_CASE(difference_of_channels)
 {
     static const uint8_t none[3],
         shown[4][3] = {{40, 0, 0}, {0, 40, 0}, {0, 0, 40}, {40, 20, 0}};
@@ -285,7 +285,7 @@ static void difference_of_channels(void)
     report_free(&r);
 }
 
-static void bad_paths(void)
+TEST_CASE(bad_paths)
 {
     struct report *r = report_new("t", 1, command);
 
@@ -308,14 +308,6 @@ static void bad_paths(void)
 
 int main(int argc, char **argv)
 {
-    static const struct test_case cases[] = {
-        TEST_CASE(hostile_text),
-        TEST_CASE(size_limit),
-        TEST_CASE(pictures_to_their_end),
-        TEST_CASE(difference_of_channels),
-        TEST_CASE(bad_paths),
-    };
-
     if (argc == 3 && !strcmp(argv[1], "--sample")) {
         struct report *r;
         bool ok;
@@ -325,6 +317,5 @@ int main(int argc, char **argv)
         report_free(&r);
         return ok ? 0 : 1;
     }
-    return test_main("report", cases, sizeof(cases) / sizeof(cases[0]), argc,
-                     argv);
+    return test_main(argc, argv);
 }

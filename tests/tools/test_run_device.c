@@ -32,7 +32,7 @@ static void finish(struct run *run)
     options_finish(&run->line);
 }
 
-static void params(void)
+TEST_CASE(params)
 {
     static const char *const all[] = {"--balance", "--latency",  "50",
                                       "--cpu-cap", "40",         "--threads",
@@ -63,10 +63,6 @@ static void params(void)
     finish(&run);
 }
 
-static const struct test_case cases[] = {
-    TEST_CASE(params),
-};
-
 int main(int argc, char **argv)
 {
     uint64_t seed = 1;
@@ -74,5 +70,5 @@ int main(int argc, char **argv)
 
     picture = test_file(&jpeg, ".jpg");
     free(jpeg.data);
-    return test_main("run_device", cases, 1, argc, argv);
+    return test_main(argc, argv);
 }

@@ -99,7 +99,7 @@ static int int_of(const json_t *entry, const char *key)
     return (int)json_integer_value(json_object_get(entry, key));
 }
 
-static void test_same_seed(void)
+TEST_CASE(same_seed_same_bytes)
 {
     size_t i;
     json_t *entry;
@@ -114,7 +114,7 @@ static void test_same_seed(void)
     }
 }
 
-static void test_other_seed(void)
+TEST_CASE(other_seed_other_bytes)
 {
     CU_ASSERT_EQUAL(samples("c", "--seed", OTHER_SEED, "--count=1",
                             "--kinds=gray-2x2,bad-flip-444"),
@@ -124,7 +124,7 @@ static void test_other_seed(void)
     CU_ASSERT_FALSE(same("a", "c", "bad/flip-444.jpg"));
 }
 
-static void test_options(void)
+TEST_CASE(options)
 {
     struct file f;
     CU_ASSERT_EQUAL(samples("d", "--size=61x40", "--photos-only", "--count=6",
@@ -249,7 +249,7 @@ static bool as_listed(const struct file *f, const json_t *entry)
            (strcmp(expect, "ok") ? o.warnings > 0 : !o.warnings);
 }
 
-static void test_as_listed(void)
+TEST_CASE(files_are_as_listed)
 {
     size_t i, kinds = 0, bad = 0, photos = 0;
     json_t *entry;
@@ -273,7 +273,7 @@ static void test_as_listed(void)
 }
 
 // The workload these photos stand for: 500 x 375, 4:4:4, q95, about 110 KB.
-static void test_photo_weight(void)
+TEST_CASE(photos_weigh_what_photos_weigh)
 {
     size_t i, n = 0;
     double bytes_per_pixel = 0;
@@ -308,13 +308,6 @@ static bool make_folder(void)
 
 int main(int argc, char **argv)
 {
-    static const struct test_case cases[] = {
-        {"same_seed_same_bytes", test_same_seed},
-        {"other_seed_other_bytes", test_other_seed},
-        {"options", test_options},
-        {"files_are_as_listed", test_as_listed},
-        {"photos_weigh_what_photos_weigh", test_photo_weight},
-    };
     int failed;
 
     printf("seeds: %s and %s\n", SEED, OTHER_SEED);
@@ -322,8 +315,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "the samples cannot be made\n");
         return 1;
     }
-    failed = test_main("samples", cases, sizeof(cases) / sizeof(*cases), argc,
-                       argv);
+    failed = test_main(argc, argv);
     json_decref(t.list);
     return failed;
 }

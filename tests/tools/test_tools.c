@@ -22,7 +22,7 @@ static struct ops_list parsed(const char *text)
     return list;
 }
 
-static void ops_forms(void)
+TEST_CASE(every_form)
 {
     struct ops_list list = parsed(OPS_EVALUATION);
 
@@ -92,7 +92,7 @@ static void ops_forms(void)
     CU_ASSERT_EQUAL(list.num, 3);
 }
 
-static void ops_numbers(void)
+TEST_CASE(ops_numbers)
 {
     struct ops_list list;
 
@@ -125,7 +125,7 @@ static void ops_numbers(void)
     CU_ASSERT_EQUAL(list.ops[1].normalize.arith, HR_ARITH_MUL);
 }
 
-static void ops_errors(void)
+TEST_CASE(errors_with_position)
 {
     static const struct {
         const char *text;
@@ -219,7 +219,7 @@ static void expect_error(const char *text, const char *want)
     CU_ASSERT_STRING_EQUAL(hr_last_error(), want);
 }
 
-static void ops_texts(void)
+TEST_CASE(ops_texts)
 {
     expect_error("resize=256:bicubik",
                  "character 12: 'bicubik' is not a filter: nearest, box, "
@@ -230,7 +230,7 @@ static void ops_texts(void)
     expect_error(" ", "character 1: no op is named");
 }
 
-static void ops_too_many(void)
+TEST_CASE(too_many)
 {
     char text[1024] = "decode";
     struct ops_list list;
@@ -245,7 +245,7 @@ static void ops_too_many(void)
 }
 
 // What has a text comes back as the same text.
-static void ops_and_back(void)
+TEST_CASE(ops_and_back)
 {
     static const char *const texts[] = {
         OPS_EVALUATION,
@@ -352,7 +352,7 @@ static bool equal(const struct hr_op *a, const struct hr_op *b)
 
 // Each list that hr_submit() takes has a text, and comes back from it; the
 // thread's last error stays as it was.
-static void ops_any(void)
+TEST_CASE(any_ops_and_back)
 {
     uint64_t seed = test_seed;
     int valid = 0;
@@ -382,7 +382,7 @@ static void ops_any(void)
     CHECK(valid > test_loops(60000) / 20, "only %d lists are valid", valid);
 }
 
-static void ops_sizes(void)
+TEST_CASE(fixed_sizes)
 {
     struct ops_list list;
     int w = 0, h = 0;
@@ -404,7 +404,7 @@ static void ops_sizes(void)
 
 // ---- numbers and lines ----------------------------------------------------
 
-static void sizes(void)
+TEST_CASE(sizes)
 {
     static const struct {
         const char *text;
@@ -448,7 +448,7 @@ static void sizes(void)
     }
 }
 
-static void numbers(void)
+TEST_CASE(numbers)
 {
     uint64_t value = 0;
     size_t product;
@@ -471,7 +471,7 @@ static void numbers(void)
     CU_ASSERT(tools_cpu_seconds() > 0);
 }
 
-static void progress_line(void)
+TEST_CASE(progress)
 {
     struct progress progress = {.total = 400, .done = 100, .failed = 2};
     char line[256];
@@ -511,7 +511,7 @@ static bool take_name(void *ctx, const char *name)
     return ++names->num != names->stop;
 }
 
-static void braces(void)
+TEST_CASE(braces)
 {
     static const struct {
         const char *pattern, *names;
@@ -541,25 +541,4 @@ static void braces(void)
     }
     CU_ASSERT(!braces_expand("{1..9}{1..9}", take_name, &stopped));
     CU_ASSERT_EQUAL(stopped.num, 3);
-}
-
-int main(int argc, char **argv)
-{
-    static const struct test_case cases[] = {
-        {"every_form", ops_forms},
-        {"numbers", ops_numbers},
-        {"errors_with_position", ops_errors},
-        {"too_many", ops_too_many},
-        {"ops_texts", ops_texts},
-        {"ops_and_back", ops_and_back},
-        {"any_ops_and_back", ops_any},
-        {"fixed_sizes", ops_sizes},
-        {"sizes", sizes},
-        {"numbers", numbers},
-        {"progress", progress_line},
-        {"braces", braces},
-    };
-
-    return test_main("tools", cases, sizeof(cases) / sizeof(*cases), argc,
-                     argv);
 }

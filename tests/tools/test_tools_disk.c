@@ -73,7 +73,7 @@ static bool holds(const char *path, const char *text)
     return n == (ssize_t)strlen(text) && !strcmp(bytes, text);
 }
 
-static void one_file(void)
+TEST_CASE(one_file)
 {
     char path[300];
 
@@ -85,7 +85,7 @@ static void one_file(void)
 }
 
 // A link that somebody has put there: what it leads to stays as it is.
-static void part_of_a_folder(void)
+TEST_CASE(part_of_a_folder)
 {
     const char *dir = test_folder();
     char path[300], far[300];
@@ -126,7 +126,7 @@ static int run(const char *from, const char *out)
 
 // Many files are synced once, before the file that names them has its name; an
 // array and its manifest each.
-static void commands(void)
+TEST_CASE(commands)
 {
     const char *dir = test_folder();
     char in[300], out[300];
@@ -151,7 +151,7 @@ static void commands(void)
 
 // The name that samples are written to before they have theirs is not one that
 // can be guessed and put there first.
-static void planted_part(void)
+TEST_CASE(planted_part)
 {
     const char *dir = test_folder();
     char far[300], temp[300];
@@ -172,7 +172,7 @@ static void planted_part(void)
 // ---- Children ----------------------------------------------------------------
 
 // A measuring process that does not end when it is told to.
-static void child_hangs(void)
+TEST_CASE(child_hangs)
 {
     struct profile_config c = {.fd = -1};
     double begin;
@@ -187,16 +187,4 @@ static void child_hangs(void)
     CHECK(tools_seconds() - begin >= 0.3 && tools_seconds() - begin < 5,
           "%.1f s", tools_seconds() - begin);
     CHECK(waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD, "it is there yet");
-}
-
-int main(int argc, char **argv)
-{
-    static const struct test_case cases[] = {
-        TEST_CASE(one_file),    TEST_CASE(part_of_a_folder),
-        TEST_CASE(commands),    TEST_CASE(planted_part),
-        TEST_CASE(child_hangs),
-    };
-
-    return test_main("tools disk", cases, sizeof(cases) / sizeof(*cases), argc,
-                     argv);
 }

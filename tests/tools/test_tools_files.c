@@ -19,7 +19,7 @@
 
 // ---- files ----------------------------------------------------------------
 
-static void npy_bytes(void)
+TEST_CASE(npy_bytes)
 {
     static const char want[] = "{'descr': '<f4', 'fortran_order': False, "
                                "'shape': (7, 3, 224, 200), }";
@@ -45,7 +45,7 @@ static void npy_bytes(void)
     CU_ASSERT(memmem(head, sizeof(head), "(7,)", 4) != NULL);
 }
 
-static void out_files(void)
+TEST_CASE(whole_or_not_at_all)
 {
     const char *dir = test_folder();
     char path[256], text[64];
@@ -85,7 +85,7 @@ static void out_files(void)
 }
 
 // A link stays what it is; the file behind it is the new one.
-static void out_file_behind_link(void)
+TEST_CASE(behind_a_link)
 {
     const char *dir = test_folder();
     char path[256], link[256], text[64];
@@ -110,7 +110,7 @@ static void out_file_behind_link(void)
 }
 
 // What dead processes have left goes, what others write stays.
-static void out_file_leftovers(void)
+TEST_CASE(leftovers)
 {
     const char *dir = test_folder();
     char path[300], mine[300];
@@ -152,7 +152,7 @@ static void out_file_leftovers(void)
 }
 
 // What could not be written once is not whole, whatever comes later.
-static void out_file_hole(void)
+TEST_CASE(hole)
 {
     const char *dir = test_folder();
     char path[300];
@@ -199,7 +199,7 @@ static void make_link(const char *dir, const char *to, const char *name)
     CU_ASSERT_EQUAL(symlink(to, path), 0);
 }
 
-static void walk_folder(void)
+TEST_CASE(walk)
 {
     static const char *const make_these[] = {
         "b/",     "b/2.JPG",     "b/1.jpeg",   "b-/",           "b-/x.png",
@@ -270,7 +270,7 @@ static void expect_names(struct inputs *in, const char *folder,
 
 // In the order that Python gives to names: characters, and bytes that are of none
 // between U+D7FF and U+E000.
-static void walk_order(void)
+TEST_CASE(walk_order)
 {
     static const char *const want[] = {"cat",
                                        "cat big",
@@ -314,7 +314,7 @@ static void walk_order(void)
 }
 
 // Links are followed as often as there are, but not to where they lie.
-static void walk_links(void)
+TEST_CASE(walk_links)
 {
     static const char *const all[] = {"a/1.jpg", "a/deep/2.jpg", "b/1.jpg",
                                       "b/deep/2.jpg", "c/2.jpg"};
@@ -348,7 +348,7 @@ static void walk_links(void)
 }
 
 // 132 links, and more ways than there is time for.
-static void walk_knot(void)
+TEST_CASE(walk_knot)
 {
     const char *dir = test_folder();
     struct inputs in = {0};
@@ -374,7 +374,7 @@ static void walk_knot(void)
 }
 
 // As torchvision's ImageFolder: the first folder below counts.
-static void classes(void)
+TEST_CASE(classes)
 {
     static const char *const make_these[] = {
         "t/",       "t/dog/",        "t/dog/puppy/", "t/dog/puppy/1.jpg",
@@ -406,7 +406,7 @@ static void classes(void)
     inputs_finish(&in);
 }
 
-static void lists(void)
+TEST_CASE(lists)
 {
     static const char text[] = "dog/1.jpg\tcorgi\n\n/far/2.jpg\t\n"
                                "./a/b\tb.png\tant\n../3.jpg\ndog/4.jpg\tcorgi";
@@ -451,7 +451,7 @@ static void lists(void)
 }
 
 // Entries too long for any path are faults; the others are taken.
-static void walk_faults(void)
+TEST_CASE(walk_faults)
 {
     const char *dir = test_folder();
     struct inputs in = {0};
@@ -474,7 +474,7 @@ static void walk_faults(void)
     inputs_finish(&in);
 }
 
-static void explicit_inputs(void)
+TEST_CASE(explicit)
 {
     const char *dir = test_folder();
     char path[300], name[300];
@@ -518,7 +518,7 @@ static void expect_text(const char *bytes, const char *want)
     json_decref(text);
 }
 
-static void manifest_escaping(void)
+TEST_CASE(escaping)
 {
     expect_text("plain", "plain");
     expect_text("a\nb\"\\", "a\nb\"\\");
@@ -534,7 +534,7 @@ static void manifest_escaping(void)
     CU_ASSERT(!manifest_is_utf8("\xc3"));
 }
 
-static void manifest_file(void)
+TEST_CASE(entries)
 {
     struct hr_result good = {.status = HR_OK,
                              .num_spans = 2,
@@ -597,7 +597,7 @@ static void manifest_file(void)
     json_decref(json);
 }
 
-static void manifest_ours(void)
+TEST_CASE(ours)
 {
     static const struct {
         const char *text;
@@ -626,7 +626,7 @@ static void manifest_ours(void)
     }
 }
 
-static void manifest_empty(void)
+TEST_CASE(empty)
 {
     struct manifest manifest;
     const char *dir = test_folder();
@@ -643,30 +643,4 @@ static void manifest_empty(void)
     CU_ASSERT_PTR_NOT_NULL(json);
     CU_ASSERT_EQUAL(json_array_size(json_object_get(json, "pictures")), 0);
     json_decref(json);
-}
-
-int main(int argc, char **argv)
-{
-    static const struct test_case cases[] = {
-        {"npy_header", npy_bytes},
-        {"whole_or_not_at_all", out_files},
-        {"behind_a_link", out_file_behind_link},
-        {"leftovers", out_file_leftovers},
-        {"hole", out_file_hole},
-        {"walk", walk_folder},
-        {"walk_order", walk_order},
-        {"walk_links", walk_links},
-        {"walk_knot", walk_knot},
-        {"walk_faults", walk_faults},
-        {"classes", classes},
-        {"lists", lists},
-        {"explicit", explicit_inputs},
-        {"escaping", manifest_escaping},
-        {"entries", manifest_file},
-        {"empty", manifest_empty},
-        {"ours", manifest_ours},
-    };
-
-    return test_main("tools_files", cases, sizeof(cases) / sizeof(*cases), argc,
-                     argv);
 }

@@ -16,7 +16,7 @@ enum { ODD_ONE = 3 };
 
 // ---- Right ----------------------------------------------------------------
 
-static void exact_engine(void)
+TEST_CASE(exact_engine)
 {
     static const uint32_t spans[] = {FAKE_DRS, FAKE_D, FAKE_RS, FAKE_S,
                                      FAKE_D | FAKE_R | FAKE_S};
@@ -39,7 +39,7 @@ static void exact_engine(void)
 }
 
 // A device of several engines is none of them by name.
-static void several_engines(void)
+TEST_CASE(several_engines)
 {
     struct validate_ran r;
 
@@ -78,7 +78,7 @@ static void expect_stage(const char *stage, uint32_t spans,
 }
 
 // Each stage, in every span that holds it; in sanitizer builds in one of them.
-static void stage_is_named(void)
+TEST_CASE(stage_is_named)
 {
     static const uint32_t all = FAKE_D | FAKE_DR | FAKE_DRS | FAKE_R | FAKE_RS |
                                 FAKE_S;
@@ -119,7 +119,7 @@ static void stage_is_named(void)
 
 // wrong = a bit of every result, also of what has nothing to store but bytes:
 // no cut can tell, only the spans by themselves can.
-static void span_tells(void)
+TEST_CASE(span_tells)
 {
     static const uint32_t spans = FAKE_D | FAKE_R | FAKE_S;
     json_t *json;
@@ -132,7 +132,7 @@ static void span_tells(void)
     json_decref(json);
 }
 
-static void one_picture(void)
+TEST_CASE(one_picture)
 {
     struct validate_ran r;
 
@@ -156,7 +156,7 @@ static void one_picture(void)
 
 // By one thread the pictures reach the engine in their order, so that the one
 // made before is known.
-static void stale_picture(void)
+TEST_CASE(stale_picture)
 {
     struct validate_ran r;
     json_t *json, *p;
@@ -180,7 +180,7 @@ static void stale_picture(void)
 
 // One level is within close if it comes from before resample; so is an inverse
 // DCT that is 2 levels off, whatever color and resample make of that.
-static void tiers(void)
+TEST_CASE(tiers)
 {
     static const struct {
         const char *tier;
@@ -204,7 +204,7 @@ static void tiers(void)
 // ---- Status ---------------------------------------------------------------
 
 // The CPU says that the file ends early, the device that all is well.
-static void fails_on_one_side(void)
+TEST_CASE(fails_on_one_side)
 {
     uint64_t seed = 9;
     struct bytes bad = test_damaged(150, 110, &seed);
@@ -231,7 +231,7 @@ static void fails_on_one_side(void)
 
 // A device that fails hands over to the CPU: right, but not by the device, of
 // which that says nothing.
-static void falls_back(void)
+TEST_CASE(falls_back)
 {
     json_t *json;
 
@@ -243,7 +243,7 @@ static void falls_back(void)
     json_decref(json);
 }
 
-static void bad_pictures(void)
+TEST_CASE(bad_pictures)
 {
     uint64_t seed = test_seed;
     struct bytes bad = test_damaged(150, 110, &seed);
@@ -287,7 +287,7 @@ static void expect_words(const char *what, const char *const *words)
 #define WORDS(what, ...) \
     expect_words(what, (const char *const[]){__VA_ARGS__, NULL})
 
-static void bad_words(void)
+TEST_CASE(bad_words)
 {
     char empty[256], locked[256];
 
@@ -318,7 +318,7 @@ static void bad_words(void)
 }
 
 // The same pictures for the same seed, others for others.
-static void limited(void)
+TEST_CASE(limited)
 {
     char chosen[4][4096];
     uint64_t bits = 0;
@@ -344,7 +344,7 @@ static void limited(void)
     CU_ASSERT(bits);
 }
 
-static void against_reference(void)
+TEST_CASE(against_reference)
 {
     struct validate_ran r = validate_run((const char *const[]){
         validate_in, "--backend", "cpu", "--dtype", "f16", NULL});
@@ -358,7 +358,7 @@ static void against_reference(void)
 
 // ---- The corpus -----------------------------------------------------------
 
-static void corpus(void)
+TEST_CASE(corpus)
 {
     const char *given = getenv("HEADRACE_CORPUS");
     bool all = getenv("HEADRACE_TEST_LONG") != NULL;
@@ -401,26 +401,8 @@ static int sample(const char *path)
 
 int main(int argc, char **argv)
 {
-    static const struct test_case cases[] = {
-        TEST_CASE(exact_engine),
-        TEST_CASE(several_engines),
-        TEST_CASE(stage_is_named),
-        TEST_CASE(span_tells),
-        TEST_CASE(one_picture),
-        TEST_CASE(stale_picture),
-        TEST_CASE(tiers),
-        TEST_CASE(fails_on_one_side),
-        TEST_CASE(falls_back),
-        TEST_CASE(bad_pictures),
-        TEST_CASE(bad_words),
-        TEST_CASE(limited),
-        TEST_CASE(against_reference),
-        TEST_CASE(corpus),
-    };
-
     validate_init();
     if (argc == 3 && !strcmp(argv[1], "--sample"))
         return sample(argv[2]);
-    return test_main("validate", cases, sizeof(cases) / sizeof(cases[0]), argc,
-                     argv);
+    return test_main(argc, argv);
 }

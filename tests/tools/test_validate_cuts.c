@@ -22,7 +22,7 @@ static void read_page(char page[PAGE])
 }
 
 // The window has none of what is wrong, the whole decode does.
-static void only_when_cut(void)
+TEST_CASE(only_when_cut)
 {
     static const char *const words[] = {
         "1 of 1 pictures differ, by 1 levels at most; begins at color (1), but "
@@ -56,7 +56,7 @@ static void only_when_cut(void)
 }
 
 // Spans by themselves, of a device whose name is no engine's.
-static void of_several_engines(void)
+TEST_CASE(of_several_engines)
 {
     struct validate_ran r;
     json_t *json, *spans;
@@ -77,7 +77,7 @@ static void of_several_engines(void)
 }
 
 // Of a long name the end is said, which tells it from others.
-static void long_name(void)
+TEST_CASE(long_name)
 {
     uint64_t seed = 3;
     struct bytes jpeg = test_jpeg(64, 64, &seed);
@@ -99,7 +99,7 @@ static void long_name(void)
 }
 
 // Names may begin with any byte; that alone makes none of them a long one.
-static void odd_name(void)
+TEST_CASE(odd_name)
 {
     uint64_t seed = 4;
     struct bytes jpeg = test_jpeg(64, 64, &seed);
@@ -119,14 +119,6 @@ static void odd_name(void)
 
 int main(int argc, char **argv)
 {
-    static const struct test_case cases[] = {
-        TEST_CASE(only_when_cut),
-        TEST_CASE(of_several_engines),
-        TEST_CASE(long_name),
-        TEST_CASE(odd_name),
-    };
-
     validate_init();
-    return test_main("validate_cuts", cases, sizeof(cases) / sizeof(cases[0]),
-                     argc, argv);
+    return test_main(argc, argv);
 }

@@ -169,17 +169,17 @@ static void against_a_count(const char *ops, enum hr_dtype dtype)
     json_decref(json);
 }
 
-static void numbers_f32(void)
+TEST_CASE(numbers_f32)
 {
     against_a_count(PLAIN_OPS ",normalize=imagenet", HR_F32);
 }
 
-static void numbers_f16(void)
+TEST_CASE(numbers_f16)
 {
     against_a_count(PLAIN_OPS ",normalize=imagenet", HR_F16);
 }
 
-static void numbers_u8(void)
+TEST_CASE(numbers_u8)
 {
     against_a_count(PLAIN_OPS, HR_U8);
 }
@@ -214,7 +214,7 @@ static json_t *find_kind(json_t *items, const char *kind, size_t nth)
 
 // At the end the narrowest pictures are off by most; cut after color the widest
 // ones are, by more. What is shown are the worst at the end, in that order.
-static void worst_at_the_end(void)
+TEST_CASE(worst_at_the_end)
 {
     json_t *page, *items, *json;
 
@@ -259,7 +259,7 @@ static json_t *shown(const char *ops, const char *dtype)
 }
 
 // Whatever numbers a tensor has: the page shows the picture, in its colours.
-static void pictures_show_levels(void)
+TEST_CASE(pictures_show_levels)
 {
     json_t *levels = shown(PLAIN_OPS, "u8");
     static const char *const types[] = {"f32", "f16"};
@@ -314,7 +314,7 @@ static void expect_silence(const char *words)
     json_decref(json);
 }
 
-static void counted_by_engine(void)
+TEST_CASE(counted_by_engine)
 {
     json_t *json;
 
@@ -337,7 +337,7 @@ static void counted_by_engine(void)
 
 // The second engine has nothing to do, for the first does it all; that is no
 // silence. If the first hands everything on, it is.
-static void several_engines(void)
+TEST_CASE(several_engines)
 {
     hr_device dev = hr_device_open("opencl:pocl", NULL);
 
@@ -360,7 +360,7 @@ static void several_engines(void)
 }
 
 // It offers nothing, it fails, its certificate refuses all, or only a part.
-static void silent_devices(void)
+TEST_CASE(silent_devices)
 {
     fake_reset_spans(0);
     expect_silence("fake:0 made none of 6 pictures");
@@ -381,7 +381,7 @@ static void silent_devices(void)
 }
 
 // What is handed on for the picture's sake is no silence, and is said.
-static void partly(void)
+TEST_CASE(partly)
 {
     json_t *json;
 
@@ -401,19 +401,6 @@ static void partly(void)
 
 int main(int argc, char **argv)
 {
-    static const struct test_case cases[] = {
-        TEST_CASE(numbers_f32),
-        TEST_CASE(numbers_f16),
-        TEST_CASE(numbers_u8),
-        TEST_CASE(worst_at_the_end),
-        TEST_CASE(pictures_show_levels),
-        TEST_CASE(counted_by_engine),
-        TEST_CASE(several_engines),
-        TEST_CASE(silent_devices),
-        TEST_CASE(partly),
-    };
-
     validate_init();
-    return test_main("validate_numbers", cases, sizeof(cases) / sizeof(*cases),
-                     argc, argv);
+    return test_main(argc, argv);
 }

@@ -43,7 +43,7 @@ static char *run(const char *path, const char *ops, const char *more, int code)
 }
 
 // The CPU finds the marker below the window, the device does not.
-static void below_the_window(void)
+TEST_CASE(below_the_window)
 {
     static const char *const ops = "decode,crop=0,0,64,32";
     const char *path = damaged_below();
@@ -71,7 +71,7 @@ static void below_the_window(void)
 }
 
 // An engine that leaves the picture to the CPU ends as the CPU does.
-static void honest(void)
+TEST_CASE(honest)
 {
     const char *path = damaged_below();
     char *text;
@@ -80,15 +80,4 @@ static void honest(void)
     text = run(path, "decode,crop=0,0,64,32", NULL, 2);
     CHECK(strstr(text, "1 cannot be made, on both sides alike\n"), "%s", text);
     free(text);
-}
-
-int main(int argc, char **argv)
-{
-    static const struct test_case cases[] = {
-        TEST_CASE(below_the_window),
-        TEST_CASE(honest),
-    };
-
-    return test_main("validate_status", cases, sizeof(cases) / sizeof(*cases),
-                     argc, argv);
 }

@@ -167,8 +167,7 @@ static void own_caches(void)
     setenv("POCL_CACHE_DIR", path, 0);
 }
 
-int opencl_main(const char *suite, const struct test_case *cases, int n,
-                int argc, char **argv)
+int opencl_main(int argc, char **argv)
 {
     int64_t begin = hr__now();
     int failed;
@@ -191,7 +190,7 @@ int opencl_main(const char *suite, const struct test_case *cases, int n,
         fprintf(stderr, "the samples cannot be made\n");
         return 1;
     }
-    failed = test_main(suite, cases, n, argc, argv);
+    failed = test_main(argc, argv);
     hr_device_close(&env.ocl);
     hr_device_close(&env.cpu);
     for (int i = 0; i < env.num_files; i++)

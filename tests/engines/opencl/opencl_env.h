@@ -51,7 +51,6 @@ void opencl_fill(struct hr_sample *s, struct hr_op (*ops)[4], int n);
 
 // main() of these programs; 77 without a device. One that is here but does
 // not open is a failure.
-int opencl_main(const char *suite, const struct test_case *cases, int n,
-                int argc, char **argv);
+int opencl_main(int argc, char **argv);
 
 #endif

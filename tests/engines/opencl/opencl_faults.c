@@ -331,8 +331,7 @@ static int threads(void)
     return n;
 }
 
-int faults_main(const char *suite, const char *library,
-                const struct test_case *table, int n, int argc, char **argv)
+int faults_main(const char *library, int argc, char **argv)
 {
     const char *text = getenv("HEADRACE_TEST_LONG");
     hr_device dev;
@@ -353,7 +352,7 @@ int faults_main(const char *suite, const char *library,
         test_sleep(50 * TEST_MS);
     before = threads();
     faults.all = text && *text && strcmp(text, "0") != 0;
-    rc = test_main(suite, table, n, argc, argv);
+    rc = test_main(argc, argv);
     // Those that hung are on their way out. LeakSanitizer, which looks through
     // the stacks of all, does not stand one that goes meanwhile.
     for (int i = 0; i < 500 && threads() > before; i++)

@@ -65,7 +65,6 @@ void faults_close(hr_device *dev, int live);
 void faults_check_objects(int live);
 
 // main() of both programs; 77 without a device. library: fault_opencl.
-int faults_main(const char *suite, const char *library,
-                const struct test_case *cases, int n, int argc, char **argv);
+int faults_main(const char *library, int argc, char **argv);
 
 #endif

@@ -38,7 +38,7 @@ static void compare_files(const struct hr_op *ops, int num_ops, int w, int h,
     opencl_finish(&b);
 }
 
-static void test_types(void)
+TEST_CASE(types)
 {
     const struct hr_op ops[] = {hr_op_decode(0), hr_op_resize(.w = 61, .h = 47),
                                 OPENCL_NORMALIZE};
@@ -50,7 +50,7 @@ static void test_types(void)
                           hr_dtype_name((enum hr_dtype)dtype));
 }
 
-static void test_filters(void)
+TEST_CASE(filters)
 {
     for (int i = 0; i < 2 * HR_NUM_FILTERS; i++) {
         int f = i / 2;
@@ -69,7 +69,7 @@ static void test_filters(void)
 }
 
 // Crops and paddings of every size of picture; grey; orientation.
-static void test_geometries(void)
+TEST_CASE(geometries)
 {
     const struct hr_op padded[] = {hr_op_decode(.apply_orientation = true),
                                    hr_op_crop(.x = -7, .y = 3, .w = OPENCL_SIDE,
@@ -114,7 +114,7 @@ static void test_geometries(void)
 }
 
 // Random ops on the device, against what they come to on the CPU.
-static void test_random_ops(void)
+TEST_CASE(random_ops)
 {
     const struct hr_op ops[] = {
         hr_op_decode(0),
@@ -149,7 +149,7 @@ static void test_random_ops(void)
     opencl_finish(&ocl);
 }
 
-static void test_reasons(void)
+TEST_CASE(reasons)
 {
     static const struct {
         const char *folder, *part;
@@ -193,7 +193,7 @@ static void test_reasons(void)
 }
 
 // What the device has no room for is the CPU's.
-static void test_too_large(void)
+TEST_CASE(too_large)
 {
     const struct hr_op ops[] = {hr_op_decode(0),
                                 hr_op_resize(.w = 20, .h = 20)};
@@ -218,7 +218,7 @@ static void test_too_large(void)
 
 // ---- Pixels, batches, jobs ------------------------------------------------
 
-static void test_images(void)
+TEST_CASE(images)
 {
     const struct hr_op ops[] = {
         hr_op_crop(.x = 5, .y = 7, .w = 80, .h = 61),
@@ -256,7 +256,7 @@ static struct hr_op many_ops[MOST][4];
 
 // As many launches for a batch of 16 pictures as for one of 64 (256 are several
 // batches), and no more for one of 1.
-static void test_batches(void)
+TEST_CASE(batches)
 {
     static const int sizes[] = {1, 16, 256};
     uint64_t most[COUNT(sizes)];
@@ -301,7 +301,7 @@ static void test_batches(void)
 
 // When there are many axes all begin anew, in memory of their own: the device
 // may still read the old ones.
-static void test_axes_anew(void)
+TEST_CASE(axes_anew)
 {
     enum { N = 64, ROUNDS = 6 };
     struct hr_batch_params p = {
@@ -334,7 +334,7 @@ static void test_axes_anew(void)
 }
 
 // What comes out is larger than the memory of one batch, what goes in is not.
-static void test_large_results(void)
+TEST_CASE(large_results)
 {
     enum { N = 8, SIDE = 1000 };
     static uint8_t pixels[3 * 20 * 20];
@@ -366,7 +366,7 @@ static void test_large_results(void)
     opencl_finish(&r[1]);
 }
 
-static void test_two_jobs(void)
+TEST_CASE(two_jobs)
 {
     struct hr_batch_params p = {
         .n = 100, .c = 3, .h = OPENCL_SIDE, .w = OPENCL_SIDE};
@@ -385,7 +385,7 @@ static void test_two_jobs(void)
 }
 
 // Caller's memory with gaps: rows are copied one by one, gaps stay.
-static void strides(enum hr_layout layout)
+static void strides_in(enum hr_layout layout)
 {
     static uint8_t memory[2][2 * 3 * 50 * 256];
     size_t row = layout == HR_NCHW ? 256 : 512;
@@ -405,16 +405,16 @@ static void strides(enum hr_layout layout)
           layout);
 }
 
-static void test_strides(void)
+TEST_CASE(strides)
 {
     opencl_fill(many, many_ops, 2);
     for (int i = 0; i < 2; i++)
         many_ops[i][2] = hr_op_resize(.w = 40, .h = 50);
-    strides(HR_NCHW);
-    strides(HR_NHWC);
+    strides_in(HR_NCHW);
+    strides_in(HR_NHWC);
 }
 
-static void test_no_allocations(void)
+TEST_CASE(no_allocations)
 {
     // Few enough that what the core keeps of files and records is enough.
     enum { N = 24 };
@@ -460,7 +460,7 @@ static bool resizes_in_tiles(const struct ocl *o)
 }
 
 // Whatever the kernels are, the bytes are the same.
-static void test_variants(void)
+TEST_CASE(variants)
 {
     static const char *const names[] = {"staged", "gpu"};
     char key[OCL_KEY_BYTES] = "";
@@ -478,9 +478,9 @@ static void test_variants(void)
             hr_device_close(&env.ocl);
             continue;
         }
-        test_types();
-        test_geometries();
-        test_batches();
+        types();
+        geometries();
+        batches();
         CU_ASSERT_EQUAL(opencl_private(env.ocl)->batch[0].gpu, i == 1);
         CU_ASSERT_EQUAL(resizes_in_tiles(opencl_private(env.ocl)), i == 1);
         hr_device_close(&env.ocl);
@@ -493,22 +493,5 @@ static void test_variants(void)
 
 int main(int argc, char **argv)
 {
-    static const struct test_case cases[] = {
-        {"types", test_types},
-        {"filters", test_filters},
-        {"geometries", test_geometries},
-        {"random_ops", test_random_ops},
-        {"reasons", test_reasons},
-        {"too_large", test_too_large},
-        {"images", test_images},
-        {"batches", test_batches},
-        {"axes_anew", test_axes_anew},
-        {"large_results", test_large_results},
-        {"variants", test_variants},
-        {"two_jobs", test_two_jobs},
-        {"strides", test_strides},
-        {"no_allocations", test_no_allocations},
-    };
-
-    return opencl_main("opencl", cases, COUNT(cases), argc, argv);
+    return opencl_main(argc, argv);
 }

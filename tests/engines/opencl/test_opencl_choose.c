@@ -26,7 +26,7 @@ static void name_all(int n, const char *name)
 }
 
 // The names end at a whole one, with how many there are besides.
-static void whole_names(void)
+TEST_CASE(whole_names)
 {
     static const char *const lengths[] = {
         "x", "a name",
@@ -61,7 +61,7 @@ static void whole_names(void)
 }
 
 // No name is too long for the sentence, whatever was asked for.
-static void long_names(void)
+TEST_CASE(long_names)
 {
     char long_name[OCL_TEXT], which[101];
     const char *said;
@@ -77,7 +77,7 @@ static void long_names(void)
     CHECK(strlen(said) <= 180, "%zu bytes", strlen(said));
 }
 
-static void names_mean(void)
+TEST_CASE(names_mean)
 {
     int chosen = -1;
 
@@ -94,24 +94,11 @@ static void names_mean(void)
 }
 
 // The form for GPUs is for them alone.
-static void variants(void)
+TEST_CASE(variants)
 {
     CU_ASSERT(ocl_variant_of(CL_DEVICE_TYPE_GPU) == OCL_GPU);
     CU_ASSERT(ocl_variant_of(CL_DEVICE_TYPE_GPU | CL_DEVICE_TYPE_DEFAULT) ==
               OCL_GPU);
     CU_ASSERT(ocl_variant_of(CL_DEVICE_TYPE_CPU) == OCL_STAGED);
     CU_ASSERT(ocl_variant_of(CL_DEVICE_TYPE_ACCELERATOR) == OCL_STAGED);
-}
-
-int main(int argc, char **argv)
-{
-    static const struct test_case cases[] = {
-        TEST_CASE(whole_names),
-        TEST_CASE(long_names),
-        TEST_CASE(names_mean),
-        TEST_CASE(variants),
-    };
-
-    return test_main("opencl_choose", cases, sizeof(cases) / sizeof(*cases),
-                     argc, argv);
 }

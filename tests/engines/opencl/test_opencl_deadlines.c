@@ -46,7 +46,7 @@ static void stop_burning(pthread_t thread)
 
 // ---- Drivers that hang -------------------------------------------------------
 
-static void open_hangs(void)
+TEST_CASE(open_hangs)
 {
     static const int entries[] = {FAULT_clBuildProgram, FAULT_clCreateContext};
     pthread_t burner = start_burning();
@@ -86,7 +86,7 @@ static void on_closed(void *ctx, bool left_behind)
 }
 
 // While it hands out its program, to be kept.
-static void close_hangs(void)
+TEST_CASE(close_hangs)
 {
     pthread_t burner;
     int64_t begin, took;
@@ -120,7 +120,7 @@ static void close_hangs(void)
 // ---- Drivers that work -------------------------------------------------------
 
 // It compiles for longer than its deadline: on our thread, or on its own.
-static void compiles(void)
+TEST_CASE(compiles)
 {
     static const enum fault_action how[] = {FAULT_WORK, FAULT_WORK_APART};
 
@@ -144,7 +144,7 @@ static void compiles(void)
 
 // ---- Any deadline ------------------------------------------------------------
 
-static void any_deadline(void)
+TEST_CASE(any_deadline)
 {
     static const int64_t ns[] = {INT64_MIN, INT64_MAX / 9 * 8 + 8, INT64_MAX};
 
@@ -195,7 +195,7 @@ static int make_pipes(void)
     return n;
 }
 
-static void pipe_for_program(void)
+TEST_CASE(pipe_for_program)
 {
     int64_t begin;
     hr_device dev;
@@ -236,7 +236,7 @@ static bool comes_to(hr_device dev, size_t bytes)
     return bytes_of(dev) == bytes;
 }
 
-static void bytes_held(void)
+TEST_CASE(bytes_held)
 {
     enum { SIDE = 2048 };
     const size_t one = (size_t)3 * SIDE * SIDE;
@@ -274,12 +274,5 @@ static void bytes_held(void)
 
 int main(int argc, char **argv)
 {
-    static const struct test_case table[] = {
-        TEST_CASE(any_deadline), TEST_CASE(open_hangs),
-        TEST_CASE(close_hangs),  TEST_CASE(compiles),
-        TEST_CASE(bytes_held),   TEST_CASE(pipe_for_program),
-    };
-
-    return faults_main("opencl deadlines", HR_FAULT_LIBRARY, table,
-                       COUNT(table), argc, argv);
+    return faults_main(HR_FAULT_LIBRARY, argc, argv);
 }

@@ -50,7 +50,7 @@ static bool decodes(const char *variable, enum hr_where where)
     return all;
 }
 
-static void knob(void)
+TEST_CASE(knob)
 {
     CU_ASSERT(!decodes(NULL, HR_WHERE_DEFAULT));
     CU_ASSERT(decodes(NULL, HR_WHERE_DEVICE));
@@ -159,7 +159,7 @@ static void every_file(hr_device dev)
            made[1], made[2], made[3]);
 }
 
-static void same(void)
+TEST_CASE(same)
 {
     hr_device dev = open_device();
 
@@ -167,7 +167,7 @@ static void same(void)
     hr_device_close(&dev);
 }
 
-static void same_gpu(void)
+TEST_CASE(same_gpu)
 {
     hr_device dev;
 
@@ -181,7 +181,7 @@ static void same_gpu(void)
 
 // What cannot be divided the host decodes, even of a strict device, and nothing
 // else of it.
-static void serial(void)
+TEST_CASE(serial)
 {
     const struct hr_op ops[] = {hr_op_decode(0),
                                 hr_op_resize(.w = SIDE, .h = SIDE)};
@@ -213,7 +213,7 @@ static void serial(void)
 }
 
 // Every sound photo, and nothing of it by the host.
-static void photos(void)
+TEST_CASE(photos)
 {
     enum { N = 150 };
     static struct hr_op ops[N][4];
@@ -321,7 +321,7 @@ static void hurt(struct bytes *b, int how, uint64_t *seed)
 
 // Every second picture is damaged; its neighbours in the batch are not the
 // worse for it, and neither are later jobs.
-static void damage(void)
+TEST_CASE(damage)
 {
     const struct hr_batch_params params = {
         .n = N, .c = 3, .h = 40, .w = 40, .dtype = HR_U8};
@@ -385,7 +385,7 @@ static void odd_header(struct bytes *b, int i)
     }
 }
 
-static void headers(void)
+TEST_CASE(headers)
 {
     const struct hr_batch_params params = {
         .n = N, .c = 3, .h = 40, .w = 40, .dtype = HR_U8};
@@ -421,7 +421,7 @@ static void headers(void)
 
 // Nothing of the picture is wanted; more blocks than a group adds up, and just
 // many.
-static void out_of_scope(void)
+TEST_CASE(out_of_scope)
 {
     const struct hr_op beside[] = {hr_op_decode(0),
                                    hr_op_crop(.x = 500, .y = 2, .w = 9, .h = 9,
@@ -484,7 +484,7 @@ static bool plan_and_pack(struct ocl_plan *plan, const struct bytes *b,
     return true;
 }
 
-static void hostile(void)
+TEST_CASE(hostile)
 {
     struct ocl_plan plan = {.ref = &opencl_private(env.ocl)->guard.ref};
     uint64_t seed = test_seed;
@@ -518,7 +518,7 @@ static void hostile(void)
 // ---- Beside other things ----------------------------------------------------
 
 // Results that stay on the device, damaged ones among them.
-static void device_memory(void)
+TEST_CASE(device_memory)
 {
     struct hr_batch_params params = {
         .n = N, .c = 3, .h = 40, .w = 40, .dtype = HR_U8};
@@ -561,7 +561,7 @@ static void device_memory(void)
 
 // The host decodes and packs what a cache shall keep; the second epoch comes
 // from the cache.
-static void kept(void)
+TEST_CASE(kept)
 {
     const struct hr_batch_params params = {
         .n = N, .c = 3, .h = 40, .w = 40, .dtype = HR_U8};
@@ -594,12 +594,5 @@ static void kept(void)
 
 int main(int argc, char **argv)
 {
-    static const struct test_case cases[] = {
-        TEST_CASE(knob),    TEST_CASE(same),         TEST_CASE(same_gpu),
-        TEST_CASE(serial),  TEST_CASE(photos),       TEST_CASE(damage),
-        TEST_CASE(headers), TEST_CASE(out_of_scope), TEST_CASE(device_memory),
-        TEST_CASE(kept),    TEST_CASE(hostile),
-    };
-
-    return opencl_main("opencl_entropy", cases, COUNT(cases), argc, argv);
+    return opencl_main(argc, argv);
 }

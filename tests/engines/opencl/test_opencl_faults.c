@@ -41,7 +41,7 @@ static void fail_entry(int entry, int calls)
                         faults_codes[entry][faults.all ? i : call % n]);
 }
 
-static void job_failures(void)
+TEST_CASE(job_failures)
 {
     for (int discrete = 0; discrete < 2; discrete++) {
         int live = faults_now().live;
@@ -77,7 +77,7 @@ static const cl_int event_codes[] = {
     CL_INVALID_COMMAND_QUEUE,
     -9999};  // what one vendor says of an illegal address
 
-static void event_failures(void)
+TEST_CASE(event_failures)
 {
     int live = faults_now().live;
     hr_device dev;
@@ -103,7 +103,7 @@ static void event_failures(void)
 
 // One map fails while buffers are made: what was made for it goes, and the next
 // job has its own. Then the same for memory of the caller's.
-static void map_failures(void)
+TEST_CASE(map_failures)
 {
     for (int i = 0; i < 12; i++) {
         int live = faults_now().live;
@@ -133,7 +133,7 @@ static void map_failures(void)
 }
 
 // A driver that does not say when it did what harms nobody.
-static void times_failures(void)
+TEST_CASE(times_failures)
 {
     int live = faults_now().live, entry = FAULT_clGetEventProfilingInfo;
     hr_device dev;
@@ -164,7 +164,7 @@ static void reopen_once(int entry, int call, bool ever, cl_int code)
     one_failure(entry, call, ever, code);
 }
 
-static void reopen_failures(void)
+TEST_CASE(reopen_failures)
 {
     int live = faults_now().live;
     struct fault_counts c;
@@ -216,7 +216,7 @@ static void open_once(int entry, int call, bool ever, cl_int code)
     faults_calm();
 }
 
-static void open_failures(void)
+TEST_CASE(open_failures)
 {
     struct fault_counts c;
     int live = faults_now().live;
@@ -271,7 +271,7 @@ static void refuse_sources(void)
         }
 }
 
-static void first_open_failures(void)
+TEST_CASE(first_open_failures)
 {
     static const int entries[] = {FAULT_clCreateProgramWithSource,
                                   FAULT_clBuildProgram, FAULT_clGetProgramInfo,
@@ -315,7 +315,7 @@ static void check_resting(void)
           faults_now().calls[FAULT_ANY]);
 }
 
-static void breaker(void)
+TEST_CASE(breaker)
 {
     int live = faults_now().live;
     hr_device dev = faults_open_scene(0, SCENE_IMAGE);
@@ -341,7 +341,7 @@ static void breaker(void)
 }
 
 // What fails on the device, after all calls went well, is a strike, too.
-static void late_strikes(void)
+TEST_CASE(late_strikes)
 {
     struct fault_rule r = faults_rule(FAULT_clSetEventCallback, 1, true,
                                       FAULT_EVENT, CL_INVALID_KERNEL_ARGS);
@@ -361,7 +361,7 @@ static void late_strikes(void)
 
 // In the form for GPUs nobody waits to be called back; and who asks may get no
 // answer.
-static void asked(void)
+TEST_CASE(asked)
 {
     struct fault_rule late = faults_rule(FAULT_clSetEventCallback, 1, true,
                                          FAULT_LATE, 0);
@@ -387,7 +387,7 @@ static void asked(void)
 }
 
 // Every entry point the engine has must have been failed.
-static void complete(void)
+TEST_CASE(complete)
 {
     for (int entry = 0; entry < FAULT_ENTRIES; entry++) {
         CHECK(faults_num_codes(entry) > 0, "%s: no codes in the table",
@@ -400,15 +400,5 @@ static void complete(void)
 
 int main(int argc, char **argv)
 {
-    static const struct test_case table[] = {
-        TEST_CASE(job_failures),   TEST_CASE(event_failures),
-        TEST_CASE(times_failures), TEST_CASE(reopen_failures),
-        TEST_CASE(open_failures),  TEST_CASE(first_open_failures),
-        TEST_CASE(map_failures),   TEST_CASE(breaker),
-        TEST_CASE(late_strikes),   TEST_CASE(asked),
-        TEST_CASE(complete),
-    };
-
-    return faults_main("opencl faults", HR_FAULT_LIBRARY, table, COUNT(table),
-                       argc, argv);
+    return faults_main(HR_FAULT_LIBRARY, argc, argv);
 }

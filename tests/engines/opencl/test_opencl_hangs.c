@@ -123,7 +123,7 @@ static void hang_entry(int entry, int calls, enum fault_action action)
     }
 }
 
-static void job_hangs(void)
+TEST_CASE(job_hangs)
 {
     struct fault_counts c[2];
     hr_device dev;
@@ -150,7 +150,7 @@ static void job_hangs(void)
 }
 
 // Callbacks that come late, or never: once, and for every batch.
-static void lost_callbacks(void)
+TEST_CASE(lost_callbacks)
 {
     for (int i = 0; i < 4; i++) {
         struct fault_rule r = faults_rule(FAULT_clSetEventCallback, 1, i % 2,
@@ -164,7 +164,7 @@ static void lost_callbacks(void)
 }
 
 // It hangs when it is opened again, or when a new program is completed.
-static void reopen_hangs(void)
+TEST_CASE(reopen_hangs)
 {
     static const int entries[] = {FAULT_clCreateContext, FAULT_clReleaseContext,
                                   FAULT_clBuildProgram, FAULT_clFinish,
@@ -185,7 +185,7 @@ static void reopen_hangs(void)
 
 // Keeping a new program is the one thing done after the open that may take
 // long: the samples do not wait for it, and closing does so for 15 s.
-static void completion_hangs(void)
+TEST_CASE(completion_hangs)
 {
     struct fault_rule r = faults_rule(FAULT_clGetProgramInfo, 1, false,
                                       FAULT_HANG, 0);
@@ -260,7 +260,7 @@ static void list_for_ever(void)
     faults_hit(r.entry);
 }
 
-static void open_hangs(void)
+TEST_CASE(open_hangs)
 {
     static const int entries[] = {FAULT_clGetPlatformIDs, FAULT_clGetDeviceInfo,
                                   FAULT_clCreateContext, FAULT_clBuildProgram,
@@ -293,12 +293,5 @@ static void open_hangs(void)
 
 int main(int argc, char **argv)
 {
-    static const struct test_case table[] = {
-        TEST_CASE(job_hangs),    TEST_CASE(lost_callbacks),
-        TEST_CASE(reopen_hangs), TEST_CASE(completion_hangs),
-        TEST_CASE(open_hangs),
-    };
-
-    return faults_main("opencl hangs", HR_FAULT_LIBRARY, table, COUNT(table),
-                       argc, argv);
+    return faults_main(HR_FAULT_LIBRARY, argc, argv);
 }

@@ -138,7 +138,7 @@ static void count_calls(bool discrete, bool images)
     close_device(&dev, live);
 }
 
-static void costs(void)
+TEST_CASE(costs)
 {
     for (int i = 0; i < 4; i++)
         count_calls(i % 2, i / 2);
@@ -146,7 +146,7 @@ static void costs(void)
 }
 
 // From op to op no pixel comes to the host.
-static void eager_stays(void)
+TEST_CASE(eager_stays)
 {
     int live = faults_settled();
     hr_device dev = open_device(true, FAULTS_PATIENCE);
@@ -199,7 +199,7 @@ static void under_script(hr_device dev, int *failed)
           (double)(hr__now() - begin) / 1e9);
 }
 
-static void failures(void)
+TEST_CASE(failures)
 {
     static const int entries[] = {
         FAULT_clCreateBuffer,      FAULT_clEnqueueWriteBuffer,
@@ -241,7 +241,7 @@ static void failures(void)
 
 // The device is lost and opened again: what lay there is gone, and says so;
 // new memory works.
-static void lost(void)
+TEST_CASE(lost)
 {
     int live = faults_settled();
     hr_device dev = open_device(true, FAULTS_PATIENCE);
@@ -270,7 +270,7 @@ static void lost(void)
 }
 
 // A driver that does not come back: no call of the user's waits for it.
-static void hangs(void)
+TEST_CASE(hangs)
 {
     static const int entries[] = {FAULT_clEnqueueWriteBuffer,
                                   FAULT_clEnqueueNDRangeKernel,
@@ -307,7 +307,7 @@ static void hangs(void)
 }
 
 // Who asks for more than most buffers may take writes that much, too.
-static void grows_enough(void)
+TEST_CASE(grows_enough)
 {
     hr_device dev = open_device(false, FAULTS_PATIENCE);
     struct ocl *o = opencl_private(dev);
@@ -341,17 +341,12 @@ static void make_right(void)
 
 int main(int argc, char **argv)
 {
-    static const struct test_case cases[] = {
-        TEST_CASE(costs), TEST_CASE(eager_stays), TEST_CASE(failures),
-        TEST_CASE(lost),  TEST_CASE(hangs),       TEST_CASE(grows_enough),
-    };
     uint64_t seed = 5;
     int failed;
 
     jpeg = test_jpeg(96, 72, &seed);
     make_right();
-    failed = faults_main("opencl_memory", HR_FAULT_LIBRARY, cases,
-                         sizeof(cases) / sizeof(*cases), argc, argv);
+    failed = faults_main(HR_FAULT_LIBRARY, argc, argv);
     free(jpeg.data);
     return failed;
 }

@@ -62,7 +62,7 @@ static void run(hr_device dev, enum hr_memory memory)
     hr_batch_destroy(&batch);
 }
 
-static void runs(void)
+TEST_CASE(runs)
 {
     for (int entropy = 0; entropy < 2; entropy++) {
         hr_device dev = open_null(entropy ? HR_WHERE_DEVICE : HR_WHERE_HOST);
@@ -211,7 +211,7 @@ static void check_batches(size_t budget, int most)
     hr_device_close(&dev);
 }
 
-static void batches(void)
+TEST_CASE(batches)
 {
     hr_device dev = open_budget((size_t)4 << 20, 16);
 
@@ -316,7 +316,7 @@ static int take_all(struct ocl_pinned *p, void **all, int most)
 // Whoever prepares a file that the device decodes copies it to where that
 // fetches it, and the driver thread has only to enqueue; without room it does
 // the copying, too. No end of a task keeps the memory.
-static void files_ahead(void)
+TEST_CASE(files_ahead)
 {
     static void *all[TAKEN];
     hr_device dev = open_budget(0, 256);
@@ -355,7 +355,7 @@ static void files_ahead(void)
 // A GPU with memory of its own decodes entropy coding, unless a variable or a
 // parameter says otherwise. A driver that has not all kernels opens without stage
 // entropy, unless it was asked for.
-static void entropy(void)
+TEST_CASE(entropy)
 {
     const uint32_t all = HR__SPAN_BIT(HR_ENTROPY, HR_STORE);
     hr_device dev;
@@ -376,10 +376,6 @@ static void entropy(void)
 
 int main(int argc, char **argv)
 {
-    static const struct test_case cases[] = {TEST_CASE(runs),
-                                             TEST_CASE(batches),
-                                             TEST_CASE(files_ahead),
-                                             TEST_CASE(entropy)};
     void *library = dlopen(HR_NULL_LIBRARY, RTLD_NOW | RTLD_LOCAL);
     void *entry = library ? dlsym(library, "null_counts") : NULL;
     void *refuse = library ? dlsym(library, "null_refuse") : NULL;
@@ -401,7 +397,7 @@ int main(int argc, char **argv)
     setenv("HEADRACE_OPENCL_VARIANT", "gpu", 1);
     setenv("XDG_CACHE_HOME", test_folder(), 1);
     env.picture = test_jpeg_of(&spec, &seed);
-    code = test_main("opencl null", cases, 4, argc, argv);
+    code = test_main(argc, argv);
     free(env.picture.data);
     return code;
 }

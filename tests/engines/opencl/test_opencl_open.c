@@ -19,7 +19,7 @@
 
 // ---- Names ----------------------------------------------------------------
 
-static void test_names(void)
+TEST_CASE(names)
 {
     static const char *const good[] = {"opencl", "opencl:0"};
     hr_device dev;
@@ -39,7 +39,7 @@ static void test_names(void)
     hr_device_close(&dev);
 }
 
-static void test_wrong_names(void)
+TEST_CASE(wrong_names)
 {
     static const char *const bad[] = {"opencl:no-such", "opencl:99",
                                       "opencl:0x", "opencl:-1"};
@@ -52,7 +52,7 @@ static void test_wrong_names(void)
     }
 }
 
-static void test_variable(void)
+TEST_CASE(variable)
 {
     hr_device dev;
 
@@ -66,7 +66,7 @@ static void test_variable(void)
     unsetenv("HEADRACE_OPENCL_DEVICE");
 }
 
-static void test_no_library(void)
+TEST_CASE(no_library)
 {
     struct hr_device_info infos[8];
     bool listed = false;
@@ -89,7 +89,7 @@ static void test_no_library(void)
 }
 
 // The child is told, and does not hang.
-static void test_fork(void)
+TEST_CASE(forked)
 {
     int status = -1;
     pid_t child;
@@ -140,7 +140,7 @@ static bool await_cache(char *path, size_t size)
 // The key in the file names what a program depends on, line by line: first the
 // kernels' text, last the driver's version, and its file as the library knows
 // it.
-static void test_cache_key(void)
+TEST_CASE(cache_key)
 {
     hr_device dev = hr_device_open("opencl", NULL);
     static char text[4096], want[4 * OCL_TEXT];
@@ -190,7 +190,7 @@ static int open_cached(double *ms)
     return cached;
 }
 
-static void test_cache(void)
+TEST_CASE(cache)
 {
     char path[512];
     double warm = 0, best = 1e9;
@@ -220,7 +220,7 @@ static void test_cache(void)
 }
 
 // No folder that can be written: it works, without a cache.
-static void test_cache_folder(void)
+TEST_CASE(cache_folder)
 {
     char cache[256], path[512];
 
@@ -237,7 +237,7 @@ static void test_cache_folder(void)
 
 // The compiler takes longer than a sample may: that is not held against the
 // device, neither by its test nor by the first job.
-static void test_short_deadline(void)
+TEST_CASE(short_deadline)
 {
     enum { N = 10 };
     static const struct hr_op ops[] = {
@@ -269,17 +269,5 @@ static void test_short_deadline(void)
 }
 int main(int argc, char **argv)
 {
-    static const struct test_case cases[] = {
-        {"no_library", test_no_library},
-        {"names", test_names},
-        {"wrong_names", test_wrong_names},
-        {"variable", test_variable},
-        {"fork", test_fork},
-        {"cache_key", test_cache_key},
-        {"cache", test_cache},
-        {"cache_folder", test_cache_folder},
-        {"short_deadline", test_short_deadline},
-    };
-
-    return opencl_main("opencl_open", cases, COUNT(cases), argc, argv);
+    return opencl_main(argc, argv);
 }

@@ -191,7 +191,7 @@ static void one_picture(struct batch *b, int kind)
     free(in.data);
 }
 
-static void forms(void)
+TEST_CASE(forms)
 {
     struct batch *b = calloc(1, sizeof(*b));
 
@@ -203,7 +203,7 @@ static void forms(void)
 
 // NV12 of 4:2:0 is uploaded as it lies: one and a half bytes per pixel, and
 // YUY2 two.
-static void shared_regions(void)
+TEST_CASE(shared_regions)
 {
     static const int kinds[] = {2, 1}, as[] = {FORM_PAIRS, FORM_ONE_PLANE};
     struct batch *b = calloc(1, sizeof(*b));
@@ -235,7 +235,7 @@ static void shared_regions(void)
 
 // Planes beside each other in the same rows, of which the first has half as
 // many: an upload of its own for each height.
-static void side_by_side(void)
+TEST_CASE(side_by_side)
 {
     enum { W = 16, H = 8 };
     struct batch *b = calloc(1, sizeof(*b));
@@ -277,7 +277,7 @@ static void side_by_side(void)
 }
 
 // A wrong header is refused, or what it says is in the data: no fault.
-static void lying_headers(void)
+TEST_CASE(lying_headers)
 {
     size_t size;
     int refused = 0, n = test_loops(20000), w = 61, h = 47;
@@ -354,7 +354,7 @@ static struct hr__coefficients *make_coefficients(void *memory)
 
 // Where segments begin, that they hold what each block has, and that they are
 // there, is all in the payload.
-static void lying_coefficients(void)
+TEST_CASE(lying_coefficients)
 {
     struct batch *b = calloc(1, sizeof(*b));
     struct hr__coefficients *c = make_coefficients(calloc(1, 4096));
@@ -441,7 +441,7 @@ static void make_step(struct hr__step *s, int i, int x, int y)
 // Pictures that differ in where they are cropped share their axes, also when
 // those of others have made all of them move; and when there are too many, all
 // begin anew.
-static void axes_shared(void)
+TEST_CASE(axes_shared)
 {
     enum { N = 100 };
     struct batch *b = calloc(1, sizeof(*b));
@@ -484,7 +484,7 @@ static void axes_shared(void)
 }
 
 // As many as there is room for, and more.
-static void many_axes(void)
+TEST_CASE(many_axes)
 {
     struct batch *b = calloc(1, sizeof(*b));
     struct hr__step s;
@@ -501,17 +501,4 @@ static void many_axes(void)
     }
     CHECK(most > OCL_AXES / 2 && most < OCL_AXES, "%d axes", most);
     drop(b);
-}
-
-int main(int argc, char **argv)
-{
-    static const struct test_case cases[] = {TEST_CASE(forms),
-                                             TEST_CASE(shared_regions),
-                                             TEST_CASE(side_by_side),
-                                             TEST_CASE(lying_headers),
-                                             TEST_CASE(lying_coefficients),
-                                             TEST_CASE(axes_shared),
-                                             TEST_CASE(many_axes)};
-
-    return test_main("opencl_planes", cases, 7, argc, argv);
 }

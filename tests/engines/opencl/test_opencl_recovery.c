@@ -54,7 +54,7 @@ static void run_faulty(hr_device dev, const struct opencl_run *want, int n,
     opencl_finish(&r);
 }
 
-static void test_failures(void)
+TEST_CASE(failing)
 {
     hr_device dev = hr_device_open("opencl", NULL);
     struct hr_batch_params p = {
@@ -117,7 +117,7 @@ static void on_log(void *ctx, enum hr_log_level level, const char *text)
         left_behind = true;
 }
 
-static void test_hang(void)
+TEST_CASE(hanging)
 {
     hr_device dev = hr_device_open(
         "opencl", hr_device_params(.deadline_ns = 300000000, .log = on_log));
@@ -157,7 +157,7 @@ static void test_hang(void)
 
 // ---- Rest -----------------------------------------------------------------
 
-static void test_breaker(void)
+TEST_CASE(breaker)
 {
     struct hr__breaker b = {0};
     const int64_t s = 1000000000;
@@ -218,7 +218,7 @@ static bool run_starved(hr_device dev, const struct opencl_run *want, int nth,
     return right == N;
 }
 
-static void test_starved(void)
+TEST_CASE(starved)
 {
     struct hr_batch_params p = {
         .n = N, .c = 3, .h = OPENCL_SIDE, .w = OPENCL_SIDE};
@@ -247,12 +247,5 @@ static void test_starved(void)
 
 int main(int argc, char **argv)
 {
-    static const struct test_case cases[] = {
-        {"starved", test_starved},
-        {"breaker", test_breaker},
-        {"failures", test_failures},
-        {"hang", test_hang},
-    };
-
-    return opencl_main("opencl_recovery", cases, COUNT(cases), argc, argv);
+    return opencl_main(argc, argv);
 }

@@ -125,7 +125,7 @@ static void check_opened(int times)
 
 // ---- Slow, and that was all ------------------------------------------------
 
-static void slow_calls(void)
+TEST_CASE(slow_calls)
 {
     static const int entries[] = {
         FAULT_clSetKernelArg, FAULT_clEnqueueNDRangeKernel, FAULT_clFlush,
@@ -155,7 +155,7 @@ static void slow_calls(void)
 }
 
 // Device memory is what it was.
-static void memory_stays(void)
+TEST_CASE(memory_stays)
 {
     static const struct hr_op ops[] = {hr_op_decode(0),
                                        hr_op_resize(.w = 40, .h = 30)};
@@ -233,7 +233,7 @@ static void check_gaps(const struct hr_sample *s, const uint8_t *had)
 // The device itself writes tensors in pinned memory. While it still may, because
 // nobody has heard of it, nobody else writes there; and the memory stays, also
 // if its batch does not.
-static void pinned_tensors(void)
+TEST_CASE(pinned_tensors)
 {
     static const struct hr_op ops[] = {hr_op_decode(0),
                                        hr_op_resize(.w = 40, .h = 30)};
@@ -307,7 +307,7 @@ static void pinned_tensors(void)
 }
 
 // Again and again, and nothing between: it rests, and is tried again.
-static void slow_often(void)
+TEST_CASE(slow_often)
 {
     int live = faults_settled(), rounds = 0;
 
@@ -326,7 +326,7 @@ static void slow_often(void)
 
 // Also if it works each time: who uses it waits each time. So the third time
 // was the last one, until it is opened anew.
-static void three_times(void)
+TEST_CASE(three_times)
 {
     int live = faults_settled();
 
@@ -366,7 +366,7 @@ static void fail_once(void)
 
 // An error that is no loss by itself is one after a slow call, if nothing was
 // made between.
-static void doubt(void)
+TEST_CASE(doubt)
 {
     int live = faults_settled();
 
@@ -388,12 +388,5 @@ static void doubt(void)
 
 int main(int argc, char **argv)
 {
-    static const struct test_case cases[] = {
-        TEST_CASE(slow_calls),     TEST_CASE(memory_stays),
-        TEST_CASE(pinned_tensors), TEST_CASE(slow_often),
-        TEST_CASE(three_times),    TEST_CASE(doubt),
-    };
-
-    return faults_main("opencl return", HR_FAULT_LIBRARY, cases,
-                       sizeof(cases) / sizeof(*cases), argc, argv);
+    return faults_main(HR_FAULT_LIBRARY, argc, argv);
 }

@@ -199,7 +199,7 @@ static void close_device(hr_device *dev, int live)
 
 // ---- While all is well ----------------------------------------------------
 
-static void mixed(void)
+TEST_CASE(mixed)
 {
     for (int v = 0; v < 4; v++) {
         int live = faults_settled();
@@ -221,7 +221,7 @@ static void mixed(void)
 
 // Payloads that the device fetches from where they were made are counted, and
 // timed, as those that are packed.
-static void counted(void)
+TEST_CASE(counted)
 {
     enum { ROUNDS = 6 };
     uint64_t up[ROUNDS], runs = 0, before, tasks, bytes = 0;
@@ -291,7 +291,7 @@ static uint64_t helpers_ended(hr_device dev)
 
 // Who copies tensors to host memory where the device's memory is its own: not one
 // thread alone; and a batch ends when all have.
-static void helped(void)
+TEST_CASE(helped)
 {
     int64_t end = hr__now() + FAULTS_PATIENCE / 4;
     int live = faults_settled(), runs = 0, most = test_loops(120);
@@ -401,7 +401,7 @@ static int afterwards(hr_device dev, enum hr_memory memory)
     return good;
 }
 
-static void troubled(void)
+TEST_CASE(troubled)
 {
     uint64_t seed = test_seed;
     // Each kind of fault thrice, ten times with --long.
@@ -457,7 +457,7 @@ static void *release_soon(void *arg)
 
 // It is completed when there is nothing else to do, and some drivers take
 // long: memory that is asked for meanwhile is waited for.
-static void memory_meanwhile(void)
+TEST_CASE(memory_meanwhile)
 {
     uint8_t bytes[60 * 40 * 3] = {1}, same[sizeof(bytes)] = {0};
     int live = faults_settled();
@@ -489,17 +489,12 @@ static void memory_meanwhile(void)
 
 int main(int argc, char **argv)
 {
-    static const struct test_case cases[] = {
-        TEST_CASE(mixed),    TEST_CASE(counted),          TEST_CASE(helped),
-        TEST_CASE(troubled), TEST_CASE(memory_meanwhile),
-    };
     int failed;
 
     test_seed = 17;
     make_files();
     make_wants();
-    failed = faults_main("opencl seams", HR_FAULT_LIBRARY, cases, COUNT(cases),
-                         argc, argv);
+    failed = faults_main(HR_FAULT_LIBRARY, argc, argv);
     for (int i = 0; i < N; i++)
         free(wants[i].right);
     for (int i = 0; i < KINDS; i++)

@@ -50,7 +50,7 @@ static void check_steady(bool discrete, bool entropy)
     faults_check_objects(live);
 }
 
-static void no_faults(void)
+TEST_CASE(no_faults)
 {
     for (int i = 0; i < 4; i++)
         check_steady(i & 1, i & 2);
@@ -89,7 +89,7 @@ static void check_let_go(struct ocl *o, int left)
 // A device with memory of its own fetches coefficients where the CPU wrote
 // them, in fewer commands than there are pictures; without room they are
 // copied. A chunk that is held outlives a lost context.
-static void pinned_payloads(void)
+TEST_CASE(pinned_payloads)
 {
     int live = faults_now().live, holders, taken = 0;
     static void *all[OCL_CHUNKS * 64];
@@ -204,7 +204,7 @@ static void run_jobs(hr_device dev, const struct bytes *b)
     }
 }
 
-static void overlap(void)
+TEST_CASE(overlap)
 {
     static struct hr__event all[EVENTS];
     int live = faults_now().live, up = 0, down = 0, rounds = 0, n = 0;
@@ -236,9 +236,5 @@ static void overlap(void)
 
 int main(int argc, char **argv)
 {
-    static const struct test_case table[] = {TEST_CASE(no_faults),
-                                             TEST_CASE(pinned_payloads),
-                                             TEST_CASE(overlap)};
-
-    return faults_main("opencl steady", HR_FAULT_LIBRARY, table, 3, argc, argv);
+    return faults_main(HR_FAULT_LIBRARY, argc, argv);
 }

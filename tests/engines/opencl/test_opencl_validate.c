@@ -32,7 +32,7 @@ static json_int_t reconstructed(json_t *json)
     return n;
 }
 
-static void wrong_kernel(void)
+TEST_CASE(wrong_kernel)
 {
     json_t *json = run(2);
 
@@ -41,18 +41,6 @@ static void wrong_kernel(void)
               strstr(text_at(json, "verdict"),
                      "6 its pictures differed when it was tested"),
           "%s", text_at(json, "verdict"));
-    json_decref(json);
-}
-
-// The same device and the same way there, with kernels that are right.
-static void right_kernel(void)
-{
-    json_t *json;
-
-    unsetenv("HEADRACE_FAULT_KERNEL");
-    setenv("XDG_CACHE_HOME", test_folder(), 1);
-    json = run(0);
-    CU_ASSERT_EQUAL(reconstructed(json), VALIDATE_PICTURES);
     json_decref(json);
 }
 
@@ -68,7 +56,7 @@ static const struct hr_certificate_record *record(hr_device dev,
 
 // A device whose stage entropy is wrong, in its coefficients or in what it says
 // of files, does the others all the same.
-static void wrong_entropy(void)
+TEST_CASE(wrong_entropy)
 {
     static const char *const faults[] = {"(short)dc;=(short)-1;",
                                          "return !state &&=return !17777 &&"};
@@ -93,13 +81,20 @@ static void wrong_entropy(void)
     }
 }
 
+// The same device and the same way there, with kernels that are right.
+TEST_CASE(right_kernel)
+{
+    json_t *json;
+
+    unsetenv("HEADRACE_FAULT_KERNEL");
+    setenv("XDG_CACHE_HOME", test_folder(), 1);
+    json = run(0);
+    CU_ASSERT_EQUAL(reconstructed(json), VALIDATE_PICTURES);
+    json_decref(json);
+}
+
 int main(int argc, char **argv)
 {
-    static const struct test_case cases[] = {
-        TEST_CASE(wrong_kernel),
-        TEST_CASE(wrong_entropy),
-        TEST_CASE(right_kernel),
-    };
     hr_device dev;
 
     validate_init();
@@ -118,6 +113,5 @@ int main(int argc, char **argv)
         return TEST_NOT_RUN;
     }
     hr_device_close(&dev);
-    return test_main("opencl_validate", cases, sizeof(cases) / sizeof(*cases),
-                     argc, argv);
+    return test_main(argc, argv);
 }

@@ -71,7 +71,7 @@ static void *let_go_on(void *arg)
 
 // The one call that is made once for each batch hangs until the next time that
 // something is let go: no batch takes longer than it may, but all of them do.
-static void slow_device(void)
+TEST_CASE(slow_device)
 {
     uint64_t seed = test_seed;
     struct bytes b = test_jpeg(96, 64, &seed);
@@ -121,7 +121,7 @@ static void slow_device(void)
 
 // Three batches are at the device, which ends one after the other: each in the
 // time that it has, the last one later than that after it was sent.
-static void batches_in_turn(void)
+TEST_CASE(batches_in_turn)
 {
     const int64_t each = 500 * TEST_MS, deadline = 1200 * TEST_MS;
     struct fault_rule late = {FAULT_clSetEventCallback, 1, 0, FAULT_LATE, 0};
@@ -297,7 +297,7 @@ static void gather(hr_device dev)
 // The driver takes long over the buffers of a batch, and most of its samples
 // are given up meanwhile. What lies in the upload at their places is old: no
 // kernel reads it, and the other one is made.
-static void given_up_meanwhile(void)
+TEST_CASE(given_up_meanwhile)
 {
     uint64_t seed = test_seed;
     int live = faults_settled();
@@ -371,7 +371,7 @@ static void end_completing(hr_device *dev, int live)
 }
 
 // What may not go on elsewhere waits, for five times as long as it may take.
-static void strict_waits(void)
+TEST_CASE(strict_waits)
 {
     int64_t later = 1000 * TEST_MS;
     uint64_t seed = test_seed;
@@ -397,7 +397,7 @@ static void strict_waits(void)
 }
 
 // What has a time limit does not wait for it.
-static void timed_leaves(void)
+TEST_CASE(timed_leaves)
 {
     uint64_t seed = test_seed;
     struct bytes b = test_jpeg(96, 64, &seed);
@@ -420,7 +420,7 @@ static void timed_leaves(void)
 }
 
 // However many have given it up meanwhile, afterwards the device is used.
-static void no_strikes(void)
+TEST_CASE(no_strikes)
 {
     uint64_t seed = test_seed;
     struct bytes b = test_jpeg(96, 64, &seed);
@@ -470,7 +470,7 @@ static void on_log(void *ctx, enum hr_log_level level, const char *text)
 }
 
 // The user's function is called without a lock.
-static void log_without_locks(void)
+TEST_CASE(log_without_locks)
 {
     uint64_t seed = test_seed;
     struct bytes b = test_jpeg(96, 64, &seed);
@@ -538,7 +538,7 @@ enum { SLOW = OCL_BATCHES + 1, QUIET = 8, CALLS = 60 };
 
 // The device has all that it may have, and answers nothing: the engine asks
 // nothing, and its threads sleep. All calls together are few for each batch.
-static void nobody_spins(void)
+TEST_CASE(nobody_spins)
 {
     struct fault_rule late = {FAULT_clSetEventCallback, 1, 0, FAULT_LATE, 0};
     uint64_t seed = test_seed;
@@ -604,13 +604,5 @@ static void nobody_spins(void)
 
 int main(int argc, char **argv)
 {
-    static const struct test_case cases[] = {
-        TEST_CASE(slow_device),        TEST_CASE(batches_in_turn),
-        TEST_CASE(given_up_meanwhile), TEST_CASE(strict_waits),
-        TEST_CASE(timed_leaves),       TEST_CASE(no_strikes),
-        TEST_CASE(log_without_locks),  TEST_CASE(nobody_spins),
-    };
-
-    return faults_main("opencl waits", HR_FAULT_LIBRARY, cases,
-                       sizeof(cases) / sizeof(*cases), argc, argv);
+    return faults_main(HR_FAULT_LIBRARY, argc, argv);
 }

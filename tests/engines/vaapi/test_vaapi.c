@@ -41,7 +41,7 @@ static void check_suite(hr_device dev, const char *name, int pictures)
     }
 }
 
-static void conformance(void)
+TEST_CASE(conformance)
 {
     // A sanitizer build does fewer.
     for (int i = 0; i < test_loops(PERSONALITIES); i++) {
@@ -59,7 +59,7 @@ static void conformance(void)
 // are copied, for they are missing for decoding.
 // So large that the engine behind has one picture still when the next is
 // decoded: planes are not only lent but copied, too.
-static void rungs(void)
+TEST_CASE(rungs)
 {
     static const char *const drivers[] = {"i965", "plain"};
     static const uint8_t factors[] = {0x22, 0x21, 0x11, 0x12, 0x41};
@@ -87,7 +87,7 @@ static void rungs(void)
 
 // ---- What is passed on, and why -------------------------------------------
 
-static void reasons(void)
+TEST_CASE(reasons)
 {
     static const struct {
         struct jpeg_spec spec;
@@ -241,7 +241,7 @@ static void check_rate(const char *personality)
 }
 
 // Drivers that may be called by two threads, and one that may not.
-static void in_flight(void)
+TEST_CASE(in_flight)
 {
     check_rate("ihd");
     check_rate("plain");
@@ -249,7 +249,7 @@ static void in_flight(void)
 
 // ---- Names and displays ---------------------------------------------------
 
-static void names(void)
+TEST_CASE(names)
 {
     static const struct {
         const char *name;
@@ -296,7 +296,7 @@ static void closed(void *ctx, bool left_behind)
     atomic_store((atomic_int *)ctx, left_behind ? 2 : 1);
 }
 
-static void foreign_display(void)
+TEST_CASE(foreign_display)
 {
     struct vaapi_own own;
     atomic_int down = 0;
@@ -330,7 +330,7 @@ static void foreign_display(void)
 }
 
 // With OpenCL behind it: three engines, the same pixels.
-static void with_opencl(void)
+TEST_CASE(with_opencl)
 {
     hr_device dev;
     unsigned why = 0;
@@ -350,14 +350,7 @@ static void with_opencl(void)
 
 int main(int argc, char **argv)
 {
-    static const struct test_case cases[] = {
-        TEST_CASE(conformance), TEST_CASE(rungs), TEST_CASE(reasons),
-        TEST_CASE(in_flight),   TEST_CASE(names), TEST_CASE(foreign_display),
-        TEST_CASE(with_opencl),
-    };
-
     if (!vaapi_init())
         return TEST_NOT_RUN;
-    return test_main("vaapi", cases, sizeof(cases) / sizeof(*cases), argc,
-                     argv);
+    return test_main(argc, argv);
 }

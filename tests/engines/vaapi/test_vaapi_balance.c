@@ -121,7 +121,7 @@ static double rate_of_both(void)
 
 // Three rates one after the other: on a machine that others use they are of
 // different times, so a plain run does not ask for this.
-static void sum(void)
+TEST_CASE(sum)
 {
     double media, cpu, both = 0;
 
@@ -208,7 +208,7 @@ static void balanced(const char *driver, const uint8_t *expected, bool strict,
     vaapi_close(&dev);
 }
 
-static void pictures(void)
+TEST_CASE(pictures)
 {
     hr_device cpu = hr_device_open("cpu", NULL);
     hr_batch out = make_batch(cpu);
@@ -229,8 +229,6 @@ static void pictures(void)
 
 int main(int argc, char **argv)
 {
-    static const struct test_case cases[] = {TEST_CASE(sum),
-                                             TEST_CASE(pictures)};
     uint64_t seed;
 
     test_begin();
@@ -243,5 +241,5 @@ int main(int argc, char **argv)
                                              .quality = 90,
                                              .factors = {0x22}},
                          &seed);
-    return test_main("vaapi_balance", cases, 2, argc, argv);
+    return test_main(argc, argv);
 }

@@ -18,7 +18,7 @@ static const struct jpeg_spec *sized(int w, int h)
 }
 
 // The one before is destroyed: nothing is left, and one lives at a time.
-static void context_grows(void)
+TEST_CASE(context_grows)
 {
     static const int sizes[][2] = {
         {100, 90}, {1100, 64}, {64, 1700}, {2600, 80}, {100, 90}};
@@ -45,7 +45,7 @@ static void context_grows(void)
 }
 
 // The way that its driver takes fails for ever; the other one is taken.
-static void ways_stand_in(void)
+TEST_CASE(ways_stand_in)
 {
     static const struct {
         const char *driver, *fails;
@@ -76,7 +76,7 @@ static void ways_stand_in(void)
 }
 
 // A picture that the driver refuses is ended, too: its context is used again.
-static void refused_is_ended(void)
+TEST_CASE(refused_is_ended)
 {
     struct va_driver_counters c;
     hr_device dev;
@@ -97,7 +97,7 @@ static void refused_is_ended(void)
 }
 
 // The first 16, then number 1,000, number 2,000.
-static void one_in_a_thousand(void)
+TEST_CASE(one_in_a_thousand)
 {
     enum { AT_ONCE = 64, JOBS = 2048 / AT_ONCE };
     hr_device dev;
@@ -123,7 +123,7 @@ static void one_in_a_thousand(void)
 
 // The driver is off by -n to n in turns, each as often: by n (n + 1) / (2 n + 1)
 // on average, and less where samples end: most so in grey.
-static void mean_is_true(void)
+TEST_CASE(mean_is_true)
 {
     for (int n = 1; n <= 3; n++) {
         double want = n * (n + 1) / (2.0 * n + 1);
@@ -150,7 +150,7 @@ static void mean_is_true(void)
 
 // One picture of many is wrong: its kind's record says so, and the kind is not
 // used. A kind that this driver does not decode has no record.
-static void largest_of_all(void)
+TEST_CASE(largest_of_all)
 {
     for (int n = 1; n <= 3; n++) {
         const struct hr_certificate *cert;
@@ -225,7 +225,7 @@ static struct bytes cut_short(void)
 // A driver that shows what it could read of a damaged picture, the wait for it
 // went well, and only a list says so: the user hears of the damage, and has the
 // CPU's picture, also when nobody looks at pictures a second time any more.
-static void damage_in_a_list(void)
+TEST_CASE(damage_in_a_list)
 {
     hr_device cpu = test_device("cpu", 1, 0), dev;
     struct bytes b = cut_short();
@@ -264,14 +264,7 @@ static void damage_in_a_list(void)
 
 int main(int argc, char **argv)
 {
-    static const struct test_case cases[] = {
-        TEST_CASE(context_grows),    TEST_CASE(ways_stand_in),
-        TEST_CASE(refused_is_ended), TEST_CASE(one_in_a_thousand),
-        TEST_CASE(mean_is_true),     TEST_CASE(largest_of_all),
-        TEST_CASE(damage_in_a_list)};
-
     if (!vaapi_init())
         return TEST_NOT_RUN;
-    return test_main("vaapi care", cases, sizeof(cases) / sizeof(*cases), argc,
-                     argv);
+    return test_main(argc, argv);
 }

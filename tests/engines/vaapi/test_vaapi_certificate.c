@@ -8,7 +8,7 @@
 
 // ---- Certificates ---------------------------------------------------------
 
-static void certificates(void)
+TEST_CASE(certificates)
 {
     static const struct {
         const char *options;
@@ -64,7 +64,7 @@ static void certificates(void)
 }
 
 // What one kind is off by costs only that kind.
-static void one_kind(void)
+TEST_CASE(one_kind)
 {
     static const uint8_t factors[] = {0x22, 0x21, 0x12};
     unsigned why;
@@ -94,7 +94,7 @@ static void one_kind(void)
 }
 
 // Success, and other pixels: the sample has the CPU's, the device is left.
-static void lies(void)
+TEST_CASE(lies)
 {
     static const char *const faults[] = {"wrong", "zero", "stale"};
     unsigned why = 0;
@@ -128,7 +128,7 @@ static void lies(void)
 }
 
 // Nobody may make the picture instead: the sample fails, and says why.
-static void strict_lies(void)
+TEST_CASE(strict_lies)
 {
     uint64_t seed = test_seed;
     struct bytes b = test_jpeg_of(YCC(.factors = {0x22}), &seed);
@@ -185,7 +185,7 @@ static hr_batch decoded(hr_device dev, const struct bytes *b)
 
 // The first ones are made a second time by the CPU, the others are not; what a
 // device may deviate by is there in all of them.
-static void checked_or_not(void)
+TEST_CASE(checked_or_not)
 {
     uint64_t seed = test_seed;
     struct bytes b = test_jpeg_of(YCC(.factors = {0x22}), &seed);
@@ -260,7 +260,7 @@ static void to_memory(hr_device dev, const struct bytes *b, uint8_t *to,
 }
 
 // What OpenCL has stored in its own memory is looked at, too.
-static void in_device_memory(void)
+TEST_CASE(in_device_memory)
 {
     enum { SIZE = IN_MEMORY * 3 * 30 * 40 };
     static uint8_t want[SIZE], got[SIZE];
@@ -299,14 +299,7 @@ static void in_device_memory(void)
 
 int main(int argc, char **argv)
 {
-    static const struct test_case cases[] = {
-        TEST_CASE(certificates),   TEST_CASE(one_kind),
-        TEST_CASE(lies),           TEST_CASE(strict_lies),
-        TEST_CASE(checked_or_not), TEST_CASE(in_device_memory),
-    };
-
     if (!vaapi_init())
         return TEST_NOT_RUN;
-    return test_main("vaapi certificate", cases, sizeof(cases) / sizeof(*cases),
-                     argc, argv);
+    return test_main(argc, argv);
 }

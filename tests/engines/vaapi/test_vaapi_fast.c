@@ -182,7 +182,7 @@ static void check_driver(const char *options, unsigned in, unsigned by)
 
 // As their sources list: media_libva_caps.cpp (m_vpSurfaceAttr) of iHD, and
 // src/gallium/frontends/va/surface.c of Mesa.
-static void by_driver(void)
+TEST_CASE(by_driver)
 {
     check_driver("personality=plain", (1 << HR_NUM_KINDS) - 1, ALL);
     check_driver("personality=ihd", BIT(420) | BIT(422) | BIT(440), ALL);
@@ -197,7 +197,7 @@ static void by_driver(void)
 }
 
 // One kind of input is wrong; the others are used.
-static void wrong_input(void)
+TEST_CASE(wrong_input)
 {
     static const struct {
         const char *option;
@@ -237,7 +237,7 @@ static void wrong_input(void)
 }
 
 // What did not go through the processor is counted, by its reason.
-static void counted(void)
+TEST_CASE(counted)
 {
     hr_device dev, cpu = test_device("cpu", 1, 0);
     struct bytes b[2] = {picture_of(cpu, kinds[HR_KIND_420].specimen),
@@ -302,7 +302,7 @@ static long passes_of_open(struct hr_certificate *cert)
 enum { PROBE = 4 * 3 };  // passes of the probe on "ihd": flips, kinds
 
 // It is measured kind by kind, and told; kept on disk like the rest.
-static void scaled(void)
+TEST_CASE(scaled)
 {
     struct hr_certificate cert, again;
 
@@ -327,7 +327,7 @@ static void scaled(void)
 }
 
 // One that is too far off is known from disk, too; what failed is not.
-static void kept(void)
+TEST_CASE(kept)
 {
     struct hr_certificate cert, again;
 
@@ -349,7 +349,7 @@ static void kept(void)
 }
 
 // Right when it is opened, and not when it is tested: not used.
-static void scaled_wrongly(void)
+TEST_CASE(scaled_wrongly)
 {
     static const char *const faults[] = {"wrong", "zero"};
     hr_device cpu = test_device("cpu", 1, 0);
@@ -380,7 +380,7 @@ static void scaled_wrongly(void)
 // ---- Lies ------------------------------------------------------------------
 
 // Right all the time, until it is used.
-static void scaled_lies(void)
+TEST_CASE(scaled_lies)
 {
     static const char *const faults[] = {"Process:wrong", "Process:zero",
                                          "Process:stale", "Decode:wrong"};
@@ -424,15 +424,7 @@ static void scaled_lies(void)
 
 int main(int argc, char **argv)
 {
-    static const struct test_case cases[] = {
-        TEST_CASE(by_driver),   TEST_CASE(wrong_input),
-        TEST_CASE(counted),     TEST_CASE(scaled),
-        TEST_CASE(kept),        TEST_CASE(scaled_wrongly),
-        TEST_CASE(scaled_lies),
-    };
-
     if (!vaapi_init())
         return TEST_NOT_RUN;
-    return test_main("vaapi fast", cases, sizeof(cases) / sizeof(*cases), argc,
-                     argv);
+    return test_main(argc, argv);
 }

@@ -246,7 +246,7 @@ static bool is_used(int call, const struct va_driver_counters *c)
            call == VA_DRIVER_CreateContext;
 }
 
-static void work_failures(void)
+TEST_CASE(work_failures)
 {
     static const char *const whens[] = {"1", "always", "2", "3+"};
     static const char *const personalities[] = {"ihd", "plain", "i965"};
@@ -285,7 +285,7 @@ static hr_device open_failing(const char *fault, int call, bool *hit)
     return dev;
 }
 
-static void open_failures(void)
+TEST_CASE(open_failures)
 {
     for (int call = 0; call < VA_DRIVER_NUM_CALLS; call++)
         for (int i = 0; i < CODES; i++) {
@@ -351,7 +351,7 @@ static void open_over_hang(int call, int nth)
     settle();
 }
 
-static void open_hangs(void)
+TEST_CASE(open_hangs)
 {
     for (int call = 0; call < VA_DRIVER_NUM_CALLS; call++)
         for (int nth = 1; nth <= 2; nth++)
@@ -376,7 +376,7 @@ static void hang_while_working(int call, const char *when, const char *person)
     test_sleep(30 * TEST_MS);
 }
 
-static void hangs(void)
+TEST_CASE(hangs)
 {
     static const int sites[] = {
         VA_DRIVER_CreateBuffer,
@@ -413,7 +413,7 @@ static void hangs(void)
 }
 
 // Late is not failed, and TIMEDOUT is only "again".
-static void late(void)
+TEST_CASE(late)
 {
     vaapi_driver("default,reset,personality=ihd");
     snprintf(f.label, sizeof(f.label), "late");
@@ -430,7 +430,7 @@ static void late(void)
 }
 
 // Later ones: the first sixteen are checked anyway.
-static void pixels(void)
+TEST_CASE(pixels)
 {
     static const char *const what[] = {"stale", "zero", "wrong"};
     static const char *const when[] = {"1", "2", "3", "always"};
@@ -451,7 +451,7 @@ static void pixels(void)
 }
 
 // Memory and threads of our own, one after the other, while it opens and works.
-static void allocations(void)
+TEST_CASE(allocations)
 {
     int opened = 0, tries = f.all ? 200 : 80;
 
@@ -506,7 +506,7 @@ static void run_short(int nth)
 }
 
 // The same while it works for the first time, until there is none to fail.
-static void work_allocations(void)
+TEST_CASE(work_allocations)
 {
     int nth = 1, in_a_row = 0;
 
@@ -529,7 +529,7 @@ static void work_allocations(void)
 }
 
 // When every surface and buffer is there, a job allocates nothing.
-static void steady(void)
+TEST_CASE(steady)
 {
     struct hr_stats before, after;
     int round;
@@ -552,7 +552,7 @@ static void steady(void)
     close_scene(false);
 }
 
-static void complete(void)
+TEST_CASE(complete)
 {
     // What the engine calls; each has been failed.
     static const int used[] = {
@@ -597,20 +597,11 @@ static void complete(void)
 
 int main(int argc, char **argv)
 {
-    static const struct test_case cases[] = {
-        TEST_CASE(allocations),   TEST_CASE(work_allocations),
-        TEST_CASE(steady),        TEST_CASE(late),
-        TEST_CASE(pixels),        TEST_CASE(open_failures),
-        TEST_CASE(work_failures), TEST_CASE(open_hangs),
-        TEST_CASE(hangs),         TEST_CASE(complete),
-    };
-
     if (!vaapi_init())
         return TEST_NOT_RUN;
     f.all = getenv("HEADRACE_TEST_LONG") != NULL;
     // Beside other programs only what never ends is a fault; `./dev test --long`
     // has the machine to itself.
     f.slack = f.all ? 0 : 60000 * TEST_MS;
-    return test_main("vaapi faults", cases,
-                     (int)(sizeof(cases) / sizeof(*cases)), argc, argv);
+    return test_main(argc, argv);
 }

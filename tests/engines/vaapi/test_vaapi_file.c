@@ -71,7 +71,7 @@ static const char *keep(const struct bytes *b, const char *name)
     return path;
 }
 
-static void another_build(void)
+TEST_CASE(another_build)
 {
     struct bytes b = read_driver();
     char command[160];
@@ -98,7 +98,7 @@ static void another_build(void)
     free(b.data);
 }
 
-static void texts(void)
+TEST_CASE(texts)
 {
     char text[256], again[256], small[8];
 
@@ -117,12 +117,8 @@ static void texts(void)
 
 int main(int argc, char **argv)
 {
-    static const struct test_case cases[] = {TEST_CASE(another_build),
-                                             TEST_CASE(texts)};
-
     if (!vaapi_init())
         return TEST_NOT_RUN;
     snprintf(original, sizeof(original), "%s", getenv("LIBVA_DRIVERS_PATH"));
-    return test_main("vaapi file", cases, sizeof(cases) / sizeof(*cases), argc,
-                     argv);
+    return test_main(argc, argv);
 }

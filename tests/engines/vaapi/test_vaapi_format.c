@@ -29,7 +29,7 @@ static const struct {
     {VA_FOURCC_411P, HR_KIND_411, {"Y", "U", "V"}},
 };
 
-static void places(void)
+TEST_CASE(places)
 {
     for (size_t i = 0; i < sizeof(formats) / sizeof(*formats); i++)
         for (int c = 0; c < 3; c++) {
@@ -54,7 +54,7 @@ static void places(void)
 
 // Surfaces are of whole units, and of 16 rows and columns at least: formats
 // that halve them have whole samples then.
-static void surfaces(void)
+TEST_CASE(surfaces)
 {
     static const struct {
         int w, h, components;
@@ -109,7 +109,7 @@ static struct hr__picture picture(const struct hr_op *ops, int n)
 
 // A window of the mirrored picture is another part of the surface; mirrored
 // twice is not mirrored; no more than halved.
-static void passes(void)
+TEST_CASE(passes)
 {
     const struct hr_op cut[] = {hr_op_decode(0), hr_op_flip(.horizontal = true),
                                 hr_op_crop(.x = 8, .y = 4, .w = 40, .h = 32)};
@@ -140,7 +140,7 @@ static void passes(void)
 }
 
 // RGBX, RGBA, BGRX, BGRA, as vpp.c numbers them.
-static void pixels(void)
+TEST_CASE(pixels)
 {
     static const uint8_t from[2][4] = {{1, 2, 3, 9}, {3, 2, 1, 9}};
     static struct va va;
@@ -156,7 +156,7 @@ static void pixels(void)
 
 // Planes of 10 x 4 pixels, in images that have room for them or lack a byte of
 // it: nothing is read that the driver does not say is there.
-static void planes_room(void)
+TEST_CASE(planes_room)
 {
     static const struct {
         uint32_t fourcc, planes, w, h, pitches[3], offsets[3], size;
@@ -231,7 +231,7 @@ static VAStatus map_buffer(VADisplay display, VABufferID buffer, void **at)
 
 // An image of 10 x 4 pixels in which the rows that a driver names have no room
 // is not touched.
-static void rgb_room(void)
+TEST_CASE(rgb_room)
 {
     static const struct {
         uint32_t pitch, offset, size;
@@ -282,7 +282,7 @@ static VAStatus unmap_buffer(VADisplay display, VABufferID buffer)
 }
 
 // A driver that maps a buffer to nothing has failed.
-static void nothing_mapped(void)
+TEST_CASE(nothing_mapped)
 {
     static struct va va;
     VAImage image = {.data_size = 16};
@@ -294,15 +294,4 @@ static void nothing_mapped(void)
     CHECK(!va_map_image(&va, &image, &data, &fault) && !data &&
               fault.why == HR_WHY_FAILED && unmaps == 1,
           "why %#x, unmapped %d times", fault.why, unmaps);
-}
-
-int main(int argc, char **argv)
-{
-    static const struct test_case cases[] = {
-        TEST_CASE(places),        TEST_CASE(surfaces),    TEST_CASE(passes),
-        TEST_CASE(pixels),        TEST_CASE(planes_room), TEST_CASE(rgb_room),
-        TEST_CASE(nothing_mapped)};
-
-    return test_main("vaapi format", cases, sizeof(cases) / sizeof(*cases),
-                     argc, argv);
 }

@@ -27,7 +27,7 @@ static unsigned read_tables(const uint8_t *data, size_t size,
     return why;
 }
 
-static void tables(void)
+TEST_CASE(tables)
 {
     static const struct jpeg_spec specs[] = {
         {.space = JCS_YCbCr, .factors = {0x22}, .restart = 3, .optimize = true},
@@ -107,7 +107,7 @@ static uint8_t *segment(const struct bytes *b, uint8_t marker)
 }
 
 // What drivers are not told of, in files that the CPU decodes.
-static void odd_tables(void)
+TEST_CASE(odd_tables)
 {
     uint64_t seed = test_seed;
     struct bytes b = test_jpeg_of(&(struct jpeg_spec){.w = 100,
@@ -149,7 +149,7 @@ static void odd_tables(void)
 // Each component by the tables that the scan names, and all of the scan. The
 // file's encoder takes the tables of one number for both, so others are
 // written over them.
-static void scan(void)
+TEST_CASE(scan)
 {
     static const uint8_t selectors[] = {0x01, 0x10, 0x11};
     uint64_t seed = test_seed;
@@ -186,7 +186,7 @@ static void scan(void)
 
 // Restart markers are numbered in turn; two that have changed places, one too
 // many and one too few are damage.
-static void restarts(void)
+TEST_CASE(restarts)
 {
     uint64_t seed = test_seed;
     struct bytes b = test_jpeg_of(&(struct jpeg_spec){.w = 96,
@@ -217,15 +217,4 @@ static void restarts(void)
         CHECK(!read_tables(b.data, b.size, &info) == !by, "every %d", 4 + by);
     }
     free(b.data);
-}
-
-int main(int argc, char **argv)
-{
-    static const struct test_case cases[] = {TEST_CASE(tables),
-                                             TEST_CASE(odd_tables),
-                                             TEST_CASE(scan),
-                                             TEST_CASE(restarts)};
-
-    return test_main("vaapi jpeg", cases, sizeof(cases) / sizeof(*cases), argc,
-                     argv);
 }

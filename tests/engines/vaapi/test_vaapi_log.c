@@ -80,14 +80,14 @@ static void without_locks(const char *personality)
     free(b.data);
 }
 
-static void log_without_locks(void)
+TEST_CASE(log_without_locks)
 {
     without_locks("ihd");
     without_locks("i965");
 }
 
 // Why there is none in tier fast is said, whatever failed.
-static void no_processor(void)
+TEST_CASE(no_processor)
 {
     static const struct {
         const char *options;
@@ -120,11 +120,7 @@ static void no_processor(void)
 
 int main(int argc, char **argv)
 {
-    static const struct test_case cases[] = {TEST_CASE(log_without_locks),
-                                             TEST_CASE(no_processor)};
-
     if (!vaapi_init())
         return TEST_NOT_RUN;
-    return test_main("vaapi log", cases, sizeof(cases) / sizeof(*cases), argc,
-                     argv);
+    return test_main(argc, argv);
 }

@@ -57,7 +57,7 @@ static void slow(int depth, const struct bytes *b)
     vaapi_close(&dev);
 }
 
-static void slow_driver(void)
+TEST_CASE(slow_driver)
 {
     uint64_t seed = test_seed;
     struct bytes b = test_jpeg_of(YCC(.factors = {0x22}), &seed);
@@ -82,7 +82,7 @@ static void run_one(hr_device dev, hr_batch out, const struct bytes *b,
 
 // A picture that never lands keeps the context; one that needs a larger one does
 // not wait for that till the HAL takes it away.
-static void stuck_context(void)
+TEST_CASE(stuck_context)
 {
     uint64_t seed = test_seed;
     struct bytes small = test_jpeg_of(YCC(.factors = {0x22}), &seed);
@@ -117,11 +117,7 @@ static void stuck_context(void)
 
 int main(int argc, char **argv)
 {
-    static const struct test_case cases[] = {TEST_CASE(slow_driver),
-                                             TEST_CASE(stuck_context)};
-
     if (!vaapi_init())
         return TEST_NOT_RUN;
-    return test_main("vaapi queue", cases, sizeof(cases) / sizeof(*cases), argc,
-                     argv);
+    return test_main(argc, argv);
 }

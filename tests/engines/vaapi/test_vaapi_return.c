@@ -174,7 +174,7 @@ static void slow_case(const char *personality, const char *call)
     close_scene();
 }
 
-static void slow_calls(void)
+TEST_CASE(slow_calls)
 {
     static const char *const sites[] = {
         "CreateSurfaces",    "CreateContext", "CreateBuffer",  "BeginPicture",
@@ -198,7 +198,7 @@ static void slow_calls(void)
 }
 
 // Each thread in a call of its own.
-static void both_slow(void)
+TEST_CASE(both_slow)
 {
     snprintf(t.label, sizeof(t.label), "both are slow");
     open_scene("ihd", NULL);
@@ -228,7 +228,7 @@ static bool rests(bool forgive)
 }
 
 // Again and again, and nothing between: it rests, and is tried again.
-static void slow_often(void)
+TEST_CASE(slow_often)
 {
     int rounds = 0;
 
@@ -246,7 +246,7 @@ static void slow_often(void)
 
 // Also if it works each time: who uses it waits each time. So the third time
 // was the last one, until it is opened anew.
-static void three_times(void)
+TEST_CASE(three_times)
 {
     snprintf(t.label, sizeof(t.label), "three times");
     open_scene("ihd", NULL);
@@ -268,7 +268,7 @@ static void three_times(void)
 
 // ---- There was more to it --------------------------------------------------
 
-static void errors(void)
+TEST_CASE(errors)
 {
     static const char *const faults[] = {"BeginPicture:hang:1",
                                          "SyncSurface2:hang:1",
@@ -287,7 +287,7 @@ static void errors(void)
 
 // An error that is no loss by itself is one after a slow call, if nothing was
 // made between.
-static void doubt(void)
+TEST_CASE(doubt)
 {
     static const char failure[] = "fault=BeginPicture:0x01:1";
 
@@ -314,7 +314,7 @@ static void doubt(void)
 }
 
 // The caller's display cannot be opened anew; what is made on it can.
-static void own_display(void)
+TEST_CASE(own_display)
 {
     struct vaapi_own own;
 
@@ -340,7 +340,7 @@ static void own_display(void)
 }
 
 // By a call that the waiter was late during; else it could never be closed.
-static void sent_too_late(void)
+TEST_CASE(sent_too_late)
 {
     snprintf(t.label, sizeof(t.label), "sent while the waiter is late");
     open_scene("ihd", NULL);
@@ -361,7 +361,7 @@ static void *release_soon(void *arg)
 }
 
 // In time: nothing is left.
-static void back_in_close(void)
+TEST_CASE(back_in_close)
 {
     static const char *const faults[] = {"EndPicture:wait:1",
                                          "SyncSurface2:wait:1",
@@ -381,7 +381,7 @@ static void back_in_close(void)
 }
 
 // Too late: it is left behind, and cleans up behind itself.
-static void back_after_close(void)
+TEST_CASE(back_after_close)
 {
     static const char *const faults[] = {"EndPicture:wait:1",
                                          "SyncSurface2:wait:1",
@@ -410,7 +410,7 @@ static long all_calls(void)
 }
 
 // A display that is the caller's may be gone then: it is not touched.
-static void own_after_close(void)
+TEST_CASE(own_after_close)
 {
     static const char *const faults[] = {"DestroyBuffer:hang:5",
                                          "SyncSurface2:hang:1",
@@ -447,17 +447,7 @@ static void own_after_close(void)
 
 int main(int argc, char **argv)
 {
-    static const struct test_case cases[] = {
-        TEST_CASE(slow_calls),      TEST_CASE(both_slow),
-        TEST_CASE(slow_often),      TEST_CASE(three_times),
-        TEST_CASE(errors),          TEST_CASE(doubt),
-        TEST_CASE(own_display),     TEST_CASE(sent_too_late),
-        TEST_CASE(back_in_close),   TEST_CASE(back_after_close),
-        TEST_CASE(own_after_close),
-    };
-
     if (!vaapi_init())
         return TEST_NOT_RUN;
-    return test_main("vaapi return", cases, sizeof(cases) / sizeof(*cases),
-                     argc, argv);
+    return test_main(argc, argv);
 }

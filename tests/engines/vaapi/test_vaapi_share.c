@@ -39,7 +39,7 @@ static void check_suite(const char *options, unsigned how, bool discrete)
     imports_close(&dev, fds);
 }
 
-static void conformance(void)
+TEST_CASE(conformance)
 {
     static const char *const options[] = {
         share_linear, share_tiled,
@@ -96,7 +96,7 @@ static void check_size(hr_device dev, int w, int h, const struct hr_op *crop)
     free(b.data);
 }
 
-static void not_through_the_host(void)
+TEST_CASE(not_through_the_host)
 {
     static const int sizes[][2] = {{100, 90}, {1, 1},   {2, 2},    {17, 3},
                                    {3, 33},   {65, 16}, {640, 480}};
@@ -128,7 +128,7 @@ static void not_through_the_host(void)
     }
 }
 
-static void steady(void)
+TEST_CASE(steady)
 {
     int fds = imports_fds();
 
@@ -148,7 +148,7 @@ static void on_planes(void *ctx, const struct hr__payload *planes)
     atomic_fetch_add(seen, data && planes->size && data[planes->size / 2] >= 0);
 }
 
-static void looked_at(void)
+TEST_CASE(looked_at)
 {
     atomic_int seen = 0;
     struct hr__device *dev;
@@ -170,7 +170,7 @@ static void looked_at(void)
 }
 
 // A batch that imports has its upload in a trace, and a row of its own.
-static void traced(void)
+TEST_CASE(traced)
 {
     static char text[1 << 22];
     const struct bytes none = {.data = (uint8_t *)text};
@@ -225,7 +225,7 @@ static void check_rung_of(const struct rung *r)
     unsetenv("HEADRACE_VAAPI_READ");
 }
 
-static void below(void)
+TEST_CASE(below)
 {
     const unsigned on = FAULT_SHARES;
     const struct rung rungs[] = {
@@ -251,14 +251,7 @@ static void below(void)
 
 int main(int argc, char **argv)
 {
-    static const struct test_case cases[] = {
-        TEST_CASE(conformance), TEST_CASE(not_through_the_host),
-        TEST_CASE(steady),      TEST_CASE(looked_at),
-        TEST_CASE(traced),      TEST_CASE(below),
-    };
-
     if (!imports_init(HR_FAULT_LIBRARY))
         return TEST_NOT_RUN;
-    return test_main("vaapi share", cases,
-                     (int)(sizeof(cases) / sizeof(*cases)), argc, argv);
+    return test_main(argc, argv);
 }

@@ -24,7 +24,7 @@ static const enum fault_entry entries[] = {
     FAULT_clEnqueueReleaseVA_APIMediaSurfacesINTEL,
 };
 
-static void failing_calls(void)
+TEST_CASE(failing_calls)
 {
     static const cl_int codes[] = {-1099, -1100, CL_OUT_OF_HOST_MEMORY,
                                    CL_OUT_OF_RESOURCES};
@@ -70,7 +70,7 @@ static void on_log(void *ctx, enum hr_log_level level, const char *text)
 
 // A copy fails, and then the call that gives its surfaces back, which comes in
 // any case: why surfaces are not shared any more is the first one's error.
-static void first_error(void)
+TEST_CASE(first_error)
 {
     const struct fault_rule rules[] = {
         {FAULT_clEnqueueCopyImageToBuffer, 1, 1, FAULT_FAIL,
@@ -104,7 +104,7 @@ static void first_error(void)
 }
 
 // While the device is opened: it opens all the same.
-static void failing_opens(void)
+TEST_CASE(failing_opens)
 {
     static const enum fault_entry opens[] = {
         FAULT_clCreateContext, FAULT_clGetDeviceIDsFromVA_APIMediaAdapterINTEL,
@@ -133,7 +133,7 @@ static void failing_opens(void)
 }
 
 // The media driver fails for OpenCL's: its surfaces, or their pixels.
-static void failing_media(void)
+TEST_CASE(failing_media)
 {
     static const char *const faults[] = {"fault=ExportSurfaceHandle:0x06:1",
                                          "fault=ExportSurfaceHandle:0x06:2",
@@ -159,7 +159,7 @@ static void failing_media(void)
 
 // A display that was lost is another one afterwards, which OpenCL's context
 // does not know; the old one stays open until that is closed.
-static void lost_display(void)
+TEST_CASE(lost_display)
 {
     int fds = imports_fds();
 
@@ -182,7 +182,7 @@ static void lost_display(void)
 
 // A display that OpenCL's driver does not have need not stay, and no way past
 // the host has failed.
-static void lost_alone(void)
+TEST_CASE(lost_alone)
 {
     int fds = imports_fds();
 
@@ -202,7 +202,7 @@ static void lost_alone(void)
 }
 
 // OpenCL's context is lost, and the next one knows the display again.
-static void lost_context(void)
+TEST_CASE(lost_context)
 {
     struct fault_rule r = {.entry = FAULT_clFlush,
                            .first = 1,
@@ -245,7 +245,7 @@ static void wait_until_left(void)
 // A call that was only slow leaves the display as it is: OpenCL's driver knows
 // it, and goes on reading its surfaces. One that comes back with an error costs
 // that.
-static void slow_call(void)
+TEST_CASE(slow_call)
 {
     int fds = imports_fds();
 
@@ -315,7 +315,7 @@ static hr_device open_completing(void)
 // OpenCL's driver completes its program, and meanwhile has all the surfaces
 // that there are. Who may be made only there, by both engines, waits for that in
 // either queue.
-static void completing(void)
+TEST_CASE(completing)
 {
     static const struct hr_op ops[] = {hr_op_decode(0),
                                        hr_op_resize(.w = 40, .h = 30)};
@@ -355,7 +355,7 @@ static void completing(void)
 
 // ---- A driver that does not answer -----------------------------------------
 
-static void hangs(void)
+TEST_CASE(hangs)
 {
     test_hung(4);
     for (int i = 0; i < 4; i++) {
@@ -397,7 +397,7 @@ static void hangs(void)
 }
 
 // Batches do not come back, and neither do their surfaces, until they do.
-static void late_batches(void)
+TEST_CASE(late_batches)
 {
     int fds = imports_fds();
 
@@ -421,17 +421,7 @@ static void late_batches(void)
 
 int main(int argc, char **argv)
 {
-    static const struct test_case cases[] = {
-        TEST_CASE(failing_calls), TEST_CASE(first_error),
-        TEST_CASE(failing_opens), TEST_CASE(failing_media),
-        TEST_CASE(lost_display),  TEST_CASE(lost_alone),
-        TEST_CASE(lost_context),  TEST_CASE(slow_call),
-        TEST_CASE(completing),    TEST_CASE(late_batches),
-        TEST_CASE(hangs),
-    };
-
     if (!imports_init(HR_FAULT_LIBRARY))
         return TEST_NOT_RUN;
-    return test_main("vaapi share faults", cases,
-                     (int)(sizeof(cases) / sizeof(*cases)), argc, argv);
+    return test_main(argc, argv);
 }

@@ -45,7 +45,7 @@ static uint64_t delivered(const struct hr_profile *profile)
 
 // Pictures side by side in the driver: their time is counted once, and all of
 // it is within the job's.
-static void parts(void)
+TEST_CASE(parts)
 {
     static const enum hr_part host[] = {HR_PART_PACK, HR_PART_DELIVER};
     struct hr_profile before, after;
@@ -93,7 +93,7 @@ static void parts(void)
 
 // ---- Deadlines ---------------------------------------------------------------
 
-static void any_deadline(void)
+TEST_CASE(any_deadline)
 {
     static const int64_t ns[] = {INT64_MIN, INT64_MAX / 9 * 8 + 8, INT64_MAX};
 
@@ -115,7 +115,7 @@ static void any_deadline(void)
     }
 }
 
-static void open_hangs(void)
+TEST_CASE(open_hangs)
 {
     int64_t begin, took;
     hr_device dev;
@@ -146,7 +146,7 @@ static size_t bytes_of(hr_device dev)
 
 // Surfaces and images stay for the next pictures; those of other sizes take
 // their place.
-static void bytes_held(void)
+TEST_CASE(bytes_held)
 {
     const size_t one = (size_t)112 * 96 * 3;  // a surface, as it is reckoned
     size_t before, most;
@@ -171,15 +171,7 @@ static void bytes_held(void)
 
 int main(int argc, char **argv)
 {
-    static const struct test_case cases[] = {
-        TEST_CASE(parts),
-        TEST_CASE(any_deadline),
-        TEST_CASE(bytes_held),
-        TEST_CASE(open_hangs),
-    };
-
     if (!vaapi_init())
         return TEST_NOT_RUN;
-    return test_main("vaapi times", cases, sizeof(cases) / sizeof(*cases), argc,
-                     argv);
+    return test_main(argc, argv);
 }
