@@ -12,7 +12,7 @@ import unittest
 import headrace
 from headrace import _forks
 
-report = importlib.import_module("headrace.dropin.report")
+report = importlib.import_module("headrace.dropin.base.report")
 LOCKS = (type(threading.Lock()), type(threading.RLock()))
 
 

@@ -11,7 +11,7 @@ import unittest
 
 import dropin_case as case  # first: it may skip this file
 from dropin_case import on
-from headrace.dropin import fetch
+from headrace.dropin.base import fetch
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 OUTSIDE = (False, False)
@@ -159,7 +159,7 @@ class Places(case.Case):
         code = (
             "import sys, headrace\n"
             "headrace.set_image_backend('cpu')\n"
-            "from headrace.dropin import fetch\n"
+            "from headrace.dropin.base import fetch\n"
             "assert 'torch' not in sys.modules\n"
             "assert not fetch.can_ask_again() and not fetch.is_lazy()\n"
         )

@@ -15,7 +15,7 @@ from unittest import mock
 import workers_case  # noqa: F401  first: it may skip this file
 import headrace
 import torch
-from headrace.dropin import workers
+from headrace.dropin.base import worker
 from torch.utils.data import DataLoader
 from workers_case import (
     BATCH,
@@ -251,7 +251,7 @@ class Fork(Case):
 
             def child():
                 start = time.monotonic()
-                self.assertFalse(workers.in_worker())
+                self.assertFalse(worker.in_worker())
                 self.assert_same(seeded(DataLoader(dataset, **params)), mine)
                 self.assert_same(
                     seeded(DataLoader(dataset, batch_size=BATCH))[0][1],

@@ -15,7 +15,7 @@ PIL nor torch: it hooks them if they are there, or as soon as they are.
 
 from __future__ import annotations
 
-from .report import report
+from .base.report import report
 
 
 def install(reference: str | None = None) -> None:

@@ -35,9 +35,9 @@ import torch
 from torch._utils import ExceptionWrapper
 
 from . import ahead, tensor
-from . import fetch as places
-from .report import count
-from .workers import Worker, in_worker
+from .base import fetch as places
+from .base.report import count
+from .base.worker import Worker, in_worker
 
 Run = Callable[[Any], Any]
 _WHY = "a damaged picture: a batch was fetched again without recording"

@@ -29,9 +29,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from torch import Tensor
 
-from . import fetch
+from .base import fetch
+from .base.report import total
 from .batches import Group
-from .report import total
 from .tables import Table
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from torch import Tensor
 from .. import _core
 from .._forks import renewed
 from . import jobs, memory
-from .report import count
+from .base.report import count
 from .tables import Table
 
 # Types that a job writes. Others are looked up, byte by byte.

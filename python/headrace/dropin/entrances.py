@@ -15,9 +15,10 @@ from PIL import Image
 from torch import Tensor
 
 from . import ahead, pillow
+from .base.report import note
+from .base.worker import in_worker
 from .functions import keeps_hwc, stacked
 from .jobs import GRAY
-from .report import note
 from .tables import Table, identity
 from .tensor import (
     Cell,
@@ -31,7 +32,6 @@ from .tensor import (
     run_plain,
     wrap,
 )
-from .workers import in_worker
 
 _to_tensor_tables: dict[Any, Table] = {}
 

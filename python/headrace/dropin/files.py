@@ -14,7 +14,7 @@ from PIL import features
 
 from .. import _core
 from . import headers
-from .report import count
+from .base.report import count
 
 probe = _core.probe
 

@@ -17,10 +17,11 @@ from PIL import Image, ImageFile
 from PIL.JpegImagePlugin import JpegImageFile
 
 from .. import _core
-from . import fetch, files, headers, jobs, pillow
+from . import files, headers, jobs, pillow
+from .base import fetch
+from .base.report import count, total
+from .base.worker import in_worker
 from .pillow import DECODE_OPS, HeadraceImage
-from .report import count, total
-from .workers import in_worker
 
 _new = object.__new__
 

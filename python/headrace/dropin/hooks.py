@@ -32,10 +32,10 @@ from typing import Any, NamedTuple, NoReturn
 from .. import _core
 from .._forks import renewed
 from ..errors import Error
-from . import fetch
-from .report import note
-from .workers import hooks as worker_hooks
-from .workers import in_worker, torchdata_hooks
+from .base import fetch
+from .base.report import note
+from .base.worker import hooks as worker_hooks
+from .base.worker import in_worker, torchdata_hooks
 
 MISSING: Any = type("MISSING", (), {"__repr__": lambda self: "MISSING"})()
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The hooks in torch's DataLoader: worker loop, tickets, next().
 
-See workers.py for what happens where, and what tensor.py and hooks.py do.
+See worker.py for what happens where, and what tensor.py and hooks.py do.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from torch._utils import ExceptionWrapper
 from torch.utils.data import dataloader
 
 from . import again, channel, folder
-from .report import add, take
-from .workers import Worker, in_worker
+from .base.report import add, take
+from .base.worker import Worker, in_worker
 
 # How types are pickled for another process; torch has its own in here.
 _REDUCERS: dict[type, Any] = vars(ForkingPickler)["_extra_reducers"]

@@ -37,9 +37,10 @@ from PIL.JpegImagePlugin import jpeg_factory as stock_factory
 
 from .. import _core
 from .._oracle import FLIPS
-from . import fetch, files, headers, jobs
+from . import files, headers, jobs
+from .base import fetch
+from .base.report import caller, count, total
 from .jobs import CROP, DECODE, FLIP, GRAY, RESIZE, RGB, Recording
-from .report import caller, count, total
 
 # Set by hooks.py. A picture that was recorded before stays valid after.
 active = False

@@ -11,8 +11,9 @@ from typing import Any
 from PIL import Image
 
 from .. import _core
-from . import fetch, jobs, pillow
-from .report import add, take
+from . import jobs, pillow
+from .base import fetch
+from .base.report import add, take
 
 _MEAN = [0.485, 0.456, 0.406]
 _STD = [0.229, 0.224, 0.225]

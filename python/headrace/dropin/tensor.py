@@ -25,7 +25,7 @@ What is made one by one is made in groups: forcing one lazy tensor forces up to
 GROUP others of this fetch that have the same shape and are still alive, in one
 job.
 
-For DataLoader workers (workers.py):
+For DataLoader workers (worker.py):
 
   lazy_types() -> tuple of classes
   record_of(lazy) -> Record | None   plain data, picklable; None: has a value
@@ -53,11 +53,12 @@ import torch
 from torch import Tensor
 
 from .._forks import renewed
-from . import ahead, fetch, jobs
+from . import ahead, jobs
+from .base import fetch
+from .base.report import caller, count, note
+from .base.worker import in_worker
 from .batches import Handle, Record, made_by, replay, submit_batch
-from .report import caller, count, note
 from .tables import Table
-from .workers import in_worker
 
 # The most pictures that are made because one of them was needed.
 GROUP = 256
@@ -668,7 +669,7 @@ def transport(tensor: Any) -> Any:
 # What is recorded; functions.py puts it here.
 RECORDED: dict[Any, Callable[..., Any]] = {}
 
-from . import functions as _functions  # noqa: E402, F401
+from . import functions as _functions# noqa: E402, F401
 
 __all__ = [
     "Handle",

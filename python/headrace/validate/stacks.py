@@ -153,8 +153,9 @@ class Recorder:
         return self._transforms[name](default_loader(picture.file.path))
 
     def _record(self, name: str, picture: Picture) -> Case | Left | Failed:
-        from ..dropin import fetch, tensor
-        from ..dropin.report import add, take
+        from ..dropin import tensor
+        from ..dropin.base import fetch
+        from ..dropin.base.report import add, take
 
         before = take()
         try:

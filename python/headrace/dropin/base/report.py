@@ -17,7 +17,7 @@ import types
 from collections.abc import Mapping
 from typing import Any
 
-from .._forks import renewed
+from ..._forks import renewed
 
 # Reentrant: a signal handler may ask for the report while this counts.
 _lock = renewed(threading.RLock())

@@ -23,8 +23,8 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ..errors import CanceledError, DeviceError, MemoryError
-from .workers import in_worker
+from ...errors import CanceledError, DeviceError, MemoryError
+from .worker import in_worker
 
 # Within another fetch the place is the lower one of both.
 OFF, ITERABLE, MAP = range(3)
@@ -105,7 +105,7 @@ _NOT_OF_PICTURES = (CanceledError, DeviceError, MemoryError)
 
 def check(level: Level) -> None:
     """Has stock read what was recorded and not made: it raises for damage."""
-    from . import files, jobs
+    from .. import files, jobs
 
     read, level.read = level.read, {}
     for source in read.values():
@@ -173,7 +173,7 @@ def now() -> int:
 
 def within(owner: Any, stock: Callable[..., Any]) -> Callable[..., Any]:
     """The fetch() of owner, one of places(), around the stock one."""
-    from . import again
+    from .. import again
 
     own = ITERABLE if "Iterable" in owner.__name__ else MAP
 
