@@ -155,7 +155,7 @@ def _load(entry: Any) -> Any:
     # First, so that the drop-in's hooks come before what makes use of them.
     import PIL.JpegImagePlugin  # noqa: F401
 
-    from .dropin.folder import load_entry
+    from .dropin.pillow.folder import load_entry
 
     _load = load_entry
     return load_entry(entry)

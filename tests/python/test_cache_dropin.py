@@ -98,7 +98,7 @@ class Case(case.Case):
     def setUp(self):
         headrace.set_cache(None)
         # A file's ctime cannot be set: as if these were old.
-        patch = mock.patch("headrace.dropin.headers._SETTLED", -1)
+        patch = mock.patch("headrace.dropin.pillow.headers._SETTLED", -1)
         patch.start()
         self.addCleanup(patch.stop)
         self.addCleanup(headrace.set_cache, None)
@@ -392,7 +392,7 @@ class Headers(Case):
                                  {"no end of image": turn})
 
     def test_old_files_only(self):
-        from headrace.dropin import headers
+        from headrace.dropin.pillow import headers
 
         with mock.patch.object(headers, "_SETTLED", 2):
             headers.clear()
@@ -403,7 +403,7 @@ class Headers(Case):
             self.assertEqual(len(headers._known), 0)
 
     def test_not_without_end(self):
-        from headrace.dropin import headers
+        from headrace.dropin.pillow import headers
 
         headers.clear()
         self.addCleanup(headers.clear)

@@ -12,7 +12,8 @@ from unittest import mock
 import dropin_case as case
 import headrace
 import torch
-from headrace.dropin import ahead, batches, files
+from headrace.dropin import ahead, batches
+from headrace.dropin.pillow import files
 from PIL import Image
 from torch.utils.data import DataLoader, Dataset, default_collate
 from torchvision import transforms

@@ -14,7 +14,7 @@ import zipfile
 import dropin_case as case  # first: it may skip this file
 import torch
 from dropin_case import KINDS, facts, on
-from headrace.dropin import files
+from headrace.dropin.pillow import files
 from PIL import Image, ImageFile, ImageOps, JpegImagePlugin
 from torchvision import datasets
 from torchvision.transforms import functional as F

@@ -17,7 +17,8 @@ import torch
 import torchvision
 from dropin_case import KINDS, on
 from headrace import dropin
-from headrace.dropin import hooks, pillow
+from headrace.dropin import hooks
+from headrace.dropin.pillow import pictures
 from PIL import Image, ImageOps
 from torchvision import transforms
 from torchvision.datasets.folder import pil_loader
@@ -227,7 +228,7 @@ class Hooks(case.Case):
         before = self.values(places)
         with (
             mock.patch.object(Image.Image, "transpose", transpose),
-            pillow.counts_as_stock("transpose"),
+            pictures.counts_as_stock("transpose"),
             self.assertRaisesRegex(headrace.Error, "16 x 24"),
         ):
             dropin.install()
@@ -245,11 +246,11 @@ class Hooks(case.Case):
 
         with (
             mock.patch.object(Image.Image, "resize", resize),
-            pillow.counts_as_stock("resize"),
+            pictures.counts_as_stock("resize"),
         ):
             wanted = Image.open(io.BytesIO(KINDS["colour"])).resize((20, 30))
             with on():
-                self.assertIsNone(pillow.reference)
+                self.assertIsNone(pictures.reference)
                 image = Image.open(io.BytesIO(KINDS["colour"]))
                 image = image.resize((20, 30))
                 self.assertEqual(image.tobytes(), wanted.tobytes())
@@ -365,7 +366,7 @@ class Hooks(case.Case):
             "from PIL import Image\n"
             "path = sys.stdin.read()\n"
             "image = Image.open(path)\n"
-            "kinds = sys.modules['headrace.dropin.pillow'].RECORDERS\n"
+            "kinds = sys.modules['headrace.dropin.pillow.pictures'].RECORDERS\n"
             "assert type(image) is kinds[1]\n"
             "assert 'torch' not in sys.modules\n"
             "loader = Image.__spec__.loader\n"

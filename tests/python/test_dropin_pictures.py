@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from dropin_case import KINDS, facts, on, saved
 from headrace import dropin
-from headrace.dropin import pillow
+from headrace.dropin.pillow import pictures
 from PIL import (
     Image,
     ImageChops,
@@ -442,14 +442,14 @@ class Pictures(case.Case):
     def test_is_recorded(self):
         with on():
             image = Image.open(io.BytesIO(KINDS["colour"]))
-            self.assertIs(type(image), pillow.HeadraceJpeg)
+            self.assertIs(type(image), pictures.HeadraceJpeg)
             self.assertIsInstance(image, JpegImagePlugin.JpegImageFile)
             image = image.convert("L").crop((1, 2, 30, 40)).resize((8, 9))
             self.assertEqual(len(image._hr[0][1]), 3)
             image = image.resize((8, 9), 2, (0, 0.5, 7, 8)).copy()
             image = ImageOps.expand(image, 2).crop((2, 2, 10, 11))
             image = image.transpose(0).rotate(90, expand=True)
-            self.assertIs(type(image), pillow.HeadraceImage)
+            self.assertIs(type(image), pictures.HeadraceImage)
             self.assertEqual((image.size, image.mode), ((9, 8), "L"))
             report = dropin.report()
             self.assertNotIn("jobs", report["totals"])
@@ -480,7 +480,7 @@ class Pictures(case.Case):
             image = Image.open(file)
             case.in_fetch(image.load)
             file.close()
-            self.assertIs(type(image), pillow.HeadraceJpeg)
+            self.assertIs(type(image), pictures.HeadraceJpeg)
             image.tobytes()
 
     def test_size_of_recorded_ops(self):

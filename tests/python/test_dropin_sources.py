@@ -17,7 +17,8 @@ import torch
 import torchvision
 from dropin_case import KINDS, facts, noise, on, saved
 from headrace import dropin
-from headrace.dropin import files, pillow, tensor
+from headrace.dropin import tensor
+from headrace.dropin.pillow import files, pictures
 from PIL import Image, ImageFile
 from torchvision.transforms import functional as F
 
@@ -34,7 +35,7 @@ class Sources(case.Case):
         self.wanted = Image.open(self.path).tobytes()
 
     def check(self, image):
-        self.assertIs(type(image.copy()), pillow.HeadraceImage)
+        self.assertIs(type(image.copy()), pictures.HeadraceImage)
         self.assertEqual(image.copy().tobytes(), self.wanted)
 
     def test_kinds(self):
@@ -107,7 +108,7 @@ class Sources(case.Case):
         wanted = facts(folder.pil_loader(self.path))
         with on():
             image = case.in_fetch(lambda: folder.pil_loader(self.path))
-            self.assertIs(type(image), pillow.HeadraceImage)
+            self.assertIs(type(image), pictures.HeadraceImage)
             self.assertEqual(dict(image.getexif()), {0x112: 6})
             self.assertEqual(facts(image.copy()), wanted)
             self.assertEqual(facts(image), wanted)
@@ -120,7 +121,7 @@ class Sources(case.Case):
             dropin.report(reset=True)
             dumps = multiprocessing.reduction.ForkingPickler.dumps
             twins = pickle.loads(dumps([image, value]))
-            self.assertIs(type(twins[0]), pillow.HeadraceImage)
+            self.assertIs(type(twins[0]), pictures.HeadraceImage)
             self.assertIs(type(twins[1]), torch.Tensor)
             self.assertNotIn("jobs", dropin.report()["totals"])
             self.assertEqual(twins[0].tobytes(), image.tobytes())
@@ -155,7 +156,7 @@ class Refused(case.Case):
             return facts(image.copy())
 
         def unknown_order():
-            with mock.patch.object(pillow, "reference", None):
+            with mock.patch.object(pictures, "reference", None):
                 return facts(opened().resize((20, 30)))
 
         def truncated():
@@ -242,7 +243,7 @@ class Refused(case.Case):
         with on():
             image = Image.open(file)
             self.assertEqual(image.format, "PNG")
-            self.assertNotIsInstance(image, pillow.RECORDERS)
+            self.assertNotIsInstance(image, pictures.RECORDERS)
 
 if __name__ == "__main__":
     unittest.main()

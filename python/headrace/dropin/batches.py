@@ -20,8 +20,9 @@ from torch import Tensor
 
 from .. import _core
 from .._forks import renewed
-from . import jobs, memory
+from . import memory
 from .base.report import count
+from .pillow import jobs
 from .tables import Table
 
 # Types that a job writes. Others are looked up, byte by byte.

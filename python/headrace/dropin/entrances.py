@@ -14,11 +14,12 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from . import ahead, pillow
+from . import ahead
 from .base.report import note
 from .base.worker import in_worker
 from .functions import keeps_hwc, stacked
-from .jobs import GRAY
+from .pillow import pictures
+from .pillow.jobs import GRAY
 from .tables import Table, identity
 from .tensor import (
     Cell,
@@ -46,10 +47,10 @@ def to_tensor(stock: Any) -> Any:
     """torchvision.transforms.functional.to_tensor, around the stock one."""
 
     def to_tensor(pic: Any) -> Any:
-        if type(pic) not in pillow.RECORDERS:
+        if type(pic) not in pictures.RECORDERS:
             return stock(pic)
-        hr = pillow.recording(pic)
-        if hr is None or not pillow.active or _modes(_DEVICES):
+        hr = pictures.recording(pic)
+        if hr is None or not pictures.active or _modes(_DEVICES):
             return stock(pic)
         size = _chw(hr, pic)
         key = (stock, size[0], torch.get_default_dtype())
@@ -91,7 +92,7 @@ def pil_to_tensor(stock: Any) -> Any:
     """pil_to_tensor of v1 and of v2, around the stock one."""
 
     def pil_to_tensor(pic: Any) -> Any:
-        if type(pic) not in pillow.RECORDERS:
+        if type(pic) not in pictures.RECORDERS:
             return stock(pic)
         made = _bytes_of(LazyTensor, pic)
         return stock(pic) if made is None else made
@@ -103,7 +104,7 @@ def to_image(stock: Any) -> Any:
     """v2.functional.to_image, around the stock one."""
 
     def to_image(inpt: Any) -> Any:
-        if type(inpt) in pillow.RECORDERS:
+        if type(inpt) in pictures.RECORDERS:
             made = _bytes_of(lazy_tv_image(), inpt)
             if made is not None:
                 return made
@@ -113,8 +114,8 @@ def to_image(stock: Any) -> Any:
 
 
 def _bytes_of(cls: Any, pic: Any) -> Any:
-    hr = pillow.recording(pic)
-    if hr is None or not pillow.active or _modes():
+    hr = pictures.recording(pic)
+    if hr is None or not pictures.active or _modes():
         return None
     return begin(cls, hr[0], _chw(hr, pic), None, True)
 

@@ -139,7 +139,7 @@ Triples = Iterator[tuple[Any, Any, Any]]
 
 
 def _pillow_hooks(plugin: Any) -> Triples:
-    from . import pillow
+    from .pillow import pictures
 
     module = plugin.Image
     entry = look(module.OPEN, "JPEG")
@@ -148,11 +148,11 @@ def _pillow_hooks(plugin: Any) -> Triples:
     for name in ("load", "convert", "crop", "resize", "transpose", "copy"):
         _function(module.Image, name)
     if in_worker():
-        pillow.reference = _reference
+        pictures.reference = _reference
     else:
-        pillow.reference = _reference or find_reference(module)
-    yield module.OPEN, "JPEG", (pillow.open_jpeg(entry[0]), entry[1])
-    yield _reducers(), pillow.HeadraceImage, pillow.transport
+        pictures.reference = _reference or find_reference(module)
+    yield module.OPEN, "JPEG", (pictures.open_jpeg(entry[0]), entry[1])
+    yield _reducers(), pictures.HeadraceImage, pictures.transport
 
 
 def _reducers() -> dict[Any, Any]:
@@ -165,13 +165,13 @@ def _reducers() -> dict[Any, Any]:
 
 
 def _image_ops_hooks(module: Any) -> Triples:
-    from . import pillow
+    from .pillow import pictures
 
-    yield module, "expand", pillow.expand(_function(module, "expand"))
+    yield module, "expand", pictures.expand(_function(module, "expand"))
 
 
 def _folder_hooks(module: Any) -> Triples:
-    from . import folder
+    from .pillow import folder
 
     yield (
         module,
@@ -305,9 +305,9 @@ _NEEDS = {
 def find_reference(image_module: Any) -> str | None:
     """The reference that this Pillow's resize follows, by trying it."""
     from .._oracle import PIL_FILTERS
-    from . import pillow
+    from .pillow import pictures
 
-    stock = pillow.stock("resize")
+    stock = pictures.stock("resize")
     if stock is None:
         return None
 
@@ -349,8 +349,8 @@ def hooks() -> tuple[Hook, ...]:
 
 def reference() -> str | None:
     """The reference of the installed Pillow, once that is hooked."""
-    pillow: Any = sys.modules.get(__package__ + ".pillow")
-    return pillow.reference if pillow else None
+    pictures: Any = sys.modules.get(__package__ + ".pillow.pictures")
+    return pictures.reference if pictures else None
 
 
 def install(reference: str | None = None) -> None:
@@ -416,9 +416,9 @@ def _undo(hook: Hook) -> None:
 
 
 def _set_active(active: bool) -> None:
-    pillow: Any = sys.modules.get(__package__ + ".pillow")
-    if pillow is not None:
-        pillow.active = active
+    pictures: Any = sys.modules.get(__package__ + ".pillow.pictures")
+    if pictures is not None:
+        pictures.active = active
     # (It may be what is importing torch.)
     drop = getattr(sys.modules.get(__package__ + ".ahead"), "drop", None)
     if drop is not None and not active:

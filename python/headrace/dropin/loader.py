@@ -27,9 +27,10 @@ import torch.utils.data._utils.worker
 from torch._utils import ExceptionWrapper
 from torch.utils.data import dataloader
 
-from . import again, channel, folder
+from . import again, channel
 from .base.report import add, take
 from .base.worker import Worker, in_worker
+from .pillow import folder
 
 # How types are pickled for another process; torch has its own in here.
 _REDUCERS: dict[type, Any] = vars(ForkingPickler)["_extra_reducers"]
@@ -623,9 +624,9 @@ def _function(owner: Any, name: str) -> Any:
 
 
 def _pillow() -> Any:
-    from . import pillow
+    from .pillow import pictures
 
-    return pillow
+    return pictures
 
 
 def _tensor() -> Any:

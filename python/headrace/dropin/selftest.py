@@ -11,9 +11,9 @@ from typing import Any
 from PIL import Image
 
 from .. import _core
-from . import jobs, pillow
 from .base import fetch
 from .base.report import add, take
+from .pillow import jobs, pictures
 
 _MEAN = [0.485, 0.456, 0.406]
 _STD = [0.229, 0.224, 0.225]
@@ -32,7 +32,7 @@ def _jpeg() -> bytes:
 
 def _ops(picture: Image.Image) -> Image.Image:
     picture = picture.convert("RGB").crop((1, 2, 15, 23))
-    if pillow.reference is not None:
+    if pictures.reference is not None:
         picture = picture.resize((8, 7), 2)
     return picture.transpose(0)
 
@@ -43,7 +43,7 @@ def run(hooked: Collection[str]) -> str | None:
     A method that the program has replaced is not recorded, and may do anything:
     then there is nothing to compare with.
     """
-    if pillow.is_patched():
+    if pictures.is_patched():
         return None
     before = take()
     # (The user's cache holds the user's pictures.)
@@ -63,7 +63,7 @@ def _run(hooked: Collection[str]) -> str | None:
         return _ops(Image.open(io.BytesIO(data)))
 
     stock = _ops(jobs.open_stock(data))
-    if type(recorded()) is not pillow.HeadraceImage:
+    if type(recorded()) is not pictures.HeadraceImage:
         return "recording (nothing was recorded)"
     if recorded().tobytes() != stock.tobytes():
         return "a picture"

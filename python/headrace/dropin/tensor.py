@@ -53,11 +53,12 @@ import torch
 from torch import Tensor
 
 from .._forks import renewed
-from . import ahead, jobs
+from . import ahead
 from .base import fetch
 from .base.report import caller, count, note
 from .base.worker import in_worker
 from .batches import Handle, Record, made_by, replay, submit_batch
+from .pillow import jobs
 from .tables import Table
 
 # The most pictures that are made because one of them was needed.

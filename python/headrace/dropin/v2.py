@@ -13,14 +13,15 @@ from typing import Any
 import PIL.Image
 from PIL.JpegImagePlugin import JpegImageFile
 
-from . import pillow, tensor
+from . import tensor
+from .pillow import pictures
 
 
 def stands_for(kind: type) -> type:
     """The stock class that one of ours stands for."""
-    if kind is pillow.HeadraceImage:
+    if kind is pictures.HeadraceImage:
         return PIL.Image.Image
-    if kind is pillow.HeadraceJpeg:
+    if kind is pictures.HeadraceJpeg:
         return JpegImageFile
     if kind in tensor.lazy_types():
         return kind.stands_for  # type: ignore[attr-defined]

@@ -132,10 +132,10 @@ class Recorder:
     @contextlib.contextmanager
     def _switched_on(self) -> Iterator[None]:
         from .. import dropin
-        from ..dropin import pillow
+        from ..dropin.pillow import pictures
 
         # It compares a picture with stock, which must follow our reference.
-        with self._stock.in_order(), pillow.counts_as_stock("resize"):
+        with self._stock.in_order(), pictures.counts_as_stock("resize"):
             dropin.install(self._order)
         try:
             yield

@@ -105,7 +105,7 @@ _NOT_OF_PICTURES = (CanceledError, DeviceError, MemoryError)
 
 def check(level: Level) -> None:
     """Has stock read what was recorded and not made: it raises for damage."""
-    from .. import files, jobs
+    from ..pillow import files, jobs
 
     read, level.read = level.read, {}
     for source in read.values():

@@ -28,10 +28,10 @@ from typing import Any, Union
 
 from PIL import Image, JpegImagePlugin
 
-from .. import _core, _oracle, backend
-from .base import fetch
-from .base.report import count, total
-from .base.worker import in_worker
+from ... import _core, _oracle, backend
+from ..base import fetch
+from ..base.report import count, total
+from ..base.worker import in_worker
 
 DECODE = _core.DECODE
 CROP = _core.CROP

@@ -35,11 +35,11 @@ from PIL import Image, ImageFile
 from PIL.JpegImagePlugin import JpegImageFile
 from PIL.JpegImagePlugin import jpeg_factory as stock_factory
 
-from .. import _core
-from .._oracle import FLIPS
+from ... import _core
+from ..._oracle import FLIPS
+from ..base import fetch
+from ..base.report import caller, count, total
 from . import files, headers, jobs
-from .base import fetch
-from .base.report import caller, count, total
 from .jobs import CROP, DECODE, FLIP, GRAY, RESIZE, RGB, Recording
 
 # Set by hooks.py. A picture that was recorded before stays valid after.

@@ -16,12 +16,12 @@ from typing import Any
 from PIL import Image, ImageFile
 from PIL.JpegImagePlugin import JpegImageFile
 
-from .. import _core
-from . import files, headers, jobs, pillow
-from .base import fetch
-from .base.report import count, total
-from .base.worker import in_worker
-from .pillow import DECODE_OPS, HeadraceImage
+from ... import _core
+from ..base import fetch
+from ..base.report import count, total
+from ..base.worker import in_worker
+from . import files, headers, jobs, pictures
+from .pictures import DECODE_OPS, HeadraceImage
 
 _new = object.__new__
 
@@ -32,11 +32,11 @@ def pil_loader(stock: Any) -> Any:
     def pil_loader(path: Any) -> Image.Image:
         # (Elsewhere Pillow's open() and convert() check the picture.)
         if (
-            pillow.active
+            pictures.active
             and fetch.can_ask_again()
             and not ImageFile.LOAD_TRUNCATED_IMAGES
-            and Image.open is pillow.STOCK_OPEN
-            and pillow.is_stock("convert")
+            and Image.open is pictures.STOCK_OPEN
+            and pictures.is_stock("convert")
         ):
             picture = _load_rgb(path)
             if picture is not None:
@@ -125,7 +125,7 @@ def load_entry(entry: _core.PackEntry) -> Image.Image:
     Image._decompression_bomb_check(size)
     recording = entry, DECODE_OPS["RGB"]
     off = ImageFile.LOAD_TRUNCATED_IMAGES or fetch.is_off()
-    if not pillow.active or off:
+    if not pictures.active or off:
         return jobs.decode(recording, "RGB", size)
     picture = _new(HeadraceImage)
     picture._hr = recording, "L" if info.components == 1 else "RGB"

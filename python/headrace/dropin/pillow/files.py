@@ -12,9 +12,9 @@ from typing import Any
 
 from PIL import features
 
-from .. import _core
+from ... import _core
+from ..base.report import count
 from . import headers
-from .base.report import count
 
 probe = _core.probe
 
