@@ -111,7 +111,7 @@ class Signals(unittest.TestCase):
 
     def test_a_handler_needs_memory(self):
         try:
-            from headrace.dropin import memory
+            from headrace.dropin.torch import memory
         except ImportError as error:
             self.skipTest(str(error))
         import torch

@@ -12,7 +12,7 @@ from unittest import mock
 import dropin_case as case
 import headrace
 import torch
-from headrace.dropin import ahead, batches
+from headrace.dropin.torch import batches, speculate
 from headrace.dropin.pillow import files
 from PIL import Image
 from torch.utils.data import DataLoader, Dataset, default_collate
@@ -22,7 +22,7 @@ PICTURES = 70
 BATCH = 32  # 32, 32, 6
 EPOCHS = 3
 WHOLE = PICTURES // BATCH * EPOCHS  # batches of the full length
-PARTS = (BATCH - 1) // ahead.PART
+PARTS = (BATCH - 1) // speculate.PART
 TRAIN = transforms.Compose([
     transforms.RandomResizedCrop(24),
     transforms.RandomHorizontalFlip(),
@@ -58,7 +58,7 @@ class Cases(case.Case):
             picture.save(os.path.join(cls.folder, "%02d.jpg" % number))
 
     def setUp(self):
-        ahead._forget()
+        speculate._forget()
         self.sent = []
         real = batches.Group.add
 
@@ -111,7 +111,7 @@ class Right(Cases):
     def test_train(self):
         totals = self.compare(Pictures(self.folder))
         # All but the first: only then is a batch expected.
-        self.assertEqual(self.early(), [ahead.PART] * PARTS * (WHOLE - 1))
+        self.assertEqual(self.early(), [speculate.PART] * PARTS * (WHOLE - 1))
         self.assertEqual(totals["jobs"], 3 * EPOCHS)
         self.assertEqual(totals["pictures"], PICTURES * EPOCHS)
         self.assertNotIn("begun in vain", totals)
@@ -128,7 +128,7 @@ class Right(Cases):
         # (Stock's run and the first batch of ours: no jobs.)
         second = opened[PICTURES + BATCH :][:BATCH]
         before = second[0]
-        self.assertEqual(second[: ahead.PART], [before] * ahead.PART)
+        self.assertEqual(second[: speculate.PART], [before] * speculate.PART)
         self.assertEqual(second[-1], before + PARTS)
 
     def test_bytes(self):
@@ -157,7 +157,7 @@ class Right(Cases):
         """In what is begun, and in the rest."""
         for number in 3, BATCH - 1:
             with self.subTest(number):
-                ahead._forget()
+                speculate._forget()
                 self.sent.clear()
                 self.damaged(number)
 
@@ -324,14 +324,14 @@ class Ends(Cases):
         self.kept = case.in_fetch(
             lambda: [data[index] for index in range(BATCH // 2)]
         )
-        self.assertIsNotNone(ahead.here.begun.group)
+        self.assertIsNotNone(speculate.here.begun.group)
         return data
 
     def test_switched_off_meanwhile(self):
         self.begin()
         headrace.set_image_backend(None)
-        self.assertIsNone(ahead.here.begun)
-        self.assertIsNone(ahead.here.plan)
+        self.assertIsNone(speculate.here.begun)
+        self.assertIsNone(speculate.here.plan)
         found = [picture + 0 for picture, _ in self.kept]
         self.assertEqual(len(found), BATCH // 2)
 
@@ -352,7 +352,7 @@ class Ends(Cases):
         queue, end = context.Pipe(False)
 
         def child():
-            end.send((ahead.here.plan, ahead.here.begun))
+            end.send((speculate.here.plan, speculate.here.begun))
             tensor = next(iter(DataLoader(data, BATCH)))[0]
             end.send(float(tensor.double().sum()))
 

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 import torch.utils.dlpack
 from dropin_case import KINDS, digest, in_fetch, on
-from headrace.dropin import tensor
+from headrace.dropin.torch import tensor
 from PIL import Image
 from torchvision.transforms import functional as F
 

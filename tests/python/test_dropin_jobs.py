@@ -20,7 +20,8 @@ import numpy as np
 import torch
 from dropin_case import KINDS, facts, noise, on, saved
 from headrace import dropin
-from headrace.dropin import hooks, memory, tensor
+from headrace.dropin import hooks
+from headrace.dropin.torch import memory, tensor
 from headrace.dropin.pillow import files, jobs
 from PIL import Image
 from torchvision.transforms import functional as F

@@ -12,7 +12,7 @@ import dropin_case as case  # first: it may skip this file
 import torch
 from dropin_case import in_fetch, noise, on, saved
 from headrace import dropin
-from headrace.dropin import batches, tensor
+from headrace.dropin.torch import batches, tensor
 from PIL import Image
 from torch.utils.data import DataLoader, Dataset, default_collate
 from torchvision import transforms

@@ -17,7 +17,7 @@ import torch
 import torchvision
 from dropin_case import KINDS, facts, noise, on, saved
 from headrace import dropin
-from headrace.dropin import tensor
+from headrace.dropin.torch import tensor
 from headrace.dropin.pillow import files, pictures
 from PIL import Image, ImageFile
 from torchvision.transforms import functional as F

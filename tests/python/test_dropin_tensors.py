@@ -16,7 +16,7 @@ import torch
 import torchvision
 from dropin_case import KINDS, digest, facts, in_fetch, on
 from headrace import dropin
-from headrace.dropin import tensor
+from headrace.dropin.torch import tensor
 from PIL import Image
 from torchvision.transforms import functional as F
 

@@ -34,10 +34,10 @@ from typing import Any, NamedTuple
 import torch
 from torch._utils import ExceptionWrapper
 
-from . import ahead, tensor
 from .base import fetch as places
 from .base.report import count
 from .base.worker import Worker, in_worker
+from .torch import speculate, tensor
 
 Run = Callable[[Any], Any]
 _WHY = "a damaged picture: a batch was fetched again without recording"
@@ -100,7 +100,7 @@ def fetch(run: Run, index: Any, place: int, looped: bool) -> Any:
 
 
 def _stock(run: Run, index: Any) -> Any:
-    ahead.give_up()
+    speculate.give_up()
     with places.at(places.OFF):
         return run(index)
 

@@ -181,10 +181,10 @@ def _folder_hooks(module: Any) -> Triples:
 
 
 def _functional_hooks(module: Any) -> Triples:
-    from . import entrances
+    from .torch import wrappers
 
     for name in ("to_tensor", "pil_to_tensor", "normalize"):
-        wrap = getattr(entrances, name)
+        wrap = getattr(wrappers, name)
         yield module, name, wrap(_function(module, name))
 
 
@@ -192,20 +192,20 @@ def _v2_hooks(module: Any) -> Triples:
     from torch import Tensor
     from torchvision.transforms.v2 import functional
 
-    from . import entrances, tensor, v2
+    from .torch import tensor, v2, wrappers
 
     if "torchvision.tv_tensors" not in sys.modules:
         _refuse("torchvision.transforms.v2 has no tv_tensors (before 0.16)")
     stock_image = sys.modules["torchvision.tv_tensors"].Image
     lazy_image = tensor.define_tv_image(stock_image)
     for name in ("to_image", "pil_to_tensor"):
-        wrap = getattr(entrances, name)
+        wrap = getattr(wrappers, name)
         yield functional, name, wrap(_function(functional, name))
     registry = look(functional._utils, "_KERNEL_REGISTRY")
     for name, wrap in (
-        ("to_dtype", entrances.fast_kernel),
-        ("normalize", entrances.fast_kernel),
-        ("resized_crop", entrances.crop_kernel),
+        ("to_dtype", wrappers.fast_kernel),
+        ("normalize", wrappers.fast_kernel),
+        ("resized_crop", wrappers.crop_kernel),
     ):
         kernels: Any = None
         if isinstance(registry, dict):
@@ -227,7 +227,7 @@ def _v2_hooks(module: Any) -> Triples:
 
 
 def _data_hooks(module: Any) -> Triples:
-    from . import tensor
+    from .torch import tensor
 
     yield from _collate_hooks(tensor.LazyTensor)
     yield _reducers(), tensor.LazyTensor, tensor.transport
@@ -247,17 +247,17 @@ torch.utils.swap_tensors
 
 
 def _torch_hooks(torch: Any) -> Triples:
-    from . import entrances
+    from .torch import wrappers
 
     for door in _DOORS:
         module, _, name = door.rpartition(".")
         stock = getattr(sys.modules.get(module), name, None)
         if stock is not None:
-            yield sys.modules[module], name, entrances.plain_first(stock)
+            yield sys.modules[module], name, wrappers.plain_first(stock)
     parameter = torch.nn.Parameter
-    new = staticmethod(entrances.plain_first(parameter.__new__))
+    new = staticmethod(wrappers.plain_first(parameter.__new__))
     yield parameter, "__new__", new
-    yield torch.Tensor, "data", entrances.data()
+    yield torch.Tensor, "data", wrappers.data()
 
 
 def _collate_hooks(kind: type) -> Triples:
@@ -265,12 +265,12 @@ def _collate_hooks(kind: type) -> Triples:
 
     from torch import Tensor
 
-    from . import entrances
+    from .torch import wrappers
 
     functions = look(collate, "default_collate_fn_map")
     if not isinstance(functions, dict) or Tensor not in functions:
         _refuse("torch's default_collate_fn_map has no torch.Tensor")
-    yield functions, kind, entrances.collate(functions[Tensor])
+    yield functions, kind, wrappers.collate(functions[Tensor])
 
 
 def _torchdata_hooks(module: Any) -> Triples:
@@ -420,7 +420,8 @@ def _set_active(active: bool) -> None:
     if pictures is not None:
         pictures.active = active
     # (It may be what is importing torch.)
-    drop = getattr(sys.modules.get(__package__ + ".ahead"), "drop", None)
+    speculate = sys.modules.get(__package__ + ".torch.speculate")
+    drop = getattr(speculate, "drop", None)
     if drop is not None and not active:
         drop()
 

@@ -630,7 +630,7 @@ def _pillow() -> Any:
 
 
 def _tensor() -> Any:
-    from . import tensor
+    from .torch import tensor
 
     return tensor
 

@@ -81,7 +81,7 @@ def _run(hooked: Collection[str]) -> str | None:
 def _equal(way: Any, functional: Any, recorded: Any, stock: Any) -> bool:
     import torch
 
-    from . import tensor
+    from .torch import tensor
 
     with fetch.at(fetch.MAP):  # where tensors are lazy
         lazy = way(functional, recorded)

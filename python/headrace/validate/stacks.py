@@ -153,7 +153,7 @@ class Recorder:
         return self._transforms[name](default_loader(picture.file.path))
 
     def _record(self, name: str, picture: Picture) -> Case | Left | Failed:
-        from ..dropin import tensor
+        from ..dropin.torch import tensor
         from ..dropin.base import fetch
         from ..dropin.base.report import add, take
 

@@ -13,8 +13,8 @@ from typing import Any
 import PIL.Image
 from PIL.JpegImagePlugin import JpegImageFile
 
+from ..pillow import pictures
 from . import tensor
-from .pillow import pictures
 
 
 def stands_for(kind: type) -> type:

@@ -24,7 +24,7 @@ import threading
 
 import torch
 
-from .._forks import renewed
+from ..._forks import renewed
 
 # Smaller tensors come from torch: malloc uses their memory again itself.
 SMALLEST = 1 << 20

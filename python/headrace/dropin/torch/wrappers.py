@@ -14,12 +14,12 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from . import ahead
-from .base.report import note
-from .base.worker import in_worker
+from ..base.report import note
+from ..base.worker import in_worker
+from ..pillow import pictures
+from ..pillow.jobs import GRAY
+from . import speculate
 from .functions import keeps_hwc, stacked
-from .pillow import pictures
-from .pillow.jobs import GRAY
 from .tables import Table, identity
 from .tensor import (
     Cell,
@@ -298,6 +298,6 @@ def collate(stock: Any) -> Any:
         if in_worker():
             return wrap(LazyTensor, cell)
         note("num_workers_0")
-        return ahead.collated([tensor._hr for tensor in batch], cell)
+        return speculate.collated([tensor._hr for tensor in batch], cell)
 
     return collate_lazy

@@ -14,9 +14,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..pillow import jobs
+from ..pillow.jobs import CROP, FLIP
 from . import tensor
-from .pillow import jobs
-from .pillow.jobs import CROP, FLIP
 from .tables import Table, identity
 from .tensor import (
     Cell,

@@ -18,11 +18,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .. import _core
-from .._forks import renewed
+from ... import _core
+from ..._forks import renewed
+from ..base.report import count
+from ..pillow import jobs
 from . import memory
-from .base.report import count
-from .pillow import jobs
 from .tables import Table
 
 # Types that a job writes. Others are looked up, byte by byte.

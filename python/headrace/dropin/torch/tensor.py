@@ -52,13 +52,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._forks import renewed
-from . import ahead
-from .base import fetch
-from .base.report import caller, count, note
-from .base.worker import in_worker
+from ..._forks import renewed
+from ..base import fetch
+from ..base.report import caller, count, note
+from ..base.worker import in_worker
+from ..pillow import jobs
+from . import speculate
 from .batches import Handle, Record, made_by, replay, submit_batch
-from .pillow import jobs
 from .tables import Table
 
 # The most pictures that are made because one of them was needed.
@@ -448,8 +448,8 @@ def begin(
     if not fetch.is_lazy():
         value = value_of(cell)
         return value if cls is LazyTensor else value.as_subclass(cls.stands_for)
-    if ahead.here.plan is not None:
-        ahead.sample_ends(_newest())
+    if speculate.here.plan is not None:
+        speculate.sample_ends(_newest())
     return wrap(cls, cell)
 
 
@@ -670,7 +670,7 @@ def transport(tensor: Any) -> Any:
 # What is recorded; functions.py puts it here.
 RECORDED: dict[Any, Callable[..., Any]] = {}
 
-from . import functions as _functions# noqa: E402, F401
+from . import functions as _functions  # noqa: E402, F401
 
 __all__ = [
     "Handle",

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .. import _core
+from ... import _core
 
 # Results that one Table remembers of pointwise operations.
 _MEMORY = 64

@@ -29,8 +29,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from torch import Tensor
 
-from .base import fetch
-from .base.report import total
+from ..base import fetch
+from ..base.report import total
 from .batches import Group
 from .tables import Table
 
