@@ -395,7 +395,7 @@ class Hooks(case.Case):
 
     def test_the_package_imports_torch(self):
         """A spawned process may unpickle a name of it first."""
-        for name in ("torch.speculate", "loader"):
+        for name in ("torch.speculate", "workers.loader"):
             run = subprocess.run(
                 [sys.executable, "-c",
                  "import headrace, sys\n"

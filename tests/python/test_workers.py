@@ -16,7 +16,7 @@ from unittest import mock
 import workers_case as case  # first: it may skip this file
 import headrace
 import torch
-from headrace.dropin import channel
+from headrace.dropin.workers import channel
 from torch.utils.data import DataLoader
 from workers_case import (
     BATCH,

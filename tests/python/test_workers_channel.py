@@ -19,7 +19,7 @@ import weakref
 from unittest import mock
 
 from headrace import _core
-from headrace.dropin import channel
+from headrace.dropin.workers import channel
 
 
 class Handle:
@@ -513,7 +513,7 @@ class ChannelTest(unittest.TestCase):
     def test_exit_with_work_in_flight(self):
         code = (
             "import time\n"
-            "from headrace.dropin import channel\n"
+            "from headrace.dropin.workers import channel\n"
             "def slow(records):\n"
             "    time.sleep(0.2)\n"
             "    return records\n"

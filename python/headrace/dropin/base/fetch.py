@@ -173,7 +173,7 @@ def now() -> int:
 
 def within(owner: Any, stock: Callable[..., Any]) -> Callable[..., Any]:
     """The fetch() of owner, one of places(), around the stock one."""
-    from .. import again
+    from ..workers import again
 
     own = ITERABLE if "Iterable" in owner.__name__ else MAP
 

@@ -57,7 +57,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ..channel import Sender
+    from ..workers.channel import Sender
 
 
 class Worker:
@@ -77,13 +77,13 @@ def in_worker() -> bool:
 
 def hooks() -> list[tuple[Any, Any, Any]]:
     """The entries for the list in hooks.py; torch must be importable."""
-    from .. import loader
+    from ..workers import loader
 
     return loader.hooks()
 
 
 def torchdata_hooks() -> list[tuple[Any, Any, Any]]:
     """The entry for torchdata, when it is imported after switching on."""
-    from .. import loader
+    from ..workers import loader
 
     return loader.torchdata_hooks()

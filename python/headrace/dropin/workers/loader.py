@@ -27,10 +27,10 @@ import torch.utils.data._utils.worker
 from torch._utils import ExceptionWrapper
 from torch.utils.data import dataloader
 
+from ..base.report import add, take
+from ..base.worker import Worker, in_worker
+from ..pillow import folder
 from . import again, channel
-from .base.report import add, take
-from .base.worker import Worker, in_worker
-from .pillow import folder
 
 # How types are pickled for another process; torch has its own in here.
 _REDUCERS: dict[type, Any] = vars(ForkingPickler)["_extra_reducers"]
@@ -624,18 +624,18 @@ def _function(owner: Any, name: str) -> Any:
 
 
 def _pillow() -> Any:
-    from .pillow import pictures
+    from ..pillow import pictures
 
     return pictures
 
 
 def _tensor() -> Any:
-    from .torch import tensor
+    from ..torch import tensor
 
     return tensor
 
 
 def _hooks() -> Any:
-    from . import hooks as module
+    from .. import hooks as module
 
     return module

@@ -34,10 +34,10 @@ from typing import Any, NamedTuple
 import torch
 from torch._utils import ExceptionWrapper
 
-from .base import fetch as places
-from .base.report import count
-from .base.worker import Worker, in_worker
-from .torch import speculate, tensor
+from ..base import fetch as places
+from ..base.report import count
+from ..base.worker import Worker, in_worker
+from ..torch import speculate, tensor
 
 Run = Callable[[Any], Any]
 _WHY = "a damaged picture: a batch was fetched again without recording"

@@ -5,7 +5,7 @@ A worker records pictures and never opens a device. What it recorded travels
 over an AF_UNIX stream socket to the process that owns the device, and a
 thread there submits it as soon as it arrives, long before the consumer asks
 for the batch. What travels in the DataLoader's own queue is the number of
-the message only (see Ticket in worker.py).
+the message only (see Ticket in loader.py).
 
 One Channel belongs to one DataLoader iterator with workers: a listening
 socket, one daemon thread and one connection per worker. It is closed with
@@ -42,8 +42,8 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .. import _core
-from .._forks import renewed
+from ... import _core
+from ..._forks import renewed
 
 # What a worker says first: the channel's key, its own name, its number.
 _HELLO = struct.Struct("<32s16sq")

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fetches of a DataLoader, in its process and in workers. Imports torch."""
