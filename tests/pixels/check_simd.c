@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The SIMD kernels against the readable C, byte by byte, on random and on
-// worst-case input. check_simd --bench times them, and does nothing else.
+// worst-case input.
 #include <math.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -8,7 +8,6 @@
 
 #include "heaps.h"
 #include "simd_axes.h"
-#include "simd_bench.h"
 #include "simd_color.h"
 #include "simd_levels.h"
 #include "simd_packed.h"
@@ -372,16 +371,4 @@ TEST_CASE(reconstruct)
 TEST_CASE(packed)
 {
     on_levels(1, check_packed);
-}
-
-int main(int argc, char **argv)
-{
-    if (argc == 2 && !strcmp(argv[1], "--bench")) {
-        test_simd_bench();
-        test_simd_color_bench();
-        test_simd_reconstruct_bench();
-        test_simd_packed_bench();
-        return 0;
-    }
-    return test_main(argc, argv);
 }

@@ -112,8 +112,8 @@ bool kernel_env_open(struct kernel_env *env, const struct ocl_api *cl,
                                        &err);
     if (failed(err, "clCreateContext"))
         return false;
-    env->queue = cl->clCreateCommandQueue(env->context, device->device,
-                                          CL_QUEUE_PROFILING_ENABLE, &err);
+    env->queue = cl->clCreateCommandQueue(env->context, device->device, 0,
+                                          &err);
     return !failed(err, "clCreateCommandQueue") && build(env, device->device);
 }
 
@@ -375,8 +375,6 @@ static bool launch(struct kernel_env *env, int k, cl_mem mem[BUF_N],
     cl_kernel kernel = env->kernels[k];
     cl_uint list = (cl_uint)b->lists[k];
     size_t local[2] = {HR__GROUP, 1}, global[2];
-    cl_ulong t0 = 0, t1 = 0;
-    cl_event event;
     cl_int err;
 
     global[1] = hr__kernel_rows(b->groups[k], &global[0]);
@@ -392,16 +390,9 @@ static bool launch(struct kernel_env *env, int k, cl_mem mem[BUF_N],
     if (failed(err, "clSetKernelArg"))
         return false;
     err = env->cl.clEnqueueNDRangeKernel(env->queue, kernel, 2, NULL, global,
-                                         local, 0, NULL, &event);
+                                         local, 0, NULL, NULL);
     if (failed(err, names[k]) || failed(env->cl.clFinish(env->queue), names[k]))
         return false;
-    env->cl.clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_START,
-                                    sizeof(t0), &t0, NULL);
-    env->cl.clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_END, sizeof(t1),
-                                    &t1, NULL);
-    env->cl.clReleaseEvent(event);
-    if (!env->us[k] || (double)(t1 - t0) / 1000 < env->us[k])
-        env->us[k] = (double)(t1 - t0) / 1000;
     env->launches++;
     return true;
 }
@@ -411,15 +402,12 @@ static bool run_all(struct kernel_env *env, cl_mem mem[BUF_N], struct batch *b)
     for (int i = 0; i < BUF_N; i++)
         if (!mem[i])
             return false;
-    memset(env->us, 0, sizeof(env->us));
-    for (int r = 0; r < (env->rounds ? env->rounds : 1); r++) {
-        env->launches = 0;
-        for (int s = 0; s < STAGES; s++) {
-            int k = kernel_of(b, stages[s]);
+    env->launches = 0;
+    for (int s = 0; s < STAGES; s++) {
+        int k = kernel_of(b, stages[s]);
 
-            if (k < HR__NUM_KERNELS && b->groups[k] && !launch(env, k, mem, b))
-                return false;
-        }
+        if (k < HR__NUM_KERNELS && b->groups[k] && !launch(env, k, mem, b))
+            return false;
     }
     free(env->work);
     env->work = malloc(b->work);

@@ -28,12 +28,10 @@ struct kernel_env {
     // Of the last run:
     struct hr__kernel_picture *pics;  // [items]
     uint8_t *work;
-    double us[HR__NUM_KERNELS];  // on the device, best of the rounds
-    int launches;                // per round
-    size_t most_rows;            // of a launch of any run
-    bool gpu;                    // the forms for GPUs where they can be
-    int runs, by_gpu;            // batches, and those that were made so
-    int rounds;                  // how often a run is repeated; 0 = 1
+    int launches;
+    size_t most_rows;  // of a launch of any run
+    bool gpu;          // the forms for GPUs where they can be
+    int runs, by_gpu;  // batches, and those that were made so
 };
 
 // False without a libOpenCL.

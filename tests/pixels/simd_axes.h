@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Axes of a resample for tests and benches, and the random numbers they are
-// made from.
+// Axes of a resample, and the random numbers that they are made from.
 #ifndef TESTS_SIMD_AXES_H
 #define TESTS_SIMD_AXES_H
 

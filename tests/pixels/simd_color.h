@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernels between planes and pixels: C against SIMD, and their times.
+// The kernels between planes and pixels: C against SIMD.
 #ifndef TESTS_SIMD_COLOR_H
 #define TESTS_SIMD_COLOR_H
 
@@ -13,8 +13,5 @@ int test_simd_color(const struct cpu_ops *ops, int cases);
 // All chroma values with some luma: 2^16 x 6 pixels. How many differ from the
 // formula in 64-bit arithmetic.
 int test_simd_ycc(const struct cpu_ops *ops);
-
-// Whole pictures, as planes.c has them made.
-void test_simd_color_bench(void);
 
 #endif

@@ -5,14 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "corpus_list.h"
 #include "cpu_fallback/packed/packed.h"
-#include "decode_files.h"
 #include "fenced.h"
 #include "packed_blocks.h"
-#include "packed_picture.h"
 #include "simd_axes.h"
-#include "simd_time.h"
 
 enum { MOST = 70, BLOCK = 128, FILL = 0x99 };
 
@@ -82,135 +78,4 @@ int test_simd_packed(const struct cpu_ops *ops, int cases)
     fenced_finish(&r.segment);
     fenced_finish(&r.out);
     return bad;
-}
-
-// ---- Times ----------------------------------------------------------------
-
-enum { BENCH_BLOCKS = 50, BENCH_ROUNDS = 20, BENCH_LINES = 20 };
-
-struct bench {
-    const struct cpu_ops *ops;
-    _Alignas(64) int16_t blocks[BENCH_LINES][BENCH_BLOCKS][64];
-    _Alignas(64) int16_t out[BENCH_BLOCKS][64];
-    uint8_t segment[BENCH_LINES][2 + BENCH_BLOCKS * 234 + CPU_PACKED_PAD];
-    size_t size[BENCH_LINES];
-    int first, count;
-};
-
-static void pack(void *bench)
-{
-    struct bench *b = bench;
-
-    for (int i = 0; i < BENCH_ROUNDS; i++)
-        b->ops->pack_line(b->segment[i % BENCH_LINES],
-                          (const int16_t(*)[64])b->blocks[i % BENCH_LINES],
-                          BENCH_BLOCKS);
-}
-
-static void unpack(void *bench)
-{
-    struct bench *b = bench;
-
-    for (int i = 0; i < BENCH_ROUNDS * BENCH_BLOCKS / b->count; i++)
-        b->ops->unpack_line(b->out, b->segment[i % BENCH_LINES], BENCH_BLOCKS,
-                            b->first, b->count);
-}
-
-static void use(void *bench, const struct cpu_ops *ops)
-{
-    ((struct bench *)bench)->ops = ops;
-}
-
-static void check(void *bench)
-{
-    struct bench *b = bench;
-
-    for (int i = 0; i < BENCH_LINES; i++)
-        if (!cpu_packed_check_line(b->segment[i], b->size[i], BENCH_BLOCKS))
-            abort();
-}
-
-static void bench_lines(const char *name, struct bench *b)
-{
-    static const char *const parts[] = {"", ", first 10", ", last 10"};
-    char text[64];
-
-    snprintf(text, sizeof(text), "pack, %s", name);
-    simd_time(text, pack, use, b);
-    for (int i = 0; i < BENCH_LINES; i++)
-        b->size[i] = b->ops->pack_line(b->segment[i],
-                                       (const int16_t(*)[64])b->blocks[i],
-                                       BENCH_BLOCKS);
-    for (int i = 0; i < 3; i++) {
-        b->first = i == 2 ? BENCH_BLOCKS - 10 : 0;
-        b->count = i ? 10 : BENCH_BLOCKS;
-        snprintf(text, sizeof(text), "unpack, %s%s", name, parts[i]);
-        simd_time(text, unpack, use, b);
-    }
-    snprintf(text, sizeof(text), "check, %s", name);
-    simd_time(text, check, use, b);
-}
-
-// ---- Lines of photos ----
-
-struct take {
-    struct bench *b;
-    int lines, skip;  // taken of all files; still to pass over in this one
-};
-
-static void take_line(void *ctx, const int16_t (*blocks)[64], int n,
-                      const uint8_t *segment, size_t size)
-{
-    struct take *t = ctx;
-
-    (void)segment;
-    (void)size;
-    if (t->skip-- || t->lines == BENCH_LINES || n < BENCH_BLOCKS) {
-        t->skip += n < BENCH_BLOCKS && t->skip < 0;  // the next one, then
-        return;
-    }
-    memcpy(t->b->blocks[t->lines++], blocks, sizeof(t->b->blocks[0]));
-}
-
-// Of each file one line; of all of them the size. False: there are none.
-static bool take_photos(struct bench *b)
-{
-    struct take take = {.b = b};
-    struct corpus_folder f;
-    struct cpu_ops ops;
-    double files = 0, packed = 0;
-
-    if (!corpus_folder_open(&f, "photos/imagenet-sample"))
-        return false;
-    cpu_ops_init(&ops, ~0u);
-    while (corpus_folder_next(&f, 1)) {
-        struct cpu_packed_head *head;
-        struct bytes file;
-
-        if (!read_file(f.path, &file))
-            continue;
-        take.skip = 20 + take.lines;
-        head = packed_picture(file.data, file.size, &ops, take_line, &take);
-        files += head ? (double)file.size : 0;
-        packed += head ? (double)head->size : 0;
-        free(head);
-        free(file.data);
-    }
-    corpus_folder_close(&f);
-    printf("  imagenet-sample: %.0f bytes packed, %.3f times the files\n",
-           packed, packed / files);
-    return take.lines == BENCH_LINES;
-}
-
-void test_simd_packed_bench(void)
-{
-    static struct bench b;
-
-    printf("packed coefficients, 1000 blocks\n");
-    test_rnd_seed(1);
-    for (int i = 0; i < BENCH_LINES; i++)
-        packed_blocks_fill(b.blocks[i], BENCH_BLOCKS, PACKED_PICTURE);
-    bench_lines("made up", &b);
-    if (take_photos(&b))
-        bench_lines("photos", &b);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Packed lines: C against SIMD, and their times.
+// Packed lines: C against SIMD.
 #ifndef TESTS_SIMD_PACKED_H
 #define TESTS_SIMD_PACKED_H
 
@@ -9,8 +9,5 @@
 // many came out unlike the readable C, or were written where they may not be.
 // Reading too far is a fault.
 int test_simd_packed(const struct cpu_ops *ops, int cases);
-
-// 1000 blocks: a line's thousands of ns are ns per block.
-void test_simd_packed_bench(void);
 
 #endif

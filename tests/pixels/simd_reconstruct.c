@@ -6,7 +6,6 @@
 
 #include "fenced.h"
 #include "simd_axes.h"
-#include "simd_time.h"
 
 // SLACK: blocks behind the last that may be read, and as many be written.
 enum { MOST = 9, SLACK = 3, GUARD = 64, FILL = 0x99, BLOCK = 128 };
@@ -150,48 +149,4 @@ int test_simd_reconstruct(const struct cpu_ops *ops, int cases)
         bad += !one(ops, &c, &f);
     fenced_finish(&f);
     return bad;
-}
-
-// ---- Times ----------------------------------------------------------------
-
-enum { BENCH_BLOCKS = 50, BENCH_ROUNDS = 20 };
-
-struct bench {
-    const struct cpu_ops *ops;
-    _Alignas(CPU_ALIGN) int16_t blocks[BENCH_BLOCKS + SLACK][64];
-    uint16_t quant[64];
-    uint8_t out[8][(BENCH_BLOCKS + SLACK) * 8];
-};
-
-static void bench_blocks(void *bench)
-{
-    struct bench *b = bench;
-
-    for (int i = 0; i < BENCH_ROUNDS; i++)
-        b->ops->reconstruct(b->out[0], sizeof(b->out[0]),
-                            (const int16_t(*)[64])b->blocks, BENCH_BLOCKS,
-                            b->quant);
-}
-
-static void use(void *bench, const struct cpu_ops *ops)
-{
-    ((struct bench *)bench)->ops = ops;
-}
-
-static void bench_kind(const char *name, enum kind kind)
-{
-    static struct bench b;
-
-    for (int i = 0; i < BENCH_BLOCKS * 64; i++)
-        b.blocks[i / 64][i % 64] = coefficient(kind, i % 64);
-    for (int i = 0; i < 64; i++)
-        b.quant[i] = (uint16_t)(3 + i / 2);
-    simd_time(name, bench_blocks, use, &b);
-}
-
-void test_simd_reconstruct_bench(void)
-{
-    printf("reconstruct, 1000 blocks\n");
-    bench_kind("as in pictures", KIND_SPARSE);
-    bench_kind("wide first coefficients alone", KIND_DC);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The inverse DCT: C against SIMD, and its times.
+// The inverse DCT: C against SIMD.
 #ifndef TESTS_SIMD_RECONSTRUCT_H
 #define TESTS_SIMD_RECONSTRUCT_H
 
@@ -9,8 +9,5 @@
 // came out unlike the readable C, or were written where they may not be.
 // Reading too far is a fault.
 int test_simd_reconstruct(const struct cpu_ops *ops, int cases);
-
-// 1000 blocks: a line's thousands of ns are ns per block.
-void test_simd_reconstruct_bench(void);
 
 #endif

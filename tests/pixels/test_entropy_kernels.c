@@ -14,7 +14,6 @@ int main(void)
 }
 #else
 #include <setjmp.h>
-#include <time.h>
 
 #include <jpeglib.h>
 
@@ -33,18 +32,6 @@ static struct {
     cl_kernel kernels[KERNELS];
 } env;
 static bool small;
-
-// CPU time: of the kernels, if the device is the host's processor, and of
-// libjpeg.
-static double kernel_seconds, libjpeg_seconds;
-
-static double cpu_seconds(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 // ---- A device -------------------------------------------------------------
 
@@ -374,11 +361,9 @@ static void run(struct batch *b)
     memset(b->out.data, 0x5a, b->out.size);
     for (int i = 0; i < 4; i++)
         mem[i] = buffer(bytes[i]->data, bytes[i]->size);
-    kernel_seconds -= cpu_seconds();
     for (int k = 0; k < KERNELS; k++)
         err |= launch(k, groups[k], lists[k], mem);
     err |= env.cl.clFinish(env.queue);
-    kernel_seconds += cpu_seconds();
     for (int i = 2; i < 4; i++)
         err |= env.cl.clEnqueueReadBuffer(env.queue, mem[i], CL_TRUE, 0,
                                           bytes[i]->size, bytes[i]->data, 0,
@@ -401,11 +386,8 @@ static hr__word flag_of(const struct batch *b, int i)
 static int differing(const struct batch *b, const struct hr__entropy *e,
                      struct jpeg_decompress_struct *d)
 {
-    double begin = cpu_seconds();
     jvirt_barray_ptr *arrays = jpeg_read_coefficients(d);
     int bad = 0;
-
-    libjpeg_seconds += cpu_seconds() - begin;
 
     for (int i = 0; i < d->num_components; i++) {
         const struct hr__entropy_component *c = &e->comp[i];
@@ -631,7 +613,6 @@ TEST_CASE(photos)
     struct corpus_folder f;
     int n = 0, all = 0, left = 0;
 
-    kernel_seconds = libjpeg_seconds = 0;
     if (small || !corpus_folder_open(&f, "photos/imagenet-sample")) {
         test_not_run("photos");
         return;
@@ -655,10 +636,7 @@ TEST_CASE(photos)
         left += check_batch(j, n, 1, "the last");
     corpus_folder_close(&f);
     CHECK(left <= all / 40, "%d of %d are out of step", left, all);
-    printf("(%d photos, %.2f ms of CPU each, libjpeg %.2f; %d left to the "
-           "host) ",
-           all, 1000 * kernel_seconds / all, 1000 * libjpeg_seconds / all,
-           left);
+    printf("(%d photos, %d left to the host) ", all, left);
 }
 
 // False: there is none.

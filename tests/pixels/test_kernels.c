@@ -4,8 +4,6 @@
 // HEADRACE_TEST_OPENCL=all on every platform, with =NAME on those whose name
 // has it. HEADRACE_SEED repeats a run, HEADRACE_TEST_SMALL=1 makes it
 // tiny (for simulators).
-//
-//   test_kernels --bench FOLDER [N]   microseconds per picture and kernel
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -20,7 +18,7 @@ int main(void)
 
 #include <CUnit/Basic.h>
 
-#include "kernel_bench.h"
+#include "kernel_picture.h"
 
 // CUnit's tests take no argument.
 static struct kernel_env env;
@@ -414,23 +412,18 @@ static const char *const variants[] = {
     [OCL_STAGED] = "staged", [OCL_GPU] = "gpu"};
 
 static bool run_device(const struct ocl_api *cl, const struct kernel_device *d,
-                       enum ocl_variant variant, const char *folder, int most)
+                       enum ocl_variant variant)
 {
     bool ok;
 
     printf("device: %s, %s, %s\n", d->platform_name, d->name,
            variants[variant]);
-    ok = kernel_env_open(&env, cl, d, variant);
-    if (ok && folder) {
-        kernel_bench(&env, cpu, folder, most);
-    } else {
-        ok = ok && run_tests() == 0;
-    }
+    ok = kernel_env_open(&env, cl, d, variant) && run_tests() == 0;
     kernel_env_close(&env);
     return ok;
 }
 
-int main(int argc, char **argv)
+int main(void)
 {
     const char *seed = getenv("HEADRACE_SEED");
     struct kernel_device devices[8];
@@ -456,8 +449,7 @@ int main(int argc, char **argv)
         }
         run++;
         for (enum ocl_variant v = OCL_STAGED; v <= OCL_GPU; v++)
-            bad += !run_device(&cl, &devices[i], v, argc > 2 ? argv[2] : NULL,
-                               argc > 3 ? atoi(argv[3]) : 96);
+            bad += !run_device(&cl, &devices[i], v);
     }
     hr_device_close(&cpu);
     return bad ? 1 : run ? 0 : 77;
