@@ -127,97 +127,32 @@ static enum hr_status read_lent(struct hr__loader_sample *sample,
     return read_file(sample, sample->from.path);
 }
 
-static enum hr_status read_packed(struct hr__loader_sample *sample,
-                                  hr_pack_file file, size_t number)
-{
-    struct hr_sample made = {0};
-    enum hr_status status = hr_pack_sample_unchecked(file, number, &made);
-
-    sample->from.data = made.data;
-    sample->from.size = made.size;
-    sample->from.verified = made.verified;
-    return status;
-}
-
-// Of a CIFAR file.
-static void *pixel_room(void *ctx, size_t size)
-{
-    const struct hr__loader_sample *sample = ctx;
-    struct hr__slot *slot = sample->slot;
-
-    if (!size)
-        return sample_room(ctx, 0);
-    return size <= HR__CIFAR_BYTES
-               ? slot->pixels + (sample - slot->samples) * HR__CIFAR_BYTES
-               : NULL;
-}
-
-static enum hr_status read_pixels(struct hr__loader_sample *sample,
-                                  const struct hr__shard *shard,
-                                  struct hr__range range)
-{
-    struct hr_encoded *from = &sample->from;
-    enum hr_status status = hr__shard_sample(shard, range, range.size,
-                                             pixel_room, sample, &from->size);
-
-    from->data = pixel_room(sample, from->size);
-    hr__shard_form(shard, &range, from);
-    return status;
-}
-
-static enum hr_status read_range(struct hr__loader_sample *sample,
-                                 const struct hr__shard *shard,
-                                 struct hr__range range)
-{
-    enum hr_status status = hr__shard_sample(shard, range,
-                                             max_bytes(sample->slot->loader),
-                                             sample_room, sample,
-                                             &sample->from.size);
-
-    sample->from.data = sample->memory;
-    return status;
-}
-
-static enum hr_status read_object(struct hr__loader_sample *sample,
-                                  uint64_t index)
-{
-    const struct hr__loader *l = sample->slot->loader;
-    enum hr_status status = hr__source_object(l->source, index, max_bytes(l),
-                                              sample_room, sample,
-                                              &sample->from.size);
-
-    sample->from.data = sample->memory;
-    return status;
-}
-
 static void read_sample(struct hr__slot *slot, int j)
 {
     const struct hr__loader *l = slot->loader;
     struct hr__loader_sample *sample = &slot->samples[j];
     uint64_t index = slot->indices[j];
-    const struct hr__shard *shard;
-    struct hr__range range;
-    char path[PATH_MAX];
-    hr_pack_file file;
-    size_t number;
+    struct hr__reading r = {.max_bytes = max_bytes(l),
+                            .room = sample_room,
+                            .ctx = sample,
+                            .unchecked = true};
+    const struct hr__source_kind *kind;
 
+    if (slot->pixels)
+        r.pixels = slot->pixels + (size_t)j * HR__CIFAR_BYTES;
     sample->from = (struct hr_encoded){0};
     slot->classes[j] = hr_source_class(l->params.source, index);
-    if (l->source->calls.read)
+    if (l->source->calls.read) {
         sample->status = read_lent(sample, index, &slot->classes[j]);
-    else if ((file = hr_source_pack(l->params.source, index, &number)))
-        sample->status = read_packed(sample, file, number);
-    else if ((shard = hr__source_shard(l->source, index, &range)))
-        sample->status = shard->pixels ? read_pixels(sample, shard, range)
-                                       : read_range(sample, shard, range);
-    else if (hr__source_is_object(l->source, index))
-        sample->status = read_object(sample, index);
-    else if (l->by_path)
-        sample->status = HR_OK;  // the device reads what its cache has not
-    else
-        sample->status = read_file(sample,
-                                   hr_source_path(l->params.source, index, path,
-                                                  sizeof(path)));
+    } else {
+        kind = hr__source_kind(l->source, index);
+        // By its path the device reads what its cache has not.
+        sample->status = l->by_path && kind->by_path
+                             ? HR_OK
+                             : kind->read(l->source, index, &r, &sample->from);
+        if (!sample->from.data)
+            sample->from.data = sample->memory;
+    }
     if (!sample->status)
         return;
     snprintf(slot->results[j].message, sizeof(slot->results[j].message), "%s",

@@ -99,18 +99,6 @@ static enum hr_status check_unchanged(const struct hr__shard *shard,
     return HR_OK;
 }
 
-void hr__shard_form(const struct hr__shard *shard,
-                    const struct hr__range *range, struct hr_encoded *read)
-{
-    read->packed = range->packed;
-    read->source = range->source;
-    if (!shard->pixels)
-        return;
-    read->w = read->h = HR__CIFAR_SIDE;
-    read->c = 3;
-    read->layout = HR_NCHW;
-}
-
 const struct hr__shard *hr__source_shard(const struct hr__source *s, uint64_t i,
                                          struct hr__range *range)
 {
@@ -127,58 +115,84 @@ const struct hr__shard *hr__source_shard(const struct hr__source *s, uint64_t i,
     return &s->shards[number - 1];
 }
 
-enum hr_status hr__shard_sample(const struct hr__shard *shard,
-                                struct hr__range range, size_t max_bytes,
-                                hr__source_room_fn room, void *ctx,
-                                size_t *size)
+// Pixels go to a place of their own, if there is one.
+static void *pixel_room(void *ctx, size_t size)
 {
-    enum hr_status status = check_unchanged(shard, range.offset);
-    void *to;
+    const struct hr__reading *r = ctx;
 
-    if (status)
-        return status;
-    if (range.size > max_bytes)
-        return hr__fail(HR_ELIMIT,
-                        "%s: offset %llu: %llu bytes, more than the limit of "
-                        "%zu",
-                        hr__source_short(shard->path),
-                        (unsigned long long)range.offset,
-                        (unsigned long long)range.size, max_bytes);
-    *size = (size_t)range.size;
-    if (!(to = room(ctx, *size ? *size : 1)))
+    if (!size)
+        return r->room(r->ctx, 0);
+    return size <= HR__CIFAR_BYTES ? r->pixels : NULL;
+}
+
+static enum hr_status read_checked(const struct hr__shard *shard,
+                                   const struct hr__range *range,
+                                   const struct hr__reading *r,
+                                   struct hr_encoded *to)
+{
+    bool apart = shard->pixels && r->pixels;
+    hr__source_room_fn room = apart ? pixel_room : r->room;
+    void *ctx = apart ? (void *)(uintptr_t)r : r->ctx, *memory;
+    enum hr_status status;
+
+    to->size = (size_t)range->size;
+    if (!(memory = room(ctx, to->size ? to->size : 1)))
         return hr__fail(HR_ENOMEM, "%s: no memory for %zu bytes",
-                        hr__source_short(shard->path), *size);
-    status = shard->web ? hr__http_read_at(shard->web, to, *size, range.offset,
-                                           room, ctx)
-                        : hr__shard_read(shard, to, *size, range.offset);
-    if (!status && range.summed && pack_sum(to, *size) != range.sum)
+                        hr__source_short(shard->path), to->size);
+    status = shard->web
+                 ? hr__http_read_at(shard->web, memory, to->size, range->offset,
+                                    room, ctx)
+                 : hr__shard_read(shard, memory, to->size, range->offset);
+    if (!status && range->summed && pack_sum(memory, to->size) != range->sum)
         status = hr__fail(HR_ECORRUPT,
                           "%s: offset %llu: the checksum of the "
                           "picture is wrong",
                           hr__source_short(shard->path),
-                          (unsigned long long)range.offset);
-    if (!status && range.parts)
-        *size = hr__record_join(to, *size);
+                          (unsigned long long)range->offset);
+    if (!status && range->parts)
+        to->size = hr__record_join(memory, to->size);
+    to->data = apart ? memory : NULL;
     return status;
 }
 
-// ---- Objects of the web ----------------------------------------------------
-
-bool hr__source_is_object(const struct hr__source *s, uint64_t i)
+static enum hr_status read_range(const struct hr__source *s, uint64_t i,
+                                 const struct hr__reading *r,
+                                 struct hr_encoded *to)
 {
-    const struct hr__source_dir *dir;
+    struct hr__range range;
+    const struct hr__shard *shard = hr__source_shard(s, i, &range);
+    enum hr_status status = check_unchanged(shard, range.offset);
 
-    if (i >= s->num)
-        return false;
-    dir = &s->dirs[s->items[i].dir];
-    return dir->web && !dir->shard;
+    if (!status && range.size > r->max_bytes && !(shard->pixels && r->pixels))
+        status = hr__fail(HR_ELIMIT,
+                          "%s: offset %llu: %llu bytes, more than the limit of "
+                          "%zu",
+                          hr__source_short(shard->path),
+                          (unsigned long long)range.offset,
+                          (unsigned long long)range.size, r->max_bytes);
+    if (!status)
+        status = read_checked(shard, &range, r, to);
+    if (status)
+        return status;
+    to->packed = range.packed;
+    to->source = range.source;
+    if (!shard->pixels)
+        return HR_OK;
+    to->w = to->h = HR__CIFAR_SIDE;
+    to->c = 3;
+    to->layout = HR_NCHW;
+    return HR_OK;
 }
 
-enum hr_status hr__source_object(const struct hr__source *s, uint64_t i,
-                                 size_t max_bytes, hr__source_room_fn room,
-                                 void *ctx, size_t *size)
+// ---- Other kinds -----------------------------------------------------------
+
+static enum hr_status read_object(const struct hr__source *s, uint64_t i,
+                                  const struct hr__reading *reading,
+                                  struct hr_encoded *to)
 {
-    struct hr__http_read r = {.want.most = max_bytes, .room = room, .ctx = ctx};
+    struct hr__http_read r = {.want.most = reading->max_bytes,
+                              .room = reading->room,
+                              .ctx = reading->ctx};
     const struct hr__source_dir *dir = &s->dirs[s->items[i].dir];
     char url[HR__HTTP_URL];
     enum hr_status status;
@@ -187,8 +201,54 @@ enum hr_status hr__source_object(const struct hr__source *s, uint64_t i,
     r.url = url;
     r.headers = dir->web == HR__WEB_OWN;
     status = hr__http_get(s->http, &r);
-    *size = r.done;
+    to->size = r.done;
     return status;
+}
+
+static enum hr_status read_entry(const struct hr__source *s, uint64_t i,
+                                 const struct hr__reading *r,
+                                 struct hr_encoded *to)
+{
+    struct hr_sample sample = {0};
+    struct hr_pack_entry entry;
+    size_t number;
+    hr_pack_file file = hr_source_pack(&s->pub, i, &number);
+    enum hr_status status = (r->unchecked
+                                 ? hr_pack_sample_unchecked
+                                 : hr_pack_sample)(file, number, &sample);
+
+    to->data = sample.data;
+    to->size = sample.size;
+    to->verified = sample.verified;
+    hr_pack_entry(file, number, &entry);
+    to->packed = entry.packed;
+    to->source = entry.packed ? entry.source : 0;
+    return status;
+}
+
+static enum hr_status read_path(const struct hr__source *s, uint64_t i,
+                                const struct hr__reading *r,
+                                struct hr_encoded *to)
+{
+    char path[PATH_MAX];
+
+    return hr__source_file(hr_source_path(&s->pub, i, path, sizeof(path)),
+                           r->max_bytes, r->room, r->ctx, &to->size);
+}
+
+const struct hr__source_kind *hr__source_kind(const struct hr__source *s,
+                                              uint64_t i)
+{
+    static const struct hr__source_kind file = {read_path, true},
+                                        entry = {read_entry, false},
+                                        range = {read_range, false},
+                                        object = {read_object, false};
+    const struct hr__source_dir *dir = &s->dirs[s->items[i].dir];
+
+    return dir->pack    ? &entry
+           : dir->shard ? &range
+           : dir->web   ? &object
+                        : &file;
 }
 
 // ---- The public functions --------------------------------------------------
@@ -278,51 +338,19 @@ enum hr_status hr_source_read(hr_source source, uint64_t i, size_t max_bytes,
                               struct hr_encoded *to)
 {
     struct hr__source *s = hr__source_of(source);
-    struct hr_sample sample = {0};
-    struct hr_pack_entry entry = {0};
-    const struct hr__shard *shard;
-    struct hr__range range;
-    char path[PATH_MAX];
-    hr_pack_file file;
+    struct hr__reading r = {.room = encoded_room, .ctx = to};
     enum hr_status status;
-    size_t number;
 
     if (!s || !to || i >= s->pub.num)
         return hr__fail(HR_EINVAL, "there is no sample %llu",
                         (unsigned long long)i);
-    max_bytes = max_bytes ? max_bytes : (size_t)256 << 20;
-    to->data = to->path = NULL;
-    to->size = 0;
-    to->verified = false;
-    to->w = to->h = to->c = 0;
-    to->layout = HR_NCHW;
-    to->packed = false;
-    to->source = 0;
+    r.max_bytes = max_bytes ? max_bytes : (size_t)256 << 20;
+    *to = (struct hr_encoded){.memory = to->memory, .room = to->room};
     if (s->calls.read)
-        return copy_lent(s, i, max_bytes, to);
-    if ((file = hr_source_pack(source, i, &number))) {
-        status = hr_pack_sample(file, number, &sample);
-        to->data = sample.data;
-        to->size = sample.size;
-        to->verified = sample.verified;
-        hr_pack_entry(file, number, &entry);
-        to->packed = entry.packed;
-        to->source = entry.packed ? entry.source : 0;
-        return status;
-    }
-    hr_source_path(source, i, path, sizeof(path));
-    shard = hr__source_shard(s, i, &range);
-    if (shard)
-        status = hr__shard_sample(shard, range, max_bytes, encoded_room, to,
-                                  &to->size);
-    else if (hr__source_is_object(s, i))
-        status = hr__source_object(s, i, max_bytes, encoded_room, to,
-                                   &to->size);
-    else
-        status = hr__source_file(path, max_bytes, encoded_room, to, &to->size);
-    to->data = to->memory;
-    if (shard && !status)
-        hr__shard_form(shard, &range, to);
+        return copy_lent(s, i, r.max_bytes, to);
+    status = hr__source_kind(s, i)->read(s, i, &r, to);
+    if (!to->data)
+        to->data = to->memory;
     return status;
 }
 

@@ -282,12 +282,25 @@ enum hr_status hr__source_file(const char *path, size_t max_bytes,
                                hr__source_room_fn room, void *ctx,
                                size_t *size);
 
-// Whether sample i is an object of the web that is its own; then its bytes, as
-// hr__source_file().
-bool hr__source_is_object(const struct hr__source *s, uint64_t i);
-enum hr_status hr__source_object(const struct hr__source *s, uint64_t i,
-                                 size_t max_bytes, hr__source_room_fn room,
-                                 void *ctx, size_t *size);
+// How samples are read, by what they are: files, entries of pack files, ranges
+// of shards, objects of the web. The bytes are at to->data, or if that is NULL in
+// the memory of room, as of hr__source_file(); to->size may be less than what
+// room was asked for.
+struct hr__reading {
+    size_t max_bytes;
+    hr__source_room_fn room;
+    void *ctx;
+    void *pixels;    // for HR__CIFAR_BYTES of a CIFAR file, not in room
+    bool unchecked;  // entries: hr_pack_sample_unchecked()
+};
+struct hr__source_kind {
+    enum hr_status (*read)(const struct hr__source *s, uint64_t i,
+                           const struct hr__reading *r, struct hr_encoded *to);
+    bool by_path;  // a device can read it by hr_source_path()
+};
+// Of sample i < num, unless the source is the program's own.
+const struct hr__source_kind *hr__source_kind(const struct hr__source *s,
+                                              uint64_t i);
 
 // What a callback lends for sample i < num.
 enum hr_status hr__source_lend(const struct hr__source *s, uint64_t i,
@@ -296,16 +309,6 @@ enum hr_status hr__source_lend(const struct hr__source *s, uint64_t i,
 // The shard that sample i lies in, and where. NULL: none.
 const struct hr__shard *hr__source_shard(const struct hr__source *s, uint64_t i,
                                          struct hr__range *range);
-// As hr__source_file(). *size may be less than what room was asked for.
-enum hr_status hr__shard_sample(const struct hr__shard *shard,
-                                struct hr__range range, size_t max_bytes,
-                                hr__source_room_fn room, void *ctx,
-                                size_t *size);
-
-// Says of what a shard's sample was read to whether it is pixels, or packed.
-void hr__shard_form(const struct hr__shard *shard,
-                    const struct hr__range *range, struct hr_encoded *read);
-
 // ---- shard.c ----
 
 // NULL with hr_last_error(). It is valid until the next one is opened.

@@ -171,7 +171,8 @@ TEST_CASE(waits_for_room)
     hr_source got = objects(s, 0);
     struct hr__source *inside = hr__source_of(got);
     struct http_object *o = &s->objects[s->num_objects - 8];
-    size_t size;
+    struct hr__reading r = {sizeof(slow->bytes), slow_room, slow, NULL, false};
+    struct hr_encoded to = {0};
 
     // More than is on its way when the wait ends.
     free(o->data);
@@ -179,9 +180,8 @@ TEST_CASE(waits_for_room)
 
     inside->http->params.deadline_ms = 1500;
     slow->wait = 1600 * TEST_MS;
-    CHECK(!hr__source_object(inside, 0, sizeof(slow->bytes), slow_room, slow,
-                             &size) &&
-              size == o->size,
+    CHECK(!hr__source_kind(inside, 0)->read(inside, 0, &r, &to) &&
+              to.size == o->size,
           "%s", hr_last_error());
     free(slow);
     hr_source_close(&got);
