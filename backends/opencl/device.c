@@ -220,7 +220,6 @@ const struct hr__backend hr__backend_opencl = {
     .memory_alloc = ocl_memory_alloc,
     .memory_free = ocl_memory_free,
     .copy = ocl_submit,
-    .native = ocl_native,
     .imports = ocl_import_kinds,
     .fingerprint = ocl_fingerprint,
 };

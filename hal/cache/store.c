@@ -136,7 +136,7 @@ hr_cache hr_cache_create(size_t bytes)
     return &cache->pub;
 }
 
-hr_cache hr_cache_retain(hr_cache handle)
+hr_cache hr__cache_retain(hr_cache handle)
 {
     if (handle)
         atomic_fetch_add(&((struct hr__cache *)handle)->refs, 1);
@@ -215,7 +215,7 @@ enum hr_status hr_set_cache(hr_cache handle)
     if (cache && is_parents(cache))
         return hr__fail(HR_EINVAL, "a cache made before fork");
     pthread_once(&once, begin);
-    hr_cache_retain(handle);
+    hr__cache_retain(handle);
     pthread_mutex_lock(&the.lock);
     old = the.cache;
     the.cache = cache;
@@ -251,7 +251,7 @@ struct hr__cache *hr__cache_of(hr_cache own, hr_cache devices)
         return of_process();
     if (is_parents((struct hr__cache *)named))
         return NULL;
-    return (struct hr__cache *)hr_cache_retain(named);
+    return (struct hr__cache *)hr__cache_retain(named);
 }
 
 // ---- Entries ------------------------------------------------------------------

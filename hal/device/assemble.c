@@ -56,7 +56,7 @@ static struct hr__device *make_device(const struct hr_device_params *params)
     if (p->deadline_ns > MOST_DEADLINE)
         p->deadline_ns = MOST_DEADLINE;
     hr__limits_default(&p->limits, &p->limits);
-    hr_cache_retain(p->cache);
+    hr__cache_retain(p->cache);
     atomic_init(&dev->refs, 1);
     dev->forks = hr__forks();
     dev->waiting_tail = &dev->waiting;

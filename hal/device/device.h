@@ -59,6 +59,7 @@ struct hr__batch {
 
 // clear: false if the first to write it writes all of it; host memory is zero
 // all the same.
+hr_image hr__image_retain(hr_image image);  // NULL is fine
 hr_image hr__image_make(struct hr__device *dev,
                         const struct hr_image_params *params, bool clear);
 hr_batch hr__batch_make(struct hr__device *dev,

@@ -117,7 +117,7 @@ error:
     return NULL;
 }
 
-hr_image hr_image_retain(hr_image handle)
+hr_image hr__image_retain(hr_image handle)
 {
     if (handle)
         atomic_fetch_add(&((struct hr__image *)handle)->refs, 1);

@@ -31,6 +31,16 @@ enum hr_status hr__ops_check(const struct hr_op *ops, int num_ops, int channels,
 const char *hr__ops_lost(const struct hr_op *ops, int num_ops,
                          enum hr_dtype dtype);
 
+// From now on n of the device's host threads (params.threads) work, at least
+// one; more than there are: all of them. The others sleep when they have ended
+// what they are at; no task is lost, none waits for one that sleeps. n = 0
+// changes nothing. *before, if not NULL: how many it were. NULL = the default
+// device. HR_EINVAL, HR_EFORK, or the default cannot open.
+enum hr_status hr__device_use_threads(hr_device dev, int n, int *before);
+
+// Another reference; returns cache. NULL is fine.
+hr_cache hr__cache_retain(hr_cache cache);
+
 // To the device's log.
 void hr__log(struct hr__device *dev, enum hr_log_level level, const char *fmt,
              ...) HR_PRINTF(3, 4);

@@ -108,8 +108,6 @@ struct hr__backend {
     // As submit, for tasks that are copies of device memory; of at most
     // e->copy_bytes each. They may end in any order.
     void (*copy)(struct hr__engine *e, struct hr__task *list);
-    // The objects that device memory belongs to.
-    void (*native)(struct hr__engine *e, struct hr_native_device *out);
 
     // ---- Optional: zero copy between engines ----
 

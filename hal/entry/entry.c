@@ -25,22 +25,6 @@ hr_batch hr_batch_create(hr_device handle, const struct hr_batch_params *params)
     return batch;
 }
 
-enum hr_status hr_device_native(hr_device handle, struct hr_native_device *out)
-{
-    struct hr__device *dev;
-    struct hr__engine *e;
-
-    if (!out)
-        return hr__fail(HR_EINVAL, "no struct to fill in");
-    memset(out, 0, sizeof(*out));
-    if (!(dev = hr__device_get(handle)))
-        return hr_last_status();
-    if ((e = hr__memory_owner(dev)) && e->backend->native)
-        e->backend->native(e, out);
-    hr__device_unref(dev);
-    return HR_OK;
-}
-
 hr_image hr_move(hr_device handle, hr_image src, enum hr_memory memory)
 {
     struct hr__image *from = (struct hr__image *)src;
@@ -60,7 +44,7 @@ hr_image hr_move(hr_device handle, hr_image src, enum hr_memory memory)
         hr__fail(HR_EINVAL, "an image in memory of another device (%s)",
                  from->dev->pub.name);
     } else if (src->params.memory == memory) {
-        out = hr_image_retain(src);
+        out = hr__image_retain(src);
     } else {
         p = src->params;
         p.memory = memory;
@@ -118,7 +102,7 @@ enum hr_status hr_wait_all(hr_device handle, int64_t timeout_ns)
 
 // ---- The device -------------------------------------------------------------
 
-enum hr_status hr_device_use_threads(hr_device handle, int n, int *before)
+enum hr_status hr__device_use_threads(hr_device handle, int n, int *before)
 {
     struct hr__engine *host;
     struct hr__device *dev;

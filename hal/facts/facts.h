@@ -47,9 +47,4 @@ size_t hr__decode_bytes(const struct hr_info *info);
 bool hr__header_scan_ends(const uint8_t *data, size_t size,
                           const struct hr_info *info);
 
-// probe.c: hr_probe_path(), but the text is in *err, without the path.
-enum hr_status hr__probe_file(const char *path, const struct hr_limits *limits,
-                              struct hr_info *info,
-                              struct hr__header_error *err);
-
 #endif

@@ -158,9 +158,10 @@ static enum hr_status parse_growing(int fd, uint64_t size,
     return status;
 }
 
-enum hr_status hr__probe_file(const char *path, const struct hr_limits *limits,
-                              struct hr_info *info,
-                              struct hr__header_error *err)
+static enum hr_status probe_file(const char *path,
+                                 const struct hr_limits *limits,
+                                 struct hr_info *info,
+                                 struct hr__header_error *err)
 {
     struct part part = {0};
     struct hr_limits filled;
@@ -191,6 +192,6 @@ enum hr_status hr_probe_path(const char *path, const struct hr_limits *limits,
     if (!path || !info)
         return hr__fail(HR_EINVAL, "hr_probe_path: no %s",
                         path ? "info" : "path");
-    status = hr__probe_file(path, limits, info, &err);
+    status = probe_file(path, limits, info, &err);
     return status ? report(status, path, &err) : HR_OK;
 }

@@ -14,7 +14,6 @@ enum hr__work_state {
     HR__AWAY = -1,  // (not a state: somebody else has the work now)
     HR__TURN,       // waits for its turns at images and batch slots
     HR__HOST,       // waits in the host's queue
-    HR__PROBE,      // its header is read, which is all it wants
     HR__PREPARE,    // its header is read, its geometry folded
     HR__BYTES,      // asks for what that needs of the budget
     HR__WAIT,       // waits for these bytes
@@ -128,11 +127,9 @@ struct hr__job {
     struct hr__work *works;
     struct hr_result *results;
     size_t bytes;     // charged to the budget
-    bool no_picture;  // it only moves bytes, or probes: not counted, nothing is
-                      // cleared
+    bool no_picture;  // it only moves bytes: not counted, nothing is cleared
     bool here;        // .. and its caller waits: the host copies on its thread
-    struct hr_info *infos;  // not NULL: it only probes (probe_job.c)
-    atomic_int left;        // works that have not ended
+    atomic_int left;  // works that have not ended
     // enum hr_status: HR_OK; or, if it shall end early, HR_ECANCELED or
     // HR_ETIMEDOUT.
     atomic_int stop;

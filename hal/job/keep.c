@@ -38,7 +38,7 @@ void hr__keep_begin(struct hr__work *work)
         !host_decodes(work))
         return;
     work->cache = own ? hr__cache_of(own, NULL)
-                      : (struct hr__cache *)hr_cache_retain((hr_cache)all);
+                      : (struct hr__cache *)hr__cache_retain((hr_cache)all);
 }
 
 bool hr__keep_find(struct hr__work *work)

@@ -354,31 +354,6 @@ bool hr__prepare_facts(struct hr__work *work)
     return work->sample.image ? take_image(work) : take_data(work);
 }
 
-// ---- Facts alone -----------------------------------------------------------------
-
-void hr__probe(struct hr__work *work)
-{
-    const struct hr_sample *s = &work->sample;
-    const struct hr_limits *limits = &work->job->dev->pub.params.limits;
-    struct hr_info *info = &work->job->infos[work->index];
-    struct hr_result *result = &work->job->results[work->index];
-    struct hr__header_error err = {.offset = -1};
-    struct hr__outcome *out = &work->out;
-    int64_t begin = hr__watch_begin();
-
-    *info = (struct hr_info){.orientation = 1};
-    out->status = s->path ? hr__probe_file(s->path, limits, info, &err)
-                          : hr__header_parse(s->data, s->size, true, limits,
-                                             info, &err);
-    out->offset = err.offset;
-    if (out->status)
-        snprintf(out->text, sizeof(out->text), "%s", err.text);
-    result->width = info->width;
-    result->height = info->height;
-    result->orientation = info->width ? info->orientation : 0;
-    hr__watch_work(work, HR_PART_READ, begin);
-}
-
 // ---- The plan --------------------------------------------------------------------
 
 // Engines stop at the window's last row, and so would not see a marker below it

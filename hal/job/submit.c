@@ -228,8 +228,8 @@ static void fill_work(struct hr__job *job, int i, const struct hr_sample *s,
     w->sample = s[i];
     w->sample.path = hr__copy_text(&f->text, s[i].path);
     w->sample.name = hr__copy_text(&f->text, s[i].name);
-    hr_image_retain(s[i].image);
-    hr_image_retain(s[i].out);
+    hr__image_retain(s[i].image);
+    hr__image_retain(s[i].out);
     if (s[i].image)
         w->reads.track = &((struct hr__image *)s[i].image)->track;
     w->writes.track = s[i].out ? &((struct hr__image *)s[i].out)->track

@@ -63,10 +63,10 @@ static hr_job copy_image(hr_image handle, void *to, const void *from,
         return NULL;
     w = &job->works[0];
     if (to) {
-        w->sample.image = hr_image_retain(handle);
+        w->sample.image = hr__image_retain(handle);
         w->reads.track = &image->track;
     } else {
-        w->sample.out = hr_image_retain(handle);
+        w->sample.out = hr__image_retain(handle);
         w->writes.track = &image->track;
     }
     w->copy = (struct hr__copy){.size = handle->size,
@@ -89,8 +89,8 @@ bool hr__move(struct hr__image *to, struct hr__image *from)
     if (!job)
         return false;
     w = &job->works[0];
-    w->sample.image = hr_image_retain(&from->pub);
-    w->sample.out = hr_image_retain(&to->pub);
+    w->sample.image = hr__image_retain(&from->pub);
+    w->sample.out = hr__image_retain(&to->pub);
     w->reads.track = &from->track;
     w->writes.track = &to->track;
     w->copy = (struct hr__copy){.size = from->pub.size,

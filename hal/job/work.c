@@ -35,24 +35,15 @@ static enum hr__work_state stopped(struct hr__work *w)
 // a caller who waits himself.
 static enum hr__work_state turn_has_come(struct hr__work *w)
 {
-    bool move = w->job->no_picture && !w->job->infos;
-
-    return move && (w->copy.memory || w->job->here) ? HR__MOVE : HR__HOST;
+    return w->job->no_picture && (w->copy.memory || w->job->here) ? HR__MOVE
+                                                                  : HR__HOST;
 }
 
 static enum hr__work_state next_on_host(struct hr__work *w)
 {
     if (hr__job_stops(w->job))
         return stopped(w);
-    if (w->job->infos)
-        return HR__PROBE;
     return w->job->no_picture ? HR__MOVE : HR__PREPARE;
-}
-
-static enum hr__work_state probe(struct hr__work *w)
-{
-    hr__probe(w);
-    return HR__END;
 }
 
 static enum hr__work_state prepare(struct hr__work *w)
@@ -298,13 +289,9 @@ static const struct state {
                             "waits for its turn at images and batch slots",
                             TO(HR__HOST) | TO(HR__MOVE) | TO(HR__END)}},
     [HR__HOST] = {.facts = {"HOST", "is in the host's queue",
-                            TO(HR__PROBE) | TO(HR__PREPARE) | TO(HR__MOVE) |
-                                TO(HR__END)},
+                            TO(HR__PREPARE) | TO(HR__MOVE) | TO(HR__END)},
                   .enter = queue_at_host,
                   .back = not_taken},
-    [HR__PROBE] = {.facts = {"PROBE", "the header is all that is wanted",
-                             TO(HR__END)},
-                   .enter = probe},
     [HR__PREPARE] = {.facts = {"PREPARE",
                                "the header is read, the geometry folded",
                                TO(HR__BYTES) | TO(HR__END)},
@@ -532,7 +519,7 @@ static void hold_dst(struct hr__engine_task *et)
         return;
     atomic_fetch_add(&m->late, 1);
     if (w->sample.out)
-        hr_image_retain(w->sample.out);
+        hr__image_retain(w->sample.out);
     else
         atomic_fetch_add(&w->job->batch->refs, 1);
     if (atomic_exchange(&et->late, HR__LATE_HELD) == HR__LATE_ENDED)

@@ -53,7 +53,6 @@ bool hr__prepare_plan(struct hr__work *work);
 // it is the work's turn; if not, work->out says so.
 bool hr__input_made(struct hr__work *work);
 // Reads the header, which is all that the work wants; work->out says how.
-void hr__probe(struct hr__work *work);
 
 // share.c: which engine makes a work (hal/device/schedule.c). plan: narrows the
 // offers to it. begun: the engine gets its task now, device->lock held. made:

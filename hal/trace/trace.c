@@ -260,21 +260,3 @@ void hr_trace_span(const char *name, int64_t begin, int64_t end)
     if (name && hr__traced())
         hr__trace(&event);
 }
-
-void hr_trace_get(struct hr_trace_info *info)
-{
-    uint64_t dropped;
-
-    *info = (struct hr_trace_info){0};
-    pthread_mutex_lock(&lock);
-    info->running = hr__traced();
-    info->dropped = state.homeless;
-    for (const struct hr__ring *r = state.rings; r; r = r->next) {
-        if (r->generation != state.generation)
-            continue;
-        info->threads++;
-        info->events += hr__ring_kept(r, &dropped);
-        info->dropped += dropped;
-    }
-    pthread_mutex_unlock(&lock);
-}

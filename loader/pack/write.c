@@ -264,9 +264,9 @@ enum hr_status hr_pack_writer_cut(hr_pack_writer writer, size_t num)
 
 // ---- Classes ---------------------------------------------------------------
 
-enum hr_status hr_pack_writer_classes(hr_pack_writer writer,
-                                      const struct hr_pack_class *classes,
-                                      size_t num, bool fixed)
+enum hr_status hr__pack_writer_classes(hr_pack_writer writer,
+                                       const struct hr_pack_class *classes,
+                                       size_t num, bool fixed)
 {
     struct pack_writer *w = pack_writer_of(writer);
     struct pack_classes made = {.num = num, .fixed = num && fixed};

@@ -50,6 +50,13 @@ struct pack_writer {
     struct pack_classes classes;
 };
 
+// Says which classes there are, whatever pictures there will be; texts are copied.
+// fixed: see struct hr_pack_file_t. Another call replaces what was said; num 0:
+// labels say all. Labels are not empty. HR_EINVAL, HR_ENOMEM.
+enum hr_status hr__pack_writer_classes(hr_pack_writer writer,
+                                       const struct hr_pack_class *classes,
+                                       size_t num, bool fixed);
+
 struct pack_writer *pack_writer_of(hr_pack_writer writer);
 enum hr_status pack_writer_errno(const struct pack_writer *w);
 enum hr_status pack_write_all(struct pack_writer *w, const void *data,

@@ -52,8 +52,8 @@ enum hr_status hr__loader_tune_init(struct hr__loader *l)
         .bytes = l->room.limit ? l->room.limit : 1,
     };
     struct hr_loader_settings *now = &l->settings;
-    enum hr_status status = hr_device_use_threads(p->device, 0,
-                                                  &l->threads_before);
+    enum hr_status status = hr__device_use_threads(p->device, 0,
+                                                   &l->threads_before);
 
     if (status)
         return status;
@@ -104,7 +104,7 @@ bool hr__loader_set_threads(struct hr__loader *l)
     l->setting_threads = true;
     hr__loader_wake(l);
     pthread_mutex_unlock(&l->lock);
-    hr_device_use_threads(l->params.device, threads, NULL);
+    hr__device_use_threads(l->params.device, threads, NULL);
     pthread_mutex_lock(&l->lock);
     l->threads_set = threads;
     l->setting_threads = false;
@@ -114,5 +114,5 @@ bool hr__loader_set_threads(struct hr__loader *l)
 void hr__loader_tune_finish(struct hr__loader *l)
 {
     if (l->threads_set != l->threads_before)
-        hr_device_use_threads(l->params.device, l->threads_before, NULL);
+        hr__device_use_threads(l->params.device, l->threads_before, NULL);
 }

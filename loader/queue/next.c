@@ -238,52 +238,7 @@ enum hr_status hr_loader_next(hr_loader loader, int64_t timeout_ns,
     return status;
 }
 
-enum hr_status hr_loader_run(hr_loader loader, uint64_t steps,
-                             hr_consume_fn consume, void *ctx, uint64_t *done)
-{
-    enum hr_status status = HR_OK;
-    uint64_t through = 0;
-    bool last = false;
-
-    if (!consume)
-        return hr__fail(HR_EINVAL, "hr_loader_run: no function");
-    while (!status && !last && (!steps || through < steps)) {
-        hr_loaded loaded;
-
-        status = hr_loader_next(loader, HR_FOREVER, &loaded);
-        if (status || !loaded)
-            break;
-        last = !steps && loaded->last;
-        status = consume(ctx, loaded);
-        through += !status;
-        hr_loaded_release(&loaded);
-    }
-    if (done)
-        *done = through;
-    return status;
-}
-
 // ---- What else there is to know --------------------------------------------
-
-enum hr_status hr_loaded_drawn(hr_loaded loaded, int i,
-                               struct hr_op out[HR_MAX_OPS], int *num_out)
-{
-    const struct hr__slot *slot = (const void *)loaded;
-    const struct hr_result *result;
-    int skip;
-
-    if (!slot || i < 0 || i >= slot->pub.n)
-        return hr__fail(HR_EINVAL, "there is no sample %d in the batch", i);
-    result = &slot->pub.results[i];
-    if (result->status)
-        return hr__fail(HR_EINVAL, "sample %d was not made", i);
-    // Pixels were submitted without decode.
-    skip = slot->samples[slot->begin + i].from.w > 0;
-    return hr_ops_draw(slot->loader->ops + skip,
-                       slot->loader->params.num_ops - skip, &loaded->keys[i],
-                       result->width, result->height, result->orientation, out,
-                       num_out);
-}
 
 void hr_loader_stats(hr_loader loader, struct hr_loader_stats *stats)
 {

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "hal/engine/base.h"
+#include "loader/pack/writer.h"
 #include "source.h"
 
 static bool keep_pack(struct hr__source *s, hr_pack_file file)
@@ -159,7 +160,7 @@ enum hr_status hr_source_pack_classes(hr_source source, hr_pack_writer writer)
     for (size_t i = 0; i < num; i++)  // a name and a text may be the same
         if (!i || compare_classes(&classes[i - 1], &classes[i]))
             classes[kept++] = classes[i];
-    status = hr_pack_writer_classes(writer, classes, kept, s->numbers);
+    status = hr__pack_writer_classes(writer, classes, kept, s->numbers);
     hr__free(classes);
     return status;
 }

@@ -213,10 +213,10 @@ static enum hr_status read_entry(const struct hr__source *s, uint64_t i,
     struct hr_pack_entry entry;
     size_t number;
     hr_pack_file file = hr_source_pack(&s->pub, i, &number);
-    enum hr_status status = (r->unchecked
-                                 ? hr_pack_sample_unchecked
-                                 : hr_pack_sample)(file, number, &sample);
+    enum hr_status status = r->unchecked ? HR_OK : hr_pack_check(file, number);
 
+    if (!status)
+        status = hr_pack_sample(file, number, &sample);
     to->data = sample.data;
     to->size = sample.size;
     to->verified = sample.verified;

@@ -291,7 +291,7 @@ struct hr__reading {
     hr__source_room_fn room;
     void *ctx;
     void *pixels;    // for HR__CIFAR_BYTES of a CIFAR file, not in room
-    bool unchecked;  // entries: hr_pack_sample_unchecked()
+    bool unchecked;  // entries: without hr_pack_check()
 };
 struct hr__source_kind {
     enum hr_status (*read)(const struct hr__source *s, uint64_t i,

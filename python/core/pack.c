@@ -394,8 +394,8 @@ PyType_Spec pack_spec = {
 bool entry_sample(struct core *core, PyObject *self, struct hr_sample *sample)
 {
     PyThreadState *gil = PyEval_SaveThread();
-    enum hr_status status = hr_pack_sample_unchecked(file_of(self),
-                                                     number_of(self), sample);
+    enum hr_status status = hr_pack_sample(file_of(self), number_of(self),
+                                           sample);
 
     PyEval_RestoreThread(gil);
     if (status)

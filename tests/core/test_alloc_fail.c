@@ -184,37 +184,13 @@ static bool timeout_job(int *bad)
     return on_device("cpu", 1, timeout_on, bad);
 }
 
-static bool probes_on(hr_device dev, int *bad)
-{
-    struct hr_sample s[4];
-    struct hr_info infos[4];
-    hr_job job;
-    bool ok;
-
-    for (int i = 0; i < 4; i++)
-        s[i] = source(i);
-    if (!(job = hr_probe_submit(dev, s, 4, infos, NULL)))
-        return failed(bad);
-    ok = hr_job_wait(job, HR_FOREVER) == HR_OK;
-    for (int i = 0; i < 4; i++) {
-        *bad += !fine(job->results[i].status);
-        *bad += job->results[i].status == HR_OK && infos[i].width != 90;
-    }
-    hr_job_release(&job);
-    return ok;
-}
-
-static bool probe_job(int *bad)
-{
-    return on_device("cpu", 2, probes_on, bad);
-}
-
 // ---- Walking --------------------------------------------------------------
 
 static const struct scenario scenarios[] = {
-    {"cpu job", cpu_job},         {"job with an engine", fake_job},
-    {"eager chain", eager_chain}, {"job with a timeout", timeout_job},
-    {"probes", probe_job},
+    {"cpu job", cpu_job},
+    {"job with an engine", fake_job},
+    {"eager chain", eager_chain},
+    {"job with a timeout", timeout_job},
 };
 
 // Devices close on other threads, too: nothing may be armed until they have.

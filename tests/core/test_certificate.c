@@ -80,8 +80,8 @@ TEST_CASE(wrong_engine)
               "%d pictures, %g of the elements, by %g, %g",
               c ? c->pictures : -1, c ? c->differing : 0, c ? c->max : 0,
               c ? c->mean : 0);
-        CHECK(hr_device_check(dev, &s) == HR_WHY_CERTIFICATE, "why %#x",
-              hr_device_check(dev, &s));
+        CHECK(test_offered(dev, &s) == HR_WHY_CERTIFICATE, "why %#x",
+              test_offered(dev, &s));
         begun = atomic_load(&fake_counts.begun);
         for (int t = 0; t <= HR_FAST; t++)
             CHECK(certificate_by_fake(dev, (enum hr_tier)t, SCENE_MIXED) == 0,

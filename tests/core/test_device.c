@@ -184,36 +184,6 @@ TEST_CASE(list)
     CHECK(infos[1].name[0] == '#', "wrote beyond max");
 }
 
-TEST_CASE(checks)
-{
-    uint64_t seed = test_seed;
-    struct bytes jpeg = test_jpeg(50, 40, &seed);
-    const char *path = test_file(&jpeg, ".jpg");
-    const struct hr_op ops[] = {hr_op_decode(0),
-                                hr_op_crop(.x = 45, .w = 10, .h = 10)};
-    struct hr_sample s = {
-        .data = jpeg.data, .size = jpeg.size, .ops = ops, .num_ops = 1};
-    hr_device dev;
-
-    fake_reset_spans(0);
-    dev = test_device("fake", 1, 0);
-    CHECK(hr_device_check(dev, &s) == HR_WHY_SPAN, "no spans");
-    hr_device_close(&dev);
-    dev = test_device("cpu", 1, 0);
-    CHECK(hr_device_check(dev, &s) == 0, "bytes");
-    s.num_ops = 2;
-    CHECK(hr_device_check(dev, &s) != 0, "crop that leaves it");
-    s.num_ops = 1;
-    s.data = NULL;
-    s.path = path;
-    CHECK(hr_device_check(dev, &s) == 0, "path");
-    s.path = "/no/such/file";
-    CHECK(hr_device_check(dev, &s) != 0, "no such file");
-    CHECK(hr_device_check(dev, NULL) != 0, "NULL");
-    hr_device_close(&dev);
-    free(jpeg.data);
-}
-
 static void *open_close(void *arg)
 {
     (void)arg;

@@ -98,7 +98,6 @@ static void refuse(hr_device dev)
                              .memory = HR_MEMORY_DEVICE));
     struct hr_image_params p = like;
     uint8_t mine[3 * SIZE];
-    struct hr_native_device native;
 
 #define REFUSED(call, code)                                    \
     CHECK(call == code && hr_last_error()[0], "%s: %s", #call, \
@@ -125,10 +124,6 @@ static void refuse(hr_device dev)
           "other");
     CHECK(!hr_move(other, a, HR_MEMORY_HOST) && hr_last_status() == HR_EINVAL,
           "other");
-    CHECK(!hr_device_native(dev, &native) && native.api &&
-              !strcmp(native.api, a->native.api),
-          "native");
-    CHECK(!hr_device_native(other, &native) && !native.api, "native of cpu");
     hr_image_release(&a);
     hr_batch_destroy(&batch);
     hr_device_close(&other);

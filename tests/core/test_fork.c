@@ -39,7 +39,6 @@ static int old_handles(hr_job job, hr_image image)
         hr_last_status() != HR_EFORK)
         return OLD_BATCH;
     if (hr_wait_all(scene.dev, -1) != HR_EFORK ||
-        !hr_device_check(scene.dev, &scene.samples[0]) ||
         hr_image_create(scene.dev, hr_image_params(.w = 1, .h = 1, .c = 3)))
         return OLD_DEVICE;
     hr_device_stats(scene.dev, &stats);

@@ -269,7 +269,7 @@ static void *retain_release(void *arg)
     hr_image image = arg;
 
     for (int i = 0; i < 2000; i++) {
-        hr_image mine = hr_image_retain(image);
+        hr_image mine = hr__image_retain(image);
 
         hr_image_release(&mine);
     }
@@ -289,7 +289,7 @@ TEST_CASE(references)
                                                  .free_fn = test_count_free));
     for (int i = 0; i < 4; i++)
         pthread_create(&threads[i], NULL, retain_release,
-                       (void *)hr_image_retain(image));
+                       (void *)hr__image_retain(image));
     hr_image_release(&image);
     CHECK(!image, "not NULL");
     for (int i = 0; i < 4; i++)

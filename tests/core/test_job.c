@@ -357,7 +357,7 @@ TEST_CASE(null_handles)
     hr_job_release(&job);
     hr_job_release(NULL);
     hr_job_cancel(NULL);
-    CHECK(hr_image_retain(NULL) == NULL, "retain NULL");
+    CHECK(hr__image_retain(NULL) == NULL, "retain NULL");
     CHECK(hr_job_poll(NULL, 0) == HR_EINVAL, "poll NULL");
     CHECK(hr_job_wait(NULL, 0) == HR_EINVAL, "wait NULL");
     CHECK(hr_job_fd(NULL) == -1, "fd of NULL");

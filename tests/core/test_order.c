@@ -205,7 +205,7 @@ TEST_CASE(freed_once)
     dev = test_device("fake", 2, 0);
     in = own_image(dev);
     out = own_image(dev);
-    hr_image_retain(in);
+    hr__image_retain(in);
     for (int i = 0; i < n; i++)
         jobs[i] = scene_copy(dev, in, out, NULL);
     hr_image_release(&in);

@@ -163,10 +163,10 @@ TEST_CASE(some_work)
     int64_t ns[WORKERS];
     int before = 0;
 
-    CHECK(!hr_device_use_threads(dev, 1, &before) && before == WORKERS,
+    CHECK(!hr__device_use_threads(dev, 1, &before) && before == WORKERS,
           "%d before", before);
     for (int n = 1; n <= WORKERS; n++) {
-        CHECK(!hr_device_use_threads(dev, n, &before) &&
+        CHECK(!hr__device_use_threads(dev, n, &before) &&
                   before == (n == 1 ? 1 : n - 1),
               "%d before", before);
         CHECK(all_work(dev, batch, n, ns), "of %d one does not work", n);
@@ -174,13 +174,13 @@ TEST_CASE(some_work)
         for (int i = n; i < WORKERS; i++)
             CHECK(ns[i] >= 0 && ns[i] < TEST_MS, "of %d number %d works", n, i);
     }
-    CHECK(!hr_device_use_threads(dev, 2, NULL) &&
-              !hr_device_use_threads(dev, 0, &before) && before == 2,
+    CHECK(!hr__device_use_threads(dev, 2, NULL) &&
+              !hr__device_use_threads(dev, 0, &before) && before == 2,
           "asking changes nothing: %d", before);
-    CHECK(!hr_device_use_threads(dev, 99, NULL) &&
-              !hr_device_use_threads(dev, 0, &before) && before == WORKERS,
+    CHECK(!hr__device_use_threads(dev, 99, NULL) &&
+              !hr__device_use_threads(dev, 0, &before) && before == WORKERS,
           "no more than there are: %d", before);
-    CHECK(hr_device_use_threads(dev, -1, &before) == HR_EINVAL &&
+    CHECK(hr__device_use_threads(dev, -1, &before) == HR_EINVAL &&
               before == WORKERS,
           "less than none");
     hr_batch_destroy(&batch);
@@ -245,7 +245,7 @@ static void *change(void *dev)
 
     while (!atomic_load(&enough)) {
         at = at * UINT64_C(6364136223846793005) + 1442695040888963407u;
-        hr_device_use_threads(dev, 1 + (int)(at >> 60) % WORKERS, NULL);
+        hr__device_use_threads(dev, 1 + (int)(at >> 60) % WORKERS, NULL);
         if (at >> 40 & 1)
             sched_yield();
     }
@@ -270,7 +270,7 @@ static void one_at(hr_device dev, hr_batch batch, int threads, int round)
 {
     hr_job job = submit(dev, batch, 0, 1, hr_job_params(0));
 
-    hr_device_use_threads(dev, threads, NULL);
+    hr__device_use_threads(dev, threads, NULL);
     CHECK(hr_job_wait(job, 20 * SECOND) == HR_OK, "round %d: %s", round,
           hr_last_error());
     hr_job_release(&job);
@@ -298,13 +298,13 @@ TEST_CASE(nothing_is_lost)
     // All are idle; the one that is told of the task goes to sleep; then some
     // sleep, and the one that does not is told.
     for (int round = 0; round < test_loops(300); round++) {
-        hr_device_use_threads(dev, WORKERS, NULL);
+        hr__device_use_threads(dev, WORKERS, NULL);
         wait_for_idle(dev, WORKERS);
         one_at(dev, batch, 1, round);
         one_at(dev, batch, 0, round);
     }
     picture = &large;
-    hr_device_use_threads(dev, 1, NULL);  // and it closes with those asleep
+    hr__device_use_threads(dev, 1, NULL);  // and it closes with those asleep
     hr_batch_destroy(&batch);
     hr_device_close(&dev);
 }

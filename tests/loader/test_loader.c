@@ -410,38 +410,6 @@ TEST_CASE(weighted)
     hr_source_close(&source);
 }
 
-static bool same_window(const struct hr_crop *a, const struct hr_crop *b)
-{
-    return a->x == b->x && a->y == b->y && a->w == b->w && a->h == b->h;
-}
-
-TEST_CASE(drawn)
-{
-    hr_source source = hr_source_open(folder());
-    struct hr_loader_params p = base_params(source);
-    hr_loader loader = hr_loader_create(&p);
-    struct hr_op ops[HR_MAX_OPS], want[HR_MAX_OPS];
-    hr_loaded b = NULL;
-    int num = 0, n = 0;
-
-    CHECK(loader && !hr_loader_next(loader, HR_FOREVER, &b) && b, "%s",
-          hr_last_error());
-    for (int i = 0; b && i < b->n; i++) {
-        const struct hr_result *r = &b->results[i];
-
-        CHECK(!hr_loaded_drawn(b, i, ops, &num) &&
-                  !hr_ops_draw(data_ops, DATA_OPS, &b->keys[i], r->width,
-                               r->height, r->orientation, want, &n) &&
-                  num == n && ops[1].type == HR_OP_CROP &&
-                  same_window(&ops[1].crop, &want[1].crop),
-              "sample %d", i);
-    }
-    CHECK(hr_loaded_drawn(b, 8, ops, &num) == HR_EINVAL, "no sample 8");
-    hr_loaded_release(&b);
-    hr_loader_destroy(&loader);
-    hr_source_close(&source);
-}
-
 // ---- Samples that fail -----------------------------------------------------
 
 // The folder with bad ones in it: cut, empty, no picture, a FIFO behind a link,

@@ -387,18 +387,32 @@ TEST_CASE(in_order)
     data_end(&calls);
 }
 
-static enum hr_status not_the_first(void *ctx, hr_loaded loaded)
+// Takes at most num batches (0: to the end of an epoch); false: one of them was
+// not `good`.
+static bool take(hr_loader loader, uint64_t num, bool (*good)(hr_loaded b),
+                 uint64_t *done)
 {
-    (void)ctx;
-    return loaded->number && !loaded->last && !loaded->epoch ? HR_OK
-                                                             : HR_EDEVICE;
+    bool fine = true, last = false;
+    hr_loaded b;
+
+    for (*done = 0; fine && !last && (!num || *done < num); *done += fine) {
+        if (hr_loader_next(loader, HR_FOREVER, &b) || !b)
+            return false;
+        fine = good(b);
+        last = !num && b->last;
+        hr_loaded_release(&b);
+    }
+    return fine;
 }
 
-static enum hr_status anything(void *ctx, hr_loaded loaded)
+static bool is_inner(hr_loaded b)
 {
-    (void)ctx;
-    (void)loaded;
-    return HR_OK;
+    return b->number && !b->last && !b->epoch;
+}
+
+static bool is_any(hr_loaded b)
+{
+    return b != NULL;
 }
 
 // Out of order, but not out of its epoch: while the first batch is not there,
@@ -415,9 +429,8 @@ TEST_CASE(epochs_apart)
     p.epochs = 2;
     atomic_store(&calls.hold, 1);
     loader = hr_loader_create(&p);
-    CHECK(loader &&
-              !hr_loader_run(loader, N / 4 - 2, not_the_first, NULL, &done),
-          "%d batches", (int)done);
+    CHECK(loader && take(loader, N / 4 - 2, is_inner, &done), "%d batches",
+          (int)done);
     // (The first batch of the next epoch waits for the same sample.)
     do {
         test_sleep(TEST_MS);
@@ -425,9 +438,9 @@ TEST_CASE(epochs_apart)
     } while (loader && stats.ready < loader->depth - 2);
     CHECK(!readable(loader), "the last batch is not the last");
     atomic_store(&calls.hold, 0);
-    CHECK(!hr_loader_run(loader, 0, anything, NULL, &done) && done == 2,
-          "the rest: %d batches", (int)done);
-    CHECK(!hr_loader_run(loader, 0, anything, NULL, &done) && done == N / 4,
+    CHECK(take(loader, 0, is_any, &done) && done == 2, "the rest: %d batches",
+          (int)done);
+    CHECK(take(loader, 0, is_any, &done) && done == N / 4,
           "the next epoch: %d batches", (int)done);
     hr_loader_destroy(&loader);
     data_end(&calls);
@@ -466,49 +479,6 @@ TEST_CASE(out_of_order)
         CHECK(times[i] == 1, "%d comes %d times", i, times[i]);
     hr_loader_destroy(&loader);
     data_seen_finish(&seen);
-    data_end(&calls);
-}
-
-// ---- N steps without returning ---------------------------------------------
-
-struct steps {
-    int calls, fail_at;
-    uint64_t first;
-};
-
-static enum hr_status consume(void *ctx, hr_loaded loaded)
-{
-    struct steps *s = ctx;
-
-    if (!s->calls++)
-        s->first = loaded->number;
-    return s->calls == s->fail_at ? HR_EDEVICE : HR_OK;
-}
-
-TEST_CASE(sink)
-{
-    struct hr_loader_params p = data_begin(&calls, N, NULL);
-    struct steps s = {0};
-    hr_loader loader;
-    uint64_t done;
-
-    p.epochs = 2;
-    loader = hr_loader_create(&p);
-    CHECK(loader && !hr_loader_run(loader, 4, consume, &s, &done) &&
-              done == 4 && s.calls == 4 && s.first == 0,
-          "%s", hr_last_error());
-    s = (struct steps){.fail_at = 3};
-    CHECK(hr_loader_run(loader, 9, consume, &s, &done) == HR_EDEVICE &&
-              done == 2 && s.first == 4,
-          "a step that fails");
-    s = (struct steps){0};
-    CHECK(!hr_loader_run(loader, 0, consume, &s, &done) && done == N / 4 - 7 &&
-              s.first == 7,
-          "the rest of the epoch: %d", (int)done);
-    CHECK(!hr_loader_run(loader, 99, consume, &s, &done) && done == N / 4,
-          "the last epoch: %d", (int)done);
-    CHECK(!hr_loader_run(loader, 0, consume, &s, &done) && !done, "the end");
-    hr_loader_destroy(&loader);
     data_end(&calls);
 }
 

@@ -67,7 +67,7 @@ static int threads_of(hr_device dev)
 {
     int n = 0;
 
-    CHECK(!hr_device_use_threads(dev, 0, &n), "%s", hr_last_error());
+    CHECK(!hr__device_use_threads(dev, 0, &n), "%s", hr_last_error());
     return n;
 }
 

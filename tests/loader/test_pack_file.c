@@ -35,11 +35,12 @@ static void same_sample(hr_pack_file file, size_t i, const struct pack_datum *d,
 {
     struct hr_sample s = {.path = "x", .num_ops = 7, .verified = true};
 
-    CHECK(hr_pack_sample_unchecked(file, i, &s) == HR_OK &&
+    CHECK(hr_pack_sample(file, i, &s) == HR_OK &&
               s.verified == (!first && d->entry.packed),
           "%zu: not checked yet", i);
     s = (struct hr_sample){.path = "x", .num_ops = 7, .verified = true};
-    CHECK(hr_pack_sample(file, i, &s) == HR_OK, "%zu: %s", i, hr_last_error());
+    CHECK(!hr_pack_check(file, i) && !hr_pack_sample(file, i, &s), "%zu: %s", i,
+          hr_last_error());
     CHECK(!s.path && !s.image && s.num_ops == 7, "%zu: what is set", i);
     CHECK(s.size == d->entry.size && !memcmp(s.data, d->entry.data, s.size),
           "%zu: data", i);
@@ -78,11 +79,8 @@ static void round_trip_of(int n)
           "sums");
     CHECK(n < PACK_SORTS || (packed && packed < (uint64_t)n), "both sorts");
     CHECK(!stat(path, &st) && file->bytes == (uint64_t)st.st_size, "bytes");
-    CHECK(hr_pack_sample(file, (size_t)n, &(struct hr_sample){0}) == HR_EINVAL,
-          "there is no picture %d", n);
     CHECK(hr_pack_entry(file, SIZE_MAX, NULL) == HR_EINVAL, "nor that");
-    CHECK(hr_pack_sample_unchecked(file, (size_t)n, &(struct hr_sample){0}) ==
-              HR_EINVAL,
+    CHECK(hr_pack_sample(file, (size_t)n, &(struct hr_sample){0}) == HR_EINVAL,
           "nor so");
     hr_pack_passed(file, (size_t)n + 9);
     hr_pack_close(&file);
@@ -208,15 +206,13 @@ static void unchecked(hr_device dev, hr_pack_file file,
     enum hr_status status;
     hr_batch batch;
 
-    CHECK(again && !hr_pack_sample_unchecked(again, 0, samples) &&
-              !samples->verified,
+    CHECK(again && !hr_pack_sample(again, 0, samples) && !samples->verified,
           "checked before");
     batch = run(dev, samples, 1, &status);
     CHECK(status == HR_OK, "%s", hr_status_name(status));
     hr_pack_passed(again, 0);
-    CHECK(!hr_pack_sample_unchecked(again, 0, samples) && samples->verified &&
-              !hr_pack_sample_unchecked(again, 4, samples) &&
-              !samples->verified,
+    CHECK(!hr_pack_sample(again, 0, samples) && samples->verified &&
+              !hr_pack_sample(again, 4, samples) && !samples->verified,
           "it has passed");
     hr_batch_destroy(&batch);
     hr_pack_close(&again);
@@ -251,7 +247,9 @@ TEST_CASE(pixels)
         from_pack[i] = from_files[i];
         from_files[i].data = data[i].file.data;
         from_files[i].size = data[i].file.size;
-        hr_pack_sample(file, (size_t)i, &from_pack[i]);
+        CHECK(!hr_pack_check(file, (size_t)i) &&
+                  !hr_pack_sample(file, (size_t)i, &from_pack[i]),
+              "%d: %s", i, hr_last_error());
     }
     a = run(dev, from_files, N, file_status);
     b = run(dev, from_pack, N, pack_status);
@@ -287,7 +285,8 @@ static void *read_some(void *arg)
         size_t k = next_random(&r->seed) % r->file->num, found = 0;
         struct hr_sample s = {0};
 
-        r->wrong += hr_pack_sample(r->file, k, &s) != HR_OK ||
+        r->wrong += hr_pack_check(r->file, k) ||
+                    hr_pack_sample(r->file, k, &s) ||
                     hr_pack_find(r->file, s.name, strlen(s.name), &found) ||
                     found != k;
     }

@@ -165,7 +165,7 @@ static hr_image run_list(hr_device dev, hr_image src, const struct hr_op *ops,
 static hr_image run_eager(hr_device dev, hr_image src, const struct hr_op *ops,
                           int n)
 {
-    hr_image at = hr_image_retain(src), next;
+    hr_image at = hr__image_retain(src), next;
 
     for (int i = 0; i < n; i++) {
         next = hr_apply_op(dev, at, &ops[i]);

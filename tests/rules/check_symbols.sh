@@ -4,8 +4,11 @@
 # reads the environment by secure_getenv() only.
 # The Python module exports what the interpreter looks for, nothing else, and
 # does not read the environment: the library does.
+# Each export is used by a program of ours: the command, the Python module, an
+# example.
 #   check_symbols.sh LIBRARY [HEADER_DIR]      check_symbols.sh --self-test
 #   check_symbols.sh --python MODULE
+#   check_symbols.sh --used LIBRARY EXAMPLE_DIR BINARY...
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 
@@ -67,6 +70,23 @@ check_module()
     return $bad
 }
 
+# How a program fills device memory from the host: no program of ours has to.
+spared='hr_image_write hr_image_write_begin hr_move'
+
+check_used()
+{
+    local library=$1 examples=$2 name bad=0
+    shift 2
+    while read -r name; do
+        echo "exported, but no program uses it: $name"; bad=1
+    done < <(comm -23 <(exported "$library" | ours) \
+                 <({ for name in "$@"; do nm -D --undefined-only "$name"; done |
+                         awk '{ sub("@.*", "", $NF); print $NF }'
+                     cat "$examples"/*.c | grep -ow 'hr_[a-z0-9_]*'
+                     printf '%s\n' $spared; } | sort -u) | sed '/^$/d')
+    return $bad
+}
+
 self_test()
 {
     local tmp cc=${CC:-cc}
@@ -96,11 +116,19 @@ self_test()
     try 1 'void PyInit__cor(void){}' check_module
     try 1 'char *getenv(const char *);
            void PyInit__core(void){getenv("x");}' check_module
-    echo "self-test: 10 cases as expected"
+    used() { check_used "$1" "$tmp/h" "$tmp/user.so"; }
+    echo 'void hr_one(void); void f(void){hr_one();}' |
+        $cc -shared -fPIC -x c - -o "$tmp/user.so"
+    echo 'int main(void) { hr_two(); }' >"$tmp/h/example.c"
+    try 0 'void hr_one(void){} void hr_two(void){}' used
+    try 1 'void hr_one(void){} void hr_two(void){} void hr_three(void){}' used
+    echo "self-test: 12 cases as expected"
 }
 
 if [[ ${1-} == --self-test ]]; then
     self_test
+elif [[ ${1-} == --used ]]; then
+    check_used "${@:2}"
 elif [[ ${1-} == --python ]]; then
     check_module "$2"
 else

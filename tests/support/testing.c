@@ -411,3 +411,25 @@ long test_reads(void)
 {
     return test_proc("/proc/thread-self/io", "syscr:");
 }
+
+unsigned test_offered(hr_device dev, const struct hr_sample *sample)
+{
+    const struct hr_limits *limits = &dev->params.limits;
+    struct hr__picture pic = {.data = sample->data,
+                              .size = sample->size,
+                              .limits = limits,
+                              .channels = 3};
+    struct hr__offer offer = {0};
+    char text[128];
+
+    CHECK(!hr_probe(sample->data, sample->size, limits, &pic.info), "%s",
+          hr_last_error());
+    pic.width = pic.info.width;
+    pic.height = pic.info.height;
+    CHECK(!hr__geometry_build(&pic.geo, sample->ops, sample->num_ops,
+                              HR_REFERENCE_DEFAULT, pic.width, pic.height, 1,
+                              text),
+          "%s", text);
+    hr__device_offer((struct hr__device *)dev, 0, &pic, &offer);
+    return offer.spans ? 0 : offer.why ? offer.why : HR_WHY_SPAN;
+}

@@ -134,6 +134,9 @@ hr_device test_device(const char *name, int threads, size_t budget);
 // test_races_only(), it has all instructions, for ThreadSanitizer is told of
 // each byte that the C touches.
 hr_device test_reference(void);
+// Why the engine in front takes no span of encoded bytes with those ops; 0: it
+// takes one.
+unsigned test_offered(hr_device dev, const struct hr_sample *sample);
 // Random u8 picture, NHWC, on the device.
 hr_image test_image(hr_device dev, int w, int h, int c, uint64_t *seed);
 

@@ -305,7 +305,7 @@ enum hr_status inputs_source(const struct inputs *in, size_t i,
     if (sample->path)
         return HR_OK;
     status = read ? inputs_read(in, i, memory)
-                  : hr_pack_sample_unchecked(file, number, sample);
+                  : hr_pack_sample(file, number, sample);
     if (read) {
         sample->data = memory->data;
         sample->size = memory->size;

@@ -374,15 +374,3 @@ cl_mem ocl_memory_object(const struct ocl *o, const struct hr__memory *memory)
 
     return s->context == o->context ? s->buffer.mem : NULL;
 }
-
-void ocl_native(struct hr__engine *e, struct hr_native_device *out)
-{
-    struct ocl *o = ocl_of(e);
-
-    pthread_mutex_lock(&o->guard.lock);
-    *out = (struct hr_native_device){.api = "opencl",
-                                     .platform = o->facts.platform_id,
-                                     .device = o->facts.device,
-                                     .context = o->current};
-    pthread_mutex_unlock(&o->guard.lock);
-}

@@ -30,7 +30,6 @@ struct hr__memory *ocl_memory_alloc(struct hr__engine *e, enum hr_memory kind,
                                     size_t size, bool clears, bool own_object,
                                     int64_t deadline);
 void ocl_memory_free(struct hr__engine *e, struct hr__memory *memory);
-void ocl_native(struct hr__engine *e, struct hr_native_device *out);
 
 // On the driver thread: does all requests; fails them, if fault is not NULL.
 void ocl_memory_serve(struct ocl *o, const struct ocl_fault *fault);

@@ -47,9 +47,6 @@ typedef const struct hr_cache_t {
 // one reference. Threads: any.
 HR_API hr_cache hr_cache_create(size_t bytes);
 
-// Another reference; returns cache. NULL is fine. Threads: any.
-HR_API hr_cache hr_cache_retain(hr_cache cache);
-
 // Gives up a reference, sets *cache to NULL. Devices, samples in flight and
 // hr_set_cache() have their own. NULL and pointers to NULL are fine.
 // Threads: any.

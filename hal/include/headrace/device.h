@@ -28,7 +28,7 @@ HR_BEGIN_DECLS
 struct hr_caps {
     // spans[tier] has bit (first * HR_NUM_STAGES + last) set for each span
     // the device offers in that tier for a plain sample (baseline JPEG, any
-    // filter); a particular sample may get fewer, see hr_device_check().
+    // filter); a particular sample may get fewer, as its result says.
     uint32_t spans[3];
     int threads;       // host threads of its own
     int max_side;      // largest picture side; 0 = HR_MAX_SIDE
@@ -216,20 +216,6 @@ HR_API hr_device hr_device_retain(hr_device dev);
 // on_closed). A hung driver is left behind after its deadline.
 // NULL and pointers to NULL are fine. Threads: any, but not from a callback.
 HR_API void hr_device_close(hr_device *dev);
-
-// From now on n of the device's host threads (params.threads) work, at least
-// one; more than there are: all of them. The others sleep when they have ended
-// what they are at; no task is lost, none waits for one that sleeps. n = 0
-// changes nothing. *before, if not NULL: how many it were. NULL = the default
-// device: then everybody's. HR_EINVAL, HR_EFORK, or the default cannot open.
-// Threads: any.
-HR_API enum hr_status hr_device_use_threads(hr_device dev, int n, int *before);
-
-// Says why dev itself would not make this sample, as a mask of HR_WHY_*; 0 = it
-// takes at least one span. The sample is one for hr_submit(). Reads the header
-// of a path. Threads: any.
-struct hr_sample;
-HR_API unsigned hr_device_check(hr_device dev, const struct hr_sample *sample);
 
 // Counters since the device was opened.
 struct hr_stats {

@@ -130,7 +130,6 @@ typedef const struct hr_image_t {
 // the device that made them alive.
 HR_API hr_image hr_image_create(hr_device dev,
                                 const struct hr_image_params *params);
-HR_API hr_image hr_image_retain(hr_image image);
 // Sets *image to NULL; NULL is fine. A job in flight holds its own reference.
 HR_API void hr_image_release(hr_image *image);
 
@@ -161,20 +160,6 @@ struct hr_normalize;
 HR_API enum hr_status hr_image_compare(hr_image a, hr_image b,
                                        const struct hr_normalize *normalize,
                                        struct hr_difference *out);
-
-// The driver's objects that device memory of dev (NULL = the default device)
-// belongs to. They are the library's: retain what shall outlive the device
-// (clRetainContext). Commands on the memory need a queue of your own on this
-// context and device. If the driver loses the device, the library makes a new
-// context; objects of the old one can then only be released.
-struct hr_native_device {
-    const char *api;  // "opencl"; NULL: it has no memory of its own
-    void *platform;   // cl_platform_id
-    void *device;     // cl_device_id
-    void *context;    // cl_context
-};
-HR_API enum hr_status hr_device_native(hr_device dev,
-                                       struct hr_native_device *out);
 
 HR_END_DECLS
 #endif

@@ -131,17 +131,6 @@ typedef const struct hr_job_t {
 HR_API hr_job hr_submit(hr_device dev, const struct hr_sample *samples, int n,
                         hr_batch batch, const struct hr_job_params *params);
 
-// Reads header facts of n samples on the library's threads: hr_probe() of their
-// data, or hr_probe_path() of their path, with the device's limits. It makes no
-// picture and ignores the rest of a sample, but for its name. When the job is
-// done infos[i] and results[i] (status, message, width, height, orientation)
-// say what the header said; until then infos belongs to the library. The job is
-// like those of hr_submit(), but ignores tier, strict, spans and first_slot.
-// Threads: any.
-HR_API hr_job hr_probe_submit(hr_device dev, const struct hr_sample *samples,
-                              int n, struct hr_info *infos,
-                              const struct hr_job_params *params);
-
 // Waits up to timeout_ns (0 = just look) and returns HR_PENDING, or how the
 // job ended: HR_OK, HR_ECANCELED, HR_ETIMEDOUT, or by on_error the status of
 // the first sample that failed. It may return HR_PENDING early. NULL is not a

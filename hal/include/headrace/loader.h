@@ -141,8 +141,7 @@ struct hr_loader_params {
     // device has, and see reserve and cpu_share; of reads, `reads`; of depth and
     // bytes, what `budget` has room for. Neither the order of the batches nor a
     // bit of them depends on it. The device should be the loader's own:
-    // its threads are set by hr_device_use_threads(), until the loader is
-    // destroyed.
+    // its threads are set until the loader is destroyed.
     bool autotune;
     // Where it begins, or, without autotune, what stays: stats.settings of an
     // earlier run, say. What is 0 is chosen: reads as above, threads those in
@@ -253,26 +252,6 @@ HR_API const struct hr_result *hr_loader_failed(uint64_t *index);
 
 // Gives the batch back, sets *loaded to NULL. NULL is fine. Threads: any.
 HR_API void hr_loaded_release(hr_loaded *loaded);
-
-// Writes the ops that sample i of the batch was made with, without random ones:
-// hr_ops_draw() with its key; of pixels also without decode. HR_EINVAL: there is
-// none, or it could not be made. Threads: any.
-HR_API enum hr_status hr_loaded_drawn(hr_loaded loaded, int i,
-                                      struct hr_op out[HR_MAX_OPS],
-                                      int *num_out);
-
-// Takes one batch, and returns HR_OK to go on.
-typedef enum hr_status (*hr_consume_fn)(void *ctx, hr_loaded loaded);
-
-// Delivers steps batches (0 = the rest of the epoch) to consume, each given
-// back when that returns, and returns when they are through, consume fails, or
-// nothing is left; *done, if not NULL, is how many went through. The next run
-// goes on with the next sample, also in the next epoch. So what a step calls for
-// stands in consume, what a run of many steps calls for behind this. Statuses
-// are those of hr_loader_next() and consume. Threads: any but callbacks.
-HR_API enum hr_status hr_loader_run(hr_loader loader, uint64_t steps,
-                                    hr_consume_fn consume, void *ctx,
-                                    uint64_t *done);
 
 // Writes where the loader stands: behind the batches that were delivered, or
 // dropped for a failed sample; with own_size behind the parts of the oldest one.

@@ -101,21 +101,16 @@ HR_API enum hr_status hr_pack_find(hr_pack_file file, const char *name,
 HR_API enum hr_status hr_pack_check(hr_pack_file file, size_t i);
 
 // Makes picture i the source of *sample: data, size, name and verified are set,
-// path and image cleared, all else stays. Statuses are those of hr_pack_check(),
-// which it calls; after a failure *sample is as it was. The file must stay open
-// until the job is done. Threads: any.
+// path and image cleared, all else stays. Statuses are those of hr_pack_check();
+// after a failure *sample is as it was. A packed picture that was not checked yet
+// is left unchecked, and verified is false, so that the job checks it, on the
+// library's threads; a damaged one ends as HR_ECORRUPT. When a result was HR_OK,
+// hr_pack_passed() spares the check from then on. The file must stay open until
+// the job is done. Threads: any.
 HR_API enum hr_status hr_pack_sample(hr_pack_file file, size_t i,
                                      struct hr_sample *sample);
-
-// The same for whoever submits many and must not wait: a packed picture that
-// was not checked yet is left unchecked, and verified is false, so that the job
-// checks it, on the library's threads; a damaged one ends as HR_ECORRUPT. When
-// a result was HR_OK, hr_pack_passed() spares the check from then on. Threads:
-// any.
-HR_API enum hr_status hr_pack_sample_unchecked(hr_pack_file file, size_t i,
-                                               struct hr_sample *sample);
-// A job has made picture i of a sample as it was set by
-// hr_pack_sample_unchecked(): HR_OK. Threads: any.
+// A job has made picture i of a sample as it was set by hr_pack_sample(): HR_OK.
+// Threads: any.
 HR_API void hr_pack_passed(hr_pack_file file, size_t i);
 
 // ---- Writing ----
@@ -151,13 +146,6 @@ HR_API enum hr_status hr_pack_writer_cut(hr_pack_writer writer, size_t num);
 // that are none; HR_EIO, HR_ENOMEM. After a failure nothing was added.
 HR_API enum hr_status hr_pack_writer_add(hr_pack_writer writer,
                                          const struct hr_pack_entry *entry);
-
-// Says which classes there are, whatever pictures there will be; texts are copied.
-// fixed: see struct hr_pack_file_t. Another call replaces what was said; num 0:
-// labels say all. Labels are not empty. HR_EINVAL, HR_ENOMEM.
-HR_API enum hr_status hr_pack_writer_classes(hr_pack_writer writer,
-                                             const struct hr_pack_class *classes,
-                                             size_t num, bool fixed);
 
 // Writes the index, waits until everything is on disk, and gives the file its
 // name, in the place of what is called so. Then the writer is of no use but for

@@ -99,8 +99,7 @@ HR_API enum hr_status hr_probe(const void *data, size_t size,
                                struct hr_info *info);
 
 // Does the same for a file: reads its first 64 KB, and more only if the header
-// is longer; also HR_EIO. It waits for the file system; hr_probe_submit() in
-// job.h does not. Threads: any.
+// is longer; also HR_EIO. It waits for the file system. Threads: any.
 HR_API enum hr_status hr_probe_path(const char *path,
                                     const struct hr_limits *limits,
                                     struct hr_info *info);

@@ -255,7 +255,7 @@ HR_API int64_t hr_source_class(hr_source source, uint64_t i);
 
 // Tells a writer of a pack file the classes of all samples, and those that no
 // sample has: a source of that file alone has the same classes, whichever samples
-// were packed. As hr_pack_writer_classes(). Threads: of the source any.
+// were packed. HR_EINVAL, HR_ENOMEM. Threads: of the source any.
 HR_API enum hr_status hr_source_pack_classes(hr_source source,
                                              hr_pack_writer writer);
 

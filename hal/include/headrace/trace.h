@@ -57,14 +57,6 @@ HR_API enum hr_status hr_trace_write(const char *path);
 // happens while no trace runs. Threads: any.
 HR_API void hr_trace_span(const char *name, int64_t begin_ns, int64_t end_ns);
 
-struct hr_trace_info {
-    bool running;
-    uint64_t events;   // that are kept
-    uint64_t dropped;  // for want of room
-    int threads;       // that have reported
-};
-HR_API void hr_trace_get(struct hr_trace_info *info);
-
 // ---- Sums -------------------------------------------------------------------
 
 // The parts of the work that take time. Where libjpeg-turbo or libpng decodes,

@@ -271,7 +271,6 @@ void fake_reset(const struct fake_script *s)
         backend.memory_alloc = fake_memory_alloc;
         backend.memory_free = fake_memory_free;
         backend.copy = fake_copy;
-        backend.native = fake_native;
     }
     if (!registered)
         hr__registry_add(&backend);

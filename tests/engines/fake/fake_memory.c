@@ -9,11 +9,6 @@
 enum { HEADER = 64 };  // in front of memory, for alignment
 _Static_assert(sizeof(struct hr__memory) <= HEADER, "it fits");
 
-void fake_native(struct hr__engine *e, struct hr_native_device *out)
-{
-    *out = (struct hr_native_device){.api = "fake", .device = e};
-}
-
 struct hr__memory *fake_memory(struct hr__engine *e, enum hr_memory kind,
                                size_t size, bool clear)
 {

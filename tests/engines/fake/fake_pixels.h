@@ -32,7 +32,6 @@ uint8_t *fake_dst(const struct hr__dst *dst);
 struct hr__memory *fake_memory(struct hr__engine *e, enum hr_memory kind,
                                size_t size, bool clear);
 void fake_memory_free(struct hr__engine *e, struct hr__memory *memory);
-void fake_native(struct hr__engine *e, struct hr_native_device *out);
 void fake_do_copy(const struct hr__copy *copy);
 
 // The same for entropy..reconstruct: planes of the whole picture in memory of

@@ -137,10 +137,10 @@ TEST_CASE(reasons)
         b = test_jpeg_of(&spec, &seed);
         vaapi_driver("default,reset");
         dev = vaapi_open(cases[i].personality);
-        why = hr_device_check(dev, &(struct hr_sample){.data = b.data,
-                                                       .size = b.size,
-                                                       .ops = &op,
-                                                       .num_ops = 1});
+        why = test_offered(dev, &(struct hr_sample){.data = b.data,
+                                                    .size = b.size,
+                                                    .ops = &op,
+                                                    .num_ops = 1});
         CHECK(cases[i].why ? (why & cases[i].why) != 0 : why == 0,
               "case %d: why %#x, not %#x", (int)i, why, cases[i].why);
         vaapi_close(&dev);
