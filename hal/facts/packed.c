@@ -43,10 +43,36 @@ static bool take_factors(struct hr__header *h)
     return true;
 }
 
+// What the picture is made of, once its size is known.
+static enum hr_status take_form(struct hr__header *h)
+{
+    uint32_t components = le32(h, COMPONENTS_AT), color = le32(h, COLOR_AT);
+    uint32_t orientation = le32(h, ORIENTATION_AT);
+    struct hr_info *info = h->info;
+
+    if (components == 1 ? color != HR_COLOR_GRAY
+                        : components != 3 ||
+                              (color != HR_COLOR_YCC && color != HR_COLOR_RGB))
+        return hr__header_fail(h, HR_ECORRUPT, COMPONENTS_AT,
+                               "%u components of colour space %u", components,
+                               color);
+    info->components = (int)components;
+    info->color = (enum hr_color)color;
+    if (orientation < 1 || orientation > 8 || !take_factors(h))
+        return hr__header_fail(h, HR_ECORRUPT, ORIENTATION_AT,
+                               "orientation or sampling factors");
+    info->orientation = (int)orientation;
+    info->precision = 8;
+    info->interleaved = true;
+    info->scans = 1;
+    info->all_scans = HR_SCANS_ALL;
+    info->header_size = HEAD_SIZE;
+    return HR_OK;
+}
+
 enum hr_status hr__header_packed(struct hr__header *h)
 {
     struct hr_info *info = h->info;
-    uint32_t components, color, orientation;
     uint64_t size;
     enum hr_status status;
 
@@ -65,26 +91,8 @@ enum hr_status hr__header_packed(struct hr__header *h)
     status = hr__header_check_size(h, WIDTH_AT);
     if (status != HR_OK)
         return status;
-    components = le32(h, COMPONENTS_AT);
-    color = le32(h, COLOR_AT);
-    if (components == 1 ? color != HR_COLOR_GRAY
-                        : components != 3 ||
-                              (color != HR_COLOR_YCC && color != HR_COLOR_RGB))
-        return hr__header_fail(h, HR_ECORRUPT, COMPONENTS_AT,
-                               "%u components of colour space %u", components,
-                               color);
-    info->components = (int)components;
-    info->color = (enum hr_color)color;
-    orientation = le32(h, ORIENTATION_AT);
-    if (orientation < 1 || orientation > 8 || !take_factors(h))
-        return hr__header_fail(h, HR_ECORRUPT, ORIENTATION_AT,
-                               "orientation or sampling factors");
-    info->orientation = (int)orientation;
-    info->precision = 8;
-    info->interleaved = true;
-    info->scans = 1;
-    info->all_scans = HR_SCANS_ALL;
-    info->header_size = HEAD_SIZE;
+    if ((status = take_form(h)))
+        return status;
     size = le32(h, SIZE_AT) | (uint64_t)le32(h, SIZE_AT + 4) << 32;
     if (!h->whole)
         return HR_OK;
