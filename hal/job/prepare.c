@@ -413,7 +413,8 @@ bool hr__prepare_plan(struct hr__work *work)
 {
     bool ok;
 
-    look_below(&work->pic);
+    if (!work->prepared)  // else an earlier plan did
+        look_below(&work->pic);
     ok = plan(work);
     hr__watch_work(work, HR_PART_PREPARE, work->part_begun);
     work->part_begun = 0;
