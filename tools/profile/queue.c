@@ -102,6 +102,7 @@ bool profile_queue(struct profile_child *c, struct profile_queue *q,
 
     // Its batches take what the other loader's have.
     hr_loader_destroy(&c->loader);
+    c->warm = false;
     *q = (struct profile_queue){.every = 1};
     loader = profile_open_loader(c, true);
     ok = loader && consume_for(c, loader, q, seconds);
