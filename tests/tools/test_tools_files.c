@@ -493,10 +493,10 @@ TEST_CASE(explicit)
     CU_ASSERT_STRING_EQUAL(inputs_name(&in, 1, name, sizeof(name)), "x.data");
     CU_ASSERT_STRING_EQUAL(inputs_path(&in, 2, name, sizeof(name)), path);
     CU_ASSERT_PTR_NULL(inputs_path(&in, 2, name, strlen(path)));
-    CU_ASSERT(inputs_clash(&in, &a, &b));
+    CU_ASSERT(inputs_clash(&in, true, &a, &b));
     CU_ASSERT(a == 1 && b == 2);
     in.num = 2;
-    CU_ASSERT(!inputs_clash(&in, &a, &b));
+    CU_ASSERT(!inputs_clash(&in, true, &a, &b));
 
     snprintf(path, sizeof(path), "%s/pipe", dir);
     CU_ASSERT_EQUAL(mkfifo(path, 0666), 0);

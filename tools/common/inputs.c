@@ -404,7 +404,7 @@ bool inputs_find_classes(struct inputs *in)
     return in->classes != NULL;
 }
 
-// What an output is called but for its extension.
+// A picture's name, or what its output is called but for its extension.
 struct stem {
     char *text;
     size_t i;
@@ -418,7 +418,7 @@ static int compare_stems(const void *a, const void *b)
     return order ? order : (sa->i > sb->i) - (sa->i < sb->i);
 }
 
-bool inputs_clash(struct inputs *in, size_t *a, size_t *b)
+bool inputs_clash(struct inputs *in, bool outputs, size_t *a, size_t *b)
 {
     struct stem *stems = calloc(in->num, sizeof(*stems));
     bool ok = stems != NULL, found = false;
@@ -427,7 +427,8 @@ bool inputs_clash(struct inputs *in, size_t *a, size_t *b)
     in->error[0] = '\0';
     for (size_t i = 0; ok && i < in->num; i++) {
         inputs_name(in, i, name, sizeof(name));
-        stems[i] = (struct stem){strndup(name, stem_length(name)), i};
+        stems[i] = (struct stem){
+            strndup(name, outputs ? stem_length(name) : strlen(name)), i};
         ok = stems[i].text != NULL;
     }
     if (ok)

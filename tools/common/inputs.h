@@ -92,9 +92,9 @@ int64_t inputs_class(const struct inputs *inputs, size_t i);  // -1 = none
 const char *inputs_output(const struct inputs *inputs, size_t i, char *buffer,
                           size_t size);
 
-// Looks for two pictures with the same output name. *a < *b, or false. Out of
-// memory counts as none found, with inputs->error set.
-bool inputs_clash(struct inputs *inputs, size_t *a, size_t *b);
+// Looks for two pictures with the same name, or if outputs, output name. *a < *b,
+// or false. Out of memory counts as none found, with inputs->error set.
+bool inputs_clash(struct inputs *inputs, bool outputs, size_t *a, size_t *b);
 
 void inputs_finish(struct inputs *inputs);
 

@@ -124,6 +124,31 @@ json_t *manifest_spans_json(uint32_t spans)
     return json;
 }
 
+json_t *manifest_statuses_json(const uint64_t *counts, int num)
+{
+    json_t *json = json_object();
+
+    for (int i = 1; json && i < num; i++)
+        if (counts[i])
+            json_object_set_new(json, hr_status_text((enum hr_status) - i),
+                                json_integer((json_int_t)counts[i]));
+    return json;
+}
+
+int manifest_print(json_t *json)
+{
+    int failed = json_dumpf(json, stdout,
+                            JSON_INDENT(2) | JSON_REAL_PRECISION(9));
+
+    json_decref(json);
+    if (failed) {
+        tools_warn("standard output: the summary could not be written");
+        return TOOLS_CANNOT;
+    }
+    putchar('\n');
+    return tools_flush_stdout();
+}
+
 json_t *manifest_reasons_json(const uint64_t counts[32])
 {
     json_t *json = json_object();

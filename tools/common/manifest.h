@@ -36,6 +36,12 @@ json_t *manifest_spans_json(uint32_t spans);
 // {"REASON": how often, ...}: the bits of HR_WHY_*.
 json_t *manifest_reasons_json(const uint64_t counts[32]);
 
+// {"TEXT": how often, ...} of statuses: counts[i] of status -i.
+json_t *manifest_statuses_json(const uint64_t *counts, int num);
+// Prints one object to standard output, which it takes over. TOOLS_OK, or
+// TOOLS_CANNOT with a message; also for NULL.
+int manifest_print(json_t *json);
+
 // {"status", "spans", ...} of one picture; NULL if memory is short.
 json_t *manifest_entry_json(const struct manifest_entry *entry);
 

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <math.h>
 #include <stdarg.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -178,6 +179,21 @@ void tools_span_text(char *out, size_t size, struct hr_span span)
 bool tools_mul(size_t *out, size_t a, size_t b)
 {
     return !__builtin_mul_overflow(a, b, out);
+}
+
+void tools_print_statuses(const uint64_t *counts, int num)
+{
+    const char *before = " (";
+
+    for (int i = 1; i < num; i++) {
+        if (!counts[i])
+            continue;
+        printf("%s%" PRIu64 " %s", before, counts[i],
+               hr_status_text((enum hr_status) - i));
+        before = ", ";
+    }
+    if (before[0] == ',')
+        putchar(')');
 }
 
 void *tools_new(size_t size)

@@ -50,6 +50,9 @@ struct hr_span tools_span_of(int bit);  // of hr_caps.spans
 // "entropy..store", or "store" if the span is one stage.
 void tools_span_text(char *out, size_t size, struct hr_span span);
 
+// Prints " (12 TEXT, 3 TEXT)" of statuses: counts[i] of status -i; or nothing.
+void tools_print_statuses(const uint64_t *counts, int num);
+
 // Zeroes; free(). NULL: a message was printed.
 void *tools_new(size_t size);
 

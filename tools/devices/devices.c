@@ -100,10 +100,7 @@ static int print_json(const struct hr_device_info *infos, int num)
     json = json_pack("{s:s, s:s, s:s, s:o}", "version", hr_version(),
                      "reference", hr_reference_name(hr_get_reference()),
                      "libjpeg", hr_jpeg_library(), "devices", devices);
-    json_dumpf(json, stdout, JSON_INDENT(2));
-    json_decref(json);
-    putchar('\n');
-    return tools_flush_stdout();
+    return manifest_print(json);
 }
 
 // Spans that no longer span of the same device contains.

@@ -133,22 +133,17 @@ static json_t *entries_json(hr_pack_file file)
     return entries;
 }
 
-static void print_json(hr_pack_file file, const struct info_options *opt,
-                       size_t bad)
+static int print_json(hr_pack_file file, const struct info_options *opt,
+                      size_t bad)
 {
-    json_t *json = json_pack(
+    return manifest_print(json_pack(
         "{s:o, s:i, s:I, s:I, s:I, s:I, s:I, s:o*, s:o*}", "path",
         manifest_text(file->path), "version", (int)file->version, "pictures",
         (json_int_t)file->num, "packed", (json_int_t)file->packed, "bytes",
         (json_int_t)file->bytes, "data_bytes", (json_int_t)file->data_bytes,
         "source_bytes", (json_int_t)file->source_bytes, "damaged",
         opt->check ? json_integer((json_int_t)bad) : NULL, "entries",
-        opt->list ? entries_json(file) : NULL);
-
-    if (!json || json_dumpf(json, stdout, JSON_INDENT(2)) < 0)
-        tools_warn("standard output: it could not be written");
-    json_decref(json);
-    putchar('\n');
+        opt->list ? entries_json(file) : NULL));
 }
 
 static size_t look(hr_pack_file file, const struct info_options *opt)
@@ -156,7 +151,7 @@ static size_t look(hr_pack_file file, const struct info_options *opt)
     size_t bad = opt->check ? check_all(file) : 0;
 
     if (opt->json) {
-        print_json(file, opt, bad);
+        (void)print_json(file, opt, bad);
         return bad;
     }
     print_file(file);

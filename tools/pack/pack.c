@@ -12,9 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <jansson.h>
-
 #include "parts.h"
+#include "tools/common/manifest.h"
 #include "tools/common/stop.h"
 
 static const char usage[] =
@@ -72,32 +71,17 @@ const char *pack_bytes(char text[32], uint64_t bytes)
 
 // ---- Before any work -------------------------------------------------------
 
-static int compare_names(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 // Two pictures of one name would be found after hours only.
-static bool names_differ(const struct inputs *in)
+static bool names_differ(struct inputs *in)
 {
-    char **names = calloc(in->num + 1, sizeof(*names)), name[PATH_MAX];
-    bool ok = names != NULL;
+    char name[PATH_MAX];
+    size_t a, b;
 
-    for (size_t i = 0; ok && i < in->num; i++)
-        ok = (names[i] = strdup(inputs_name(in, i, name, sizeof(name))));
-    if (!ok)
-        tools_warn("out of memory");
-    else
-        qsort(names, in->num, sizeof(*names), compare_names);
-    for (size_t i = 1; ok && i < in->num; i++)
-        if (!strcmp(names[i - 1], names[i]))
-            ok = tools_warn("two pictures are called '%s'; put them into "
-                            "folders, and name the folder above them",
-                            names[i]);
-    for (size_t i = 0; names && i < in->num; i++)
-        free(names[i]);
-    free(names);
-    return ok;
+    if (!inputs_clash(in, false, &a, &b))
+        return !in->error[0] || tools_warn("%s", in->error);
+    return tools_warn("two pictures are called '%s'; put them into folders, "
+                      "and name the folder above them",
+                      inputs_name(in, a, name, sizeof(name)));
 }
 
 // What is there is only replaced if it is a pack file, be it a damaged one.
@@ -154,21 +138,6 @@ static bool open_writers(struct pack *pack)
 
 // ---- What became of them ---------------------------------------------------
 
-static void print_kept(const struct pack_counts *n)
-{
-    const char *before = " (";
-
-    for (int i = 1; i < PACK_NUM_STATUS; i++) {
-        if (!n->why[i])
-            continue;
-        printf("%s%" PRIu64 " %s", before, n->why[i],
-               hr_status_text((enum hr_status) - i));
-        before = ", ";
-    }
-    if (before[0] == ',')
-        putchar(')');
-}
-
 static int report_line(const struct pack *pack, double seconds)
 {
     const struct pack_counts *n = &pack->counts;
@@ -178,7 +147,7 @@ static int report_line(const struct pack *pack, double seconds)
     printf("%" PRIu64 " picture%s in %s: %" PRIu64 " packed, %" PRIu64
            " kept as they are",
            all, all == 1 ? "" : "s", pack->opt.out, n->packed, n->kept);
-    print_kept(n);
+    tools_print_statuses(n->why, PACK_NUM_STATUS);
     printf("\n%s for %s of files (%.2fx), %.1f pictures/s",
            pack_bytes(data, n->data_bytes), pack_bytes(source, n->source_bytes),
            n->source_bytes ? (double)n->data_bytes / (double)n->source_bytes
@@ -195,26 +164,15 @@ static int report_line(const struct pack *pack, double seconds)
 static int report_json(const struct pack *pack, double seconds)
 {
     const struct pack_counts *n = &pack->counts;
-    json_t *why = json_object(), *json;
-
-    for (int i = 1; why && i < PACK_NUM_STATUS; i++)
-        if (n->why[i])
-            json_object_set_new(why, hr_status_text((enum hr_status) - i),
-                                json_integer((json_int_t)n->why[i]));
-    json = json_pack("{s:s, s:i, s:I, s:I, s:o, s:I, s:I, s:I, s:I, s:f, s:i}",
-                     "version", hr_version(), "files", pack->opt.split,
-                     "packed", (json_int_t)n->packed, "kept",
-                     (json_int_t)n->kept, "kept_reasons", why, "failed",
-                     (json_int_t)n->failed, "from_earlier_run",
-                     (json_int_t)n->again, "source_bytes",
-                     (json_int_t)n->source_bytes, "data_bytes",
-                     (json_int_t)n->data_bytes, "seconds", seconds, "threads",
-                     pack->opt.threads);
-    if (!json || json_dumpf(json, stdout, JSON_INDENT(2)) < 0)
-        tools_warn("standard output: the summary could not be written");
-    json_decref(json);
-    putchar('\n');
-    return tools_flush_stdout();
+    return manifest_print(json_pack(
+        "{s:s, s:i, s:I, s:I, s:o, s:I, s:I, s:I, s:I, s:f, s:i}", "version",
+        hr_version(), "files", pack->opt.split, "packed", (json_int_t)n->packed,
+        "kept", (json_int_t)n->kept, "kept_reasons",
+        manifest_statuses_json(n->why, PACK_NUM_STATUS), "failed",
+        (json_int_t)n->failed, "from_earlier_run", (json_int_t)n->again,
+        "source_bytes", (json_int_t)n->source_bytes, "data_bytes",
+        (json_int_t)n->data_bytes, "seconds", seconds, "threads",
+        pack->opt.threads));
 }
 
 static int finish(struct pack *pack)

@@ -447,18 +447,5 @@ static json_t *whole_json(const struct profile *p)
 
 int profile_print(struct profile *p)
 {
-    json_t *json;
-    int rc;
-
-    if (!p->opt.json)
-        return print_text(p);
-    json = whole_json(p);
-    rc = json_dumpf(json, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
-    json_decref(json);
-    if (rc < 0) {
-        tools_warn("standard output: the summary could not be written");
-        return TOOLS_CANNOT;
-    }
-    putchar('\n');
-    return tools_flush_stdout();
+    return p->opt.json ? manifest_print(whole_json(p)) : print_text(p);
 }

@@ -25,17 +25,6 @@ json_t *run_head_json(const struct run *run)
         (int)run->epoch);
 }
 
-static json_t *failures_json(const struct run *run)
-{
-    json_t *json = json_object();
-
-    for (int i = 1; json && i < RUN_NUM_STATUS; i++)
-        if (run->failures[i])
-            json_object_set_new(json, hr_status_text((enum hr_status) - i),
-                                json_integer((json_int_t)run->failures[i]));
-    return json;
-}
-
 // Epochs that ran; the last may have been interrupted.
 static uint32_t epochs_run(const struct run *run)
 {
@@ -115,25 +104,20 @@ static int report_json(const struct run *run)
         memories[run->opt.memory], "images", (json_int_t)run->images, "failed",
         (json_int_t)run->failed, "unread", (json_int_t)run->in.num_faults,
         "left_out", (json_int_t)run->in.source->skipped, "failures",
-        failures_json(run), "fallbacks", manifest_reasons_json(run->fallbacks),
-        "checked", (json_int_t)stats.checked, "mismatches",
-        (json_int_t)stats.mismatches, "epochs", epochs_json(run), "img_per_s",
-        img_per_s, "cpu_s_per_1000", cpu, "peak_rss_bytes",
-        (json_int_t)tools_peak_rss(), "interrupted",
+        manifest_statuses_json(run->failures, RUN_NUM_STATUS), "fallbacks",
+        manifest_reasons_json(run->fallbacks), "checked",
+        (json_int_t)stats.checked, "mismatches", (json_int_t)stats.mismatches,
+        "epochs", epochs_json(run), "img_per_s", img_per_s, "cpu_s_per_1000",
+        cpu, "peak_rss_bytes", (json_int_t)tools_peak_rss(), "interrupted",
         stop_signal() ? json_true() : NULL, "cache", cache_json(run, &stats),
         "shares", shares_json(run, &stats));
     json_object_del(json, "epoch");
-    if (!json || !more || json_object_update(json, more) ||
-        json_dumpf(json, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) < 0) {
+    if (!json || !more || json_object_update(json, more)) {
         json_decref(json);
-        json_decref(more);
-        tools_warn("standard output: the summary could not be written");
-        return TOOLS_CANNOT;
+        json = NULL;
     }
-    json_decref(json);
     json_decref(more);
-    putchar('\n');
-    return tools_flush_stdout();
+    return manifest_print(json);
 }
 
 static void report_cache(const struct run *run)
@@ -199,7 +183,7 @@ static void report_lost(const struct run *run)
 static int report_line(const struct run *run)
 {
     double img_per_s, cpu;
-    const char *before = " (";
+    const char *before;
 
     rates(run, &img_per_s, &cpu);
     printf("%llu ", (unsigned long long)run->images);
@@ -208,14 +192,7 @@ static int report_line(const struct run *run)
     printf("picture%s on %s, %.1f img/s, %.2f CPU-s per 1000, %llu failed",
            run->images + run->failed == 1 ? "" : "s", run->dev->name, img_per_s,
            cpu, (unsigned long long)run->failed);
-    for (int i = 1; i < RUN_NUM_STATUS; i++) {
-        if (!run->failures[i])
-            continue;
-        printf("%s%llu %s", before, (unsigned long long)run->failures[i],
-               hr_status_text((enum hr_status) - i));
-        before = ", ";
-    }
-    fputs(run->failed ? ")" : "", stdout);
+    tools_print_statuses(run->failures, RUN_NUM_STATUS);
     report_lost(run);
     putchar('\n');
     if (run->failures[-HR_ELIMIT])

@@ -99,7 +99,7 @@ static bool no_clashes(struct run *run)
     const char *pa, *pb;
     size_t a, b;
 
-    if (!inputs_clash(&run->in, &a, &b)) {
+    if (!inputs_clash(&run->in, true, &a, &b)) {
         if (*run->in.error)
             tools_warn("%s", run->in.error);
         return !*run->in.error;
