@@ -47,3 +47,28 @@ bool cpu_scan_parse(struct cpu_scan *scan, const uint8_t *data, size_t size)
     }
     return true;
 }
+
+void cpu_packed_scan(const struct cpu_packed_head *head, struct cpu_scan *scan)
+{
+    *scan = (struct cpu_scan){
+        .width = (int)head->width,
+        .height = (int)head->height,
+        .num_components = (int)head->num_components,
+        .color = (enum hr_color)head->color,
+        .h_max = (int)head->h_max,
+        .v_max = (int)head->v_max,
+        .mcus = (int)head->mcus,
+        .rows = (int)head->rows,
+        .mcu_v = 8 * (int)head->v_max,
+    };
+    for (int i = 0; i < scan->num_components; i++) {
+        const struct cpu_packed_component *c = &head->comp[i];
+
+        scan->comp[i] = (struct cpu_scan_component){
+            .h = (int)c->h,
+            .v = (int)c->v,
+            .width = divided((int)head->width, (int)(head->h_max / c->h)),
+            .height = divided((int)head->height, (int)(head->v_max / c->v)),
+        };
+    }
+}

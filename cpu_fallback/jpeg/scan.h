@@ -6,6 +6,7 @@
 #define CPU_JPEG_SCAN_H
 
 #include "cpu_fallback/decode.h"
+#include "cpu_fallback/packed/packed.h"
 #include "hal/engine/jpeg.h"
 
 struct cpu_scan_component {
@@ -31,5 +32,9 @@ struct cpu_scan {
 
 // False: not such a file. Reads nothing behind data + size.
 bool cpu_scan_parse(struct cpu_scan *scan, const uint8_t *data, size_t size);
+
+// What the header of a packed picture's JPEG would say, as far as rows and
+// coefficients are made of it: no tables, no data.
+void cpu_packed_scan(const struct cpu_packed_head *head, struct cpu_scan *scan);
 
 #endif

@@ -2,7 +2,6 @@
 #include "cpu_fallback/packed/packed.h"
 
 #include "cpu_fallback/decode.h"
-#include "cpu_fallback/jpeg/scan.h"
 #include "cpu_fallback/packed/line.h"
 
 // ---- Writing a line ---------------------------------------------------------
@@ -360,31 +359,6 @@ bool cpu_packed_check(const void *data, size_t size)
                                            (int)head->comp[i].columns))
                     return false;
     return true;
-}
-
-void cpu_packed_scan(const struct cpu_packed_head *head, struct cpu_scan *scan)
-{
-    *scan = (struct cpu_scan){
-        .width = (int)head->width,
-        .height = (int)head->height,
-        .num_components = (int)head->num_components,
-        .color = (enum hr_color)head->color,
-        .h_max = (int)head->h_max,
-        .v_max = (int)head->v_max,
-        .mcus = (int)head->mcus,
-        .rows = (int)head->rows,
-        .mcu_v = 8 * (int)head->v_max,
-    };
-    for (int i = 0; i < scan->num_components; i++) {
-        const struct cpu_packed_component *c = &head->comp[i];
-
-        scan->comp[i] = (struct cpu_scan_component){
-            .h = (int)c->h,
-            .v = (int)c->v,
-            .width = (int)divided(head->width, head->h_max / c->h),
-            .height = (int)divided(head->height, head->v_max / c->v),
-        };
-    }
 }
 
 const uint8_t *cpu_packed_line(const struct cpu_packed_head *head,

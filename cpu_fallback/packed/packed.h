@@ -104,11 +104,6 @@ bool cpu_packed_check(const void *data, size_t size);
 // bytes may be read, whose values do not matter.
 bool cpu_packed_check_line(const uint8_t *segment, size_t size, int n);
 
-// What a JPEG's header would say of the picture, as far as rows and coefficients
-// are made of it: no tables, no data.
-struct cpu_scan;
-void cpu_packed_scan(const struct cpu_packed_head *head, struct cpu_scan *scan);
-
 // The segment of a component's line, counted from the top of the picture.
 const uint8_t *cpu_packed_line(const struct cpu_packed_head *head,
                                int component, int line);
