@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Batch: one tensor for many pictures.
-#include "core.h"
+#include "tensor.h"
 
 #include <stddef.h>
 #include <structmember.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The caller's memory as that of a batch or of pixels.
-#include "core.h"
+#include "tensor.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Cache, the cache of the process, and packed pictures.
-#include "core.h"
+#include "inputs.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Devices: listed, opened, found by name.
-#include "core.h"
+#include "flight.h"
+#include "inputs.h"
 
 #include <stddef.h>
 #include <stdio.h>

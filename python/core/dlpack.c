@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Batches and pixels as DLPack tensors.
-#include "core.h"
+#include "flight.h"
+#include "tensor.h"
 
 #include <stdlib.h>
 

@@ -5,7 +5,7 @@
 //
 // The mutex guards what is in struct errand, and the number of errands. The
 // thread that holds it does not ask for the GIL.
-#include "core.h"
+#include "flight.h"
 
 #include <errno.h>
 #include <pthread.h>

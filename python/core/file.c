@@ -10,7 +10,7 @@
 // asked.
 //
 // A forked child has copies of its parent's objects, and they count for nothing.
-#include "core.h"
+#include "inputs.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -10,7 +10,8 @@
 //
 // The mutex guards the two lists, f->state, f->orphan, f->job and the flags. It
 // is taken with the GIL or without, and nobody who has it asks for the GIL.
-#include "core.h"
+#include "flight.h"
+#include "inputs.h"
 
 #include <stdlib.h>
 
@@ -343,18 +344,17 @@ static bool wait_for_some(void)
     return left;
 }
 
-PyObject *flight_exit(PyObject *module, PyObject *none)
+void flight_close(void)
 {
-    const int64_t patience = 60000000000, after_interrupt = 2000000000;
-    // What a data set's code would still give is of no use to anybody.
-    const int64_t loader_patience = 5000000000;
-    int64_t end = core_now() + patience;
-
-    (void)module, (void)none;
     pthread_mutex_lock(&mutex);
     closing = true;
     pthread_mutex_unlock(&mutex);
-    loader_exit(core_now() + loader_patience);
+}
+
+void flight_exit(int64_t end)
+{
+    const int64_t after_interrupt = 2000000000;
+
     cancel_all(false);
     while (wait_for_some() && core_now() < end)
         if (PyErr_CheckSignals()) {
@@ -366,55 +366,33 @@ PyObject *flight_exit(PyObject *module, PyObject *none)
     closed = true;
     pthread_mutex_unlock(&mutex);
     free_dead();
-    Py_RETURN_NONE;
 }
 
 // The parent's flights do not fly here, and its mutex may have been taken.
-static void child_after_fork(void)
+void flight_forked(void)
 {
     pthread_mutex_init(&mutex, NULL);
     core_init_cond(&ended);
     generation++;
     flying = dead = NULL;
     in_callback = burying = false;
-    errand_forked();
-    loader_forked();
 }
 
-static void init_process(void)
+void flight_init(void)
 {
     core_init_cond(&ended);
-    errand_init();
-    pthread_atfork(NULL, NULL, child_after_fork);
 }
 
-// A program that embeds Python has ended one interpreter, and made another:
-// what flew then holds objects of the old one.
-static void begin_anew(void)
+bool flight_begin_anew(void)
 {
+    bool was;
+
     pthread_mutex_lock(&mutex);
-    if (closed) {
+    if ((was = closed)) {
         generation++;
         flying = dead = NULL;
         closing = closed = burying = false;
-        loader_init();
     }
     pthread_mutex_unlock(&mutex);
-}
-
-bool flight_init(PyObject *module)
-{
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    PyObject *atexit, *hook, *answer = NULL;
-
-    pthread_once(&once, init_process);
-    begin_anew();
-    atexit = PyImport_ImportModule("atexit");
-    hook = PyObject_GetAttrString(module, "_at_exit");
-    if (atexit && hook)
-        answer = PyObject_CallMethod(atexit, "register", "O", hook);
-    Py_XDECREF(answer);
-    Py_XDECREF(atexit);
-    Py_XDECREF(hook);
-    return answer != NULL;
+    return was;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Job and Result.
-#include "core.h"
+#include "flight.h"
+#include "inputs.h"
 
 #include <stddef.h>
 #include <structmember.h>

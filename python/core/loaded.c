@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Loaded: a batch that a Loader delivered. Its memory is lent by the loader, and
 // goes back when nobody has it any more; or it is a copy.
-#include "core.h"
+#include "flight.h"
+#include "inputs.h"
+#include "tensor.h"
 
 #include <stddef.h>
 #include <stdlib.h>

@@ -6,7 +6,9 @@
 // that drops the object, in that code or in a job's callback. The list of all
 // works, and what is in them, belongs to the thread that has the GIL, but for
 // users, which the mutex guards, and ending, which is the errand's.
-#include "core.h"
+#include "flight.h"
+#include "inputs.h"
+#include "tensor.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,84 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The module: its functions, types and state, and what is set for the process.
-#include "core.h"
+#include "flight.h"
+#include "inputs.h"
+#include "tensor.h"
 
 #include <stdio.h>
 #include <string.h>
-
-// ---- Helpers ----------------------------------------------------------------
-
-PyTypeObject *core_add_type(PyObject *module, PyType_Spec *spec)
-{
-    PyObject *type = PyType_FromModuleAndSpec(module, spec, NULL);
-
-    if (type && PyModule_AddType(module, (PyTypeObject *)type)) {
-        Py_DECREF(type);
-        return NULL;
-    }
-    return (PyTypeObject *)type;
-}
-
-PyObject *core_tuple(Py_ssize_t n, PyObject *(*one)(const void *ctx, size_t i),
-                     const void *ctx)
-{
-    PyObject *tuple = PyTuple_New(n), *item;
-
-    for (Py_ssize_t i = 0; tuple && i < n; i++)
-        if (!(item = one(ctx, (size_t)i)) || PyTuple_SetItem(tuple, i, item))
-            Py_CLEAR(tuple);
-    return tuple;
-}
-
-static void refuse_choice(PyObject *value, const char *what,
-                          const char *const *names)
-{
-    char list[128] = "";
-
-    for (int i = 0; names[i]; i++)
-        snprintf(list + strlen(list), sizeof(list) - strlen(list), "%s%s",
-                 i ? ", " : "", names[i]);
-    PyErr_Format(core_argument_error(), "%s %R: must be one of %s", what, value,
-                 list);
-}
-
-int core_choice(PyObject *value, const char *what, const char *const *names)
-{
-    const char *text;
-
-    if (!value || value == Py_None)
-        return 0;
-    if (!PyUnicode_Check(value)) {
-        PyErr_Format(PyExc_TypeError, "%s must be a str, not %R", what,
-                     (PyObject *)Py_TYPE(value));
-        return -1;
-    }
-    if (!(text = PyUnicode_AsUTF8AndSize(value, NULL)))
-        return -1;
-    for (int i = 0; names[i]; i++)
-        if (!strcmp(names[i], text))
-            return i;
-    refuse_choice(value, what, names);
-    return -1;
-}
-
-bool core_seconds(PyObject *value, int64_t missing, int64_t *out)
-{
-    double x;
-
-    *out = missing;
-    if (!value || value == Py_None)
-        return true;
-    x = PyFloat_AsDouble(value);
-    if (x == -1 && PyErr_Occurred())
-        return false;
-    if (!(x >= 0)) {
-        PyErr_Format(core_argument_error(), "timeout of %R seconds", value);
-        return false;
-    }
-    // 31 years are enough.
-    *out = x < 1e9 ? (int64_t)(x * 1e9) : 1000000000000000000;
-    return true;
-}
 
 // ---- The process ------------------------------------------------------------
 
@@ -92,6 +19,53 @@ static PyObject *jpeg_library(PyObject *module, PyObject *none)
 {
     (void)module, (void)none;
     return PyUnicode_FromString(hr_jpeg_library());
+}
+
+static PyObject *at_exit(PyObject *module, PyObject *none)
+{
+    // What a data set's code would still give is of no use to anybody.
+    const int64_t loader_patience = 5000000000, patience = 60000000000;
+    int64_t begin = core_now();
+
+    (void)module, (void)none;
+    flight_close();
+    loader_exit(begin + loader_patience);
+    flight_exit(begin + patience);
+    Py_RETURN_NONE;
+}
+
+static void child_after_fork(void)
+{
+    flight_forked();
+    errand_forked();
+    loader_forked();
+}
+
+static void init_process(void)
+{
+    flight_init();
+    errand_init();
+    pthread_atfork(NULL, NULL, child_after_fork);
+}
+
+// A program that embeds Python may have ended one interpreter and made another:
+// what flew in the old one holds its objects.
+static bool begin(PyObject *module)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    PyObject *atexit, *hook, *answer = NULL;
+
+    pthread_once(&once, init_process);
+    if (flight_begin_anew())
+        loader_init();
+    atexit = PyImport_ImportModule("atexit");
+    hook = PyObject_GetAttrString(module, "_at_exit");
+    if (atexit && hook)
+        answer = PyObject_CallMethod(atexit, "register", "O", hook);
+    Py_XDECREF(answer);
+    Py_XDECREF(atexit);
+    Py_XDECREF(hook);
+    return answer != NULL;
 }
 
 // ---- The reference ----------------------------------------------------------
@@ -311,14 +285,25 @@ static PyMethodDef methods[] = {
     {"check_loader", loader_check, METH_O,
      "check_loader($module, params, /)\n--\n\n"
      "Raise what Loader(**params) would, of those that are in the table."},
-    {"_at_exit", flight_exit, METH_NOARGS,
+    {"_at_exit", at_exit, METH_NOARGS,
      "_at_exit($module, /)\n--\n\nEnd what is in flight; called at exit."},
     {0},
 };
 
+static PyTypeObject *add_type(PyObject *module, PyType_Spec *spec)
+{
+    PyObject *type = PyType_FromModuleAndSpec(module, spec, NULL);
+
+    if (type && PyModule_AddType(module, (PyTypeObject *)type)) {
+        Py_DECREF(type);
+        return NULL;
+    }
+    return (PyTypeObject *)type;
+}
+
 static bool add_types(PyObject *module, struct core *core)
 {
-#define X(name) (core->name = core_add_type(module, &name##_spec)) &&
+#define X(name) (core->name = add_type(module, &name##_spec)) &&
     return CORE_TYPES(X) cache_add_stats(module, core);
 #undef X
 }
@@ -357,7 +342,7 @@ static int run(PyObject *module)
     if (!(core->make_error = import_from("headrace.errors", "make")) ||
         !(core->devices = PyDict_New()) || !find_encoding(core) ||
         !add_types(module, core) || !ops_add_constants(module) ||
-        !probe_add_constants(module) || !flight_init(module))
+        !probe_add_constants(module) || !begin(module))
         return -1;
     return 0;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // PackFile and PackEntry: a data set in one file, and one picture of it.
-#include "core.h"
+#include "inputs.h"
 
 #include <fcntl.h>
 #include <stddef.h>

@@ -2,7 +2,7 @@
 // PackWriter: a pack file in the making, for headrace.packjob. It takes the
 // samples of a Source one by one, as 'headrace pack' does: the same samples
 // make the same file.
-#include "core.h"
+#include "inputs.h"
 
 #include <pthread.h>
 #include <sys/stat.h>

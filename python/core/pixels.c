@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pixels: one picture, source or destination of a job.
-#include "core.h"
+#include "tensor.h"
 
 #include <stddef.h>
 #include <structmember.h>
@@ -24,43 +24,6 @@ static PyObject *create(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 }
 
 // ---- Waiting, reading -------------------------------------------------------
-
-// A slice of time. *over: the status is the picture's own, which may be that of
-// a job that was not done in time.
-static enum hr_status wait_slice(struct tensor *t, int64_t ns, bool *over)
-{
-    const int64_t most = 50000000;
-    int64_t slice = ns < 0 || ns > most ? most : ns, begin = core_now();
-    PyThreadState *gil = PyEval_SaveThread();
-    enum hr_status status = hr_image_wait(t->image, slice);
-
-    *over = status != HR_ETIMEDOUT || core_now() - begin < slice;
-    PyEval_RestoreThread(gil);
-    return status;
-}
-
-bool pixels_wait(struct tensor *t, int64_t timeout_ns)
-{
-    int64_t begin = core_now(), left = timeout_ns;
-    enum hr_status status = hr_image_wait(t->image, 0);
-    bool over = false;
-
-    while (status == HR_ETIMEDOUT && left && !flight_in_callback()) {
-        status = wait_slice(t, left, &over);
-        if (over)
-            break;
-        if (PyErr_CheckSignals())
-            return false;
-        if (timeout_ns >= 0 && (left = timeout_ns - (core_now() - begin)) < 0)
-            left = 0;
-    }
-    // Said anew: a handler may have used the library.
-    if (status == HR_ETIMEDOUT)
-        status = hr_image_wait(t->image, 0);
-    if (status)
-        core_raise_last(core_of((PyObject *)t));
-    return !status;
-}
 
 static PyObject *wait_for(PyObject *self, PyObject *args, PyObject *kwargs)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Header facts.
-#include "core.h"
+#include "inputs.h"
 
 #include <fcntl.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Result: how one sample of a job ended.
-#include "core.h"
+#include "flight.h"
 
 #include <stddef.h>
 

@@ -10,7 +10,8 @@
 // Whoever reads a sample may not give back what it lent with the GIL: the
 // device's threads shall not wait for that. So it goes on a list, which the next
 // one who has the GIL frees.
-#include "core.h"
+#include "flight.h"
+#include "inputs.h"
 
 #include <stdatomic.h>
 #include <stdio.h>

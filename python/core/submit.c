@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Samples of Python become a job.
-#include "core.h"
+#include "flight.h"
+#include "inputs.h"
+#include "tensor.h"
 
 #include <stdlib.h>
 #include <string.h>

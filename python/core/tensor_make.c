@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Batches and pixels are made, and read.
-#include "core.h"
+#include "flight.h"
+#include "inputs.h"
+#include "tensor.h"
 
 #include <string.h>
 

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// What calls are given: ops, devices, caches, pack files, paths, sources.
+#ifndef HR_PY_INPUTS_H
+#define HR_PY_INPUTS_H
+
+#include "core.h"
+
+// ---- ops --------------------------------------------------------------------
+
+// Buffers that are held until something is done with them.
+struct held {
+    Py_buffer *views;
+    int n, room;
+};
+bool held_add(struct held *held, PyObject *object, int flags);
+void held_release(struct held *held);
+
+// Writes the ops of a tuple of tuples to out[HR_MAX_OPS]; returns how many, or
+// -1 with an exception. channels: that a table must have at least. Buffers of
+// tables go to tables.
+int ops_parse(PyObject *ops, int channels, struct hr_op *out,
+              struct held *tables);
+// (seed, index, epoch) or None.
+bool ops_parse_key(PyObject *key, struct hr_random *out);
+PyObject *ops_to_tuple(const struct hr_op *ops, int n);
+
+PyObject *ops_output_size(PyObject *module, PyObject *args, PyObject *kwargs);
+PyObject *ops_fixed_size(PyObject *module, PyObject *list);
+PyObject *ops_from_text(PyObject *module, PyObject *text);
+PyObject *ops_to_text(PyObject *module, PyObject *list);
+PyObject *ops_draw(PyObject *module, PyObject *args, PyObject *kwargs);
+bool ops_add_constants(PyObject *module);
+
+// ---- device -----------------------------------------------------------------
+
+extern PyType_Spec device_spec;
+// Of None (NULL: the default device, or that of a batch), a name, or a Device.
+// *out is a reference, for hr_device_close() without the GIL, or for
+// device_leave(). False with an exception.
+bool device_find(struct core *core, PyObject *device, hr_device *out);
+void device_leave(hr_device device);
+PyObject *device_list(PyObject *module, PyObject *none);
+PyObject *device_set_default(PyObject *module, PyObject *name);
+PyObject *device_get_default(PyObject *module, PyObject *none);
+
+// ---- cache ------------------------------------------------------------------
+
+extern PyType_Spec cache_spec;
+bool cache_add_stats(PyObject *module, struct core *core);
+// Of None (NULL), or of a Cache, which keeps it. False with an exception.
+bool cache_find(struct core *core, PyObject *cache, hr_cache *out);
+PyObject *cache_set(PyObject *module, PyObject *value);
+PyObject *cache_get(PyObject *module, PyObject *none);
+PyObject *cache_pack(PyObject *module, PyObject *source);
+
+// ---- pack -------------------------------------------------------------------
+
+extern PyType_Spec pack_spec, entry_spec, pack_writer_spec;
+// Of a PackEntry. Its picture as the source of a sample, perhaps not checked
+// yet. False with an exception.
+bool entry_sample(struct core *core, PyObject *self, struct hr_sample *sample);
+// A sample as entry_sample() left it was made.
+void entry_passed(PyObject *self);
+// Path of the pack file, /, and name: a new reference, or an exception.
+PyObject *entry_place(PyObject *self);
+// (name, label, bytes of its file) that a pack file would say of sample i.
+PyObject *pack_writer_entry_of(struct core *core, hr_source source, uint64_t i);
+
+// ---- probe ------------------------------------------------------------------
+
+extern PyType_Spec info_spec;
+PyObject *probe(PyObject *module, PyObject *source);
+bool probe_add_constants(PyObject *module);
+// A path as a new reference to bytes, or to a str whose UTF-8 is the path;
+// *out points into it. NULL with an exception.
+PyObject *path_of(struct core *core, PyObject *source, const char **out);
+
+// ---- file -------------------------------------------------------------------
+
+extern PyType_Spec file_spec, shared_spec;
+PyObject *file_read(PyObject *module, PyObject *source);
+PyObject *file_share(PyObject *module, PyObject *none);
+
+// ---- source ------------------------------------------------------------------
+
+extern PyType_Spec source_spec;
+hr_source source_get(PyObject *source);
+// The path of a sample that failed so, a new reference; None: it has none.
+PyObject *source_file(PyObject *source, uint64_t i,
+                      const struct hr_result *result);
+// The class of sample i, for which the library found this one.
+int64_t source_class(PyObject *source, uint64_t i, int64_t found);
+// Frees what was read and is not used any more.
+void source_settle(PyObject *source);
+// Whether this thread is one of a loader's, which must not end a loader.
+bool source_reading(void);
+
+#endif

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// Batch and Pixels: where pictures go.
+#ifndef HR_PY_TENSOR_H
+#define HR_PY_TENSOR_H
+
+#include "core.h"
+
+// ---- tensor: what Batch and Pixels are --------------------------------------
+
+struct tensor {
+    PyObject ob_base;
+    hr_batch batch;  // one of the two
+    hr_image image;
+    PyObject *keep;  // owns the memory, if the caller said so
+    Py_buffer view;  // of the caller's memory; view.obj is NULL if there is none
+    void *data;      // NULL: in device memory
+    enum hr_dtype dtype;
+    enum hr_layout layout;
+    enum hr_memory memory;
+    bool readonly;  // the caller's; Pixels only, and no destination
+    int c, ndim;
+    Py_ssize_t shape[4], strides[4], nbytes;
+    PyObject *weak;
+};
+
+static inline Py_ssize_t tensor_item(const struct tensor *t)
+{
+    return (Py_ssize_t)hr_dtype_size(t->dtype);  // bytes of an element
+}
+
+// Strides without gaps, and nbytes. False with an exception: no memory has so
+// many bytes.
+bool tensor_pack(struct tensor *t);
+// What a Batch or Pixels was called with.
+struct tensor_call {
+    bool is_batch;  // of n
+    int n, c, h, w;
+    PyObject *dtype, *layout, *data, *device, *memory, *keep;
+};
+PyObject *tensor_create(PyTypeObject *type, const struct tensor_call *call);
+// A copy in host memory: of slots of a batch, or of all of pixels.
+PyObject *tensor_read(struct tensor *t, int first, int n, int64_t timeout_ns);
+// Whether the host may read it now; waits for who writes it. False with a
+// BufferError, or what went wrong.
+bool tensor_reachable(struct tensor *t);
+// The caller's memory: an object, or an address and who owns it.
+bool tensor_borrow(struct tensor *t, PyObject *data, PyObject *keep);
+bool tensor_parse_form(PyObject *dtype, PyObject *layout, PyObject *memory,
+                       struct tensor *t);
+PyObject *tensor_form(PyObject *module, PyObject *args);
+extern PyGetSetDef tensor_getset[];
+int tensor_get_buffer(PyObject *self, Py_buffer *view, int flags);
+PyObject *tensor_dlpack(PyObject *self, PyObject *args, PyObject *kwargs);
+PyObject *tensor_dlpack_device(PyObject *self, PyObject *none);
+int tensor_traverse(PyObject *self, visitproc visit, void *arg);
+int tensor_clear(PyObject *self);
+void tensor_dealloc(PyObject *self);
+
+// For the table of methods of a type that begins with a struct tensor.
+#define TENSOR_METHODS                                                    \
+    {"__dlpack__", (PyCFunction)(void (*)(void))tensor_dlpack,            \
+     METH_VARARGS | METH_KEYWORDS,                                        \
+     "__dlpack__($self, /, *, stream=None, max_version=None,\n"           \
+     "           dl_device=None, copy=None)\n--\n\n"                      \
+     "Return a capsule with the memory, not a copy of it."},              \
+    {                                                                     \
+        "__dlpack_device__", tensor_dlpack_device, METH_NOARGS,           \
+            "__dlpack_device__($self, /)\n--\n\nReturn (device type, 0)." \
+    }
+
+// Waits until nothing writes it. False with an exception.
+bool pixels_wait(struct tensor *t, int64_t timeout_ns);
+
+extern PyType_Spec batch_spec, pixels_spec;
+
+#endif
