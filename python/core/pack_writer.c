@@ -129,37 +129,19 @@ static PyObject *classes(PyObject *self, PyObject *args)
 
 // ---- A sample ---------------------------------------------------------------
 
-// An entry of a pack file, as it lies there.
-static enum hr_status read_entry(hr_pack_file file, size_t number,
-                                 struct hr_pack_entry *entry)
-{
-    struct hr_pack_entry there;
-    enum hr_status status = hr_pack_check(file, number);
-
-    if (status)
-        return status;
-    hr_pack_entry(file, number, &there);
-    entry->data = there.data;
-    entry->size = there.size;
-    entry->source = there.source;
-    entry->packed = there.packed;
-    return HR_OK;
-}
-
 static enum hr_status read_sample(hr_source source, uint64_t i,
                                   struct hr_encoded *read,
                                   struct hr_pack_entry *entry)
 {
-    size_t number;
-    hr_pack_file file = hr_source_pack(source, i, &number);
-    enum hr_status status;
+    enum hr_status status = hr_source_read(source, i, 0, read);
 
-    if (file)
-        return read_entry(file, number, entry);
-    if ((status = hr_source_read(source, i, 0, read)))
+    if (status)
         return status;
     entry->data = read->data ? read->data : "";
-    entry->source = entry->size = read->size;
+    entry->size = read->size;
+    // Of a pack file, or a file that is a packed picture.
+    entry->packed = read->packed || hr_packed_check(entry->data, entry->size);
+    entry->source = read->packed ? read->source : read->size;
     return HR_OK;
 }
 

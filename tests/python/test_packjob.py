@@ -180,6 +180,14 @@ class Parts(unittest.TestCase):
         self.assertEqual((manifest["pictures"], manifest["packed"],
                           manifest["kept"]), (6, 5, 1))
 
+    def test_a_file_that_is_packed_already(self):
+        path = self.pictures / "2.jpg"
+        path.write_bytes(headrace.pack(path.read_bytes()))
+        job = self.job()
+        self.parts(job)
+        self.assertEqual(self.join(job), self.of_command(self.pictures))
+        self.assertTrue(headrace.PackFile(self.out)["2.jpg"].packed)
+
     def test_on_this_machine(self):
         (self.pictures / "3.jpg").write_bytes(b"no picture")
         for threads in (0, 1, 3):

@@ -10,23 +10,8 @@
 
 // ---- One picture -----------------------------------------------------------
 
-static void read_entry(struct pack_picture *p, hr_pack_file file, size_t number)
-{
-    struct hr_pack_entry entry;
-
-    if ((p->status = hr_pack_check(file, number))) {
-        snprintf(p->message, sizeof(p->message), "%s", hr_last_error());
-        return;
-    }
-    hr_pack_entry(file, number, &entry);
-    p->data = entry.data;
-    p->size = entry.size;
-    p->source = entry.source;
-    p->packed = entry.packed;
-}
-
-static void read_source(struct pack_picture *p, const struct inputs *in,
-                        size_t i)
+static void read_picture(struct pack_picture *p, const struct inputs *in,
+                         size_t i)
 {
     if ((p->status = inputs_read(in, i, &p->read)))
         snprintf(p->message, sizeof(p->message), "%s", hr_last_error());
@@ -34,7 +19,7 @@ static void read_source(struct pack_picture *p, const struct inputs *in,
     p->source = p->size = p->read.size;
     if (p->status)
         return;
-    // Of a pack file of the web, or a file that is a packed picture.
+    // Of a pack file, or a file that is a packed picture.
     p->packed = p->read.packed || hr_packed_check(p->data, p->size);
     if (p->read.packed)
         p->source = p->read.source;
@@ -42,14 +27,10 @@ static void read_source(struct pack_picture *p, const struct inputs *in,
 
 static void make(struct pack_work *work, struct pack_picture *p, size_t i)
 {
-    size_t number, size;
-    hr_pack_file file = inputs_pack(work->in, i, &number);
+    size_t size;
 
     *p = (struct pack_picture){0};
-    if (file)
-        read_entry(p, file, number);
-    else
-        read_source(p, work->in, i);
+    read_picture(p, work->in, i);
     if (p->status || p->packed)
         return;
     p->why = hr_pack(p->data, p->size, work->limits, &p->made, &size);
