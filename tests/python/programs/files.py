@@ -23,11 +23,12 @@ for call in lines_of(CALLS):
             text = "# %s, %s, %s\nN = 'a.jpg'; 'c.jpg'\n%s\n%s\n%s" % (
                 call, name, how, call, change.strip(), use)
             if how == "kept" or number % 9 == 0:
-                blocks("changed", text, slow=number % 12 != 0)
+                blocks("changed", text, slow=number % 6 != 0)
             if number % 5 == 0:
                 blocks("changed, fetch", text, place="fetch",
-                       slow=number % 60 != 0)
+                       slow=number % 30 != 0)
             if number % 20 == 0:
-                blocks("changed, worker", text, place="worker", slow=True)
+                blocks("changed, worker", text, place="worker",
+                       slow=number % 200 != 0)
 
 blocks("files", listed("files"))

@@ -163,15 +163,86 @@ class Replacing(Pictures):
             return super().__getitem__((i + 1) % len(self))
 
 
+class Bare(Pictures):
+    """Another one, whatever is raised."""
+
+    def __getitem__(self, i):
+        try:
+            return super().__getitem__(i)
+        except:  # noqa: E722
+            return self[(i + 1) % len(self)]
+
+
+class Caught(Pictures):
+    """Is asked for a whole batch, and leaves none out."""
+
+    def __getitems__(self, numbers):
+        found = []
+        for i in numbers:
+            try:
+                found.append(self[i])
+            except Exception:
+                found.append(torch.ones(3, 20, 30))
+        return found
+
+
+class Top(Replacing):
+    """Damage may be far below what is used."""
+
+    def __getitem__(self, i):
+        return F.to_tensor(opened(self.names[i]).crop((0, 0, 24, 8)))
+
+
+class Thin(Replacing):
+    """Sides and channels of one, whose strides may be any."""
+
+    def __getitem__(self, i):
+        image = Image.open(self.names[i - i % 4])
+        return [F.to_tensor(x) for x in (image.convert("L"),
+                                         image.resize((1, 1)))]
+
+
+class Arrays(Pictures):
+    """Pixels are asked for behind the except."""
+
+    def __getitem__(self, i):
+        try:
+            image = opened(self.names[i])
+        except (OSError, SyntaxError):
+            image = Image.new("RGB", (64, 64), "red")
+        return torch.from_numpy(np.array(image)[:32, :32]).sum()
+
+
+class Removing(Pictures):
+    """Its files go as soon as they were read; what is gone is white."""
+
+    def __getitem__(self, i):
+        try:
+            x = super().__getitem__(i)
+        except Exception:
+            return torch.ones(3, 20, 30)
+        os.unlink(self.names[i])
+        return x
+
+
+class Inner(Pictures):
+    """A loader in the data set."""
+
+    def __getitem__(self, i):
+        names = (self.names * 2)[i:i + 7]
+        return next(iter(data.DataLoader(Replacing(*names), 6)))
+
+
 class Drawing(Pictures):
-    """A drawn one, where one is damaged."""
+    """One that each generator draws, where one is damaged."""
 
     def __getitem__(self, i):
         while True:
             try:
                 return super().__getitem__(i)
             except (OSError, SyntaxError):
-                i = random.randrange(len(self))
+                i = (random.randrange(99) + int(torch.randint(99, ())) +
+                     np.random.randint(99)) % len(self)
 
 
 class Nothing(Pictures):
@@ -472,7 +543,7 @@ class Threads(Pictures):
             return list(pool.map(super().__getitem__, numbers))[0]
 
 
-class Info(Pictures):
+class Info(Replacing):
     def __getitem__(self, i):
         info = data.get_worker_info()
         return (super().__getitem__(i),
@@ -578,23 +649,25 @@ def epochs(see, dataset, number=1, **how):
     see(getattr(dataset, "damaged", None))
 
 
-def tree(root="d"):
+def tree(root="d", names=GOOD):
     """A folder for ImageFolder."""
-    for place, name in enumerate(GOOD):
+    for place, name in enumerate(names):
         folder = os.path.join(root, "xyz"[place % 3])
         os.makedirs(folder, exist_ok=True)
         shutil.copy(name, folder)
     return root
 
 
-def folder(transform="plain", **how):
-    return datasets.ImageFolder(tree(), recipe(transform), **how)
+def folder(transform="plain", names=GOOD, **how):
+    return datasets.ImageFolder(tree(names=names), recipe(transform), **how)
 
 
 _GOOD, _DAMAGED = ", ".join(map(repr, GOOD)), ", ".join(map(repr, DAMAGED))
 
 for _workers in (0, 1, 2):
     _some = {"each": (1, 6, 3)[_workers], "quick": (6, 0, 6)[_workers]}
+    # What is damaged is asked for again, in the fetch that it is found in.
+    _all = {"each": _some["each"], "quick": (2, 0, 1)[_workers]}
     for _name in RECIPES:
         rows("recipe", "L.epochs(see, L.Pictures(%s, recipe=%r, form='pair'), "
              "batch_size=4, shuffle=True, num_workers=%d)" % (
@@ -621,9 +694,9 @@ for _workers in (0, 1, 2):
             rows("damaged", "L.epochs(see, L.%s(%s), 2, batch_size=%r, "
                  "num_workers=%d)%s" % (
                      _kind.__name__, _DAMAGED, _batch, _workers, kept),
-                 **_some)
+                 **_all)
     rows("damaged", listed("loader_damaged").format(_DAMAGED, _workers),
-         **_some)
+         **_all)
     rows("collate", "\n".join(
         "L.epochs(see, L.Pictures(%s), batch_size=4, collate_fn=L.%s, "
         "num_workers=%d)" % (_GOOD, f.__name__, _workers)

@@ -14,8 +14,8 @@ WHOLE = ("loaded", "converted", "resized")
 
 for source, before in SOURCES.items():
     each = 1 if source in WHOLE else 5
-    rows(source, USES, before, each, quick=10)
-    rows("%s, fetch" % source, USES, before, 5 * each, quick=10, place="fetch")
+    rows(source, USES, before, each, quick=1 if source == "converted" else 4)
+    rows("%s, fetch" % source, USES, before, 5, quick=4, place="fetch")
     rows("%s, worker" % source, USES, before, 20 * each, place="worker")
 
 # Calls that read: what comes behind them is on the picture im.

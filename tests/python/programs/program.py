@@ -14,6 +14,7 @@ import ast
 import copy
 import dataclasses
 import importlib
+import operator
 import os
 import pathlib
 import random
@@ -81,10 +82,10 @@ def named(name: str) -> dict[str, str]:
 
 def rows(
     prefix: str, text: str, before: str = "", each: int = 1, quick: int = 0,
-    **more: Any
+    make: Callable[[str, str], str] = operator.add, **more: Any
 ) -> None:
     """One of so many lines, and one of so many of these quickly. Behind ##
-    stands a word of KNOWN."""
+    stands a word of KNOWN. make: the program of before and a line."""
     for line in lines_of(text):
         line, _, known = line.partition(" ## ")
         line = line.rstrip()
@@ -92,7 +93,7 @@ def rows(
         number = zlib.crc32(name.encode())
         if number % each == 0:
             slow = not quick or number // each % quick != 0
-            add(Program(name, before + line + "\n", KNOWN.get(known, ""),
+            add(Program(name, make(before, line + "\n"), KNOWN.get(known, ""),
                         **{"slow": slow, **more}))
 
 
@@ -102,7 +103,9 @@ def blocks(prefix: str, text: str, **more: Any) -> None:
         name, known, given = lines.pop(0).lstrip("# "), "", dict(more)
         while lines and lines[0].startswith("# "):
             word, _, known = lines.pop(0)[2:].partition(": ")
-            given[word] = KNOWN.get(known, known) or True
+            given[word] = known or True
+            if word == "documented":
+                given[word] = KNOWN.get(known, known)
         add(Program("%s | %s" % (prefix, name), "\n".join(lines) + "\n",
                     **given))
 
@@ -173,6 +176,21 @@ class See:
         except Exception as error:
             error.__traceback__ = None
             return error
+
+    def written(self, x: Any, use: Callable[[Any], Any], to_x: int) -> None:
+        """What a write to x makes of a value of it, or a write to that."""
+
+        def run() -> Any:
+            y = use(x)
+            while isinstance(y, (list, tuple)) and y:
+                y = y[0]
+            if not isinstance(y, torch.Tensor) or y.requires_grad:
+                return None
+            with torch.no_grad():
+                (x if to_x else y).add_(1)
+            return y if to_x else x
+
+        self.attempt(run)
 
 
 def compiled(text: str) -> Any:
