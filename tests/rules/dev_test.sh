@@ -128,4 +128,9 @@ says "ctest -R ^(test_a|test_b)\$"
 dev -- test test_c
 says "no test is named test_c"
 ((rc == 1)) || { echo "exit code $rc of a name that is none"; exit 1; }
+# Two in one folder would write the same files.
+rc=0
+flock "$HEADRACE_BUILD/test.lock" "$dev" test >"$tmp/out" 2>&1 || rc=$?
+says "another ./dev test is at work in $HEADRACE_BUILD"
+((rc == 1)) || { echo "exit code $rc beside another"; exit 1; }
 echo "fine"
