@@ -4,22 +4,25 @@
 `./dev mutants --changed [REV]` swaps operators, adds one to constants and
 turns conditions around, one at a time: first in the lines that differ from
 REV, then in the rest of those files, MOST in all. Each is built and run
-against the tests with a label of LABELS (or of --labels). What survives is
+against the tests of its folder (or with a label of --labels). What survives is
 printed for somebody to look at: there are always some that change nothing.
 """
 
 import json
-import pathlib
 import random
 import re
 import subprocess
 
-# The labels of the tests for a folder: the first that fits.
-LABELS = (
-    ("hal/facts/", "facts"), ("hal/shape/", "pixels|core"), ("hal/", "core"),
-    ("cpu_fallback/", "pixels"), ("backends/cpu/", "pixels|engines"),
-    ("kernels/", "pixels"), ("backends/opencl/", "opencl"),
-    ("backends/vaapi/", "vaapi"), ("loader/", "loader"), ("tools/", "tools"),
+CODE = (".c", ".h", ".cl")
+# The labels of the tests for a folder, or a step of mutants.py: the first that
+# fits.
+TESTS = (
+    ("hal/facts/", "labels facts"), ("hal/shape/", "labels pixels|core"),
+    ("hal/", "labels core"), ("cpu_fallback/", "labels pixels"),
+    ("backends/cpu/", "labels pixels|engines"), ("kernels/", "labels pixels"),
+    ("backends/opencl/", "labels opencl"), ("backends/vaapi/", "labels vaapi"),
+    ("loader/", "labels loader"), ("tools/", "labels tools"),
+    ("python/core/", "python 'core*' loader loader_arguments"),
 )
 
 SWAPS = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "==",
@@ -69,13 +72,15 @@ def git(root, *words):
 
 
 def touched(root, rev):
-    """{file: its lines that differ from REV}."""
-    lines, file = {}, None
+    """{file: its lines that differ from REV}; all of one that git has not."""
+    new = git(root, "ls-files", "-o", "--exclude-standard").splitlines()
+    lines = {name: range(1 << 30) for name in new if name.endswith(CODE)}
+    file = None
     for line in git(root, "diff", "-U0", "--no-prefix", rev).splitlines():
         if line.startswith("+++ "):
             file = line[4:]
         hunk = re.match(r"@@ \S+ \+(\d+)(?:,(\d+))?", line)
-        if hunk and pathlib.Path(file).suffix in (".c", ".h", ".cl"):
+        if hunk and file.endswith(CODE):
             first, count = int(hunk[1]), int(hunk[2] or 1)
             lines.setdefault(file, set()).update(range(first, first + count))
     return lines
@@ -85,8 +90,8 @@ def draw(root, rev, labels, most, seed):
     """Faults as mutants.py takes them, those of changed lines first."""
     faults = []
     for file, lines in touched(root, rev).items():
-        label = next((b for a, b in LABELS if file.startswith(a)), None)
-        if not label or not (root / file).is_file():
+        test = next((b for a, b in TESTS if file.startswith(a)), None)
+        if not test or not (root / file).is_file():
             continue
         text = (root / file).read_text()
         for at, old, new in faults_of(text):
@@ -95,7 +100,7 @@ def draw(root, rev, labels, most, seed):
             faults.append({"name": f"{file}:{line}", "area": "changed",
                            "file": file, "old": old, "new": new, "at": at,
                            "what": what if len(what) < 60 else "if (!..)",
-                           "tests": [f"labels {labels or label}"],
+                           "tests": [f"labels {labels}" if labels else test],
                            "first": line in lines})
     random.Random(seed).shuffle(faults)
     faults.sort(key=lambda f: not f["first"])
