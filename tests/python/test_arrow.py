@@ -62,7 +62,3 @@ class Columns(unittest.TestCase):
         self.assertEqual(pyarrow.total_allocated_bytes(), before)
         self.assertLess(peak, size)
         self.assertEqual(out.ok, [False, True])
-
-
-if __name__ == "__main__":
-    unittest.main()

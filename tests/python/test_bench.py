@@ -443,7 +443,3 @@ class Peers(unittest.TestCase):
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         self.assertEqual(done.returncode, 77)
         self.assertRegex(done.stdout, "^not run: .*numpy.*\n$")
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -463,7 +463,3 @@ class Forking(Case):
             done = subprocess.run([sys.executable, "-c", code],
                                   capture_output=True, text=True, timeout=120)
             self.assertEqual((done.returncode, done.stderr), (0, ""))
-
-
-if __name__ == "__main__":
-    unittest.main()

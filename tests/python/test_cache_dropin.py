@@ -643,7 +643,3 @@ class Collecting(Case):
                 stop.append(1)
             other.result()
         self.same(found, wanted)
-
-
-if __name__ == "__main__":
-    unittest.main()

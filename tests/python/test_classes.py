@@ -350,7 +350,3 @@ class Told(unittest.TestCase):
             self.assertEqual(data.targets, [number])
             loader = headrace.Loader(file, STEPS, to="numpy", epochs=1)
             self.assertEqual([n for _, n in given(loader)], [number])
-
-
-if __name__ == "__main__":
-    unittest.main()

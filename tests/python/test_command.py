@@ -99,7 +99,3 @@ class Command(unittest.TestCase):
             stderr=subprocess.PIPE, text=True)
         self.assertIn("_core.abi3.so", done.stderr.splitlines()[-1])
         self.assertNotIn("not built", done.stderr)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -232,6 +232,3 @@ class Provenance(unittest.TestCase):
                                               ops.resize(8, 6)))],
                           headrace.Batch(1, 3, 6, 8), device=device)
                 self.assertTrue(job.results[0].spans[0][2].startswith(first))
-
-if __name__ == "__main__":
-    unittest.main()

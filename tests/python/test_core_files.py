@@ -217,7 +217,3 @@ class Lending(Case):
         worker.go_on()
         self.assertEqual(worker.end(), 0)
         del taken
-
-
-if __name__ == "__main__":
-    unittest.main()

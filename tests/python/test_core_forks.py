@@ -119,7 +119,3 @@ class Signals(unittest.TestCase):
         with memory._lock:
             made = memory.empty((memory.SMALLEST,), torch.uint8)
         self.assertEqual(len(made), memory.SMALLEST)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -558,7 +558,3 @@ class Callbacks(Child):
             ends.wait()
             assert found == [True]
             """)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -109,6 +109,3 @@ class Images(unittest.TestCase):
         self.assertTrue((back == made[:, ::-1]).all())
         with self.assertRaises(headrace.ArgumentError):
             headrace.from_pixels(made[0])
-
-if __name__ == "__main__":
-    unittest.main()

@@ -669,7 +669,3 @@ class Interpreters(unittest.TestCase):
                               capture_output=True, text=True, timeout=60)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertRegex(done.stdout, "subinterpreters")
-
-
-if __name__ == "__main__":
-    unittest.main()

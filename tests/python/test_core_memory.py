@@ -289,6 +289,3 @@ class DeviceMemory(unittest.TestCase):
         with self.assertRaises(headrace.ArgumentError):
             headrace.submit([(samples.small(), self.STEPS)], out,
                             device="cpu")
-
-if __name__ == "__main__":
-    unittest.main()

@@ -38,7 +38,3 @@ class Numbers(unittest.TestCase):
         for i, values in enumerate(values_of(lists)):
             wanted = [10 * i + c for c in range(3) for _ in range(16)]
             self.assertEqual(values, wanted)
-
-
-if __name__ == "__main__":
-    unittest.main()

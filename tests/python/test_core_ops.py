@@ -218,6 +218,3 @@ class OpLists(unittest.TestCase):
         gc.collect()
         self.assertEqual(sys.getrefcount(table), before)
         table.append(1)
-
-if __name__ == "__main__":
-    unittest.main()

@@ -59,7 +59,3 @@ class Importing(unittest.TestCase):
         done = subprocess.run([sys.executable, "-c", text], check=True,
                               capture_output=True, text=True)
         self.assertIn("free-threaded", done.stdout)
-
-
-if __name__ == "__main__":
-    unittest.main()

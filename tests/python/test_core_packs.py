@@ -274,7 +274,3 @@ class Travelling(Packs):
         image = headrace.decode(pictures[0]).resize(20, 30)
         other = pickle.loads(pickle.dumps(image))
         self.assertEqual(bytes(other.pixels()), bytes(image.pixels()))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -216,7 +216,3 @@ class Arguments(unittest.TestCase):
                          "<headrace.Pipeline 4 ops, 224x224x3 f32 nchw>")
         self.assertEqual(repr(make([samples.small()])),
                          "<headrace.Output (1, 3, 224, 224) f32>")
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -196,6 +196,3 @@ class References(unittest.TestCase):
             _core.set_reference(before)
         with self.assertRaises(headrace.ArgumentError):
             _core.set_reference("pillow-1")
-
-if __name__ == "__main__":
-    unittest.main()

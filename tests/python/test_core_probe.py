@@ -140,7 +140,3 @@ class Probing(unittest.TestCase):
             _core.Info()
         with self.assertRaises(AttributeError):
             _core.probe(samples.small()).width = 3
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -195,7 +195,3 @@ class Facts(unittest.TestCase):
         out = headrace.Batch(1, 3, 6, 8)
         job = samples.run([(samples.small(), NUMBERS)], out)
         self.assertEqual(repr(job), "<headrace.Job of 1, HR_OK>")
-
-
-if __name__ == "__main__":
-    unittest.main()

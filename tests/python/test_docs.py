@@ -131,6 +131,3 @@ def add_pages():
 
 
 add_pages()
-
-if __name__ == "__main__":
-    unittest.main()

@@ -367,7 +367,3 @@ class Ends(Cases):
         self.assertEqual(queue.recv(), (None, None))
         self.assertEqual(queue.recv(), float(seeded().double().sum()))
         process.join()
-
-
-if __name__ == "__main__":
-    unittest.main()

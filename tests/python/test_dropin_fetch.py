@@ -164,7 +164,3 @@ class Places(case.Case):
             "assert not fetch.can_ask_again() and not fetch.is_lazy()\n"
         )
         subprocess.run([sys.executable, "-c", code], check=True)
-
-
-if __name__ == "__main__":
-    unittest.main()

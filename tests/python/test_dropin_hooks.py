@@ -418,6 +418,3 @@ class Hooks(case.Case):
         text = str(report)
         for part in ("1 pictures in 1 jobs", "mode CMYK", "test_report"):
             self.assertIn(part, text)
-
-if __name__ == "__main__":
-    unittest.main()

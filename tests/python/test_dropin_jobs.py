@@ -393,6 +393,3 @@ class Threads(case.Case):
             text=True,
         )
         self.assertEqual(done.returncode, 0, done.stderr)
-
-if __name__ == "__main__":
-    unittest.main()

@@ -246,7 +246,3 @@ class Devices(case.Case):
             for dtype in torch.float32, torch.float64, torch.bfloat16:
                 group = batches.Group(1, (3, 4, 5), dtype)
                 self.assertEqual(group.out.device.type, "cpu")
-
-
-if __name__ == "__main__":
-    unittest.main()

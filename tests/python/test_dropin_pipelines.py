@@ -393,7 +393,3 @@ class Corpus(Pipelines):
         end = [v2.ToImage(), v2.ToDtype(F32, scale=True), v2.Normalize(*NORM)]
         self.check(1, [*head(v2, 224), *end])
         self.check(1, [v2.Resize(256), v2.CenterCrop(224), *end])
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -131,7 +131,3 @@ class Reports(case.Case):
                              {"line 2 of train.py": 1})
         finally:
             headrace.reset_image_backend()
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -244,6 +244,3 @@ class Refused(case.Case):
             image = Image.open(file)
             self.assertEqual(image.format, "PNG")
             self.assertNotIsInstance(image, pictures.RECORDERS)
-
-if __name__ == "__main__":
-    unittest.main()

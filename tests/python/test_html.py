@@ -57,7 +57,3 @@ class Page(unittest.TestCase):
             if not check:
                 self.skipTest("chromium printed no page")
             self.assertEqual(check[1], "ok")
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -772,7 +772,3 @@ class Tuning(unittest.TestCase):
                       {"reserve": -1}, {"cpu_share": 1.5}):
             with self.assertRaises(headrace.ArgumentError):
                 next(iter(loader(self.root, **wrong)))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -117,7 +117,3 @@ class States(unittest.TestCase):
         b.load_state_dict(a.state_dict())
         with self.assertRaises(headrace.ArgumentError):
             next(iter(b))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -105,7 +105,3 @@ class Urls(unittest.TestCase):
                     self.assertRaises((headrace.ArgumentError, TypeError)):
                 headrace.Loader(f"{self.url}/a.tar", STEPS, http=wrong)
         self.assertEqual(Handler.seen, before)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -392,7 +392,3 @@ class Distributed(unittest.TestCase):
             each.join()
         self.assertEqual([len(part) for part in seen], [12, 12])
         self.assertEqual(sorted(sum(seen, [])), list(range(24)))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -156,7 +156,3 @@ class Messages(unittest.TestCase):
                      "ColorJitter", "set_image_backend")
         self.refused(headrace.ArgumentError, lambda: headrace.Loader(
             self.root, [T.ToTensor(), T.Normalize("a", 1)]), "Normalize")
-
-
-if __name__ == "__main__":
-    unittest.main()

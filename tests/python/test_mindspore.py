@@ -99,7 +99,3 @@ class InMindSpore(unittest.TestCase):
             print(f"{key}: {row['first']['img_per_s']:.0f} and later "
                   f"{row['later']['img_per_s']:.0f} pictures/s")
         self.assertEqual(set(rows), {"loader", "mindspore"})
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -272,7 +272,3 @@ class Lightning(Neighbours):
         self.assertEqual(len(found), len(want))
         for one, other in zip(found, want):
             self.assert_same_tensor(one, other, "Loader in Lightning")
-
-
-if __name__ == "__main__":
-    unittest.main()

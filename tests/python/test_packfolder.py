@@ -244,7 +244,3 @@ class Ends(Folders):
             headrace.PackFolder(self.place / "nothing.hrp")
         with self.assertRaises(headrace.PictureError):
             headrace.PackFolder(self.folder / "c/noise.png")
-
-
-if __name__ == "__main__":
-    unittest.main()

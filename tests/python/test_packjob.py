@@ -253,7 +253,3 @@ class Parts(unittest.TestCase):
                      lambda: writer.entry(0), lambda: writer.cut(0)):
             with self.assertRaisesRegex(headrace.ArgumentError, "closed"):
                 call()
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -162,7 +162,3 @@ def kill_some(pids, killed, done):
             killed.append(who.name)
         except ProcessLookupError:
             pass  # its data set was done
-
-
-if __name__ == "__main__":
-    unittest.main()

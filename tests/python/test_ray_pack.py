@@ -187,7 +187,3 @@ class Packing(unittest.TestCase):
         self.assertEqual(headrace.PackFile(self.out).names, ("a.jpg",))
         self.assertEqual(len(manifest["failed"]), 1)
         self.assertIn("b.jpg", manifest["failed"][0])
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -342,7 +342,3 @@ class Serving(unittest.IsolatedAsyncioTestCase):
             process.told = True
             found = await asyncio.gather(*tasks)
             self.assertEqual([status for status, _, _ in found], [200] * 8)
-
-
-if __name__ == "__main__":
-    unittest.main()

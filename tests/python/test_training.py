@@ -87,7 +87,3 @@ class Training(unittest.TestCase):
 
     def test_with_workers(self):
         self.compare(2)
-
-
-if __name__ == "__main__":
-    unittest.main()

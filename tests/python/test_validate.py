@@ -589,7 +589,3 @@ class Counted(unittest.TestCase):
             found.show(findings.Worst(score, name, None, None, b"", b""))
         self.assertEqual([(w.score, w.file) for w in found.worst],
                          [(3, "a"), (2, "b")])
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -421,7 +421,3 @@ class Stateful(Case):
 
     def test_state(self):
         self.check(self.in_two_parts)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -526,7 +526,3 @@ class ChannelTest(unittest.TestCase):
             [sys.executable, "-c", code], timeout=30, capture_output=True
         )
         self.assertEqual((done.returncode, done.stderr), (0, b""))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -283,7 +283,3 @@ class Fork(Case):
                 text=True,
             )
             self.assertEqual((done.returncode, done.stderr), (0, ""))
-
-
-if __name__ == "__main__":
-    unittest.main()
