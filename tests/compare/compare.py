@@ -13,12 +13,11 @@ the cases are its own, drawn for each file.
     tests/compare/compare.py --build build           a minute: a choice by random
     tests/compare/compare.py --build build --long    all kinds, filters, types
     tests/compare/compare.py --build build --backend opencl
-    tests/compare/compare.py --build build --jpeg pillow
     tests/compare/compare.py --build build --draw-level
 
 Damaged and incomplete pictures agree only if Pillow and libheadrace use the
-same release of libjpeg-turbo. --jpeg pillow runs the library with the one that
-Pillow's wheel carries.
+same release of libjpeg-turbo: tests/steps/exact.sh runs the library with the one
+that Pillow's wheel carries, and --jpeg says that it is that.
 
 --draw-level makes each picture of each case with one instruction set, drawn,
 instead of all: what differs between releases of Pillow is the same for all.
@@ -34,7 +33,6 @@ differs, 77 if there is nothing to compare with.
 """
 import argparse
 import collections
-import glob
 import itertools
 import multiprocessing
 import os
@@ -377,48 +375,15 @@ def parse():
                    help="of the files every N-th only [1]")
     a.add_argument("--groups", default="photos,kinds,bad",
                    help="folders to take [photos,kinds,bad]")
-    a.add_argument("--jpeg", choices=("own", "pillow"), default="own",
-                   help="libjpeg-turbo to run the library with [own]")
+    a.add_argument("--jpeg", metavar="FILE", help="the libjpeg.so.62 that this "
+                   "process must run with, by LD_LIBRARY_PATH")
     return a.parse_args()
 
-
-# ---- Pillow's own libjpeg-turbo --------------------------------------------
 
 def jpeg_version():
     """Of Pillow's, as numbers."""
     text = features.version_feature("libjpeg_turbo") or "0"
     return tuple(int(n) for n in text.split("."))
-
-
-def pillow_jpeg():
-    """The file that Pillow's wheel carries; None if it carries none."""
-    site = os.path.dirname(os.path.dirname(os.path.abspath(Image.__file__)))
-    for folder in ("pillow.libs", "Pillow.libs"):
-        found = glob.glob(os.path.join(site, folder, "libjpeg-*.so.62*"))
-        if found:
-            return found[0]
-    return None
-
-
-def run_with_pillows_jpeg():
-    """Begins anew with that library in the place of libjpeg.so.62, which it
-    is compatible with. The variable says that this has been done."""
-    if os.environ.get("HEADRACE_COMPARE_JPEG"):
-        return
-    found = pillow_jpeg()
-    if not found:
-        print("not run: this Pillow carries no libjpeg.so.62\n"
-              "0 passed, 0 failed, 1 skipped")
-        sys.exit(77)
-    folder = tempfile.mkdtemp(prefix="headrace-jpeg-")
-    os.symlink(found, os.path.join(folder, "libjpeg.so.62"))
-    env = dict(os.environ, HEADRACE_COMPARE_JPEG=folder)
-    env["LD_LIBRARY_PATH"] = os.pathsep.join(
-        [folder] + env.get("LD_LIBRARY_PATH", "").split(os.pathsep))
-    done = subprocess.run([sys.executable] + sys.argv, env=env)
-    os.unlink(os.path.join(folder, "libjpeg.so.62"))
-    os.rmdir(folder)
-    sys.exit(done.returncode)
 
 
 def mapped_jpeg():
@@ -469,10 +434,9 @@ def cannot_open(o):
 
 
 def same_jpeg_check(tally, o):
-    """--jpeg pillow is no empty word."""
-    if o.jpeg == "pillow":
+    if o.jpeg:
         found = mapped_jpeg()
-        bad = found != [os.path.realpath(pillow_jpeg())]
+        bad = found != [os.path.realpath(o.jpeg)]
         tally.add("one libjpeg", "pillow", "maps", int(bad), bad and
                   f"this process has {found}")
 
@@ -500,8 +464,6 @@ def made_check(tally, backend, count):
 
 def main():
     o = parse()
-    if o.jpeg == "pillow":
-        run_with_pillows_jpeg()
     start = time.monotonic()
     skips = list(cases.MISSING)
     if jpeg_version() >= (3, 0):

@@ -14,7 +14,10 @@ if [[ $release == debian ]]; then
 else
     interpreter=$(interpreter_of "$release") ||
         skip "the packages of tests/python/$release.txt cannot be had"
-    set -- "$@" --jpeg pillow
+    jpeg=$(pillow_jpeg "$interpreter")
+    [[ $jpeg ]] || skip "this Pillow carries no libjpeg.so.62"
+    use_jpeg "$jpeg" "$build/jpeg-$release"
+    set -- "$@" --jpeg "$jpeg"
     # All instruction sets, and all files, are in the step exact.
     [[ $long || $release == torch ]] || set -- "$@" --draw-level --part 3
 fi

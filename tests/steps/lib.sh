@@ -41,6 +41,26 @@ interpreter_of()  # name [interpreter]
     venv "$@"
 }
 
+# The libjpeg-turbo that an interpreter's Pillow carries, that of Pillow 13 if
+# none is named: the path of its file, whose soname is that of the
+# distribution's.
+pillow_jpeg()  # [interpreter]
+{
+    local interpreter=${1-}
+    [[ $interpreter ]] || interpreter=$(venv pillow-13) || return 1
+    compgen -G "$("$interpreter" -c 'import os, PIL
+print(os.path.dirname(os.path.dirname(PIL.__file__)))')/\
+[pP]illow.libs/libjpeg-*.so.62*" || true
+}
+
+# Of what is linked from here on, that file is libjpeg.so.62.
+use_jpeg()  # file folder
+{
+    mkdir -p "$2"
+    ln -sf "$1" "$2/libjpeg.so.62"
+    export LD_LIBRARY_PATH=$2
+}
+
 # Interpreters that the module is for, besides the distribution's: lines with a
 # path, or with what is missing.
 other_interpreters()

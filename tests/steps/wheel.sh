@@ -5,16 +5,6 @@
 #   wheel.sh test  that, and how it does in empty environments
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-# The libjpeg-turbo 3 that the wheel of Pillow 13 carries: the path of its file,
-# whose soname is that of the distribution's.
-pillow_jpeg()
-{
-    local interpreter
-    interpreter=$(venv pillow-13) || return 1
-    compgen -G "$(dirname "$interpreter")/../lib/python*/site-packages/\
-[pP]illow.libs/libjpeg-*.so.62*" || true
-}
-
 wheel_file() { compgen -G "$build/wheel/headrace-*manylinux*.whl"; }
 
 # One file in build/wheel, for every CPython from 3.11 on and no libraries but
