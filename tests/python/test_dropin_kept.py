@@ -1,21 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensors that a data set keeps have their values behind the fetch; what a
-loader delivers is no view; a default device is not where batches are made."""
+"""Tensors that a data set keeps have their values behind the fetch; a default
+device is not where batches are made."""
 
 import io
 import os
 import tempfile
-import unittest
 from unittest import mock
 
 import dropin_case as case  # first: it may skip this file
 import torch
-from dropin_case import in_fetch, noise, on, saved
+from dropin_case import noise, on, saved
 from headrace import dropin
 from headrace.dropin.torch import batches, tensor
 from PIL import Image
-from torch.utils.data import DataLoader, Dataset, default_collate
-from torchvision import transforms
+from torch.utils.data import DataLoader, Dataset
 from torchvision.transforms import functional as F
 
 PICTURES = 6
@@ -108,110 +106,8 @@ class Keeping(case.Case):
             self.assertGreater(float(data.kept[0].sum()), 0)
 
 
-class Delivered(case.Case):
-    """What stock's batch and tensors let a program do."""
-
-    # A batch of 16 has more than 1 MB, where memory is ours, and the second of
-    # them is begun while it is recorded.
-    shape = (128, 128)
-
-    def facts(self, x):
-        size = (x.untyped_storage() if hasattr(x, "untyped_storage")
-                else x.storage()).nbytes()
-        file = io.BytesIO()
-        torch.save(x, file)
-        return (x._base is None, x._is_view(), x.storage_offset(), size,
-                x.stride(), x._version, x.detach_() is x,
-                len(file.getvalue()) - size < 4096)
-
-    def all_facts(self, workers):
-        data = saved(noise("RGB", (200, 150)))
-        shape = self.shape
-
-        class Data(Dataset):
-            def __len__(self):
-                return 33
-
-            def __getitem__(self, index):
-                picture = Image.open(io.BytesIO(data))
-                return F.to_tensor(picture.resize(shape))
-
-        found = []
-        for collate in default_collate, list:
-            for batch in DataLoader(Data(), 16, num_workers=workers,
-                                    collate_fn=collate):
-                if isinstance(batch, torch.Tensor):
-                    batch = [batch]
-                # A write to one must not be a write to another, for autograd.
-                weight = torch.ones((), requires_grad=True)
-                loss = (batch[0] * weight).sum()
-                for other in batch[1:]:
-                    other.add_(1)
-                loss.backward()
-                for other in batch[1:]:
-                    other.sub_(1)
-                found.append([self.facts(x)[:5] + self.facts(x)[6:]
-                              for x in batch])
-        return found
-
-    def test_batches(self):
-        for workers in 0, 1:
-            wanted = self.all_facts(workers)
-            with on():
-                self.assertEqual(self.all_facts(workers), wanted)
-
-
 class Devices(case.Case):
     """torch.device("meta"), as any default that is no CPU."""
-
-    def all_of(self):
-        data = saved(noise("RGB", (60, 50)))
-        steps = transforms.Compose([
-            transforms.Resize(30), transforms.ToTensor(),
-            transforms.Normalize([0.5] * 3, [0.2] * 3)])
-
-        def item():
-            with torch.device("meta"):
-                return some()
-
-        def collate(items):
-            with torch.device("meta"):
-                return default_collate(items)
-
-        def some():
-            picture = Image.open(io.BytesIO(data))
-            x = F.to_tensor(picture)
-            return [
-                x,
-                F.to_tensor(picture.convert("L")),
-                x.float(), x * 2, x.flip(-1), x[:, 3:9, 2:8].contiguous(),
-                x.double() / 3, x.to(torch.bfloat16), x.clone(),
-                default_collate([x, x]), torch.stack([x, x]).float(),
-                steps(picture),
-            ]
-
-        class Data(Dataset):
-            def __len__(self):
-                return 4
-
-            def __getitem__(self, index):
-                return item()[:8]
-
-        torch.manual_seed(1)
-        found = item() + in_fetch(item)
-        for batch in DataLoader(Data(), 2, collate_fn=collate):
-            found += batch
-        return found
-
-    def test_default_device(self):
-        if not hasattr(torch, "set_default_device"):
-            self.skipTest("torch before 2.0")
-        wanted = self.all_of()
-        with on():
-            found = self.all_of()
-        for one, other in zip(found, wanted):
-            self.assertEqual(one.device.type, "cpu")
-            self.assert_same_tensor(one, other)
 
     def test_modes_see_stock(self):
         if not hasattr(torch, "set_default_device"):

@@ -330,41 +330,6 @@ class Photos(Pipelines):
         for one, other in zip(found, wanted):
             self.assertTrue(torch.equal(one, other))
 
-    def test_sizes_that_differ(self):
-        """The error of torch.stack, with its text."""
-
-        def run():
-            return list(self.loader([T.Resize(32), T.ToTensor()]))
-
-        wanted = case.outcome(lambda: case.stock(run))
-        found = case.outcome(lambda: case.ours(run))
-        self.assertIs(wanted[0], RuntimeError)
-        self.assertEqual(found, wanted)
-
-    def test_training_reaches_the_same_loss(self):
-        """Step by step: a small network, one line changed."""
-
-        def run():
-            net = torch.nn.Sequential(
-                torch.nn.Conv2d(3, 4, 5, 4),
-                torch.nn.ReLU(),
-                torch.nn.Flatten(),
-                torch.nn.Linear(4 * 15 * 15, 10),
-            )
-            step = torch.optim.SGD(net.parameters(), 0.01)
-            losses = []
-            for _ in range(2):
-                for x, y in self.loader(v1_pipelines()["train"][1]):
-                    loss = torch.nn.functional.cross_entropy(net(x), y)
-                    step.zero_grad()
-                    loss.backward()
-                    step.step()
-                    losses.append(loss.item())
-            return losses
-
-        found, _ = case.ours(run)
-        self.assertEqual(found, case.stock(run))
-
 
 class Corpus(Pipelines):
     """The workload of record: 200 photographs of ImageNet."""
