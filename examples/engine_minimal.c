@@ -133,7 +133,7 @@ static enum hr_status minimal_open(struct hr__engine *e, const char *which)
     e->caps.batch = 1;
     e->caps.exact = true;
     for (int tier = 0; tier <= HR_FAST; tier++)
-        e->caps.spans[tier] = HR__SPAN_BIT(HR_STORE, HR_STORE);
+        e->caps.spans[tier] = HR_SPAN_BIT(HR_STORE, HR_STORE);
     return hr__guard_start(&m->guard, e, INT64_MAX);
 }
 
@@ -154,7 +154,7 @@ static void minimal_offer(struct hr__engine *e, const struct hr__picture *pic,
     (void)pic;  // it takes every picture
     *out = (struct hr__offer){.why = hr__guard_ask(&minimal_of(e)->guard, 1)};
     if (!out->why)
-        out->spans = HR__SPAN_BIT(HR_STORE, HR_STORE);
+        out->spans = HR_SPAN_BIT(HR_STORE, HR_STORE);
 }
 
 static void minimal_submit(struct hr__engine *e, struct hr__task *list)

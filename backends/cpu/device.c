@@ -58,23 +58,22 @@ static void describe(struct hr__engine *e, const struct cpu_ops *ops)
 
 // ---- What it offers ---------------------------------------------------------
 
-#define FROM_PLANES                                                           \
-    (HR__SPAN_BIT(HR_COLOR, HR_COLOR) | HR__SPAN_BIT(HR_COLOR, HR_RESAMPLE) | \
-     HR__SPAN_BIT(HR_COLOR, HR_STORE))
+#define FROM_PLANES                                                         \
+    (HR_SPAN_BIT(HR_COLOR, HR_COLOR) | HR_SPAN_BIT(HR_COLOR, HR_RESAMPLE) | \
+     HR_SPAN_BIT(HR_COLOR, HR_STORE))
 
 // Every run of stages that begins with the bytes, with planes, with pixels, or
 // at the end; but of those that end in the middle of a decode and begin there
 // only the ones that other engines go on from, or leave.
 static uint32_t all_spans(void)
 {
-    return FROM_PLANES | HR__SPAN_BIT(HR_ENTROPY, HR_ENTROPY) |
-           HR__SPAN_BIT(HR_ENTROPY, HR_RECONSTRUCT) |
-           HR__SPAN_BIT(HR_ENTROPY, HR_COLOR) |
-           HR__SPAN_BIT(HR_ENTROPY, HR_RESAMPLE) |
-           HR__SPAN_BIT(HR_ENTROPY, HR_STORE) |
-           HR__SPAN_BIT(HR_RESAMPLE, HR_RESAMPLE) |
-           HR__SPAN_BIT(HR_RESAMPLE, HR_STORE) |
-           HR__SPAN_BIT(HR_STORE, HR_STORE);
+    return FROM_PLANES | HR_SPAN_BIT(HR_ENTROPY, HR_ENTROPY) |
+           HR_SPAN_BIT(HR_ENTROPY, HR_RECONSTRUCT) |
+           HR_SPAN_BIT(HR_ENTROPY, HR_COLOR) |
+           HR_SPAN_BIT(HR_ENTROPY, HR_RESAMPLE) |
+           HR_SPAN_BIT(HR_ENTROPY, HR_STORE) |
+           HR_SPAN_BIT(HR_RESAMPLE, HR_RESAMPLE) |
+           HR_SPAN_BIT(HR_RESAMPLE, HR_STORE) | HR_SPAN_BIT(HR_STORE, HR_STORE);
 }
 
 static void cpu_offer(struct hr__engine *e, const struct hr__picture *pic,
@@ -83,9 +82,9 @@ static void cpu_offer(struct hr__engine *e, const struct hr__picture *pic,
     (void)e;
     *out = (struct hr__offer){.spans = all_spans()};
     if (!cpu_entropy_takes(pic))
-        out->spans &= ~HR__SPAN_BIT(HR_ENTROPY, HR_ENTROPY);
+        out->spans &= ~HR_SPAN_BIT(HR_ENTROPY, HR_ENTROPY);
     if (!cpu_planes_takes(pic))
-        out->spans &= ~HR__SPAN_BIT(HR_ENTROPY, HR_RECONSTRUCT);
+        out->spans &= ~HR_SPAN_BIT(HR_ENTROPY, HR_RECONSTRUCT);
     if (!cpu_planes_color(pic))
         out->spans &= ~FROM_PLANES;
     if (pic->data && !cpu_rows_can(pic->info.format))

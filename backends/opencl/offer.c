@@ -3,10 +3,10 @@
 // takes pictures that the CPU has decoded from resample on.
 #include "backends/opencl/opencl.h"
 
-#define FROM_BYTES HR__SPAN_BIT(HR_ENTROPY, HR_STORE)
-#define FROM_COEFFICIENTS HR__SPAN_BIT(HR_RECONSTRUCT, HR_STORE)
-#define FROM_PLANES HR__SPAN_BIT(HR_COLOR, HR_STORE)
-#define FROM_PIXELS HR__SPAN_BIT(HR_RESAMPLE, HR_STORE)
+#define FROM_BYTES HR_SPAN_BIT(HR_ENTROPY, HR_STORE)
+#define FROM_COEFFICIENTS HR_SPAN_BIT(HR_RECONSTRUCT, HR_STORE)
+#define FROM_PLANES HR_SPAN_BIT(HR_COLOR, HR_STORE)
+#define FROM_PIXELS HR_SPAN_BIT(HR_RESAMPLE, HR_STORE)
 
 uint32_t ocl_spans(const struct ocl *o)
 {

@@ -69,9 +69,9 @@ static void describe(struct hr__engine *e, const struct va *va)
     e->depth = va->depth;
     e->caps.max_side = f->max_w < f->max_h ? f->max_w : f->max_h;
     for (int tier = 0; tier <= HR_FAST; tier++)
-        e->caps.spans[tier] = HR__SPAN_BIT(HR_ENTROPY, HR_RECONSTRUCT);
+        e->caps.spans[tier] = HR_SPAN_BIT(HR_ENTROPY, HR_RECONSTRUCT);
     if (va_vpp_any(va))
-        e->caps.spans[HR_FAST] |= HR__SPAN_BIT(HR_ENTROPY, HR_RESAMPLE);
+        e->caps.spans[HR_FAST] |= HR_SPAN_BIT(HR_ENTROPY, HR_RESAMPLE);
 }
 
 static void va_chained(struct hr__engine *e)

@@ -3,8 +3,8 @@
 // anything is submitted.
 #include "backends/vaapi/vaapi.h"
 
-#define TO_PLANES HR__SPAN_BIT(HR_ENTROPY, HR_RECONSTRUCT)
-#define TO_PIXELS HR__SPAN_BIT(HR_ENTROPY, HR_RESAMPLE)
+#define TO_PLANES HR_SPAN_BIT(HR_ENTROPY, HR_RECONSTRUCT)
+#define TO_PIXELS HR_SPAN_BIT(HR_ENTROPY, HR_RESAMPLE)
 
 static unsigned why_not_coding(const struct hr_info *info)
 {

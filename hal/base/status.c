@@ -54,9 +54,10 @@ const char *hr_why_text(unsigned why)
 const char *hr_stage_name(enum hr_stage stage)
 {
     static const char *const names[] = {
-        [HR_ENTROPY] = "entropy", [HR_RECONSTRUCT] = "reconstruct",
-        [HR_COLOR] = "color",     [HR_RESAMPLE] = "resample",
-        [HR_STORE] = "store",     [HR_READ] = "read",
+#define X(NAME, name) [HR_##NAME] = #name,
+        HR_STAGE_MAP(X)
+#undef X
+            [HR_READ] = "read",
         [HR_HEADER] = "header",
     };
     return (unsigned)stage <= HR_HEADER && names[stage] ? names[stage] : "?";

@@ -215,7 +215,7 @@ void hr__device_offer(struct hr__device *dev, int i,
 // exact would have it.
 bool hr__device_exact(const struct hr__device *dev, int i, struct hr_span span,
                       const struct hr__picture *pic);
-// What the certificate found of a span (HR__SPAN_BIT) and a kind of JPEG; NULL:
+// What the certificate found of a span (HR_SPAN_BIT) and a kind of JPEG; NULL:
 // nothing.
 const struct hr_certificate_record *hr__certificate_record(
     const struct hr_certificate *cert, uint32_t span, int kind);

@@ -33,7 +33,7 @@ bool hr__device_exact(const struct hr__device *dev, int i, struct hr_span span,
     uint32_t refused =
         dev->refused[i][kind < 0 ? HR_NUM_KINDS : kind][HR_EXACT];
 
-    return !(refused & HR__SPAN_BIT(span.first, span.last));
+    return !(refused & HR_SPAN_BIT(span.first, span.last));
 }
 
 const struct hr_certificate_record *hr__certificate_record(
@@ -42,7 +42,7 @@ const struct hr_certificate_record *hr__certificate_record(
     for (int i = 0; i < cert->num_records; i++) {
         const struct hr_certificate_record *r = &cert->records[i];
 
-        if (HR__SPAN_BIT(r->span.first, r->span.last) == span &&
+        if (HR_SPAN_BIT(r->span.first, r->span.last) == span &&
             (r->kind == HR_KIND_ALL || (int)r->kind == kind))
             return r;
     }

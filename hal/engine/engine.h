@@ -156,11 +156,9 @@ struct hr__backend {
 
 // What an engine would do of a sample: one bit per span, and why not more.
 struct hr__offer {
-    uint32_t spans;  // bit HR__SPAN_BIT(first, last), in the picture's tier
+    uint32_t spans;  // a set, in the picture's tier
     unsigned why;    // reasons for what it cannot do of a plain sample
 };
-#define HR__SPAN_BIT(first, last) \
-    (UINT32_C(1) << ((first)*HR_NUM_STAGES + (last)))
 
 // A backend opened as part of a device. The HAL makes it.
 struct hr__engine {

@@ -110,7 +110,7 @@ static double allowed(const struct hr__work *work)
 {
     const struct hr_certificate_record *r =
         hr__certificate_record(&work->job->dev->pub.certificate,
-                               HR__SPAN_BIT(HR_ENTROPY, HR_RECONSTRUCT),
+                               HR_SPAN_BIT(HR_ENTROPY, HR_RECONSTRUCT),
                                hr__jpeg_kind(&work->pic.info));
 
     // Colour and a filter's lobes make more of a sample's deviation.

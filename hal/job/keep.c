@@ -11,9 +11,11 @@
 static uint32_t begin_with(const struct hr__work *work, int engine,
                            enum hr_stage stage)
 {
-    return work->job->dev->engines[engine]->caps.spans[work->pic.tier] >>
-               stage * HR_NUM_STAGES &
-           ((1u << HR_NUM_STAGES) - 1);
+    uint32_t with = 0;
+
+    for (int last = (int)stage; last < HR_NUM_STAGES; last++)
+        with |= HR_SPAN_BIT(stage, last);
+    return work->job->dev->engines[engine]->caps.spans[work->pic.tier] & with;
 }
 
 // An engine that decodes files itself makes its own picture of them, unless it

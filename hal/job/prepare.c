@@ -55,7 +55,7 @@ static size_t between_bytes(const struct hr__work *work)
         return 0;
     for (int i = 0; i < dev->num_engines - 1; i++)
         spans |= dev->engines[i]->caps.spans[pic->tier];
-    if (spans & HR__SPAN_BIT(HR_RECONSTRUCT, HR_STORE))
+    if (spans & HR_SPAN_BIT(HR_RECONSTRUCT, HR_STORE))
         return pixels / 16 + 2 * pic->size;
     return pixels;
 }
@@ -385,7 +385,7 @@ static bool plan(struct hr__work *work)
         if (!e->host && work->job->params.spans)
             offers[i].spans &= work->job->params.spans;
         for (int s = HR_ENTROPY; !e->host && work->serial && s <= HR_STORE; s++)
-            offers[i].spans &= ~HR__SPAN_BIT(HR_ENTROPY, s);
+            offers[i].spans &= ~HR_SPAN_BIT(HR_ENTROPY, s);
         if (!e->host || dev->num_engines == 1)
             work->why |= offers[i].why;
     }

@@ -32,7 +32,7 @@ static void best_from(struct cut *best, int s, const struct hr__offer *offers,
             const struct cut *rest = &best[last + 1];
             int cost = rest->cost + e * (last - s + 1);
 
-            if (rest->cost < 0 || !(offers[e].spans & HR__SPAN_BIT(s, last)) ||
+            if (rest->cost < 0 || !(offers[e].spans & HR_SPAN_BIT(s, last)) ||
                 !better(cost, rest->spans + 1, &best[s]))
                 continue;
             best[s] = (struct cut){cost, rest->spans + 1, last, e};

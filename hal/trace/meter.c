@@ -9,9 +9,17 @@
 const char *hr_part_name(enum hr_part part)
 {
     static const char *const names[] = {
-        "read",     "prepare",  "decode", "entropy", "reconstruct",
-        "color",    "resample", "store",  "pack",    "upload",
-        "download", "deliver",  "import",
+        "read",
+        "prepare",
+        "decode",
+#define X(NAME, name) #name,
+        HR_STAGE_MAP(X)
+#undef X
+            "pack",
+        "upload",
+        "download",
+        "deliver",
+        "import",
     };
     _Static_assert(sizeof(names) / sizeof(*names) == HR_NUM_PARTS,
                    "a name for each part");

@@ -27,7 +27,7 @@ static uint32_t allowed(const struct hr_certificate *cert, int kind,
 
         if ((r->kind == HR_KIND_ALL || (int)r->kind == kind) &&
             hr__certificate_allows(r, tier))
-            spans |= HR__SPAN_BIT(r->span.first, r->span.last);
+            spans |= HR_SPAN_BIT(r->span.first, r->span.last);
     }
     return spans;
 }

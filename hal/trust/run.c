@@ -17,7 +17,7 @@
 
 #include "hal/trust/trust.h"
 
-#define PLANES HR__SPAN_BIT(HR_ENTROPY, HR_RECONSTRUCT)
+#define PLANES HR_SPAN_BIT(HR_ENTROPY, HR_RECONSTRUCT)
 // Of one job, besides two deadlines of a span. These are the user's, as far as
 // they are neither for ever nor, but for media engines, short: some drivers
 // still compile.
@@ -208,7 +208,7 @@ static enum hr_status run_span(struct hr__trial *t, int record, hr_job cpu)
     hr_job job = NULL;
     enum hr_status status;
 
-    status = run_job(t, 1, HR__SPAN_BIT(r->span.first, r->span.last), r->tier,
+    status = run_job(t, 1, HR_SPAN_BIT(r->span.first, r->span.last), r->tier,
                      &job);
     if (!status)
         status = look(t, record, cpu, job);
@@ -231,7 +231,7 @@ static bool is_for(const struct hr__trial *t,
 static enum hr_status run_picture(struct hr__trial *t)
 {
     // Planes that leave an engine.
-    uint32_t cut = PLANES | HR__SPAN_BIT(HR_COLOR, HR_STORE);
+    uint32_t cut = PLANES | HR_SPAN_BIT(HR_COLOR, HR_STORE);
     enum hr_status status = HR_OK;
     hr_job cpu = NULL;
 
@@ -261,8 +261,7 @@ static void add_record(struct hr__trial *t, int bit, int kind)
                                 HR_CLOSE))
         return;
     cert->records[cert->num_records++] = (struct hr_certificate_record){
-        .span = {(enum hr_stage)(bit / HR_NUM_STAGES),
-                 (enum hr_stage)(bit % HR_NUM_STAGES)},
+        .span = hr_span_of(bit),
         .kind = (enum hr_jpeg_kind)kind,
         .tier = exactly >> bit & 1           ? HR_EXACT
                 : t->pass == HR__PASS_SCALED ? HR_FAST
@@ -273,7 +272,7 @@ static void add_records(struct hr__trial *t, uint32_t spans)
 {
     bool media = t->dev[1]->engines[0]->backend->media;
 
-    for (int bit = 0; bit < HR_NUM_STAGES * HR_NUM_STAGES; bit++)
+    for (int bit = 0; bit < HR_NUM_SPANS; bit++)
         for (int kind = 0; kind < (media ? HR_NUM_KINDS : 1); kind++)
             if (spans >> bit & 1)
                 add_record(t, bit, media ? kind : HR_KIND_ALL);

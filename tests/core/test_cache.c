@@ -553,7 +553,7 @@ TEST_CASE(engines)
     struct hr_result r = {0};
     hr_device dev;
 
-    fake_reset_spans(HR__SPAN_BIT(HR_ENTROPY, HR_COLOR));
+    fake_reset_spans(HR_SPAN_BIT(HR_ENTROPY, HR_COLOR));
     dev = with_cache("fake", cache);
     for (int i = 0; i < 2; i++)
         CHECK(same(dev, &s, &r) && made_by(&r, "fake:0", HR_ENTROPY, HR_COLOR),

@@ -162,7 +162,7 @@ TEST_CASE(one_span)
 // A span that no plan can have is not known to be right.
 TEST_CASE(out_of_reach)
 {
-    uint32_t span = HR__SPAN_BIT(HR_ENTROPY, HR_ENTROPY);
+    uint32_t span = HR_SPAN_BIT(HR_ENTROPY, HR_ENTROPY);
     hr_device dev;
 
     certificate_forget();

@@ -43,7 +43,7 @@ TEST_CASE(facts)
           "limits");
     CHECK(dev->caps.exact && dev->caps.host_memory, "caps");
     for (int t = 0; t <= HR_FAST; t++)
-        CHECK(dev->caps.spans[t] & HR__SPAN_BIT(HR_ENTROPY, HR_STORE), "%d", t);
+        CHECK(dev->caps.spans[t] & HR_SPAN_BIT(HR_ENTROPY, HR_STORE), "%d", t);
     hr_device_close(&dev);
     dev = hr_device_open("cpu", NULL);
     CHECK(dev->params.threads >= 1, "%d threads", dev->params.threads);

@@ -149,7 +149,7 @@ static enum hr_status run(hr_device dev, const struct hr_sample *s, int n,
 static bool decodes(hr_device dev)
 {
     const struct hr__device *d = (const struct hr__device *)dev;
-    uint32_t span = HR__SPAN_BIT(HR_RECONSTRUCT, HR_STORE);
+    uint32_t span = HR_SPAN_BIT(HR_RECONSTRUCT, HR_STORE);
 
     return d->engines[0]->caps.spans[HR_EXACT] & span;
 }

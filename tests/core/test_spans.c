@@ -32,7 +32,7 @@ static uint32_t made(hr_device dev, const struct bytes *jpeg, uint32_t spans,
         const struct hr_span_result *r = &job->results[0].spans[i];
 
         if (!strcmp(r->device, "fake:0"))
-            by_fake |= HR__SPAN_BIT(r->span.first, r->span.last);
+            by_fake |= HR_SPAN_BIT(r->span.first, r->span.last);
     }
     if (want && !status)
         CHECK(!memcmp(want, out->params.data, out->size),
@@ -68,10 +68,10 @@ TEST_CASE(held_to_some)
     CU_ASSERT_EQUAL(made(dev, &jpeg, FAKE_D | FAKE_S, false, HR_OK, data),
                     FAKE_D | FAKE_S);
     // What it does not offer it may not do, either.
-    CU_ASSERT_EQUAL(made(dev, &jpeg, HR__SPAN_BIT(HR_COLOR, HR_COLOR), false,
+    CU_ASSERT_EQUAL(made(dev, &jpeg, HR_SPAN_BIT(HR_COLOR, HR_COLOR), false,
                          HR_OK, data),
                     0);
-    CU_ASSERT_EQUAL(made(dev, &jpeg, HR__SPAN_BIT(HR_COLOR, HR_COLOR), true,
+    CU_ASSERT_EQUAL(made(dev, &jpeg, HR_SPAN_BIT(HR_COLOR, HR_COLOR), true,
                          HR_EUNSUPPORTED, data),
                     0);
     hr_device_close(&dev);

@@ -412,7 +412,7 @@ void conformance_is_own_work(hr_device dev, const struct conformance *c,
                              const char *what)
 {
     bool from_bytes = dev->caps.spans[HR_EXACT] &
-                      HR__SPAN_BIT(HR_ENTROPY, HR_STORE);
+                      HR_SPAN_BIT(HR_ENTROPY, HR_STORE);
 
     CHECK(dev->caps.exact, "%s, %s: its certificate says it is not exact",
           dev->name, what);

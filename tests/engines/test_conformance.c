@@ -83,13 +83,13 @@ TEST_CASE(finds_faults)
 // none, of pixels.
 static void from_planes(hr_device dev)
 {
-    uint32_t planes = HR__SPAN_BIT(HR_COLOR, HR_STORE);
+    uint32_t planes = HR_SPAN_BIT(HR_COLOR, HR_STORE);
     struct conformance c;
 
     if (!(dev->caps.spans[HR_EXACT] & planes))
         return;
     ((struct hr__device *)dev)->probing = planes |
-                                          HR__SPAN_BIT(HR_RESAMPLE, HR_STORE);
+                                          HR_SPAN_BIT(HR_RESAMPLE, HR_STORE);
     c = conformance_run(dev, HR_EXACT, test_seed);
     CHECK(c.by_device > c.samples / 2 && c.different == 0, "by_device %d",
           c.by_device);
@@ -169,7 +169,7 @@ static void from_bytes(const char *name)
 
     CU_ASSERT_PTR_NOT_NULL_FATAL(dev);
     printf("\n  from bytes:");
-    CU_ASSERT(dev->caps.spans[HR_EXACT] & HR__SPAN_BIT(HR_ENTROPY, HR_STORE));
+    CU_ASSERT(dev->caps.spans[HR_EXACT] & HR_SPAN_BIT(HR_ENTROPY, HR_STORE));
     all_tiers(dev);
     hr_device_close(&dev);
 }

@@ -33,7 +33,7 @@ static void toy_offer(struct hr__engine *e, const struct hr__picture *pic,
                       struct hr__offer *out)
 {
     (void)e;
-    *out = (struct hr__offer){.spans = HR__SPAN_BIT(HR_RECONSTRUCT, HR_STORE)};
+    *out = (struct hr__offer){.spans = HR_SPAN_BIT(HR_RECONSTRUCT, HR_STORE)};
     if (pic->info.process == HR_PROCESS_PROGRESSIVE)
         out->why = HR_WHY_PROGRESSIVE;
 }

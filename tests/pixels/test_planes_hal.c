@@ -20,7 +20,7 @@ static const struct level {
 // longer way.
 TEST_CASE(cuts)
 {
-#define CUT(a, b) HR__SPAN_BIT(HR_##a, HR_##b)
+#define CUT(a, b) HR_SPAN_BIT(HR_##a, HR_##b)
     static const uint32_t ways[] = {CUT(COLOR, STORE),
                                     CUT(COLOR, RESAMPLE) | CUT(STORE, STORE),
                                     CUT(COLOR, COLOR) | CUT(RESAMPLE, STORE)};
@@ -66,8 +66,8 @@ TEST_CASE(the_plan)
         const struct hr_result *r;
 
         ((struct hr__device *)dev)->probing =
-            i ? HR__SPAN_BIT(HR_ENTROPY, HR_RECONSTRUCT) |
-                    HR__SPAN_BIT(HR_COLOR, HR_STORE)
+            i ? HR_SPAN_BIT(HR_ENTROPY, HR_RECONSTRUCT) |
+                    HR_SPAN_BIT(HR_COLOR, HR_STORE)
               : 0;
         job = hr_submit(dev, &s, 1, out, NULL);
         CHECK(job && !hr_job_wait(job, HR_FOREVER), "%s", hr_last_error());
@@ -179,9 +179,9 @@ TEST_CASE(steady)
     hr_device dev = test_device("cpu", 1, 0);
     uint64_t whole = allocations(dev, &file), cut;
 
-    ((struct hr__device *)dev)->probing = HR__SPAN_BIT(HR_ENTROPY,
-                                                       HR_RECONSTRUCT) |
-                                          HR__SPAN_BIT(HR_COLOR, HR_STORE);
+    ((struct hr__device *)dev)->probing = HR_SPAN_BIT(HR_ENTROPY,
+                                                      HR_RECONSTRUCT) |
+                                          HR_SPAN_BIT(HR_COLOR, HR_STORE);
     cut = allocations(dev, &file);
     CHECK(cut == whole, "%d allocations, %d uncut", (int)cut, (int)whole);
     hr_device_close(&dev);

@@ -113,12 +113,12 @@ json_t *manifest_spans_json(uint32_t spans)
 {
     json_t *json = json_array();
 
-    for (int bit = 0; bit < HR_NUM_STAGES * HR_NUM_STAGES; bit++) {
+    for (int bit = 0; bit < HR_NUM_SPANS; bit++) {
         char text[64];
 
         if (!(spans >> bit & 1))
             continue;
-        tools_span_text(text, sizeof(text), tools_span_of(bit));
+        tools_span_text(text, sizeof(text), hr_span_of(bit));
         json_array_append_new(json, json_string(text));
     }
     return json;

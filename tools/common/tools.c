@@ -161,12 +161,6 @@ int tools_flush_stdout(void)
     return TOOLS_CANNOT;
 }
 
-struct hr_span tools_span_of(int bit)
-{
-    return (struct hr_span){(enum hr_stage)(bit / HR_NUM_STAGES),
-                            (enum hr_stage)(bit % HR_NUM_STAGES)};
-}
-
 void tools_span_text(char *out, size_t size, struct hr_span span)
 {
     if (span.first == span.last)

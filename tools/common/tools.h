@@ -46,7 +46,6 @@ uint64_t tools_peak_rss(void);  // bytes; 0 = unknown
 // Flushes stdout. TOOLS_OK, or TOOLS_CANNOT with a message.
 int tools_flush_stdout(void);
 
-struct hr_span tools_span_of(int bit);  // of hr_caps.spans
 // "entropy..store", or "store" if the span is one stage.
 void tools_span_text(char *out, size_t size, struct hr_span span);
 

@@ -51,7 +51,7 @@ static void count_engines(struct validate *v, const struct hr_result *r)
 
         if (!e)
             continue;
-        e->spans[span->first * HR_NUM_STAGES + span->last]++;
+        e->spans[__builtin_ctz(HR_SPAN_BIT(span->first, span->last))]++;
         e->pictures += e != last;
         last = e;
     }
@@ -175,12 +175,12 @@ void validate_spans_text(const struct validate *v, char *out, size_t size)
         const struct validate_engine *e = &v->engines[i];
         const char *before = e->name;
 
-        for (int bit = 0; bit < HR_NUM_STAGES * HR_NUM_STAGES; bit++) {
+        for (int bit = 0; bit < HR_NUM_SPANS; bit++) {
             char span[64];
 
             if (!e->spans[bit])
                 continue;
-            tools_span_text(span, sizeof(span), tools_span_of(bit));
+            tools_span_text(span, sizeof(span), hr_span_of(bit));
             validate_say(out, size, "%s%s %s of %" PRIu64,
                          before == e->name && *out ? "; " : "", before, span,
                          e->spans[bit]);

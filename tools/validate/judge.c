@@ -62,12 +62,12 @@ static uint32_t stages_of(uint32_t spans, bool all)
 {
     uint32_t stages = all ? (UINT32_C(1) << HR_NUM_STAGES) - 1 : 0;
 
-    for (int bit = 0; bit < HR_NUM_STAGES * HR_NUM_STAGES; bit++) {
+    for (int bit = 0; bit < HR_NUM_SPANS; bit++) {
         uint32_t these = 0;
 
         if (!(spans >> bit & 1))
             continue;
-        for (int s = bit / HR_NUM_STAGES; s <= bit % HR_NUM_STAGES; s++)
+        for (int s = hr_span_of(bit).first; s <= (int)hr_span_of(bit).last; s++)
             these |= UINT32_C(1) << s;
         stages = all ? stages & these : stages | these;
     }

@@ -111,11 +111,11 @@ static json_t *engines_json(const struct validate *v)
         const struct validate_engine *e = &v->engines[i];
         json_t *spans = json_object();
 
-        for (int bit = 0; bit < HR_NUM_STAGES * HR_NUM_STAGES; bit++)
+        for (int bit = 0; bit < HR_NUM_SPANS; bit++)
             if (e->spans[bit]) {
                 char text[64];
 
-                tools_span_text(text, sizeof(text), tools_span_of(bit));
+                tools_span_text(text, sizeof(text), hr_span_of(bit));
                 json_object_set_new(spans, text,
                                     json_integer((json_int_t)e->spans[bit]));
             }

@@ -13,8 +13,7 @@ static uint32_t spans_done(const struct hr_result *r)
 
     for (int i = 0; i < r->num_spans; i++)
         if (strcmp(r->spans[i].device, "cpu") != 0)
-            spans |= UINT32_C(1) << (r->spans[i].span.first * HR_NUM_STAGES +
-                                     r->spans[i].span.last);
+            spans |= HR_SPAN_BIT(r->spans[i].span.first, r->spans[i].span.last);
     return spans;
 }
 
@@ -79,7 +78,7 @@ bool validate_spans(struct validate *v)
         return true;
     ok = run_reference(v, mask) && run(v, -1, mask);
     // The CPU is cut into no spans.
-    for (int bit = 0; ok && bit < HR_NUM_STAGES * HR_NUM_STAGES; bit++)
+    for (int bit = 0; ok && bit < HR_NUM_SPANS; bit++)
         if (spans >> bit & 1 && strcmp(dev->backend, "cpu"))
             ok = run(v, bit, mask);
     return ok;

@@ -127,9 +127,9 @@ struct validate_made {
 
 // An engine that was asked for, and what it did of pictures that were made.
 struct validate_engine {
-    const char *name;   // "opencl:0"
-    uint64_t pictures;  // it did at least one span of
-    uint64_t spans[HR_NUM_STAGES * HR_NUM_STAGES];  // pictures; bit of hr_caps
+    const char *name;              // "opencl:0"
+    uint64_t pictures;             // it did at least one span of
+    uint64_t spans[HR_NUM_SPANS];  // pictures; bit of hr_caps
 };
 
 // What holds: the contract, not, or nothing was learned of the device.

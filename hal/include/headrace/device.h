@@ -26,9 +26,9 @@ HR_BEGIN_DECLS
 
 // The abilities of a device. 0 = it cannot, or no limit where it says so.
 struct hr_caps {
-    // spans[tier] has bit (first * HR_NUM_STAGES + last) set for each span
-    // the device offers in that tier for a plain sample (baseline JPEG, any
-    // filter); a particular sample may get fewer, as its result says.
+    // spans[tier] has HR_SPAN_BIT() of each span that the device offers in
+    // that tier for a plain sample (baseline JPEG, any filter); a particular
+    // sample may get fewer, as its result says.
     uint32_t spans[3];
     int threads;       // host threads of its own
     int max_side;      // largest picture side; 0 = HR_MAX_SIDE

@@ -11,17 +11,25 @@
 #ifndef HEADRACE_STAGE_H
 #define HEADRACE_STAGE_H
 
+#include <stdint.h>
+
 #include <headrace/version.h>
 
 HR_BEGIN_DECLS
 
+// The list of stages: names, parts of a profile and spans come from it.
+#define HR_STAGE_MAP(X)                                                        \
+    X(ENTROPY, entropy)         /* Huffman or arithmetic: bytes -> blocks */   \
+    X(RECONSTRUCT, reconstruct) /* inverse DCT: blocks -> component planes */  \
+    X(COLOR, color)             /* upsample, convert: planes -> RGB or grey */ \
+    X(RESAMPLE, resample)       /* crop, resize, flip: u8 -> u8 */             \
+    X(STORE, store)             /* normalise, type, layout: u8 -> tensor */
+
 enum hr_stage {
-    HR_ENTROPY,      // Huffman or arithmetic decoding: bytes -> i16 blocks
-    HR_RECONSTRUCT,  // dequantise + inverse DCT: blocks -> component planes
-    HR_COLOR,        // upsample + colour convert: planes -> RGB or grey u8
-    HR_RESAMPLE,     // crop, resize, flip: u8 -> u8
-    HR_STORE,        // normalise, type, layout: u8 -> tensor
-    HR_NUM_STAGES,
+#define HR__STAGE(NAME, name) HR_##NAME,
+    HR_STAGE_MAP(HR__STAGE)
+#undef HR__STAGE
+        HR_NUM_STAGES,
     // These come before the stages; only a result that failed there has them.
     HR_READ = 16,  // the file
     HR_HEADER,     // its header, its sizes, the limits
@@ -30,6 +38,21 @@ enum hr_stage {
 struct hr_span {
     enum hr_stage first, last;  // both included; first <= last
 };
+
+// A set of spans has a bit for each, in the order of their last stages.
+#define HR_NUM_SPANS (HR_NUM_STAGES * (HR_NUM_STAGES + 1) / 2)
+#define HR_SPAN_BIT(first, last) \
+    (UINT32_C(1) << ((last) * ((last) + 1) / 2 + (first)))
+
+// The span of bit 0 .. HR_NUM_SPANS - 1.
+static inline struct hr_span hr_span_of(int bit)
+{
+    int last = 0;
+
+    for (; bit > last; last++)
+        bit -= last + 1;
+    return (struct hr_span){(enum hr_stage)bit, (enum hr_stage)last};
+}
 
 // "entropy", "reconstruct", ..., "read", "header"; static storage. Threads: any.
 HR_API const char *hr_stage_name(enum hr_stage stage);

@@ -67,12 +67,11 @@ enum hr_part {
     HR_PART_PREPARE,  // header, geometry, plan
     HR_PART_DECODE,   // entropy..color in one go; of a media engine all the
                       // time that its pictures are there
-    HR_PART_ENTROPY,  // these five: a stage by itself
-    HR_PART_RECONSTRUCT,
-    HR_PART_COLOR,
-    HR_PART_RESAMPLE,
-    HR_PART_STORE,
-    HR_PART_PACK,      // host: a batch put together for a device
+// HR_PART_ENTROPY, ...: a stage by itself
+#define HR__PART(NAME, name) HR_PART_##NAME,
+    HR_STAGE_MAP(HR__PART)
+#undef HR__PART
+        HR_PART_PACK,  // host: a batch put together for a device
     HR_PART_UPLOAD,    // to a device's memory
     HR_PART_DOWNLOAD,  // and back
     HR_PART_DELIVER,   // host: from pinned memory to the tensors; from a

@@ -17,7 +17,7 @@ enum fake_where {
 };
 
 struct fake_script {
-    // What it offers in each tier, HR__SPAN_BIT()s; JPEG only where decoding
+    // What it offers in each tier, HR_SPAN_BIT()s; JPEG only where decoding
     // begins a span.
     uint32_t spans[3];
     enum fake_where where;
@@ -86,13 +86,13 @@ extern struct fake_counts fake_counts;
 
 // Every way to cut a picture: decode, resample, store, joined or not; and
 // planes, for others to go on from.
-#define FAKE_D HR__SPAN_BIT(HR_ENTROPY, HR_COLOR)
-#define FAKE_P HR__SPAN_BIT(HR_ENTROPY, HR_RECONSTRUCT)
-#define FAKE_DR HR__SPAN_BIT(HR_ENTROPY, HR_RESAMPLE)
-#define FAKE_DRS HR__SPAN_BIT(HR_ENTROPY, HR_STORE)
-#define FAKE_R HR__SPAN_BIT(HR_RESAMPLE, HR_RESAMPLE)
-#define FAKE_RS HR__SPAN_BIT(HR_RESAMPLE, HR_STORE)
-#define FAKE_S HR__SPAN_BIT(HR_STORE, HR_STORE)
+#define FAKE_D HR_SPAN_BIT(HR_ENTROPY, HR_COLOR)
+#define FAKE_P HR_SPAN_BIT(HR_ENTROPY, HR_RECONSTRUCT)
+#define FAKE_DR HR_SPAN_BIT(HR_ENTROPY, HR_RESAMPLE)
+#define FAKE_DRS HR_SPAN_BIT(HR_ENTROPY, HR_STORE)
+#define FAKE_R HR_SPAN_BIT(HR_RESAMPLE, HR_RESAMPLE)
+#define FAKE_RS HR_SPAN_BIT(HR_RESAMPLE, HR_STORE)
+#define FAKE_S HR_SPAN_BIT(HR_STORE, HR_STORE)
 
 // Of a script: the same spans in every tier.
 #define FAKE_ALL(x)   \

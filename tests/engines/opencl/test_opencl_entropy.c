@@ -9,7 +9,7 @@
 #include "opencl_env.h"
 
 #define COUNT(a) ((int)(sizeof(a) / sizeof(*(a))))
-#define ALL HR__SPAN_BIT(HR_ENTROPY, HR_STORE)
+#define ALL HR_SPAN_BIT(HR_ENTROPY, HR_STORE)
 #define VARIABLE "HEADRACE_OPENCL_ENTROPY"
 
 enum { SIDE = OPENCL_SIDE };

@@ -357,7 +357,7 @@ TEST_CASE(files_ahead)
 // entropy, unless it was asked for.
 TEST_CASE(entropy)
 {
-    const uint32_t all = HR__SPAN_BIT(HR_ENTROPY, HR_STORE);
+    const uint32_t all = HR_SPAN_BIT(HR_ENTROPY, HR_STORE);
     hr_device dev;
 
     CU_ASSERT_PTR_NOT_NULL_FATAL(dev = hr_device_open("opencl", NULL));

@@ -74,7 +74,7 @@ TEST_CASE(wrong_entropy)
         CHECK(i ? r->failed : r->max > 2, "%d: %f, %d", i, r->max, r->failed);
         for (int tier = 0; tier <= HR_FAST; tier++)
             CU_ASSERT(
-                !(dev->caps.spans[tier] & HR__SPAN_BIT(HR_ENTROPY, HR_STORE)));
+                !(dev->caps.spans[tier] & HR_SPAN_BIT(HR_ENTROPY, HR_STORE)));
         r = record(dev, HR_RECONSTRUCT);
         CU_ASSERT(r->pictures && r->differing == 0 && !r->failed);
         hr_device_close(&dev);

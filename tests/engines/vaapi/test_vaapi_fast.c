@@ -159,7 +159,7 @@ static void check_driver(const char *options, unsigned in, unsigned by)
     dev = vaapi_open_with(NULL);
     CHECK(dev != NULL, "%s", hr_last_error());
     CHECK(!in == !(dev->caps.spans[HR_FAST] &
-                   HR__SPAN_BIT(HR_ENTROPY, HR_RESAMPLE)),
+                   HR_SPAN_BIT(HR_ENTROPY, HR_RESAMPLE)),
           "%s: its spans", options);
     for (int k = 0; k < HR_NUM_KINDS; k++) {
         struct hr_certificate_record r = vaapi_scaled(&dev->certificate, k);
@@ -368,7 +368,7 @@ TEST_CASE(scaled_wrongly)
                   faults[i], kinds[k].name, r.pictures, r.mean);
         }
         CHECK(!(dev->caps.spans[HR_FAST] &
-                HR__SPAN_BIT(HR_ENTROPY, HR_RESAMPLE)),
+                HR_SPAN_BIT(HR_ENTROPY, HR_RESAMPLE)),
               "%s: offered", faults[i]);
         check_kind(dev, cpu, HR_KIND_422, 0, HR_WHY_CERTIFICATE, faults[i]);
         vaapi_close(&dev);

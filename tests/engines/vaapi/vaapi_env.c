@@ -24,7 +24,7 @@ static struct hr_certificate_record record_of(const struct hr_certificate *cert,
                                               enum hr_stage last, int kind)
 {
     const struct hr_certificate_record *r =
-        hr__certificate_record(cert, HR__SPAN_BIT(HR_ENTROPY, last), kind);
+        hr__certificate_record(cert, HR_SPAN_BIT(HR_ENTROPY, last), kind);
 
     return r ? *r : (struct hr_certificate_record){0};
 }
