@@ -9,14 +9,14 @@ import warnings
 from collections.abc import Iterator
 from typing import Any, Literal, TypeAlias, get_args
 
-from . import _core
+from . import _core, dropin
+from .dropin import base
 from .errors import ArgumentError
 
 Tier: TypeAlias = Literal["exact", "close", "fast"]
 
 # What set_image_backend() was called with last; None: not at all, or undone.
 _name: str | None = None
-_tier: Tier = "exact"
 # The device that was chosen last; None: none was.
 _device: str | None = None
 
@@ -47,7 +47,7 @@ def set_image_backend(
     torchvision: then only Headrace's own functions use the device. Calling it
     again changes the device.
     """
-    global _name, _tier
+    global _name
     if tier not in get_args(Tier):
         raise ArgumentError(f"tier {tier!r}: must be one of exact, close, fast")
     if name is None:
@@ -57,11 +57,9 @@ def set_image_backend(
         raise TypeError(
             f"name must be a str, as 'cpu' or 'auto', not {name!r}"
         )
-    from . import dropin
-
     _choose(name)
     dropin.install()
-    _name, _tier = name, tier
+    _name, base.tier = name, tier
 
 
 def get_image_backend() -> str:
@@ -86,11 +84,9 @@ def reset_image_backend() -> None:
 
     Pictures that were recorded can still be used, and are still made.
     """
-    global _name, _tier
-    from . import dropin
-
+    global _name
     dropin.uninstall()
-    _name, _tier = None, "exact"
+    _name, base.tier = None, "exact"
 
 
 @contextlib.contextmanager
@@ -101,7 +97,7 @@ def image_backend(
 
     Gives the name of the device; afterwards all is as it was before.
     """
-    before, tier_before = _name, _tier
+    before, tier_before = _name, base.tier
     # Without a choice it is the device that "auto" names.
     device = _device or "auto"
     set_image_backend(name, tier=tier)

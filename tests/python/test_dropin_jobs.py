@@ -125,7 +125,7 @@ class Jobs(case.Case):
         for wrong in ("sloppy", None, 0, b"exact"):
             with self.assertRaisesRegex(headrace.ArgumentError, "one of exact"):
                 headrace.set_image_backend("cpu", tier=wrong)
-        self.assertEqual(headrace.backend._tier, "exact")
+        self.assertEqual(dropin.base.tier, "exact")
 
     def test_cancel_twice(self):
         with on():

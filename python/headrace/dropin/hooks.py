@@ -27,15 +27,13 @@ import threading
 import types
 import warnings
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 from .. import _core
 from .._forks import renewed
-from ..errors import Error
-from .base import fetch
+from .base.refusal import refuse, stock_function
 from .base.report import note
-from .base.worker import hooks as worker_hooks
-from .base.worker import in_worker, torchdata_hooks
+from .base.worker import in_worker
 
 MISSING: Any = type("MISSING", (), {"__repr__": lambda self: "MISSING"})()
 
@@ -47,10 +45,6 @@ class Hook(NamedTuple):
     name: Any
     old: Any
     new: Any
-
-
-class HookError(Error):
-    """Pillow, torch or torchvision is not what the drop-in knows."""
 
 
 def look(owner: Any, name: Any) -> Any:
@@ -79,9 +73,7 @@ def put(owner: Any, name: Any, value: Any) -> None:
 
 def _function(owner: Any, name: str) -> Any:
     """A stock function; of a module, a copy: see _in_place()."""
-    found = look(owner, name)
-    if not isinstance(found, types.FunctionType):
-        _refuse("%s.%s is not a function" % (owner.__name__, name))
+    found = stock_function(owner, name)
     if not isinstance(owner, types.ModuleType) or found.__closure__:
         return found
     if found not in _copies:
@@ -129,12 +121,6 @@ def _in_place(stock: types.FunctionType, new: Any) -> Triples:
     yield stock, "__script_if_tracing_wrapper", True
 
 
-def _refuse(what: str) -> NoReturn:
-    raise HookError(
-        "the drop-in cannot be switched on: " + what, status="HR_EUNSUPPORTED"
-    )
-
-
 Triples = Iterator[tuple[Any, Any, Any]]
 
 
@@ -144,7 +130,7 @@ def _pillow_hooks(plugin: Any) -> Triples:
     module = plugin.Image
     entry = look(module.OPEN, "JPEG")
     if type(entry) is not tuple or len(entry) != 2 or not callable(entry[0]):
-        _refuse('PIL.Image.OPEN["JPEG"] is not (factory, accept)')
+        refuse('PIL.Image.OPEN["JPEG"] is not (factory, accept)')
     for name in ("load", "convert", "crop", "resize", "transpose", "copy"):
         _function(module.Image, name)
     if in_worker():
@@ -160,7 +146,7 @@ def _reducers() -> dict[Any, Any]:
 
     found: Any = getattr(ForkingPickler, "_extra_reducers", None)
     if not isinstance(found, dict):
-        _refuse("multiprocessing's ForkingPickler has no _extra_reducers")
+        refuse("multiprocessing's ForkingPickler has no _extra_reducers")
     return found
 
 
@@ -195,7 +181,7 @@ def _v2_hooks(module: Any) -> Triples:
     from .torch import tensor, v2, wrappers
 
     if "torchvision.tv_tensors" not in sys.modules:
-        _refuse("torchvision.transforms.v2 has no tv_tensors (before 0.16)")
+        refuse("torchvision.transforms.v2 has no tv_tensors (before 0.16)")
     stock_image = sys.modules["torchvision.tv_tensors"].Image
     lazy_image = tensor.define_tv_image(stock_image)
     for name in ("to_image", "pil_to_tensor"):
@@ -211,7 +197,7 @@ def _v2_hooks(module: Any) -> Triples:
         if isinstance(registry, dict):
             kernels = registry.get(getattr(functional, name))
         if not isinstance(kernels, dict) or stock_image not in kernels:
-            _refuse("torchvision has no kernels of v2 %s" % name)
+            refuse("torchvision has no kernels of v2 %s" % name)
         stock = kernels[Tensor]
         for kind in (tensor.LazyTensor, lazy_image):
             yield kernels, kind, wrap(stock)
@@ -228,12 +214,13 @@ def _v2_hooks(module: Any) -> Triples:
 
 def _data_hooks(module: Any) -> Triples:
     from .torch import tensor
+    from .workers import again, loader
 
     yield from _collate_hooks(tensor.LazyTensor)
     yield _reducers(), tensor.LazyTensor, tensor.transport
-    for owner, name in fetch.places():
-        yield owner, name, fetch.within(owner, _function(owner, name))
-    yield from worker_hooks()
+    for owner, name in again.fetchers():
+        yield owner, name, again.within(owner, _function(owner, name))
+    yield from loader.hooks(install)
 
 
 # Functions that look behind a tensor: tracers, what takes its memory, and what
@@ -269,12 +256,14 @@ def _collate_hooks(kind: type) -> Triples:
 
     functions = look(collate, "default_collate_fn_map")
     if not isinstance(functions, dict) or Tensor not in functions:
-        _refuse("torch's default_collate_fn_map has no torch.Tensor")
+        refuse("torch's default_collate_fn_map has no torch.Tensor")
     yield functions, kind, wrappers.collate(functions[Tensor])
 
 
 def _torchdata_hooks(module: Any) -> Triples:
-    yield from torchdata_hooks()
+    from .workers import loader
+
+    yield loader.loop_hook(module.__name__, install)
 
 
 # Pillow imports this plug-in, which fills OPEN["JPEG"], when it is needed.
@@ -376,16 +365,6 @@ def install(reference: str | None = None) -> None:
         except BaseException:
             uninstall()
             raise
-
-
-def worker_state() -> str | None:
-    """What a worker process must be told; picklable."""
-    return reference()
-
-
-def install_worker(state: str | None) -> None:
-    """install() in a worker process: opens no device, tests nothing."""
-    install(state)
 
 
 def uninstall() -> None:
@@ -561,4 +540,4 @@ def _self_test() -> None:
 
     wrong = selftest.run(_done)
     if wrong:
-        _refuse("%s differs from stock on a picture of 16 x 24" % wrong)
+        refuse("%s differs from stock on a picture of 16 x 24" % wrong)

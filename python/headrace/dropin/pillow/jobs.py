@@ -28,7 +28,8 @@ from typing import Any, Union
 
 from PIL import Image, JpegImagePlugin
 
-from ... import _core, _oracle, backend
+from ... import _core, _oracle
+from .. import base
 from ..base import fetch
 from ..base.report import count, total
 from ..base.worker import in_worker
@@ -140,7 +141,7 @@ def submit(
     """
     share = _alone if len(recordings) == 1 else _share
     first, pictures, samples = share(recordings)
-    how: Any = {"on_error": "zero", "tier": backend._tier, "cache": aside.cache}
+    how: Any = {"on_error": "zero", "tier": base.tier, "cache": aside.cache}
     if first:
         _core.submit(first, pictures, **how)
     job = _core.submit(samples, batch, first_slot=slot, **how)

@@ -7,7 +7,7 @@ data set may catch it and give another sample. So the whole batch is fetched
 again with recording off, from the states that the generators of torch, random
 and NumPy had when it was fetched first: everything is stock's then, draws
 included. What a data set counts in __getitem__ happens twice; files change once
-(fetch.py).
+(_audit).
 
 num_workers=0: fetch() makes what a batch leaves open at its end, and does the
 second fetch itself. A worker does so for what is needed while it fetches. The
@@ -25,6 +25,8 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import functools
+import os
 import pickle
 import random
 import sys
@@ -37,6 +39,7 @@ from torch._utils import ExceptionWrapper
 from ..base import fetch as places
 from ..base.report import count
 from ..base.worker import Worker, in_worker
+from ..pillow import files, jobs
 from ..torch import speculate, tensor
 
 Run = Callable[[Any], Any]
@@ -81,14 +84,14 @@ def fetch(run: Run, index: Any, place: int, looped: bool) -> Any:
         try:
             data = run(index)
             data = _box(data, number) if looped else _made(data)
-            places.check(here)
+            check(here)
             if not here.failed:
                 return data
         except BaseException as error:
             # Stock meets damage before what comes later in the batch.
             if isinstance(error, Exception):
                 with contextlib.suppress(places.AskAgain):
-                    places.check(here)
+                    check(here)
             if not here.failed or isinstance(error, KeyboardInterrupt):
                 raise
     if not looped:
@@ -105,6 +108,50 @@ def _stock(run: Run, index: Any) -> Any:
         return run(index)
 
 
+def check(level: places.Level) -> None:
+    """Has stock read what was recorded and not made: it raises for damage."""
+    read, level.read = level.read, {}
+    for source in read.values():
+        try:
+            if files.checked(source)[0] is not None:
+                jobs.open_stock(source).load()
+        except Exception as error:
+            level.failed = True
+            raise places.AskAgain(str(error))
+
+
+_WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
+# Audit events behind which a second fetch would find other files.
+_CHANGES = frozenset(
+    """os.chdir os.chmod os.chown os.exec os.fchdir os.fork os.forkpty os.link
+    os.mkdir os.posix_spawn os.remove os.removexattr os.rename os.rmdir
+    os.setxattr os.symlink os.system os.truncate os.utime
+    subprocess.Popen""".split()
+)
+
+
+def _audit(event: str, about: tuple[Any, ...]) -> None:
+    level = places.here.level
+    if level is None or not (
+        event in _CHANGES
+        or event == "open"
+        and isinstance(about[-1], int)
+        and about[-1] & _WRITING
+    ):
+        return
+    while level is not None:
+        if level.place == places.MAP and not level.writes:
+            level.writes = True
+            check(level)
+        level = level.outer
+
+
+# (A hook cannot be removed: the first fetch installs it.)
+@functools.cache
+def _watch() -> None:
+    sys.addaudithook(_audit)
+
+
 def _made(data: Any) -> Any:
     """A batch without lazy tensors, for the consumer."""
     if not tensor.settle():
@@ -112,6 +159,39 @@ def _made(data: Any) -> Any:
     from .loader import walk
 
     return walk(data)
+
+
+def within(owner: Any, stock: Callable[..., Any]) -> Callable[..., Any]:
+    """The fetch() of owner, one of fetchers(), around the stock one."""
+    own = places.ITERABLE if "Iterable" in owner.__name__ else places.MAP
+
+    @functools.wraps(stock)
+    def fetch_around(self: Any, possibly_batched_index: Any) -> Any:
+        level = places.here.level
+        places.here.number += 1
+        if level is None or (level.place != places.OFF and not in_worker()):
+            _watch()
+            place = own if level is None else min(level.place, own)
+            looped = sys._getframe(1).f_code.co_name == "_worker_loop"
+            run = functools.partial(stock, self)
+            return fetch(run, possibly_batched_index, place, looped)
+        # A part of the fetch that it is in.
+        outer, level.place = level.place, min(level.place, own)
+        try:
+            return stock(self, possibly_batched_index)
+        finally:
+            level.place = outer
+
+    return fetch_around
+
+
+def fetchers() -> list[tuple[Any, str]]:
+    """What hooks.py replaces by within(); torch.utils.data is imported."""
+    module = sys.modules["torch.utils.data._utils.fetch"]
+    return [
+        (module._MapDatasetFetcher, "fetch"),
+        (module._IterableDatasetFetcher, "fetch"),
+    ]
 
 
 # ---- in a worker ----

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The hooks in torch's DataLoader: worker loop, tickets, next().
 
-See worker.py for what happens where, and what tensor.py and hooks.py do.
+See base/worker.py for what happens where, torch/tensor.py for lazy tensors.
 """
 
 from __future__ import annotations
@@ -16,9 +16,8 @@ import os
 import pickle
 import sys
 import threading
-import types
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from multiprocessing.reduction import ForkingPickler
 from typing import Any, NamedTuple
 
@@ -27,10 +26,15 @@ import torch.utils.data._utils.worker
 from torch._utils import ExceptionWrapper
 from torch.utils.data import dataloader
 
+from ..base.refusal import stock_function
 from ..base.report import add, take
 from ..base.worker import Worker, in_worker
-from ..pillow import folder
+from ..pillow import folder, pictures
+from ..torch import tensor
 from . import again, channel
+
+# hooks.install(): what a spawned worker is told is the reference.
+Install = Callable[[str | None], None]
 
 # How types are pickled for another process; torch has its own in here.
 _REDUCERS: dict[type, Any] = vars(ForkingPickler)["_extra_reducers"]
@@ -230,15 +234,15 @@ def _reduce_lazy(lazy: Any) -> Any:
     lose the batch without a word, so every error becomes a ticket.
     """
     if not in_worker():
-        return _tensor().transport(lazy)
+        return tensor.transport(lazy)
     ticket = _ship(lazy)
     if ticket is not None:
         return ticket
     try:
-        _tensor().plain(lazy)
+        tensor.plain(lazy)
     except Exception as error:
         return _failed, (_picklable(error), Worker.number)
-    return _tensor().transport(lazy)
+    return tensor.transport(lazy)
 
 
 def _ship(lazy: Any) -> Any:
@@ -248,7 +252,7 @@ def _ship(lazy: Any) -> Any:
         return None
     shape = tuple(lazy.shape)
     try:
-        record = _tensor().record_of(lazy)
+        record = tensor.record_of(lazy)
         if record is None:
             return None
         _tell(sender)
@@ -297,10 +301,12 @@ class WorkerLoop:
         self,
         module: str,
         stock: Callable[..., Any],
+        install: Install,
         home: Home | None = None,
     ) -> None:
         self.module = module
         self.stock = stock
+        self.install = install
         self.home = home
         functools.update_wrapper(self, stock)
 
@@ -323,20 +329,22 @@ class WorkerLoop:
         return int(bound.arguments.get("worker_id", 0))
 
     def __reduce__(self) -> Any:
-        state = _hooks().worker_state()
         home = _scope.home or Home(os.getpid(), None, 0)
-        return _rebuild, (self.module, state, home)
+        reference = pictures.reference
+        return _rebuild, (self.module, self.install, reference, home)
 
 
-def _rebuild(module: str, state: Any, home: Home) -> WorkerLoop:
+def _rebuild(
+    module: str, install: Install, reference: str | None, home: Home
+) -> WorkerLoop:
     """In a worker that was not forked from the process with the hooks."""
     if home.pid != os.getpid():
         Worker.pid = os.getpid()  # from here on no device is opened
     stock = getattr(importlib.import_module(module), "_worker_loop")
     if isinstance(stock, WorkerLoop):
         stock = stock.stock
-    _hooks().install_worker(state)
-    return WorkerLoop(module, stock, home)
+    install(reference)
+    return WorkerLoop(module, stock, install, home)
 
 
 def _enter(home: Home, number: int) -> None:
@@ -353,7 +361,7 @@ def _enter(home: Home, number: int) -> None:
             Worker.sender.share_files()
         except OSError:
             pass
-    for kind in _tensor().lazy_types():
+    for kind in tensor.lazy_types():
         _REDUCERS[kind] = _reduce_lazy
 
 
@@ -386,7 +394,7 @@ def _open_channel(iterator: Any, loader: Any) -> None:
 
 
 def _submit(records: list[Any]) -> list[Any]:
-    return _tensor().submit_batch(records)
+    return tensor.submit_batch(records)
 
 
 def _wrap_init(stock: Callable[..., None]) -> Callable[..., None]:
@@ -395,7 +403,7 @@ def _wrap_init(stock: Callable[..., None]) -> Callable[..., None]:
         stock(self, loader, *args, **kwargs)
         # Workers start after this; each finds its channel in _scope.
         if self._num_workers > 0:
-            _pillow().make_kept()
+            pictures.make_kept()
             _open_channel(self, loader)
 
     return __init__
@@ -524,7 +532,7 @@ def walk(data: Any) -> Any:
     Lists, dicts and plain objects that come out of a fetch belong to nobody
     else: they are changed in place and keep their type.
     """
-    return _walk(data, _tensor().lazy_types(), 0)
+    return _walk(data, tensor.lazy_types(), 0)
 
 
 def _walk(data: Any, lazy: tuple[type, ...], depth: int) -> Any:
@@ -534,7 +542,7 @@ def _walk(data: Any, lazy: tuple[type, ...], depth: int) -> Any:
     if kind is Ticket:
         return data.value()
     if kind in lazy:
-        return _tensor().plain(data)
+        return tensor.plain(data)
     if isinstance(data, (list, tuple)):
         if len(data) > _LONG and type(data[0]) in _NUMBERS:
             return data
@@ -587,55 +595,20 @@ def _like(data: Any, new: Any) -> Any:
 # ---- the list ----
 
 
-def hooks() -> list[tuple[Any, Any, Any]]:
+def hooks(install: Install) -> Iterator[tuple[Any, Any, Any]]:
     """What hooks.py puts into its list, in this order."""
     base = dataloader._BaseDataLoaderIter
-    entries = [_loop_hook(_TORCH_LOOP)]
+    yield loop_hook(_TORCH_LOOP, install)
     if _TORCHDATA_LOOP in sys.modules:
-        entries += torchdata_hooks()
-    entries.append((base, "__init__", _wrap_init(_function(base, "__init__"))))
-    return entries
+        yield loop_hook(_TORCHDATA_LOOP, install)
+    yield base, "__init__", _wrap_init(stock_function(base, "__init__"))
 
 
-def torchdata_hooks() -> list[tuple[Any, Any, Any]]:
-    """The entry of torchdata, once it is imported after the others."""
-    return [_loop_hook(_TORCHDATA_LOOP)]
-
-
-def _loop_hook(module: str) -> tuple[Any, Any, Any]:
+def loop_hook(module: str, install: Install) -> tuple[Any, Any, Any]:
     owner = sys.modules[module]
     stock = vars(owner).get("_worker_loop")
     if isinstance(stock, WorkerLoop):
         stock = stock.stock
     else:
-        stock = _function(owner, "_worker_loop")
-    return owner, "_worker_loop", WorkerLoop(module, stock)
-
-
-def _function(owner: Any, name: str) -> Any:
-    found = vars(owner).get(name)
-    if not isinstance(found, types.FunctionType):
-        raise _hooks().HookError(
-            "the drop-in cannot be switched on: %s.%s is not a function"
-            % (owner.__name__, name),
-            status="HR_EUNSUPPORTED",
-        )
-    return found
-
-
-def _pillow() -> Any:
-    from ..pillow import pictures
-
-    return pictures
-
-
-def _tensor() -> Any:
-    from ..torch import tensor
-
-    return tensor
-
-
-def _hooks() -> Any:
-    from .. import hooks as module
-
-    return module
+        stock = stock_function(owner, "_worker_loop")
+    return owner, "_worker_loop", WorkerLoop(module, stock, install)
