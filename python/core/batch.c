@@ -99,9 +99,5 @@ static PyType_Slot slots[] = {
     {0},
 };
 
-PyType_Spec batch_spec = {
-    .name = "headrace._core.Batch",
-    .basicsize = sizeof(struct tensor),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_IMMUTABLETYPE,
-    .slots = slots,
-};
+PyType_Spec batch_spec = CORE_SPEC("Batch", struct tensor, slots,
+                                   Py_TPFLAGS_HAVE_GC);

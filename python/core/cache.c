@@ -282,12 +282,7 @@ static PyType_Slot slots[] = {
     {0},
 };
 
-PyType_Spec cache_spec = {
-    .name = "headrace._core.Cache",
-    .basicsize = sizeof(struct cache),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
-    .slots = slots,
-};
+PyType_Spec cache_spec = CORE_SPEC("Cache", struct cache, slots, 0);
 
 static PyStructSequence_Field fields[] = {
     {"hits", "pictures that were there"},

@@ -59,6 +59,16 @@
     X(pack_writer) X(batch) X(pixels) X(result) X(job) \
     X(source) X(loader) X(loaded) X(file) X(shared)
 // clang-format on
+#define X(name) extern PyType_Spec name##_spec;
+CORE_TYPES(X)
+#undef X
+// Of a type: more are the flags that not all have.
+#define CORE_SPEC(title, object, table, more)                            \
+    {                                                                    \
+        .name = "headrace._core." title, .basicsize = sizeof(object),    \
+        .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE | (more), \
+        .slots = (table)                                                 \
+    }
 
 struct core {
 #define X(name) PyTypeObject *name;

@@ -466,9 +466,4 @@ static PyType_Slot slots[] = {
     {0},
 };
 
-PyType_Spec device_spec = {
-    .name = "headrace._core.Device",
-    .basicsize = sizeof(struct device),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
-    .slots = slots,
-};
+PyType_Spec device_spec = CORE_SPEC("Device", struct device, slots, 0);

@@ -399,13 +399,8 @@ static PyType_Slot slots[] = {
     {0},
 };
 
-PyType_Spec file_spec = {
-    .name = "headrace._core.FileBytes",
-    .basicsize = sizeof(struct file),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION |
-             Py_TPFLAGS_IMMUTABLETYPE,
-    .slots = slots,
-};
+PyType_Spec file_spec = CORE_SPEC("FileBytes", struct file, slots,
+                                  Py_TPFLAGS_DISALLOW_INSTANTIATION);
 
 // ---- SharedFiles -----------------------------------------------------------------
 
@@ -506,9 +501,5 @@ static PyType_Slot shared_slots[] = {
     {0},
 };
 
-PyType_Spec shared_spec = {
-    .name = "headrace._core.SharedFiles",
-    .basicsize = sizeof(struct shared),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
-    .slots = shared_slots,
-};
+PyType_Spec shared_spec = CORE_SPEC("SharedFiles", struct shared, shared_slots,
+                                    0);

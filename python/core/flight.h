@@ -51,7 +51,6 @@ bool flight_in_callback(void);
 
 // ---- submit, job, result ------------------------------------------------------------
 
-extern PyType_Spec job_spec, result_spec;
 PyObject *submit(PyObject *module, PyObject *args, PyObject *kwargs);
 // Takes the flight, also on failure.
 PyObject *job_new(struct core *core, struct flight *f);
@@ -62,7 +61,6 @@ PyObject *results_of(struct core *core, PyObject *keep, struct flight *f,
 
 // ---- loader, loaded ---------------------------------------------------------
 
-extern PyType_Spec loader_spec, loaded_spec;
 // How many batches are lent: a loader makes no more when all are. The loader
 // has a reference, and each batch. With the GIL.
 struct lending {

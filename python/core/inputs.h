@@ -33,7 +33,6 @@ bool ops_add_constants(PyObject *module);
 
 // ---- device -----------------------------------------------------------------
 
-extern PyType_Spec device_spec;
 // Of None (NULL: the default device, or that of a batch), a name, or a Device.
 // *out is a reference, for hr_device_close() without the GIL, or for
 // device_leave(). False with an exception.
@@ -45,7 +44,6 @@ PyObject *device_get_default(PyObject *module, PyObject *none);
 
 // ---- cache ------------------------------------------------------------------
 
-extern PyType_Spec cache_spec;
 bool cache_add_stats(PyObject *module, struct core *core);
 // Of None (NULL), or of a Cache, which keeps it. False with an exception.
 bool cache_find(struct core *core, PyObject *cache, hr_cache *out);
@@ -55,7 +53,6 @@ PyObject *cache_pack(PyObject *module, PyObject *source);
 
 // ---- pack -------------------------------------------------------------------
 
-extern PyType_Spec pack_spec, entry_spec, pack_writer_spec;
 // Of a PackEntry. Its picture as the source of a sample, perhaps not checked
 // yet. False with an exception.
 bool entry_sample(struct core *core, PyObject *self, struct hr_sample *sample);
@@ -68,7 +65,6 @@ PyObject *pack_writer_entry_of(struct core *core, hr_source source, uint64_t i);
 
 // ---- probe ------------------------------------------------------------------
 
-extern PyType_Spec info_spec;
 PyObject *probe(PyObject *module, PyObject *source);
 bool probe_add_constants(PyObject *module);
 // A path as a new reference to bytes, or to a str whose UTF-8 is the path;
@@ -77,13 +73,11 @@ PyObject *path_of(struct core *core, PyObject *source, const char **out);
 
 // ---- file -------------------------------------------------------------------
 
-extern PyType_Spec file_spec, shared_spec;
 PyObject *file_read(PyObject *module, PyObject *source);
 PyObject *file_share(PyObject *module, PyObject *none);
 
 // ---- source ------------------------------------------------------------------
 
-extern PyType_Spec source_spec;
 hr_source source_get(PyObject *source);
 // The path of a sample that failed so, a new reference; None: it has none.
 PyObject *source_file(PyObject *source, uint64_t i,

@@ -315,10 +315,6 @@ static PyType_Slot job_slots[] = {
     {0},
 };
 
-PyType_Spec job_spec = {
-    .name = "headrace._core.Job",
-    .basicsize = sizeof(struct job),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC |
-             Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE,
-    .slots = job_slots,
-};
+PyType_Spec job_spec = CORE_SPEC("Job", struct job, job_slots,
+                                 Py_TPFLAGS_HAVE_GC |
+                                     Py_TPFLAGS_DISALLOW_INSTANTIATION);

@@ -316,10 +316,6 @@ static PyType_Slot slots[] = {
     {0},
 };
 
-PyType_Spec loaded_spec = {
-    .name = "headrace._core.Loaded",
-    .basicsize = sizeof(struct loaded),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC |
-             Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE,
-    .slots = slots,
-};
+PyType_Spec loaded_spec = CORE_SPEC("Loaded", struct loaded, slots,
+                                    Py_TPFLAGS_HAVE_GC |
+                                        Py_TPFLAGS_DISALLOW_INSTANTIATION);

@@ -629,9 +629,5 @@ static PyType_Slot slots[] = {
     {0},
 };
 
-PyType_Spec loader_spec = {
-    .name = "headrace._core.Loader",
-    .basicsize = sizeof(struct loader),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_IMMUTABLETYPE,
-    .slots = slots,
-};
+PyType_Spec loader_spec = CORE_SPEC("Loader", struct loader, slots,
+                                    Py_TPFLAGS_HAVE_GC);

@@ -382,12 +382,7 @@ static PyType_Slot pack_slots[] = {
     {0},
 };
 
-PyType_Spec pack_spec = {
-    .name = "headrace._core.PackFile",
-    .basicsize = sizeof(struct pack),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
-    .slots = pack_slots,
-};
+PyType_Spec pack_spec = CORE_SPEC("PackFile", struct pack, pack_slots, 0);
 
 // ---- PackEntry --------------------------------------------------------------
 
@@ -577,10 +572,5 @@ static PyType_Slot entry_slots[] = {
     {0},
 };
 
-PyType_Spec entry_spec = {
-    .name = "headrace._core.PackEntry",
-    .basicsize = sizeof(struct entry),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION |
-             Py_TPFLAGS_IMMUTABLETYPE,
-    .slots = entry_slots,
-};
+PyType_Spec entry_spec = CORE_SPEC("PackEntry", struct entry, entry_slots,
+                                   Py_TPFLAGS_DISALLOW_INSTANTIATION);

@@ -351,9 +351,4 @@ static PyType_Slot slots[] = {
     {0},
 };
 
-PyType_Spec pack_writer_spec = {
-    .name = "headrace._core.PackWriter",
-    .basicsize = sizeof(struct writer),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
-    .slots = slots,
-};
+PyType_Spec pack_writer_spec = CORE_SPEC("PackWriter", struct writer, slots, 0);

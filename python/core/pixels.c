@@ -100,9 +100,5 @@ static PyType_Slot slots[] = {
     {0},
 };
 
-PyType_Spec pixels_spec = {
-    .name = "headrace._core.Pixels",
-    .basicsize = sizeof(struct tensor),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_IMMUTABLETYPE,
-    .slots = slots,
-};
+PyType_Spec pixels_spec = CORE_SPEC("Pixels", struct tensor, slots,
+                                    Py_TPFLAGS_HAVE_GC);

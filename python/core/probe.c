@@ -349,10 +349,5 @@ static PyType_Slot slots[] = {
     {0},
 };
 
-PyType_Spec info_spec = {
-    .name = "headrace._core.Info",
-    .basicsize = sizeof(struct info),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION |
-             Py_TPFLAGS_IMMUTABLETYPE,
-    .slots = slots,
-};
+PyType_Spec info_spec = CORE_SPEC("Info", struct info, slots,
+                                  Py_TPFLAGS_DISALLOW_INSTANTIATION);

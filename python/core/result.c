@@ -201,10 +201,5 @@ static PyType_Slot result_slots[] = {
     {0},
 };
 
-PyType_Spec result_spec = {
-    .name = "headrace._core.Result",
-    .basicsize = sizeof(struct result),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION |
-             Py_TPFLAGS_IMMUTABLETYPE,
-    .slots = result_slots,
-};
+PyType_Spec result_spec = CORE_SPEC("Result", struct result, result_slots,
+                                    Py_TPFLAGS_DISALLOW_INSTANTIATION);

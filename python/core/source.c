@@ -832,9 +832,5 @@ static PyType_Slot slots[] = {
     {0},
 };
 
-PyType_Spec source_spec = {
-    .name = "headrace._core.Source",
-    .basicsize = sizeof(struct source),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_IMMUTABLETYPE,
-    .slots = slots,
-};
+PyType_Spec source_spec = CORE_SPEC("Source", struct source, slots,
+                                    Py_TPFLAGS_HAVE_GC);

@@ -71,6 +71,4 @@ void tensor_dealloc(PyObject *self);
 // Waits until nothing writes it. False with an exception.
 bool pixels_wait(struct tensor *t, int64_t timeout_ns);
 
-extern PyType_Spec batch_spec, pixels_spec;
-
 #endif
