@@ -69,8 +69,8 @@ rules_of()
     # A part of the library: its errors and its heap are the library's.
     loader/pack/*)     may="$loader loader/pack/*" libs='xxhash.h' ;;
     loader/http/*)     may="$loader loader/http/*" libs='curl/* Random123/* xxhash.h' ;;
-    loader/source/*)   may="$loader loader/pack/format.h loader/http/http.h
-                            loader/source/*"
+    loader/source/*)   may="$loader loader/pack/format.h loader/pack/writer.h
+                            loader/http/http.h loader/source/*"
                        libs='archive.h archive_entry.h xxhash.h' ;;
     loader/queue/*)    may="$loader loader/source/source.h loader/queue/*"
                        libs='Random123/* xxhash.h' ;;
