@@ -125,12 +125,13 @@ static bool rows_planes(struct cpu_run *run, struct cpu_rows *rows)
 bool cpu_rows_finish(struct cpu_run *run, struct cpu_rows *rows)
 {
     struct cpu_decode_error err = {.offset = -1};
-    // What lies below the window is not looked at, with two exceptions: behind
-    // the last row only the end is left, so looking costs nothing; and a file
-    // without an end is cut short somewhere, which Pillow finds in any window.
+    // Of a JPEG with an end the job has looked for what libjpeg refuses below
+    // the window (prepare.c), so reading on is spared unless only the end is
+    // left. Damage of a PNG shows only when it is inflated.
     bool check = !run->out.status && rows->next == rows->window.h &&
                  (rows->window.y + rows->window.h == run->pic->height ||
-                  !run->pic->info.ends);
+                  !run->pic->info.ends ||
+                  run->pic->info.format == HR_FORMAT_PNG);
     struct cpu_decode *decode = rows->decode;
 
     if (!decode)

@@ -283,9 +283,31 @@ TEST_CASE(cut_short)
     free(b.data);
 }
 
-// A marker in the scan, far below the window, is found in it if it is found at
-// all. How many are.
-static int refused(hr_device dev, hr_image out, int restart)
+// Whether the sample is refused: if it is, in every window.
+static bool refused(hr_device dev, struct hr_sample s)
+{
+    static const struct hr_op outside[] = {
+        hr_op_decode(0),
+        hr_op_crop(.x = -50, .y = -50, .w = W, .h = H, .pad = true)};
+    struct hr_result whole, window;
+
+    s.ops = ops;
+    s.num_ops = 2;
+    whole = run(dev, &s);
+    for (int i = 0; i < 2; i++) {
+        s.ops = i ? outside : top;
+        s.num_ops = i ? 2 : 3;
+        window = run(dev, &s);
+        CHECK(whole.status == window.status &&
+                  !strcmp(whole.message, window.message),
+              "%s, %s in window %d", hr_status_name(whole.status),
+              hr_status_name(window.status), i);
+    }
+    return whole.status != HR_OK;
+}
+
+// With any marker in the scan, far below the window. How many are refused.
+static int refused_markers(hr_device dev, hr_image out, int restart)
 {
     uint64_t seed = test_seed;
     struct bytes b = test_jpeg_of(&(struct jpeg_spec){.w = 64,
@@ -302,24 +324,30 @@ static int refused(hr_device dev, hr_image out, int restart)
         at++;
     memcpy(before, at, 2);
     for (int marker = 0; marker < 256; marker++) {
-        struct hr_result whole, window;
-
         at[0] = 0xff;
         at[1] = (uint8_t)marker;
-        s.ops = ops;
-        s.num_ops = 2;
-        whole = run(dev, &s);
-        s.ops = top;
-        s.num_ops = 3;
-        window = run(dev, &s);
-        CHECK(whole.status == window.status &&
-                  !strcmp(whole.message, window.message),
-              "FF %02X: %s, %s in a window", marker,
-              hr_status_name(whole.status), hr_status_name(window.status));
-        n += whole.status != HR_OK;
+        n += refused(dev, s);
     }
     memcpy(at, before, 2);
-    CHECK(!run(dev, &s).status, "mended");
+    CHECK(!refused(dev, s), "mended");
+    free(b.data);
+    return n;
+}
+
+// A PNG with a byte changed anywhere in its lower half.
+static int refused_bytes(hr_device dev, hr_image out)
+{
+    uint64_t seed = test_seed;
+    struct bytes b = test_png(64, 200, &seed);
+    struct hr_sample s = {.data = b.data, .size = b.size, .out = out};
+    int n = 0;
+
+    for (size_t i = b.size / 2; i < b.size; i += b.size / 128) {
+        b.data[i] ^= 0x55;
+        n += refused(dev, s);
+        b.data[i] ^= 0x55;
+    }
+    CHECK(!refused(dev, s), "mended");
     free(b.data);
     return n;
 }
@@ -328,10 +356,12 @@ TEST_CASE(damaged_below)
 {
     hr_device dev = test_device("cpu", 1, 0);
     hr_image out = image_of(dev, HR_U8, HR_MEMORY_HOST);
-    int plain = refused(dev, out, 0), restarts = refused(dev, out, 1);
+    int plain = refused_markers(dev, out, 0);
+    int restarts = refused_markers(dev, out, 1), png = refused_bytes(dev, out);
 
     CHECK(plain > 200 && plain < 250, "%d refused", plain);
     CHECK(restarts > 30 && restarts < 250, "%d refused", restarts);
+    CHECK(png > 50, "%d refused", png);
     hr_image_release(&out);
     hr_device_close(&dev);
 }

@@ -73,9 +73,8 @@ enum hr_mode {
     HR_GRAY,  // as Pillow's convert("L"): the luma of the RGB, ITU-R 601
 };
 
-// Decoding ends where the window ends that the ops behind it keep. A JPEG that
-// libjpeg-turbo refuses fails in any window; a PNG that is damaged below the
-// window does not.
+// Decoding a JPEG ends where the window ends that the ops behind it keep. One
+// that libjpeg-turbo refuses, or a damaged PNG, fails in any window.
 struct hr_decode {
     enum hr_mode mode;
     bool apply_orientation;  // turn the picture as its EXIF says; the default

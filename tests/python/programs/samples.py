@@ -103,6 +103,7 @@ def others() -> dict[str, bytes]:
             Image.fromarray(np.arange(600, dtype=np.uint16).reshape(20, 30)
                             * 100), "PNG"),
         "cut.png": file(image, "PNG")[:1500],
+        "low.png": changed(file(image, "PNG"), .9, b"\xff\0\xff"),
         "moving.gif": file(frames[0], "GIF", save_all=True,
                            append_images=frames[1:]),
         "x.bmp": file(image, "BMP"),
