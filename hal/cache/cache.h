@@ -24,6 +24,7 @@ void hr__cache_key_data(const struct hr__cache *cache,
 // A picture, which whoever holds an entry may read, also when the cache has
 // given it up.
 struct hr__cache_entry {
+    struct hr_cached_t pub;  // first; header is NULL if it is too long
     struct hr__cache *cache;
     struct hr__cache_key key;
     size_t size;    // of the picture,
@@ -41,10 +42,14 @@ struct hr__cache_entry *hr__cache_find(struct hr__cache *cache,
 // Counts a picture that was found, or could have been: once, however often it
 // was looked for.
 void hr__cache_count(struct hr__cache *cache, bool hit);
-// A new entry, held, which nobody finds yet. NULL: no room, no memory.
+// A new entry, held, which nobody finds yet: of the file of these facts that
+// begins at header. NULL: no room, no memory.
 struct hr__cache_entry *hr__cache_make(struct hr__cache *cache,
                                        const struct hr__cache_key *key,
-                                       size_t size);
+                                       size_t size, const struct hr_info *info,
+                                       const void *header);
+// Holds it once more.
+struct hr__cache_entry *hr__cache_hold(struct hr__cache_entry *entry);
 // From now on it is found, unless another of its key is.
 void hr__cache_publish(struct hr__cache_entry *entry);
 void hr__cache_drop(struct hr__cache_entry *entry);  // NULL is fine

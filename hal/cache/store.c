@@ -20,8 +20,8 @@ struct entry {
     struct entry *newer, *older;
 };
 
-// The picture begins behind it.
-enum { HEAD = (sizeof(struct entry) + 63) & ~63 };
+// The picture begins behind it; the header of its file behind that.
+enum { HEAD = (sizeof(struct entry) + 63) & ~63, MOST_HEADER = 65536 };
 
 // ---- Lists, all under the lock ------------------------------------------------
 
@@ -256,6 +256,17 @@ struct hr__cache *hr__cache_of(hr_cache own, hr_cache devices)
 
 // ---- Entries ------------------------------------------------------------------
 
+struct hr__cache_entry *hr__cache_hold(struct hr__cache_entry *entry)
+{
+    struct hr__cache *cache = entry->cache;
+
+    pthread_mutex_lock(&cache->lock);
+    ((struct entry *)entry)->refs++;
+    pthread_mutex_unlock(&cache->lock);
+    atomic_fetch_add(&cache->refs, 1);
+    return entry;
+}
+
 struct hr__cache_entry *hr__cache_find(struct hr__cache *cache,
                                        const struct hr__cache_key *key)
 {
@@ -327,9 +338,11 @@ static void want_pages(uint8_t *data, size_t size)
 
 struct hr__cache_entry *hr__cache_make(struct hr__cache *cache,
                                        const struct hr__cache_key *key,
-                                       size_t size)
+                                       size_t size, const struct hr_info *info,
+                                       const void *header)
 {
-    size_t bytes = HEAD + ((size + 63) & ~(size_t)63);
+    size_t head = info->header_size <= MOST_HEADER ? info->header_size : 0;
+    size_t bytes = HEAD + ((size + head + 63) & ~(size_t)63);
     struct entry *e;
 
     if (!take_room(cache, bytes))
@@ -343,7 +356,8 @@ struct hr__cache_entry *hr__cache_make(struct hr__cache *cache,
     }
     want_pages((uint8_t *)e, bytes);
     *e = (struct entry){
-        .pub = {.cache = cache,
+        .pub = {.pub = {.info = *info, .packed_size = size},
+                .cache = cache,
                 .key = *key,
                 .size = size,
                 .data = (uint8_t *)e + HEAD},
@@ -351,6 +365,9 @@ struct hr__cache_entry *hr__cache_make(struct hr__cache *cache,
         .refs = 1,
         .bytes = bytes,
     };
+    e->pub.pub.packed = e->pub.data;
+    if (head)
+        e->pub.pub.header = memcpy(e->pub.data + size, header, head);
     atomic_fetch_add(&cache->refs, 1);
     return &e->pub;
 }
@@ -388,4 +405,36 @@ void hr__cache_drop(struct hr__cache_entry *entry)
     pthread_mutex_unlock(&cache->lock);
     free(gone);
     hr__cache_unref(cache);
+}
+
+// ---- For callers ----------------------------------------------------------------
+
+hr_cached hr_cache_find(hr_cache handle, const struct stat *status)
+{
+    struct hr__cache *cache = (struct hr__cache *)handle;
+    struct hr__cache_entry *entry;
+    struct hr__cache_key key;
+
+    if (!cache || is_parents(cache))
+        return NULL;
+    hr__cache_key_file(&key, status);
+    entry = hr__cache_find(cache, &key);
+    if (entry && !entry->pub.header) {
+        hr__cache_drop(entry);
+        entry = NULL;
+    }
+    return (hr_cached)entry;
+}
+
+void hr_cached_release(hr_cached *cached)
+{
+    struct hr__cache_entry *entry;
+
+    if (!cached)
+        return;
+    entry = (struct hr__cache_entry *)*cached;
+    *cached = NULL;
+    // (In the child of a fork it is its parent's.)
+    if (entry && !is_parents(entry->cache))
+        hr__cache_drop(entry);
 }

@@ -35,6 +35,11 @@ void hr__keep_begin(struct hr__work *work)
     hr_cache own = work->sample.cache;
     struct hr__cache *all = work->job->cache;
 
+    if (work->sample.cached) {
+        work->cache = ((struct hr__cache_entry *)work->sample.cached)->cache;
+        hr__cache_retain((hr_cache)work->cache);
+        return;
+    }
     // (A device that is tested makes everything itself.)
     if ((!own && !all) || work->sample.image || work->job->dev->probing ||
         !host_decodes(work))
@@ -51,6 +56,10 @@ bool hr__keep_find(struct hr__work *work)
 
     if (!work->cache)
         return false;
+    if (s->cached) {
+        work->entry = hr__cache_hold((struct hr__cache_entry *)s->cached);
+        return work->hit = true;
+    }
     if (s->path) {
         if (stat(s->path, &st))
             return false;  // opening it will tell
@@ -58,7 +67,10 @@ bool hr__keep_find(struct hr__work *work)
     } else {
         if (s->size < 2 || data[0] != 0xff || data[1] != 0xd8)
             return false;  // no JPEG
-        hr__cache_key_data(work->cache, &work->key, data, s->size);
+        if (s->status)
+            hr__cache_key_file(&work->key, s->status);
+        else
+            hr__cache_key_data(work->cache, &work->key, data, s->size);
     }
     work->entry = hr__cache_find(work->cache, &work->key);
     return work->hit = work->entry != NULL;
@@ -88,7 +100,8 @@ void *hr__task_keep(struct hr__task *task, size_t size)
 
     // (One that was made for an engine that has failed since.)
     hr__cache_drop(work->entry);
-    work->entry = hr__cache_make(work->cache, &work->key, size);
+    work->entry = hr__cache_make(work->cache, &work->key, size, &work->pic.info,
+                                 work->pic.data);
     return work->entry ? work->entry->data : NULL;
 }
 

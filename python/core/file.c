@@ -9,7 +9,11 @@
 // decodes, and nothing is copied between. Where there is no room, malloc() is
 // asked.
 //
+// A file whose picture the process's cache has is not read: its FileBytes hold
+// that picture, packed, and the file's header.
+//
 // A forked child has copies of its parent's objects, and they count for nothing.
+#include "flight.h"
 #include "inputs.h"
 
 #include <errno.h>
@@ -17,19 +21,23 @@
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 #include <structmember.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { GRAIN = 16384, GRAINS = 4096, MOST_OWNERS = 200 };
 enum { MOST_BYTES = 256 << 20 };  // the default of hr_limits.file_bytes
 
-// What lies before the bytes, for the process that they are lent to.
+// What is known of the bytes. It lies before those that are lent, for the other
+// process.
 struct head {
     size_t size;  // of the bytes
     struct stat status;
-    bool known;  // it was the same before and after they were read
+    int known;    // it was the same before and after they were read,
+    int settled;  // and any later change will change it
 };
 enum { HEAD = 192 };
 _Static_assert(sizeof(struct head) <= HEAD, "the bytes begin behind it");
@@ -46,7 +54,10 @@ struct room {
 struct file {
     PyObject ob_base;
     struct room *room;  // NULL: of malloc()
-    struct head *head;
+    uint8_t *data;      // HEAD bytes behind the begin of its memory
+    struct head head;
+    hr_cached cached;     // NULL: it was read
+    unsigned generation;  // .. by the process of this one
 };
 
 // This process's own; it may be its parent's still.
@@ -85,9 +96,9 @@ static bool is_ours(const struct room *room)
     return room->pid == getpid();
 }
 
-static struct head *grain_at(const struct room *room, size_t i)
+static uint8_t *grain_at(const struct room *room, size_t i)
 {
-    return (struct head *)((uint8_t *)room->owners + GRAINS + i * GRAIN);
+    return (uint8_t *)room->owners + GRAINS + i * GRAIN;
 }
 
 static size_t grains_of(size_t size)
@@ -110,7 +121,7 @@ static size_t find_run(const struct room *room, size_t n)
 
 // The first grain says that a run is free: it comes last when a run is taken,
 // and first when it is given back.
-static struct head *take_run(struct room *room, size_t size)
+static uint8_t *take_run(struct room *room, size_t size)
 {
     size_t n = grains_of(size), first = find_run(room, n);
 
@@ -123,13 +134,12 @@ static struct head *take_run(struct room *room, size_t size)
 
 static size_t first_of(const struct file *f)
 {
-    return (size_t)((uint8_t *)f->head - (uint8_t *)grain_at(f->room, 0)) /
-           GRAIN;
+    return (size_t)(f->data - grain_at(f->room, 0)) / GRAIN;
 }
 
 static void give_run_back(struct file *f)
 {
-    size_t first = first_of(f), n = grains_of(f->head->size);
+    size_t first = first_of(f), n = grains_of(f->head.size);
 
     if (atomic_fetch_sub(&f->room->owners[first], 1) == 1)
         for (size_t i = 1; i < n; i++)
@@ -141,19 +151,22 @@ static void give_run_back(struct file *f)
 // Memory for that many bytes, in the room of this process if it can be.
 static bool get_memory(struct file *f, size_t size)
 {
+    uint8_t *data = NULL;
+
     if (own && !is_ours(own)) {
         room_leave(own);
         own = NULL;
     }
     if (!own)
         own = room_new(-1);
-    if (own && size < ROOM_BYTES && (f->head = take_run(own, size))) {
+    if (own && size < ROOM_BYTES && (data = take_run(own, size))) {
         f->room = own;
         own->refs++;
-    } else if (!(f->head = malloc(HEAD + size))) {
+    } else if (!(data = malloc(HEAD + size))) {
         return false;
     }
-    f->head->size = size;
+    f->data = data + HEAD;
+    f->head.size = size;
     return true;
 }
 
@@ -164,14 +177,11 @@ static struct file *file_new(struct core *core)
 
     if (f) {
         f->room = NULL;
-        f->head = NULL;
+        f->data = NULL;
+        f->head = (struct head){0};
+        f->cached = NULL;
     }
     return f;
-}
-
-static uint8_t *data_of(const struct file *f)
-{
-    return (uint8_t *)f->head + HEAD;
 }
 
 static bool same(const struct stat *a, const struct stat *b)
@@ -182,15 +192,28 @@ static bool same(const struct stat *a, const struct stat *b)
            a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
 }
 
+// As hr_sample.status wants it.
+static bool is_settled(const struct timespec *changed)
+{
+    const int64_t tick = changed->tv_nsec ? 100000000 : 2000000000;
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (now.tv_sec - changed->tv_sec) * INT64_C(1000000000) + now.tv_nsec -
+               changed->tv_nsec >
+           tick;
+}
+
 // False with errno, also if the file became shorter meanwhile.
 static bool fill(struct file *f, int fd)
 {
+    struct head *head = &f->head;
     struct stat after;
     size_t got = 0;
 
-    while (got < f->head->size) {
-        ssize_t n = pread(fd, data_of(f) + got, f->head->size - got,
-                          (off_t)got);
+    head->settled = is_settled(&head->status.st_ctim);
+    while (got < head->size) {
+        ssize_t n = pread(fd, f->data + got, head->size - got, (off_t)got);
 
         if (n < 0 && errno == EINTR)
             continue;
@@ -200,7 +223,7 @@ static bool fill(struct file *f, int fd)
             return errno = EIO, false;
         got += (size_t)n;
     }
-    f->head->known = !fstat(fd, &after) && same(&f->head->status, &after);
+    head->known = !fstat(fd, &after) && same(&head->status, &after);
     return true;
 }
 
@@ -222,7 +245,7 @@ static PyObject *read_opened(struct core *core, int fd,
         Py_DECREF((PyObject *)f);
         return PyErr_NoMemory();
     }
-    f->head->status = *status;
+    f->head.status = *status;
     gil = PyEval_SaveThread();
     done = fill(f, fd);
     PyEval_RestoreThread(gil);
@@ -233,16 +256,53 @@ static PyObject *read_opened(struct core *core, int fd,
     return NULL;
 }
 
-// A regular file; anything else may notice that it is opened. *fd: -1 with
-// errno, or with 0: it is no such file.
-static void open_regular(const char *path, int *fd, struct stat *status)
+// ---- Files that a cache knows -----------------------------------------------
+
+// The picture of a file, if the process's cache has it; NULL. (That of a worker
+// is empty.)
+static hr_cached find_cached(const struct stat *status)
+{
+    hr_cache cache = own && own->shared && is_ours(own) ? NULL : hr_get_cache();
+    hr_cached found = cache ? hr_cache_find(cache, status) : NULL;
+
+    hr_cache_release(&cache);
+    return found;
+}
+
+// Takes the picture, also on failure. NULL with an exception.
+static PyObject *cached_new(struct core *core, hr_cached cached,
+                            const struct stat *status)
+{
+    struct file *f = file_new(core);
+
+    if (!f) {
+        hr_cached_release(&cached);
+        return NULL;
+    }
+    f->cached = cached;
+    f->generation = flight_generation();
+    f->data = (uint8_t *)cached->packed;
+    f->head = (struct head){.size = cached->packed_size,
+                            .status = *status,
+                            .known = true,
+                            .settled = true};
+    return (PyObject *)f;
+}
+
+// ---- read_file() ------------------------------------------------------------
+
+// A regular file; anything else may notice that it is opened. *cached: or its
+// picture. Else *fd is -1 with errno, or with 0: it is no such file.
+static void open_regular(const char *path, int *fd, struct stat *status,
+                         hr_cached *cached)
 {
     PyThreadState *gil = PyEval_SaveThread();
 
     *fd = -1;
+    *cached = NULL;
     if (!stat(path, status)) {
         errno = 0;
-        if (S_ISREG(status->st_mode))
+        if (S_ISREG(status->st_mode) && !(*cached = find_cached(status)))
             *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
         if (*fd >= 0 && fstat(*fd, status)) {
             close(*fd);
@@ -256,13 +316,16 @@ static PyObject *read_path(struct core *core, PyObject *path)
 {
     PyObject *made = NULL, *held;
     struct stat status;
+    hr_cached cached;
     const char *text;
     int fd;
 
     if (!(held = path_of(core, path, &text)))
         return NULL;
-    open_regular(text, &fd, &status);
+    open_regular(text, &fd, &status, &cached);
     Py_DECREF(held);
+    if (cached)
+        return cached_new(core, cached, &status);
     if (fd < 0 && errno)
         return PyErr_SetFromErrnoWithFilenameObject(PyExc_OSError, path);
     if (fd < 0)
@@ -279,6 +342,7 @@ PyObject *file_read(PyObject *module, PyObject *source)
 {
     struct core *core = PyModule_GetState(module);
     struct stat status;
+    hr_cached cached;
     int fd;
 
     if (!PyLong_Check(source))
@@ -290,6 +354,8 @@ PyObject *file_read(PyObject *module, PyObject *source)
         return PyErr_SetFromErrno(PyExc_OSError);
     if (!S_ISREG(status.st_mode))
         Py_RETURN_NONE;
+    if ((cached = find_cached(&status)))
+        return cached_new(core, cached, &status);
     return read_opened(core, fd, &status);
 }
 
@@ -305,8 +371,10 @@ static void dealloc(PyObject *self)
     PyTypeObject *type = Py_TYPE(self);
     struct file *f = file_of(self);
 
-    if (!f->room) {
-        free(f->head);
+    if (f->cached) {
+        hr_cached_release(&f->cached);
+    } else if (!f->room) {
+        free(f->data ? f->data - HEAD : NULL);
     } else {
         if (is_ours(f->room))
             give_run_back(f);
@@ -320,13 +388,13 @@ static int get_buffer(PyObject *self, Py_buffer *view, int flags)
 {
     struct file *f = file_of(self);
 
-    return PyBuffer_FillInfo(view, self, data_of(f), (Py_ssize_t)f->head->size,
-                             1, flags);
+    return PyBuffer_FillInfo(view, self, f->data, (Py_ssize_t)f->head.size, 1,
+                             flags);
 }
 
 static Py_ssize_t length(PyObject *self)
 {
-    return (Py_ssize_t)file_of(self)->head->size;
+    return (Py_ssize_t)file_of(self)->head.size;
 }
 
 static long long ns_of(const struct timespec *t)
@@ -336,7 +404,7 @@ static long long ns_of(const struct timespec *t)
 
 static PyObject *get_identity(PyObject *self, void *closure)
 {
-    const struct head *head = file_of(self)->head;
+    const struct head *head = &file_of(self)->head;
     const struct stat *s = &head->status;
 
     (void)closure;
@@ -347,13 +415,48 @@ static PyObject *get_identity(PyObject *self, void *closure)
                          ns_of(&s->st_mtim), ns_of(&s->st_ctim));
 }
 
+static PyObject *get_header(PyObject *self, void *closure)
+{
+    hr_cached cached = file_of(self)->cached;
+
+    (void)closure;
+    if (!cached)
+        return Py_NewRef(self);
+    return PyBytes_FromStringAndSize(cached->header,
+                                     (Py_ssize_t)cached->info.header_size);
+}
+
+static PyObject *get_packed(PyObject *self, void *closure)
+{
+    (void)closure;
+    return PyBool_FromLong(file_of(self)->cached != NULL);
+}
+
+hr_cached file_cached(PyObject *self)
+{
+    return file_of(self)->cached;
+}
+
+void file_sample(PyObject *self, struct hr_sample *sample)
+{
+    const struct file *f = file_of(self);
+
+    sample->data = f->data;
+    sample->size = f->head.size;
+    sample->verified = f->cached != NULL;
+    if (f->cached && f->generation == flight_generation())
+        sample->cached = f->cached;
+    if (!f->cached && f->head.known && f->head.settled)
+        sample->status = &f->head.status;
+}
+
 static PyObject *reduce(PyObject *self, PyObject *none)
 {
     struct file *f = file_of(self);
 
     (void)none;
-    return Py_BuildValue("O(y#)", (PyObject *)&PyBytes_Type, data_of(f),
-                         (Py_ssize_t)f->head->size);
+    return Py_BuildValue("O(y#)", (PyObject *)&PyBytes_Type, f->data,
+                         (Py_ssize_t)f->head.size);
 }
 
 // Its parent has it from now on as well, and gives it back.
@@ -368,6 +471,7 @@ static PyObject *lend(PyObject *self, PyObject *none)
     first = first_of(f);
     if (atomic_load(&f->room->owners[first]) >= MOST_OWNERS)
         Py_RETURN_NONE;
+    memcpy(f->data - HEAD, &f->head, sizeof(f->head));
     atomic_fetch_add(&f->room->owners[first], 1);
     return PyLong_FromSize_t(first);
 }
@@ -386,6 +490,10 @@ static PyGetSetDef getset[] = {
      "(device, inode, size, times of change in ns: of contents, of anything);\n"
      "None: it changed while it was read",
      NULL},
+    {"packed", get_packed, NULL,
+     "whether a cache had its picture: the buffer is that, as of pack()", NULL},
+    {"header", get_header, NULL,
+     "bytes of the file up to its first scan; itself, if it was read", NULL},
     {0},
 };
 
@@ -456,15 +564,16 @@ static PyObject *take(PyObject *self, PyObject *number)
 {
     struct room *room = ((struct shared *)self)->room;
     Py_ssize_t first = PyNumber_AsSsize_t(number, PyExc_ValueError);
-    struct head *head;
+    struct head head = {0};
     struct file *f;
 
     if (first == -1 && PyErr_Occurred())
         return NULL;
-    head = first < 0 || first >= GRAINS || !atomic_load(&room->owners[first])
-               ? NULL
-               : grain_at(room, (size_t)first);
-    if (!head || head->size > (size_t)(GRAINS - first) * GRAIN - HEAD) {
+    // (Read once: the worker might still write there.)
+    if (first >= 0 && first < GRAINS && atomic_load(&room->owners[first]))
+        memcpy(&head, grain_at(room, (size_t)first), sizeof(head));
+    if (first < 0 || first >= GRAINS || !head.status.st_mode ||
+        head.size > (size_t)(GRAINS - first) * GRAIN - HEAD) {
         PyErr_SetString(PyExc_ValueError, "no worker has lent such a file");
         return NULL;
     }
@@ -472,6 +581,7 @@ static PyObject *take(PyObject *self, PyObject *number)
         return NULL;
     f->room = room;
     room->refs++;
+    f->data = grain_at(room, (size_t)first) + HEAD;
     f->head = head;
     return (PyObject *)f;
 }

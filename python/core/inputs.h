@@ -75,6 +75,10 @@ PyObject *path_of(struct core *core, PyObject *source, const char **out);
 
 PyObject *file_read(PyObject *module, PyObject *source);
 PyObject *file_share(PyObject *module, PyObject *none);
+// The picture of a cache that a FileBytes has; NULL.
+hr_cached file_cached(PyObject *file);
+// Makes it the source of *sample.
+void file_sample(PyObject *file, struct hr_sample *sample);
 
 // ---- source ------------------------------------------------------------------
 

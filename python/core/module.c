@@ -228,7 +228,8 @@ static PyMethodDef methods[] = {
      "Return the name of a dtype, and refuse what no Batch can have."},
     {"read_file", file_read, METH_O,
      "read_file($module, source, /)\n--\n\n"
-     "Return the FileBytes of a path or a descriptor, whose position stays.\n\n"
+     "Return the FileBytes of a path or a descriptor, whose position stays.\n"
+     "What the process's cache has is not read.\n\n"
      "None: it is no regular file, which was not opened. Raises OSError."},
     {"share_files", file_share, METH_NOARGS,
      "share_files($module, /)\n--\n\n"

@@ -169,6 +169,7 @@ static bool probe_source(struct core *core, PyObject *source,
 {
     struct hr_sample sample = {0};
     PyThreadState *gil;
+    hr_cached cached;
     Py_buffer view;
     PyObject *held;
     const char *path;
@@ -178,6 +179,12 @@ static bool probe_source(struct core *core, PyObject *source,
         if (!entry_sample(core, source, &sample))
             return false;
         *status = probe_bytes(sample.data, sample.size, out);
+        return true;
+    }
+    if (Py_TYPE(source) == core->file && (cached = file_cached(source))) {
+        *status = HR_OK;
+        *out = cached->info;
+        *plain = is_plain(cached->header, out->header_size);
         return true;
     }
     if (PyUnicode_Check(source) || !PyObject_CheckBuffer(source)) {

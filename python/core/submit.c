@@ -81,6 +81,8 @@ static bool read_source(struct request *r, Py_ssize_t i, PyObject *source)
     }
     if (Py_TYPE(source) == r->core->entry)
         return read_entry(r, i, source);
+    if (Py_TYPE(source) == r->core->file)
+        return file_sample(source, sample), true;
     if (!PyObject_CheckBuffer(source))
         return read_path(r, i, source);
     if (!held_add(sources, source, PyBUF_SIMPLE))

@@ -46,6 +46,18 @@ static bool same(hr_device dev, const struct hr_sample *s,
     return ok;
 }
 
+static bool same_pixels(hr_device dev, const struct hr_sample *a,
+                        const struct hr_sample *b)
+{
+    struct hr_result r;
+    uint8_t *one = small_make(dev, *a, &r), *other = small_make(dev, *b, &r);
+    bool ok = !memcmp(one, other, SMALL_BYTES);
+
+    free(one);
+    free(other);
+    return ok;
+}
+
 static bool from_cache(const struct hr_result *r)
 {
     return r->num_spans > 1 && !strcmp(r->spans[0].device, "cache") &&
@@ -279,6 +291,48 @@ TEST_CASE(fresh_files)
     free(a.data);
     hr_device_close(&dev);
     hr_cache_release(&cache);
+}
+
+// A picture that is held needs neither its file nor its cache.
+TEST_CASE(held)
+{
+    hr_cache cache = hr_cache_create(8 * MIB);
+    hr_device dev = with_cache("cpu", cache);
+    uint64_t seed = test_seed;
+    struct bytes b = test_jpeg(181, 143, &seed);
+    struct hr_sample s = small_sample(&b), from = s;
+    struct hr_result r = {0};
+    struct stat file = {.st_ino = 1, .st_size = (off_t)b.size};
+    hr_cached got;
+
+    CHECK(!hr_cache_find(cache, &file), "nothing was kept");
+    s.status = &file;
+    CHECK(same(dev, &s, &r) && !from_cache(&r), "first");
+    CHECK(same(dev, &s, &r) && from_cache(&r), "found by its file's status");
+    got = hr_cache_find(cache, &file);
+    CHECK(got && got->info.width == 181 && got->info.ends &&
+              got->info.format == HR_FORMAT_JPEG &&
+              !memcmp(got->header, b.data, got->info.header_size),
+          "not as its file");
+    file.st_ino++;
+    CHECK(!hr_cache_find(cache, &file), "of another file");
+    hr_device_close(&dev);
+    hr_cache_release(&cache);
+    if (!got)
+        return free(b.data);
+    dev = test_device("cpu", 1, 0);
+    from.data = got->packed;
+    from.size = got->packed_size;
+    from.verified = true;
+    from.cached = got;
+    free(small_make(dev, from, &r));
+    CHECK(!r.status && from_cache(&r), "%s", r.message);
+    s.status = NULL;
+    CHECK(same_pixels(dev, &from, &s), "other pixels");
+    hr_cached_release(&got);
+    hr_cached_release(&got);
+    free(b.data);
+    hr_device_close(&dev);
 }
 
 // ---- How much -------------------------------------------------------------------

@@ -238,6 +238,69 @@ class Reading(Case):
         self.assertLess(later, read_bytes() - before + 1024)
 
 
+class Held(Case):
+    """A file that the cache knows is not read: its picture is held."""
+
+    CHANGES = {
+        "unlink": os.unlink,
+        "overwrite": lambda path: pathlib.Path(path).write_bytes(b"other"),
+        "truncate": lambda path: os.truncate(path, 100),
+        "no cache": lambda path: headrace.set_cache(None),
+        "another cache": lambda path: headrace.set_cache("1M"),
+    }
+    WAYS = {
+        "open": lambda path: PIL.Image.open(path).convert("RGB"),
+        "loader": datasets.folder.default_loader,
+    }
+
+    def sources(self):
+        copies = []
+        for number, path in enumerate(
+                self.paths[:2] + list(map(str, case.Samples.kinds()))):
+            place = os.path.join(self.temporary.name, "held%d.jpg" % number)
+            shutil.copy(path, place)
+            os.utime(place, (0, time.time() - OLD))
+            copies.append(place)
+        time.sleep(SETTLED)
+        return copies
+
+    def look(self, way, path, change=lambda path: None):
+        from headrace.dropin.base import fetch
+        from headrace.dropin.pillow import pictures
+
+        with fetch.at(fetch.MAP):
+            picture = way(path)
+            own = pictures._own(picture)
+            change(path)
+            packed = "_hr" in own and getattr(
+                own["_hr"][0][0], "packed", False)
+            return (picture.size, picture.mode, picture.info,
+                    picture.tobytes()), packed
+
+    def test_nothing_takes_it_away(self):
+        held = 0
+        for name, change in self.CHANGES.items():
+            for how, way in self.WAYS.items():
+                paths = self.sources()
+                wanted = [case.outcome(lambda: self.look(way, path)[0])
+                          for path in paths]
+                headrace.set_cache("1G")
+                with headrace.image_backend("cpu"):
+                    for path in paths:
+                        case.outcome(lambda: self.look(way, path))
+                    for path, stock in zip(paths, wanted):
+                        headrace.set_cache(headrace.get_cache() or "1G")
+                        found = case.outcome(
+                            lambda: self.look(way, path, change))
+                        with self.subTest(name, way=how, path=path):
+                            if isinstance(stock[0], type):
+                                self.assertEqual(found, stock)
+                            else:
+                                self.assertEqual(found[0], stock)
+                                held += found[1]
+        self.assertGreater(held, 2 * len(self.CHANGES))
+
+
 class Headers(Case):
     """A header that is remembered is that of the file."""
 

@@ -72,6 +72,28 @@ struct hr_cache_stats {
 };
 HR_API void hr_cache_stats(hr_cache cache, struct hr_cache_stats *stats);
 
+// ---- Pictures of files, held ----
+
+// The picture that a cache keeps of a file. While it is held it is a source,
+// whatever becomes of the file and of the cache; its memory is the cache's. The
+// caller makes packed, packed_size the data of a sample, with cached set to it:
+// then the result is one from a cache.
+typedef const struct hr_cached_t {
+    struct hr_info info;  // of the file
+    const void *packed;   // the picture, see below; it is sound
+    size_t packed_size;
+    const void *header;  // the first info.header_size bytes of the file
+} *hr_cached;
+
+// The picture of the file that has this status now. NULL: it is not there, or
+// its header is larger than 64 KB. The caller owns a reference. Threads: any.
+struct stat;
+HR_API hr_cached hr_cache_find(hr_cache cache, const struct stat *status);
+
+// Gives up a reference, sets *cached to NULL. NULL and pointers to NULL are
+// fine. Threads: any.
+HR_API void hr_cached_release(hr_cached *cached);
+
 // ---- Packed pictures ----
 
 // A packed picture is a source like a JPEG: hr_sample.data, or a file. Whoever

@@ -34,7 +34,8 @@ HR_BEGIN_DECLS
 
 // One picture to make. Exactly one of data, path and image is its source.
 // hr_submit() copies the sample, its ops and the path; data, image pixels and
-// normalize tables are borrowed until the job is done (images are retained).
+// normalize tables are borrowed until the job is done (images are retained); so
+// are cached and status.
 struct hr_sample {
     const void *data;  // encoded bytes
     size_t size;
@@ -51,6 +52,12 @@ struct hr_sample {
     bool verified;            // data is a packed picture to which
                               // hr_packed_check() said yes, and which nobody
                               // has written to since: a check is spared
+    hr_cached cached;         // data is its packed picture
+    // data is all of the file that had this status when it was read, and
+    // before and after; and a tenth of a second later than its st_ctim (two
+    // seconds, if that has no fractions). A cache finds it by the status, as it
+    // finds a path, and nobody need look at all of data. NULL = not known.
+    const struct stat *status;
 };
 
 enum hr_on_error {

@@ -7,6 +7,7 @@ Nothing here decodes: one look at a header. Threads: any.
 from __future__ import annotations
 
 import io
+import os
 import re
 from typing import Any
 
@@ -76,11 +77,13 @@ scans_agree = _version(_core.jpeg_library()) >= (3, 0, 1) <= _version(
 
 def checked(
     data: bytes | _core.FileBytes,
-) -> tuple[str | None, bytes | None]:
+) -> tuple[str | None, bytes | _core.FileBytes | None]:
     """(None, the picture packed), or (reason, None) if it may be damaged.
 
     To pack it is to decode what can be damaged; what is left is done later.
     """
+    if type(data) is _core.FileBytes and data.packed:
+        return None, data
     try:
         return None, _core.pack(data)
     except Exception as error:
@@ -97,6 +100,8 @@ def take(picture: Any) -> bytes | _core.FileBytes:
         if picture._exclusive_fp:
             return read  # its position is not seen
         data = bytes(read)
+        if read.packed:  # what is behind the picture counts, too
+            data = os.pread(fp.fileno(), os.fstat(fp.fileno()).st_size, 0)
     elif type(fp) is io.BytesIO:
         data = fp.getvalue()
     else:

@@ -51,7 +51,7 @@ def _load_rgb(path: Any) -> HeadraceImage | None:
         data = _core.read_file(path)
         if data is None:
             return None
-        if bytes(memoryview(data)[:2]) != b"\xff\xd8":
+        if not data.packed and bytes(memoryview(data)[:2]) != b"\xff\xd8":
             count("pillow", files.other_format(data))
             return None
         info = files.probe(data)
@@ -88,7 +88,7 @@ def _opens(data: _core.FileBytes) -> bool:
     identity = data.identity
     if identity in _opened:
         return True
-    stock = jobs.open_stock(data)
+    stock = jobs.open_stock(data.header)
     if type(stock) is not JpegImageFile:
         return False
     # (Of an MPO that is none Pillow warns whenever it is opened.)

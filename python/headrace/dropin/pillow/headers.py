@@ -94,7 +94,8 @@ def _copy(value: dict[Any, Any]) -> dict[Any, Any]:
     return {key: item.copy() for key, item in value.items()}
 
 
-_known: dict[Identity, Header] = {}
+# None: Pillow reads it each time.
+_known: dict[Identity, Header | None] = {}
 _used = 0
 
 
@@ -131,16 +132,15 @@ def find(identity: Identity) -> Header | None:
 def learn(identity: Identity, picture: Any) -> None:
     """Remembers what stock Pillow has just made of a file, if it may."""
     global _used
-    if not settled(*identity[3:]):
+    if identity in _known or not settled(*identity[3:]):
         return
     header = Header(picture.fp.tell())
-    size = header.fill(picture)
-    if size is None:
-        return
+    text = header.fill(picture)
+    size = text or _ROUGHLY
     if _used + size > _MOST:
         clear()
     _used += size
-    _known[identity] = header
+    _known[identity] = None if text is None else header
 
 
 def _text(value: Any) -> int:

@@ -4,8 +4,9 @@
 A recording is ``(source, ops)``:
 
 source  bytes-like object: a JPEG file (FileBytes, where ours has read it), or
-        what _core.pack() made of one; or a PackEntry. Never a path: a file may
-        be another one, or gone, by the time its picture is made.
+        what _core.pack() made of one (so has FileBytes of a file that a cache
+        knows); or a PackEntry. Never a path: a file may be another one, or
+        gone, by the time its picture is made.
 ops     tuple of _core's op tuples; the first is ``(DECODE, mode, False)``.
         RESIZE always says its order of passes, so a recording means the same
         whatever Pillow is installed where it runs.

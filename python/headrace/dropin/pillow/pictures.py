@@ -348,7 +348,7 @@ class HeadraceImage(_Recorder, Image.Image):
         own = _own(self)  # of a plain picture, if another thread was faster
         info = own["_hr_info"] if "_hr_info" in own else own["info"]
         if type(info) is _core.FileBytes:
-            info = jobs.open_stock(info).info
+            info = jobs.open_stock(info.header).info
             own["_hr_info" if "_hr_info" in own else "info"] = info
         return info
 
