@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The command from end to end. Usage: cli_test.sh PATH-OF-HEADRACE
 # Prints what was not run, and at the end: N passed, N failed[, N not run].
+here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=tests/tools/command_env.sh
 . "$(dirname "$0")/command_env.sh"
 
@@ -117,6 +118,10 @@ run 0 devices --json
 json out 'any(x["name"] == "cpu" and x["available"] and
               "entropy..store" in x["spans"]["exact"] for x in d["devices"])'
 json out 'all(x["available"] or x["reason"] for x in d["devices"])'
+if [ -n "$python" ]; then
+    expect "pages name stages, ops and engines as the tables do" \
+        "$python" "$here/stages.py" out "$here/../.."
+fi
 
 # ---- arrays ---------------------------------------------------------------
 

@@ -326,9 +326,14 @@ static void draw_field(uint64_t *seed, const struct hr_op_field *f, void *to)
 // Some of the fields at random.
 static struct hr_op draw_op(uint64_t *seed)
 {
-    struct hr_op op = {.type = (enum hr_op_type)(1 + random_below(seed, 10))};
-    const struct hr_op_info *info = hr_op_info(op.type);
+    struct hr_op op = {.type = HR_OP_NONE};
+    const struct hr_op_info *info;
+    int num = 0;
 
+    while (hr_op_info((enum hr_op_type)(num + 1)))
+        num++;
+    op.type = (enum hr_op_type)(1 + random_below(seed, num));
+    info = hr_op_info(op.type);
     for (int i = 0; i < info->num_fields; i++)
         if (random_below(seed, 3))
             draw_field(seed, &info->fields[i],

@@ -22,7 +22,7 @@ static const char example[] =
 static bool offers(uint32_t spans, int first, int last)
 {
     return first >= 0 && last < HR_NUM_STAGES &&
-           spans & HR_SPAN_BIT(first, last);
+           spans >> HR_SPAN_NUMBER(first, last) & 1;
 }
 
 // "2026-01-31T12:00:00Z"; false: there is no certificate.
@@ -91,15 +91,49 @@ static json_t *info_json(const struct hr_device_info *info)
     return json;
 }
 
+// Ops by the stage that does them; decode goes through all from the first.
+static bool is_of(const struct hr_op_info *op, enum hr_stage stage)
+{
+    return op->stage == HR_COLOR ? stage <= HR_COLOR : op->stage == stage;
+}
+
+static bool does(const struct hr_device_info *info, enum hr_stage stage)
+{
+    for (int i = 0; i < HR_NUM_SPANS; i++)
+        if (hr_span_of(i).first <= stage && hr_span_of(i).last >= stage &&
+            (info->caps.spans[HR_EXACT] | info->caps.spans[HR_FAST]) >> i & 1)
+            return info->available;
+    return false;
+}
+
+static json_t *stage_json(const struct hr_device_info *infos, int num,
+                          enum hr_stage stage)
+{
+    json_t *ops = json_array(), *devices = json_array();
+    const struct hr_op_info *op;
+
+    for (int i = 1; (op = hr_op_info((enum hr_op_type)i)); i++)
+        if (is_of(op, stage))
+            json_array_append_new(ops, json_string(op->name));
+    for (int i = 0; i < num; i++)
+        if (does(&infos[i], stage))
+            json_array_append_new(devices, json_string(infos[i].name));
+    return json_pack("{s:s, s:o, s:o}", "stage", hr_stage_name(stage), "ops",
+                     ops, "devices", devices);
+}
+
 static int print_json(const struct hr_device_info *infos, int num)
 {
-    json_t *devices = json_array(), *json;
+    json_t *devices = json_array(), *stages = json_array(), *json;
 
     for (int i = 0; i < num; i++)
         json_array_append_new(devices, info_json(&infos[i]));
-    json = json_pack("{s:s, s:s, s:s, s:o}", "version", hr_version(),
+    for (int i = 0; i < HR_NUM_STAGES; i++)
+        json_array_append_new(stages, stage_json(infos, num, (enum hr_stage)i));
+    json = json_pack("{s:s, s:s, s:s, s:o, s:o}", "version", hr_version(),
                      "reference", hr_reference_name(hr_get_reference()),
-                     "libjpeg", hr_jpeg_library(), "devices", devices);
+                     "libjpeg", hr_jpeg_library(), "stages", stages, "devices",
+                     devices);
     return manifest_print(json);
 }
 
