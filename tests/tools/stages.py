@@ -20,7 +20,8 @@ def rows(text):
 
 def differences(found, readme, architecture):
     names = [stage["stage"] for stage in found["stages"]]
-    for page, text in (("README.md", readme), ("architecture.md", architecture)):
+    for page, text in (("README.md", readme),
+                       ("architecture.md", architecture)):
         if names not in [line.split() for line in text.splitlines()]:
             yield f"{page}: no drawing with {' '.join(names)}"
     table = rows(architecture)

@@ -22,7 +22,7 @@ static const char example[] =
 static bool offers(uint32_t spans, int first, int last)
 {
     return first >= 0 && last < HR_NUM_STAGES &&
-           spans >> HR_SPAN_NUMBER(first, last) & 1;
+           spans & HR_SPAN_BIT(first, last);
 }
 
 // "2026-01-31T12:00:00Z"; false: there is no certificate.
