@@ -7,7 +7,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import unittest
 
 import dropin_case as case  # first: it may skip this file
 from dropin_case import on

@@ -1,14 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """install() and uninstall(): what is replaced, what comes back, the report."""
 
-import inspect
 import importlib.util
 import io
-import pickle
 import subprocess
 import sys
-import unittest
-import warnings
 from unittest import mock
 
 import dropin_case as case  # first: it may skip this file
@@ -19,14 +15,8 @@ from dropin_case import KINDS, on
 from headrace import dropin
 from headrace.dropin import hooks
 from headrace.dropin.pillow import pictures
-from PIL import Image, ImageOps
-from torchvision import transforms
-from torchvision.datasets.folder import pil_loader
+from PIL import Image
 from torchvision.transforms import functional as F
-from torchvision.transforms._presets import ImageClassification
-
-IN_PLACE = "to_tensor", "pil_to_tensor", "normalize"
-
 
 # A finder that changes a word of a module's source while it is imported.
 CHANGED = """
@@ -275,57 +265,6 @@ class Hooks(case.Case):
             self.assertEqual(len(calls), 1)
         finally:
             torch.nn.Parameter.__new__ = stock
-
-    def test_functions_stay_the_same_objects(self):
-        """Imported before or after: they pickle, and show what they are."""
-        imported = {name: getattr(F, name) for name in IN_PLACE}
-
-        def seen():
-            return [
-                (
-                    f.__module__,
-                    f.__qualname__,
-                    f.__doc__,
-                    str(inspect.signature(f)),
-                    inspect.getsource(f),
-                    pickle.loads(pickle.dumps(f)) is getattr(F, name),
-                    f is getattr(F, name),
-                )
-                for name, f in imported.items()
-            ] + [pickle.dumps(f) for f in (pil_loader, ImageOps.expand)]
-
-        wanted = seen()
-        with on():
-            self.assertEqual(seen(), wanted)
-            imported["to_tensor"](Image.open(io.BytesIO(KINDS["colour"])))
-            self.assertEqual(dropin.report()["totals"]["jobs"], 1)
-        self.assertEqual(seen(), wanted)
-
-    def test_torchscript(self):
-        """It compiles and traces what calls functions that are replaced."""
-        x = torch.rand(3, 30, 40)
-
-        def calls(x: torch.Tensor) -> torch.Tensor:
-            return F.normalize(x, [0.5, 0.5, 0.5], [0.25, 0.25, 0.25])
-
-        def made():
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                step = transforms.Normalize((0.1, 0.2, 0.3), (0.4, 0.5, 0.6))
-                both = torch.nn.Sequential(transforms.CenterCrop(10), step)
-                found = [
-                    torch.jit.script(step)(x),
-                    torch.jit.script(both)(x),
-                    torch.jit.script(calls)(x),
-                    torch.jit.script(F.normalize)(x, [0.5], [0.2]),
-                    torch.jit.script(ImageClassification(crop_size=8))(x),
-                    torch.jit.trace(step, x)(x * 2),
-                ]
-            return [each.numpy().tobytes() for each in found]
-
-        wanted = made()
-        with on():
-            self.assertEqual(made(), wanted)
 
     def script(self, text):
         """Runs it in an interpreter that has imported nothing yet."""

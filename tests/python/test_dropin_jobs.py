@@ -10,7 +10,6 @@ import pickle
 import subprocess
 import sys
 import tempfile
-import unittest
 import warnings
 from unittest import mock
 
@@ -20,7 +19,6 @@ import numpy as np
 import torch
 from dropin_case import KINDS, facts, noise, on, saved
 from headrace import dropin
-from headrace.dropin import hooks
 from headrace.dropin.torch import memory, tensor
 from headrace.dropin.pillow import files, jobs
 from PIL import Image

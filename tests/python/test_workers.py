@@ -9,7 +9,6 @@ every tensor must be equal to the bit, with one job per batch.
 import os
 import tempfile
 import time
-import unittest
 import weakref
 from unittest import mock
 
@@ -221,51 +220,16 @@ class Damage(Case):
         make_pictures(self.own.name)
         self.names = names_in(self.own.name)
 
-    def check(self, **params):
-        for workers_, method in ((0, None), (2, "fork")):
-            with self.subTest(workers=workers_):
-                self.compare(
-                    Pictures(self.own.name),
-                    num_workers=workers_,
-                    multiprocessing_context=method,
-                    **params,
-                )
-
     def rewrite(self, index, change):
         with open(self.names[index], "rb") as file:
             data = bytearray(file.read())
         with open(self.names[index], "wb") as file:
             file.write(change(data))
 
-    def test_cut_short(self):
-        self.rewrite(10, lambda data: data[: len(data) // 2])
-        self.check()
-
-    def test_no_header(self):
-        self.rewrite(10, lambda data: b"\xff\xd8\xff" + bytes(200))
-        self.check()
-
-    def test_empty(self):
-        self.rewrite(10, lambda data: b"")
-        self.check()
-
     def test_gone(self):
         names = Pictures(self.own.name)
         os.unlink(self.names[10])
         self.compare(names, num_workers=2)
-
-    def test_cut_short_with_the_end_of_a_whole_one(self):
-        self.rewrite(10, lambda data: data[: len(data) // 2] + b"\xff\xd9")
-        self.check()
-
-    def test_cut_after_the_header(self):
-        def cut(data):
-            return data[: data.index(b"\xff\xda") + 14] + b"\xff\xd9"
-
-        self.rewrite(4, cut)
-        self.rewrite(17, cut)
-        self.check()
-        self.check(collate_fn=case.as_list)
 
     def test_what_a_worker_without_a_channel_meets_last(self):
         """While the batch is pickled: no error may be lost there."""
