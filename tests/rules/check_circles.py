@@ -79,7 +79,8 @@ def check(found):
     for file, uses in found.items():
         for to in uses:
             if room(file) == room(to):
-                inside.setdefault(room(file), {}).setdefault(file, set()).add(to)
+                graph = inside.setdefault(room(file), {})
+                graph.setdefault(file, set()).add(to)
             else:
                 rooms.setdefault(room(file), set()).add(room(to))
     bad = [f"rooms in a circle: {' '.join(circle)}"
@@ -87,7 +88,7 @@ def check(found):
     for name, graph in inside.items():
         bad += [f"{name}: {len(circle)} files in a circle: {' '.join(circle)}"
                 for circle in circles(graph) if len(circle) > MOST]
-    print("\n".join(bad) or f"{len(files)} files, no circles that are too large")
+    print("\n".join(bad) or f"{len(files)} files, no circle is too large")
     return not bad
 
 
