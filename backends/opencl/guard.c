@@ -77,7 +77,7 @@ static bool stays(void *owner, struct hr__task *t, int64_t now)
         return false;
     }
     if (only_here(t) && now < o->compiled)
-        hr__task_waits(t);
+        hr__task_defer(t);
     return true;
 }
 

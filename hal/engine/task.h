@@ -95,7 +95,7 @@ bool hr__task_may_leave(const struct hr__task *task);
 bool hr__task_is_timed(const struct hr__task *task);
 // Still queued, but not because the device is slow: restarts its deadline, and
 // those of tasks that wait for engines in front of this one.
-void hr__task_waits(struct hr__task *task);
+void hr__task_defer(struct hr__task *task);
 
 // ---- Own memory, zero copy -------------------------------------------------
 

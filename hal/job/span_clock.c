@@ -39,7 +39,7 @@ void hr__task_begun(struct hr__task *task)
     hr__clock_alive(et);
 }
 
-void hr__task_waits(struct hr__task *task)
+void hr__task_defer(struct hr__task *task)
 {
     struct hr__engine_task *et = (struct hr__engine_task *)task;
     struct hr__device *dev = et->work->job->dev;

@@ -62,7 +62,7 @@ TEST_CASE(clocks)
     int64_t before = hr__now();
 
     set_up();
-    hr__task_waits(&work.tasks[1].task);
+    hr__task_defer(&work.tasks[1].task);
     CHECK(atomic_load(&dev.alive[0]) >= before, "the engine in front ages");
     CHECK(!atomic_load(&dev.alive[2]), "nobody asked for the host");
     CHECK(atomic_load(&work.tasks[1].deadline) < 0, "its own clock stands");
