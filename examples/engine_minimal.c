@@ -119,7 +119,7 @@ static bool drive(void *owner)
 
 static enum hr_status minimal_open(struct hr__engine *e, const char *which)
 {
-    static const struct hr__guard_ops ops = {.lanes = {"minimal driver"},
+    static const struct hr__guard_ops ops = {.threads = {"minimal driver"},
                                              .drive = drive};
     struct minimal *m = hr__alloc(e->device, sizeof(*m));
 

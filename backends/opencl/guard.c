@@ -11,12 +11,12 @@ static struct hr__task **append(struct hr__task **end, struct ocl_batch *batch)
 }
 
 // The CPU can make what the driver thread and the device have.
-static struct hr__task *take(void *owner, int lane)
+static struct hr__task *take(void *owner, int thread)
 {
     struct hr__task *list = NULL, **end = &list;
     struct ocl *o = owner;
 
-    (void)lane;
+    (void)thread;
     for (int i = 0; i < OCL_BATCHES; i++)
         if (o->batch[i].state == OCL_BUSY || o->batch[i].state == OCL_SENT)
             end = append(end, &o->batch[i]);
@@ -82,7 +82,7 @@ static bool stays(void *owner, struct hr__task *t, int64_t now)
 }
 
 const struct hr__guard_ops ocl_guard_ops = {
-    .lanes = {"opencl driver"},
+    .threads = {"opencl driver"},
     .clock = "opencl results",
     .open = ocl_open_first,
     .drive = ocl_drive,

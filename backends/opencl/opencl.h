@@ -38,7 +38,7 @@
 //   loader.c    libOpenCL at run time
 //   error.c     OpenCL's codes
 //
-// Who calls OpenCL. Only the driver thread (lane 0 of the guard) and, for the
+// Who calls OpenCL. Only the driver thread (thread 0 of the guard) and, for the
 // list of devices, a thread of hr__call_with_deadline(). The HAL's threads push
 // to the guard's queue and return. The guard's clock thread and its helpers
 // deliver what the device is done with; they never call OpenCL, so they never

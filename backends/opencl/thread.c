@@ -16,8 +16,9 @@ static bool wait(struct ocl *o, int64_t deadline)
     int64_t due = ocl_await_due(o);
 
     if (due >= deadline || hr__now() >= deadline)
-        return hr__cond_wait(&o->guard.lanes[0].wake, &o->guard.lock, deadline);
-    hr__cond_wait(&o->guard.lanes[0].wake, &o->guard.lock, due);
+        return hr__cond_wait(&o->guard.threads[0].wake, &o->guard.lock,
+                             deadline);
+    hr__cond_wait(&o->guard.threads[0].wake, &o->guard.lock, due);
     pthread_mutex_unlock(&o->guard.lock);
     ocl_await_look(o);
     pthread_mutex_lock(&o->guard.lock);

@@ -43,22 +43,22 @@ static bool one_at_a_time(const struct va *va)
     return va->facts.driver && !(va->facts.driver->quirks & VA_QUIRK_SAFE);
 }
 
-bool va_enter(struct va *va, int lane)
+bool va_enter(struct va *va, int thread)
 {
-    hr__guard_enter(&va->guard, lane);
+    hr__guard_enter(&va->guard, thread);
     if (one_at_a_time(va)) {
         pthread_mutex_lock(&va->calls);
-        kept = &va->lines[lane];
+        kept = &va->lines[thread];
     }
     // The other thread may have been in a hung call until now.
     return !va_barred(va);
 }
 
-bool va_leave(struct va *va, int lane)
+bool va_leave(struct va *va, int thread)
 {
     if (one_at_a_time(va))
         pthread_mutex_unlock(&va->calls);
-    hr__guard_leave(&va->guard, lane);
-    say_kept(va, &va->lines[lane]);
+    hr__guard_leave(&va->guard, thread);
+    say_kept(va, &va->lines[thread]);
     return !va_barred(va);
 }

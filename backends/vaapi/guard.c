@@ -13,7 +13,7 @@ static void take_task(struct va_frame *frame, struct hr__task **list)
 }
 
 // The other thread ends the tasks that it holds itself.
-static struct hr__task *take(void *owner, int lane)
+static struct hr__task *take(void *owner, int thread)
 {
     struct hr__task *list = NULL;
     struct va *va = owner;
@@ -22,7 +22,7 @@ static struct hr__task *take(void *owner, int lane)
         struct va_frame *s = &va->frames[i];
 
         if (s->state == VA_SUBMITTED ||
-            (s->state == VA_BUSY) == (lane == VA_DRIVER))
+            (s->state == VA_BUSY) == (thread == VA_DRIVER))
             take_task(s, &list);
     }
     return list;
@@ -67,7 +67,7 @@ static bool hopeless(const void *owner)
 }
 
 const struct hr__guard_ops va_guard_ops = {
-    .lanes = {[VA_DRIVER] = "vaapi driver", [VA_WAITER] = "vaapi waiter"},
+    .threads = {[VA_DRIVER] = "vaapi driver", [VA_WAITER] = "vaapi waiter"},
     .open = va_open_first,
     .drive = va_drive,
     .second = va_wait_for_pictures,

@@ -89,7 +89,7 @@ static void ask_and_wait(struct va *va, struct va_frame *frame)
     va_wake(va, VA_WAITER);
     while ((frame->state == VA_ASKED || frame->state == VA_READING) &&
            !va->guard.dead && !va->closing &&
-           !va->guard.lanes[VA_WAITER].gone &&
+           !va->guard.threads[VA_WAITER].gone &&
            hr__cond_wait(&va->guard.changed, &va->guard.lock, deadline))
         ;
     // While it is being read it stays the waiter's.
@@ -105,7 +105,7 @@ static bool on_map(struct hr__payload *payload)
 
     va_lock(va);
     if (frame->state == VA_LENT && !frame->mapped) {
-        if (hr__guard_is_lane(&va->guard, VA_WAITER)) {
+        if (hr__guard_is_thread(&va->guard, VA_WAITER)) {
             frame->state = VA_READING;
             va_unlock(va);
             va_map_shared(va, frame);

@@ -80,7 +80,7 @@ static bool all_done(const struct va *va)
 // call is left behind.
 static bool may_close(struct va *va)
 {
-    const struct hr__guard_lane *waiter = &va->guard.lanes[VA_WAITER];
+    const struct hr__guard_thread *waiter = &va->guard.threads[VA_WAITER];
     int64_t deadline;
     bool ok = true;
 

@@ -26,8 +26,8 @@
 //   guard.c     the functions that the guard (hal/guard/) calls
 //   device.c    the list of devices; open, close, describe
 //
-// Threads. The driver thread (the guard's lane 0) opens the display, submits
-// pictures and closes; the waiter (lane 1) waits for pictures and reads them
+// Threads. The driver thread (the guard's thread 0) opens the display, submits
+// pictures and closes; the waiter (thread 1) waits for pictures and reads them
 // back; the list of devices is made on a thread of hr__call_with_deadline().
 // The HAL's threads push to the guard's queue and return. The thread that gives
 // a mapped surface back marks its frame and returns.
@@ -58,7 +58,7 @@
 
 // ---- The device ------------------------------------------------------------
 
-enum { VA_DRIVER, VA_WAITER, VA_LANES };  // of the guard
+enum { VA_DRIVER, VA_WAITER, VA_THREADS };  // of the guard
 enum { VA_TEXT = 128, VA_MAX_IMAGE_FORMATS = 256, VA_LINES = 8, VA_LINE = 320 };
 enum { VA_FRAMES = 32, VA_DEPTH = 8, VA_MAX_DEPTH = 24 };
 
@@ -158,14 +158,14 @@ struct va {
     bool have_facts;  // they do not change any more
     struct va_facts facts;
     char file[256];  // the driver's, hr__library_text()
-    // Lines for the log, of a lane that is in a call under va->calls.
+    // Lines for the log, of a thread that is in a call under va->calls.
     struct va_lines {
         int n, lost;
         struct {
             enum hr_log_level level;
             char text[VA_LINE];
         } line[VA_LINES];
-    } lines[VA_LANES];
+    } lines[VA_THREADS];
     VAConfigID config;
     VAContextID context;
     int context_w, context_h;
@@ -227,15 +227,15 @@ static inline void va_unlock(struct va *va)
     pthread_mutex_unlock(&va->guard.lock);
 }
 
-// Locked, all three. Only the lane itself waits there.
-static inline void va_wake(struct va *va, int lane)
+// Locked, all three. Only the thread itself waits there.
+static inline void va_wake(struct va *va, int thread)
 {
-    pthread_cond_signal(&va->guard.lanes[lane].wake);
+    pthread_cond_signal(&va->guard.threads[thread].wake);
 }
 
-static inline bool va_wait(struct va *va, int lane, int64_t deadline)
+static inline bool va_wait(struct va *va, int thread, int64_t deadline)
 {
-    return hr__cond_wait(&va->guard.lanes[lane].wake, &va->guard.lock,
+    return hr__cond_wait(&va->guard.threads[thread].wake, &va->guard.lock,
                          deadline);
 }
 
@@ -254,10 +254,10 @@ static inline struct hr__task *va_take_task(struct va_frame *frame)
 // To the log, unless this thread was left behind.
 void va_log(struct va *va, enum hr_log_level level, const char *fmt, ...)
     HR_PRINTF(3, 4);
-// Around calls to libva. If they take too long, the lane's tasks are gone.
+// Around calls to libva. If they take too long, the thread's tasks are gone.
 // False: barred. Then call nothing but leave, and return at once.
-bool va_enter(struct va *va, int lane);
-bool va_leave(struct va *va, int lane);
+bool va_enter(struct va *va, int thread);
+bool va_leave(struct va *va, int thread);
 // One call with va->display. True: it went well; else the fault says so.
 #define VA_OK(va, fault, call, ...)                                            \
     (!va_failed(&(va)->api, fault, (va)->api.call((va)->display, __VA_ARGS__), \

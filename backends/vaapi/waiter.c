@@ -365,8 +365,8 @@ void va_wait_for_pictures(void *owner)
     struct va *va = owner;
 
     va_lock(va);
-    while (!va->closing && !va_barred(va) && !va->guard.lanes[VA_DRIVER].gone &&
-           one_turn(va))
+    while (!va->closing && !va_barred(va) &&
+           !va->guard.threads[VA_DRIVER].gone && one_turn(va))
         ;
     va_unlock(va);
 }

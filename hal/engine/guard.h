@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // For engines whose driver may hang in any call. The guard has the queue of
-// tasks, the threads that call the driver (lanes), and a clock thread that
+// tasks, the threads that call the driver, and a clock thread that
 // never does. It is written as an engine is: the HAL does not know of it.
 //
-//   submit() -> hr__guard_push() -> queue -> lane 0: hr__guard_pop(), the work
+//   submit() -> hr__guard_push() -> queue -> thread 0: hr__guard_pop(), the work
 //
-// A lane says when it is in the driver (enter, leave). If a call takes longer
+// A thread says when it is in the driver (enter, leave). If a call takes longer
 // than the deadline, the clock thread ends every task that the device holds, so
 // that other engines make them, and the device is dead: nothing is offered to
 // it. If the call returns after all, the device goes on with what it has; the
 // next failure then counts as a lost device, unless something works before
 // (doubt). After three late calls, each within an hour of the one before, the
-// device stays out until it is opened anew. A lane that is still in its call
+// device stays out until it is opened anew. A thread that is still in its call
 // when the device is closed is left behind, with all the memory that it can
 // reach.
 //
@@ -43,27 +43,27 @@ void hr__breaker_note(struct hr__breaker *b, bool ok, int64_t now);
 
 // ---- What an engine fills in -----------------------------------------------
 
-enum { HR__GUARD_LANES = 2 };
+enum { HR__GUARD_THREADS = 2 };
 
 // owner: what hr__guard_init() was given. "Locked": guard->lock is held.
 struct hr__guard_ops {
     // Thread names in traces and profiles. clock NULL: not named.
-    const char *lanes[HR__GUARD_LANES], *clock;
-    // On lane 0, once the device is open: does tasks until guard->stop, then
+    const char *threads[HR__GUARD_THREADS], *clock;
+    // On thread 0, once the device is open: does tasks until guard->stop, then
     // closes the device. False: the driver still has memory of the owner's.
     bool (*drive)(void *owner);
 
     // All that follows is optional.
 
-    // On lane 0: opens the device; HR_OK or hr__fail(..).
+    // On thread 0: opens the device; HR_OK or hr__fail(..).
     enum hr_status (*open)(void *owner);
-    // A second lane; returns when guard->stop and all is done.
+    // A second thread; returns when guard->stop and all is done.
     void (*second)(void *owner);
 
-    // Locked. The lane does not return from its call: the tasks that
-    // the device holds, as a list; but not what another lane is about to end
+    // Locked. The thread does not return from its call: the tasks that
+    // the device holds, as a list; but not what another thread is about to end
     // itself. NULL: the one that hr__guard_next() gave.
-    struct hr__task *(*take)(void *owner, int lane);
+    struct hr__task *(*take)(void *owner, int thread);
     // Locked: tasks that the device has had for too long, as
     // hr__guard_overdue() says.
     struct hr__task *(*overdue)(void *owner, int64_t now, int64_t *due);
@@ -76,20 +76,20 @@ struct hr__guard_ops {
     // thread. True: call again.
     bool (*turn)(void *owner);
 
-    // Lanes go on after a late call even if the device is being closed, or was:
+    // Threads go on after a late call even if the device is being closed, or was:
     // they close what they have.
     bool outlives;
 };
 
 // ---- The guard -------------------------------------------------------------
 
-struct hr__guard_lane {
+struct hr__guard_thread {
     struct hr__guard *guard;
-    pthread_t thread;
-    pthread_cond_t wake;  // the lane waits here
+    pthread_t id;
+    pthread_cond_t wake;  // the thread waits here
     // Locked
     bool started, gone;
-    bool known;  // thread is set, as the lane itself sees it
+    bool known;  // id is set, as the thread itself sees it
     pthread_t self;
     bool late;           // in a call for too long
     int64_t busy_since;  // in a call to the driver; 0 = not
@@ -98,7 +98,7 @@ struct hr__guard_lane {
 struct hr__guard {
     const struct hr__guard_ops *ops;
     void *owner;
-    char name[64];  // before each line in the log; lane 0 may change it in open
+    char name[64];  // before each line in the log; thread 0 may change it in open
     struct hr__engine_ref ref;
 
     pthread_mutex_t lock;
@@ -106,14 +106,14 @@ struct hr__guard {
     pthread_cond_t changed;         // and others. All CLOCK_MONOTONIC
     struct hr__task *head, **tail;  // locked, and all that follows
     struct hr__task *in_hand;       // of hr__guard_next()
-    struct hr__guard_lane lanes[HR__GUARD_LANES];
+    struct hr__guard_thread threads[HR__GUARD_THREADS];
     int64_t deadline;  // ns that a call may take
-    bool stop;         // lanes shall end
+    bool stop;         // threads shall end
     bool lost;         // the device must be opened again
     bool held;         // the engine's: nothing is taken up for a while
     // These two may be read without the lock.
-    atomic_bool abandoned;  // closed while a lane was in a call
-    atomic_bool dead;       // some lane is late
+    atomic_bool abandoned;  // closed while a thread was in a call
+    atomic_bool dead;       // some thread is late
     bool doubt;             // of what the driver has kept over a late call
     bool out;               // it was late too often
     bool left_behind;       // see ops->drive
@@ -155,11 +155,11 @@ unsigned hr__guard_ask(struct hr__guard *g, int tokens);
 void hr__guard_log(struct hr__guard *g, enum hr_log_level level,
                    const char *fmt, ...) HR_PRINTF(3, 4);
 
-// Lanes: around calls to the driver. leave: false = too long, the tasks that
-// the lane had are gone.
-void hr__guard_enter(struct hr__guard *g, int lane);
-bool hr__guard_leave(struct hr__guard *g, int lane);
-// For an engine that does one task after the other, on lane 0. next waits for a
+// Around calls to the driver. leave: false = too long, the tasks that
+// the thread had are gone.
+void hr__guard_enter(struct hr__guard *g, int thread);
+bool hr__guard_leave(struct hr__guard *g, int thread);
+// For an engine that does one task after the other, on thread 0. next waits for a
 // task; NULL: stop. finish, once the driver has done it or failed (why != 0):
 // the task, to be ended; NULL if it took too long, then it has been.
 struct hr__task *hr__guard_next(struct hr__guard *g);
@@ -188,8 +188,8 @@ bool hr__guard_hopeless(const struct hr__guard *g);
 void hr__guard_look(struct hr__guard *g, int64_t at);
 // All that wait at the guard's conditions look again.
 void hr__guard_wake_all(struct hr__guard *g);
-// Whether the calling thread is that lane.
-bool hr__guard_is_lane(const struct hr__guard *g, int lane);
+// Whether the caller is that thread.
+bool hr__guard_is_thread(const struct hr__guard *g, int thread);
 
 // ---- Between the guard's own files -----------------------------------------
 

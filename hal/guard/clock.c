@@ -17,19 +17,20 @@ static void count_late(struct hr__guard *g, int64_t now)
     hr__breaker_note(&g->breaker, false, now);
 }
 
-// A lane has been in one call for too long: until it returns nothing is the
+// A thread has been in one call for too long: until it returns nothing is the
 // device's.
-static struct hr__task *declare_dead(struct hr__guard *g, int lane, int64_t now)
+static struct hr__task *declare_dead(struct hr__guard *g, int thread,
+                                     int64_t now)
 {
     struct hr__task *list = hr__guard_take_queue(g), **end = &list;
 
     while (*end)
         end = &(*end)->next;
-    *end = g->ops->take ? g->ops->take(g->owner, lane)
+    *end = g->ops->take ? g->ops->take(g->owner, thread)
                         : hr__guard_take_in_hand(g);
     if (!g->dead)
         count_late(g, now);
-    g->lanes[lane].late = true;
+    g->threads[thread].late = true;
     g->dead = true;
     hr__guard_wake_all(g);
     return list;
@@ -38,11 +39,11 @@ static struct hr__task *declare_dead(struct hr__guard *g, int lane, int64_t now)
 // Tasks that the device has had for too long; *due = when to look again.
 static struct hr__task *overdue(struct hr__guard *g, int64_t now, int64_t *due)
 {
-    for (int i = 0; i < HR__GUARD_LANES; i++) {
-        const struct hr__guard_lane *lane = &g->lanes[i];
-        int64_t at = lane->busy_since + g->deadline;
+    for (int i = 0; i < HR__GUARD_THREADS; i++) {
+        const struct hr__guard_thread *thread = &g->threads[i];
+        int64_t at = thread->busy_since + g->deadline;
 
-        if (!lane->busy_since || lane->late)
+        if (!thread->busy_since || thread->late)
             continue;
         if (now >= at)
             return declare_dead(g, i, now);

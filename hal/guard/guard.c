@@ -28,16 +28,16 @@ void hr__guard_log(struct hr__guard *g, enum hr_log_level level,
 
 void hr__guard_wake_all(struct hr__guard *g)
 {
-    for (int i = 0; i < HR__GUARD_LANES; i++)
-        pthread_cond_broadcast(&g->lanes[i].wake);
+    for (int i = 0; i < HR__GUARD_THREADS; i++)
+        pthread_cond_broadcast(&g->threads[i].wake);
     pthread_cond_broadcast(&g->changed);
     pthread_cond_broadcast(&g->clock);
 }
 
 bool hr__guard_all_gone(const struct hr__guard *g)
 {
-    for (int i = 0; i < HR__GUARD_LANES; i++)
-        if (g->lanes[i].started && !g->lanes[i].gone)
+    for (int i = 0; i < HR__GUARD_THREADS; i++)
+        if (g->threads[i].started && !g->threads[i].gone)
             return false;
     return true;
 }
@@ -50,21 +50,21 @@ void hr__guard_look(struct hr__guard *g, int64_t at)
         pthread_cond_signal(&g->clock);
 }
 
-void hr__guard_enter(struct hr__guard *g, int lane)
+void hr__guard_enter(struct hr__guard *g, int thread)
 {
     pthread_mutex_lock(&g->lock);
-    g->lanes[lane].busy_since = hr__now();
+    g->threads[thread].busy_since = hr__now();
     // It looks again when it wakes; mostly it would wake early enough.
-    hr__guard_look(g, g->lanes[lane].busy_since + g->deadline);
+    hr__guard_look(g, g->threads[thread].busy_since + g->deadline);
     pthread_mutex_unlock(&g->lock);
 }
 
-// The lane's late call has returned. True: the device is back.
-static bool come_back(struct hr__guard *g, struct hr__guard_lane *lane)
+// The thread's late call has returned. True: the device is back.
+static bool come_back(struct hr__guard *g, struct hr__guard_thread *thread)
 {
-    lane->late = false;
-    for (int i = 0; i < HR__GUARD_LANES; i++)
-        if (g->lanes[i].late)
+    thread->late = false;
+    for (int i = 0; i < HR__GUARD_THREADS; i++)
+        if (g->threads[i].late)
             return false;
     g->dead = false;
     g->doubt = true;
@@ -74,9 +74,9 @@ static bool come_back(struct hr__guard *g, struct hr__guard_lane *lane)
     return true;
 }
 
-bool hr__guard_leave(struct hr__guard *g, int lane)
+bool hr__guard_leave(struct hr__guard *g, int thread)
 {
-    struct hr__guard_lane *l = &g->lanes[lane];
+    struct hr__guard_thread *l = &g->threads[thread];
     bool late, back, out;
 
     pthread_mutex_lock(&g->lock);

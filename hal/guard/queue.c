@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The guard's queue: tasks that wait for lane 0.
+// The guard's queue: tasks that wait for thread 0.
 #include "hal/engine/guard.h"
 
 static struct hr__task **last_of(struct hr__task **list)
@@ -16,11 +16,11 @@ void hr__guard_push(struct hr__guard *g, const struct hr__engine *e,
     g->deadline = hr__guard_deadline(e);
     *g->tail = list;
     g->tail = last_of(g->tail);
-    // If no lane will, the clock thread ends them.
+    // If no thread will, the clock thread ends them.
     if (g->held || hr__guard_hopeless(g))
         pthread_cond_signal(&g->clock);
     else
-        pthread_cond_signal(&g->lanes[0].wake);
+        pthread_cond_signal(&g->threads[0].wake);
     hr__guard_look(g, hr__now() + g->deadline);
     pthread_mutex_unlock(&g->lock);
 }
@@ -50,7 +50,7 @@ struct hr__task *hr__guard_next(struct hr__guard *g)
 
     pthread_mutex_lock(&g->lock);
     while (!g->stop && !g->head)
-        hr__cond_wait(&g->lanes[0].wake, &g->lock, INT64_MAX);
+        hr__cond_wait(&g->threads[0].wake, &g->lock, INT64_MAX);
     if (!g->stop)
         g->in_hand = task = hr__guard_pop(g);
     pthread_mutex_unlock(&g->lock);

@@ -10,10 +10,10 @@
 #define LEAST_NS INT64_C(1000000000)
 #define MOST_NS INT64_C(300000000000)
 
-bool hr__guard_is_lane(const struct hr__guard *g, int lane)
+bool hr__guard_is_thread(const struct hr__guard *g, int thread)
 {
-    return g->lanes[lane].known &&
-           pthread_equal(g->lanes[lane].self, pthread_self());
+    return g->threads[thread].known &&
+           pthread_equal(g->threads[thread].self, pthread_self());
 }
 
 void hr__guard_init(struct hr__guard *g, const struct hr__guard_ops *ops,
@@ -28,13 +28,13 @@ void hr__guard_init(struct hr__guard *g, const struct hr__guard_ops *ops,
     pthread_mutex_init(&g->lock, NULL);
     hr__cond_init(&g->clock);
     hr__cond_init(&g->changed);
-    for (int i = 0; i < HR__GUARD_LANES; i++) {
-        g->lanes[i].guard = g;
-        hr__cond_init(&g->lanes[i].wake);
+    for (int i = 0; i < HR__GUARD_THREADS; i++) {
+        g->threads[i].guard = g;
+        hr__cond_init(&g->threads[i].wake);
     }
 }
 
-// ---- Lanes -----------------------------------------------------------------
+// ---- Threads ---------------------------------------------------------------
 
 static void drive(struct hr__guard *g)
 {
@@ -56,35 +56,35 @@ static void drive(struct hr__guard *g)
     pthread_mutex_unlock(&g->lock);
 }
 
-static void *run_lane(void *arg)
+static void *run_thread(void *arg)
 {
-    struct hr__guard_lane *lane = arg;
-    struct hr__guard *g = lane->guard;
-    int i = (int)(lane - g->lanes);
+    struct hr__guard_thread *thread = arg;
+    struct hr__guard *g = thread->guard;
+    int i = (int)(thread - g->threads);
 
-    hr__engine_ref_thread(&g->ref, g->ops->lanes[i]);
+    hr__engine_ref_thread(&g->ref, g->ops->threads[i]);
     pthread_mutex_lock(&g->lock);
-    lane->self = pthread_self();
-    lane->known = true;
+    thread->self = pthread_self();
+    thread->known = true;
     pthread_mutex_unlock(&g->lock);
     if (i)
         g->ops->second(g->owner);
     else
         drive(g);
     pthread_mutex_lock(&g->lock);
-    lane->gone = true;
+    thread->gone = true;
     hr__guard_wake_all(g);
     pthread_mutex_unlock(&g->lock);
     return NULL;
 }
 
-static bool start_lane(struct hr__guard *g, int i)
+static bool start_thread(struct hr__guard *g, int i)
 {
-    struct hr__guard_lane *lane = &g->lanes[i];
-    bool ok = hr__thread_start(&lane->thread, run_lane, lane);
+    struct hr__guard_thread *thread = &g->threads[i];
+    bool ok = hr__thread_start(&thread->id, run_thread, thread);
 
     pthread_mutex_lock(&g->lock);
-    lane->started = ok;
+    thread->started = ok;
     pthread_mutex_unlock(&g->lock);
     return ok;
 }
@@ -98,7 +98,7 @@ static struct hr__patience patience(const struct hr__guard *g, int64_t ns,
 
     return (struct hr__patience){.deadline = now + ns,
                                  .most = now + most,
-                                 .caller = &g->lanes[0].thread};
+                                 .caller = &g->threads[0].id};
 }
 
 enum hr_status hr__guard_start(struct hr__guard *g, const struct hr__engine *e,
@@ -108,7 +108,7 @@ enum hr_status hr__guard_start(struct hr__guard *g, const struct hr__engine *e,
     struct hr__patience p;
     bool opened;
 
-    if (!start_lane(g, 0))
+    if (!start_thread(g, 0))
         return hr__fail(HR_ENOMEM, "no thread for the driver");
     ns = ns < LEAST_NS ? LEAST_NS : ns < most ? ns : most;
     p = patience(g, ns, MOST_NS);
@@ -123,7 +123,7 @@ enum hr_status hr__guard_start(struct hr__guard *g, const struct hr__engine *e,
                         (int)((hr__now() - begin) / 1000000000));
     if (g->open_status)
         return hr__fail(g->open_status, "%s", g->open_text);
-    if (g->ops->second && !start_lane(g, 1))
+    if (g->ops->second && !start_thread(g, 1))
         return hr__fail(HR_ENOMEM, "no second thread for the driver");
     if (!(g->have_clock = hr__thread_start(&g->clock_thread, hr__guard_clock,
                                            g)))
@@ -163,13 +163,13 @@ bool hr__guard_stop(struct hr__guard *g, struct hr__engine *e, int64_t ns,
     pthread_mutex_unlock(&g->lock);
     if (g->have_clock)
         pthread_join(g->clock_thread, NULL);
-    for (int i = 0; i < HR__GUARD_LANES; i++) {
-        if (!g->lanes[i].started)
+    for (int i = 0; i < HR__GUARD_THREADS; i++) {
+        if (!g->threads[i].started)
             continue;
         if (gone)
-            pthread_join(g->lanes[i].thread, NULL);
+            pthread_join(g->threads[i].id, NULL);
         else
-            pthread_detach(g->lanes[i].thread);
+            pthread_detach(g->threads[i].id);
     }
     if (gone && !g->dead && !g->left_behind)
         return true;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The guard alone, under a driver that stays in a call as long as the test
-// wants: how often it may be late, and what becomes of a lane that is closed
+// wants: how often it may be late, and what becomes of a thread that is closed
 // meanwhile. The engines' own tests (test_opencl_return, test_vaapi_return, and
 // many more) see the rest.
 #include <stdlib.h>
@@ -58,7 +58,7 @@ static bool drive(void *owner)
 
 static hr_device open_driver(void)
 {
-    static const struct hr__guard_ops ops = {.lanes = {"driver"},
+    static const struct hr__guard_ops ops = {.threads = {"driver"},
                                              .drive = drive};
     hr_device dev = hr_device_open("cpu", hr_device_params(.log = on_log));
 
@@ -180,7 +180,7 @@ TEST_CASE(left_behind)
         bool gone;
 
         pthread_mutex_lock(&d->guard.lock);
-        gone = d->guard.lanes[0].gone;
+        gone = d->guard.threads[0].gone;
         pthread_mutex_unlock(&d->guard.lock);
         if (gone)
             break;

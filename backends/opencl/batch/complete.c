@@ -49,7 +49,7 @@ static void complete(struct ocl *o, struct ocl_batch *batch)
     pthread_mutex_lock(&o->guard.lock);
     batch->num_items = 0;
     batch->state = OCL_FREE;
-    pthread_cond_signal(&o->guard.lanes[0].wake);
+    pthread_cond_signal(&o->guard.threads[0].wake);
 }
 
 bool ocl_complete(void *owner)

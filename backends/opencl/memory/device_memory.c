@@ -86,7 +86,7 @@ void ocl_memory_hold(struct hr__memory *memory)
 void ocl_memory_let_go(struct ocl *o, struct hr__memory *memory)
 {
     if (give_block(o, (struct ocl_memory *)memory))
-        pthread_cond_signal(&o->guard.lanes[0].wake);
+        pthread_cond_signal(&o->guard.threads[0].wake);
 }
 
 void ocl_memory_renew(struct ocl *o)
@@ -259,9 +259,9 @@ static bool ask(struct ocl *o, struct ocl_request *r, int64_t deadline)
     while (*end)
         end = &(*end)->next;
     *end = r;
-    pthread_cond_signal(&o->guard.lanes[0].wake);
+    pthread_cond_signal(&o->guard.threads[0].wake);
     // A job's callback runs on the driver thread: it does the request itself.
-    if (hr__guard_is_lane(&o->guard, 0)) {
+    if (hr__guard_is_thread(&o->guard, 0)) {
         pthread_mutex_unlock(&o->guard.lock);
         ocl_memory_serve(o, NULL);
         pthread_mutex_lock(&o->guard.lock);
@@ -286,7 +286,7 @@ static bool ask(struct ocl *o, struct ocl_request *r, int64_t deadline)
         return true;
     }
     if (r->done && give_block(o, r->memory))
-        pthread_cond_signal(&o->guard.lanes[0].wake);
+        pthread_cond_signal(&o->guard.threads[0].wake);
     r->left = !r->done;
     pthread_mutex_unlock(&o->guard.lock);
     if (r->left) {
@@ -364,7 +364,7 @@ void ocl_memory_free(struct hr__engine *e, struct hr__memory *memory)
 
     pthread_mutex_lock(&o->guard.lock);
     if (give_block(o, (struct ocl_memory *)memory))
-        pthread_cond_signal(&o->guard.lanes[0].wake);
+        pthread_cond_signal(&o->guard.threads[0].wake);
     pthread_mutex_unlock(&o->guard.lock);
 }
 

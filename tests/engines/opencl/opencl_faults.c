@@ -289,7 +289,7 @@ void faults_hang_program(hr_device dev)
     // It may have been kept by now, if the machine is busy.
     pthread_mutex_lock(&o->guard.lock);
     o->unkept = true;
-    pthread_cond_signal(&o->guard.lanes[0].wake);
+    pthread_cond_signal(&o->guard.threads[0].wake);
     pthread_mutex_unlock(&o->guard.lock);
     for (int i = 0; i < 6000 && !faults_now().hung; i++)
         test_sleep(10 * TEST_MS);

@@ -516,8 +516,7 @@ static int calls_so_far(void)
 // CPU time of the engine's threads, ns.
 static int64_t own_time(struct ocl *o)
 {
-    const pthread_t threads[] = {o->guard.lanes[0].thread,
-                                 o->guard.clock_thread};
+    const pthread_t threads[] = {o->guard.threads[0].id, o->guard.clock_thread};
     int64_t sum = 0;
 
     for (int i = 0; i < 2; i++) {
