@@ -3,40 +3,41 @@
 #include "cpu_fallback/cpu_kernels.h"
 
 // Where channel c of a row goes: elements from `first` on, every `step`-th.
-struct lane {
+struct channel {
     void *dst;
     size_t first, step;
 };
 
-static struct lane lane_of(void *const dst[3], int c, int channels, bool planar)
+static struct channel channel_of(void *const dst[3], int c, int channels,
+                                 bool planar)
 {
     if (planar)
-        return (struct lane){dst[c], 0, 1};
-    return (struct lane){dst[0], (size_t)c, (size_t)channels};
+        return (struct channel){dst[c], 0, 1};
+    return (struct channel){dst[0], (size_t)c, (size_t)channels};
 }
 
-static void store_f32(struct lane lane, const uint8_t *src, int w, int channels,
-                      const float *table)
+static void store_f32(struct channel channel, const uint8_t *src, int w,
+                      int channels, const float *table)
 {
-    float *d = (float *)lane.dst + lane.first;
+    float *d = (float *)channel.dst + channel.first;
     for (int x = 0; x < w; x++)
-        d[(size_t)x * lane.step] = table[src[(size_t)x * channels]];
+        d[(size_t)x * channel.step] = table[src[(size_t)x * channels]];
 }
 
-static void store_f16(struct lane lane, const uint8_t *src, int w, int channels,
-                      const uint16_t *table)
+static void store_f16(struct channel channel, const uint8_t *src, int w,
+                      int channels, const uint16_t *table)
 {
-    uint16_t *d = (uint16_t *)lane.dst + lane.first;
+    uint16_t *d = (uint16_t *)channel.dst + channel.first;
     for (int x = 0; x < w; x++)
-        d[(size_t)x * lane.step] = table[src[(size_t)x * channels]];
+        d[(size_t)x * channel.step] = table[src[(size_t)x * channels]];
 }
 
-static void store_u8(struct lane lane, const uint8_t *src, int w, int channels,
-                     const uint8_t *table)
+static void store_u8(struct channel channel, const uint8_t *src, int w,
+                     int channels, const uint8_t *table)
 {
-    uint8_t *d = (uint8_t *)lane.dst + lane.first;
+    uint8_t *d = (uint8_t *)channel.dst + channel.first;
     for (int x = 0; x < w; x++)
-        d[(size_t)x * lane.step] = table[src[(size_t)x * channels]];
+        d[(size_t)x * channel.step] = table[src[(size_t)x * channels]];
 }
 
 void cpu_store_c(void *const dst[3], size_t next, const uint8_t *src, int w,
@@ -49,16 +50,16 @@ void cpu_store_c(void *const dst[3], size_t next, const uint8_t *src, int w,
         return;
     }
     for (int c = 0; c < channels; c++) {
-        struct lane lane = lane_of(dst, c, channels, planar);
+        struct channel channel = channel_of(dst, c, channels, planar);
         switch (type) {
         case HR_F32:
-            store_f32(lane, src + c, w, channels, table->f32[c]);
+            store_f32(channel, src + c, w, channels, table->f32[c]);
             break;
         case HR_F16:
-            store_f16(lane, src + c, w, channels, table->f16[c]);
+            store_f16(channel, src + c, w, channels, table->f16[c]);
             break;
         case HR_U8:
-            store_u8(lane, src + c, w, channels, table->u8[c]);
+            store_u8(channel, src + c, w, channels, table->u8[c]);
             break;
         }
     }

@@ -3,7 +3,7 @@
 // tasks, the threads that call the driver, and a clock thread that
 // never does. It is written as an engine is: the HAL does not know of it.
 //
-//   submit() -> hr__guard_push() -> queue -> thread 0: hr__guard_pop(), the work
+//   submit() -> hr__guard_push() -> queue -> thread 0: hr__guard_pop(), work
 //
 // A thread says when it is in the driver (enter, leave). If a call takes longer
 // than the deadline, the clock thread ends every task that the device holds, so
@@ -76,7 +76,7 @@ struct hr__guard_ops {
     // thread. True: call again.
     bool (*turn)(void *owner);
 
-    // Threads go on after a late call even if the device is being closed, or was:
+    // Threads go on after a late call, also when the device closes or is closed:
     // they close what they have.
     bool outlives;
 };
@@ -98,7 +98,7 @@ struct hr__guard_thread {
 struct hr__guard {
     const struct hr__guard_ops *ops;
     void *owner;
-    char name[64];  // before each line in the log; thread 0 may change it in open
+    char name[64];  // before each line in the log; open may change it
     struct hr__engine_ref ref;
 
     pthread_mutex_t lock;
@@ -159,7 +159,7 @@ void hr__guard_log(struct hr__guard *g, enum hr_log_level level,
 // the thread had are gone.
 void hr__guard_enter(struct hr__guard *g, int thread);
 bool hr__guard_leave(struct hr__guard *g, int thread);
-// For an engine that does one task after the other, on thread 0. next waits for a
+// For an engine that does its tasks one by one, on thread 0. next waits for a
 // task; NULL: stop. finish, once the driver has done it or failed (why != 0):
 // the task, to be ended; NULL if it took too long, then it has been.
 struct hr__task *hr__guard_next(struct hr__guard *g);

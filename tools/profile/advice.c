@@ -277,13 +277,13 @@ double profile_overlap(const struct profile_interval *v, size_t n)
     }
     qsort(edges, 2 * n, sizeof(*edges), compare_edges);
     for (size_t i = 0; i < 2 * n; i++) {
-        int lanes = 0;
+        int busy = 0;
 
         for (int k = 0; k < 8; k++)
-            lanes += active[k] > 0;
-        if (lanes) {
+            busy += active[k] > 0;
+        if (busy) {
             device += edges[i].at - last;
-            hidden += lanes > 1 || host > 0 ? edges[i].at - last : 0;
+            hidden += busy > 1 || host > 0 ? edges[i].at - last : 0;
         }
         last = edges[i].at;
         if (edges[i].kind < 0)
