@@ -32,7 +32,7 @@ void hr__sample_give_back(struct hr__loader_sample *sample)
     if (!sample->memory)
         return;
     pthread_mutex_lock(&l->lock);
-    hr__room_put(&l->room, sample->memory);
+    hr__page_pool_put(&l->pages, sample->memory);
     sample->memory = NULL;
     if (l->full)
         pthread_cond_broadcast(&l->bytes);
@@ -52,7 +52,7 @@ static void free_loader(struct hr__loader *l)
         hr__free(slot->names);
         hr__free(slot->samples);
     }
-    hr__room_finish(&l->room);
+    hr__page_pool_finish(&l->pages);
     hr__free(l->slots);
     hr__free((void *)(uintptr_t)l->sampler.sums);
     if (l->pub.fd >= 0)

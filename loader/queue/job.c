@@ -342,7 +342,7 @@ static bool may_begin(struct hr__slot *slot)
     pthread_mutex_lock(&l->lock);
     if (!(may = hr__slot_may_begin(slot))) {
         slot->submitting = false;
-        slot->state = SLOT_ROOM;
+        slot->state = SLOT_MEMORY;
     }
     pthread_mutex_unlock(&l->lock);
     return may;
@@ -356,7 +356,7 @@ static struct hr__slot *find_waiting(const struct hr__loader *l)
     for (int i = 0; l->params.own_size && i < l->pub.depth; i++) {
         struct hr__slot *slot = &l->slots[i];
 
-        if (slot->state == SLOT_ROOM && hr__slot_may_begin(slot) &&
+        if (slot->state == SLOT_MEMORY && hr__slot_may_begin(slot) &&
             (!found || slot->seq < found->seq))
             found = slot;
     }

@@ -172,7 +172,7 @@ static void set_depth(struct hr__loader *l)
     if (l->params.own_size)
         l->batch_size = most / (size_t)l->pub.depth;
     fit = (size_t)l->pub.depth * l->batch_size;
-    l->room.limit = fit < l->params.budget ? l->params.budget - fit : 0;
+    l->pages.limit = fit < l->params.budget ? l->params.budget - fit : 0;
 }
 
 static void *carve(char **at, size_t n, size_t size)

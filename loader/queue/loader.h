@@ -2,7 +2,7 @@
 // The loader inside. Private to loader/queue/:
 //
 //   loader.c        made and destroyed
-//   plan.c          which samples the next batch has; save and restore
+//   epoch.c         which samples the next batch has; save and restore
 //   read.c          threads that read samples, and submit a batch that is read
 //   map.c           the user's own step, if there is one
 //   job.c           jobs, and what becomes of samples that fail
@@ -13,8 +13,8 @@
 //   free.c          what goes back
 //
 // Each uses only those below it in this order: loader.c, read, map, job, pixels,
-// next, measure, plan, free, sizes. tune.c, the arithmetic, sampler.c and room.c
-// know no loader.
+// next, measure, epoch, free, sizes. tune.c, sampler.c and page_pool.c know no
+// loader.
 //
 // A batch has a slot from when it is planned until the consumer gives it back:
 //
@@ -26,9 +26,9 @@
 // reads the last one submits. JOB: the device has it. A sample that failed and
 // is to be replaced leads back to READ, with that sample alone. MAP: it waits
 // for a reader thread to call the user's map, which is at work in MAPPING.
-// Pictures of their own sizes: a slot whose next part is to be made is in ROOM
+// Pictures of their own sizes: a slot whose next part is to be made is in MEMORY
 // until it may have the memory; from there it goes on as from READ, and what is
-// left when a part was given back leads to ROOM again.
+// left when a part was given back leads to MEMORY again.
 //
 // One lock guards everything but what the struct says; it is not held while a
 // sample is read, a job submitted, or a callback of the user's runs.
@@ -41,7 +41,7 @@
 
 #include <headrace/headrace.h>
 
-#include "room.h"
+#include "page_pool.h"
 #include "sampler.h"
 #include "loader/source/source.h"
 #include "tune.h"
@@ -56,7 +56,7 @@ enum {
 enum hr__slot_state {
     SLOT_FREE,
     SLOT_READ,
-    SLOT_ROOM,
+    SLOT_MEMORY,
     SLOT_JOB,
     SLOT_MAP,
     SLOT_MAPPING,
@@ -164,7 +164,7 @@ struct hr__loader {
     int making;   // samples that the device has
     int waiting;  // threads in hr_loader_next()
     int held;     // batches
-    struct hr__room room;
+    struct hr__page_pool pages;
     // The sample that may take more than the budget, for an object of unknown
     // length. There is one at a time; the others wait for it to end.
     const struct hr__loader_sample *growing;
@@ -197,7 +197,7 @@ static inline bool hr__slot_fails(const struct hr__slot *slot)
                             slot->loader->params.on_error == HR_ON_ERROR_FAIL);
 }
 
-// ---- plan.c ----
+// ---- epoch.c ----
 // Whether there is a batch at the cursor, which it sets to its begin; *n is how
 // many samples it has.
 bool hr__cursor_batch(const struct hr__loader *l, struct hr__cursor *at,

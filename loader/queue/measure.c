@@ -49,7 +49,7 @@ enum hr_status hr__loader_tune_init(struct hr__loader *l)
         .threads = most_threads(l),
         .reads = p->reads,
         .depth = l->pub.depth,
-        .bytes = l->room.limit ? l->room.limit : 1,
+        .bytes = l->pages.limit ? l->pages.limit : 1,
     };
     struct hr_loader_settings *now = &l->settings;
     enum hr_status status = hr__device_use_threads(p->device, 0,
@@ -77,7 +77,7 @@ enum hr_status hr__loader_tune_init(struct hr__loader *l)
         hr__tune_init(&l->tune, now, &most, l->pub.batch);
         *now = l->tune.now;
     }
-    l->room.limit = now->bytes;
+    l->pages.limit = now->bytes;
     return HR_OK;
 }
 
@@ -89,7 +89,7 @@ void hr__loader_tune(struct hr__loader *l)
     if (!l->params.autotune || !hr__tune_batch(&l->tune, &l->flow))
         return;
     l->settings = l->tune.now;
-    l->room.limit = l->settings.bytes;
+    l->pages.limit = l->settings.bytes;
     pthread_cond_broadcast(&l->work);
     pthread_cond_broadcast(&l->bytes);
     pthread_cond_broadcast(&l->unused);

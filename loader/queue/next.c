@@ -68,8 +68,8 @@ void hr__loader_signal(struct hr__loader *l)
 // next part is due. Then there is work.
 static void free_slot(struct hr__slot *slot)
 {
-    slot->state = slot->end < slot->all ? SLOT_ROOM : SLOT_FREE;
-    if (slot->state == SLOT_ROOM)
+    slot->state = slot->end < slot->all ? SLOT_MEMORY : SLOT_FREE;
+    if (slot->state == SLOT_MEMORY)
         hr__slot_next_part(slot);
 }
 
@@ -260,7 +260,7 @@ void hr_loader_stats(hr_loader loader, struct hr_loader_stats *stats)
     stats->settings = l->settings;
     stats->tune_steps = l->tune.steps;
     stats->tune_backs = l->tune.backs;
-    stats->encoded_bytes = l->room.bytes;
-    stats->peak_encoded_bytes = l->room.peak;
+    stats->encoded_bytes = l->pages.bytes;
+    stats->peak_encoded_bytes = l->pages.peak;
     pthread_mutex_unlock(&l->lock);
 }

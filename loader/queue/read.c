@@ -27,46 +27,46 @@ static bool is_oldest(const struct hr__loader *l, const struct hr__slot *slot)
 // Once it has made some batches the loader takes new memory only if the device
 // could run dry: how many bytes are at work at a time has a new maximum for ever,
 // and who needs it may as well wait for the next job that ends.
-static enum hr__room_way way_of(struct hr__loader *l,
-                                const struct hr__loader_sample *sample)
+static enum hr__page_pool_way way_of(struct hr__loader *l,
+                                     const struct hr__loader_sample *sample)
 {
     int ahead = l->settings.depth - 3, enough = ahead > 2 ? ahead : 2;
 
     if (l->base >= WARM * (uint64_t)l->pub.depth &&
         l->making / l->pub.batch >= enough)
-        return HR__ROOM_KEPT;
+        return HR__PAGE_POOL_KEPT;
     if (!is_oldest(l, sample->slot))
-        return HR__ROOM_LIMIT;
+        return HR__PAGE_POOL_LIMIT;
     if (!sample->memory)
-        return HR__ROOM_MUST;
+        return HR__PAGE_POOL_MUST;
     if (l->growing && l->growing != sample && is_oldest(l, l->growing->slot))
-        return HR__ROOM_LIMIT;
+        return HR__PAGE_POOL_LIMIT;
     l->growing = sample;
-    return HR__ROOM_MUST;
+    return HR__PAGE_POOL_MUST;
 }
 
 // Waits until there is room, or the loader ends. The lock is held.
-static void *take_room(struct hr__loader *l,
-                       const struct hr__loader_sample *sample, size_t size)
+static void *alloc_pages(struct hr__loader *l,
+                         const struct hr__loader_sample *sample, size_t size)
 {
     bool full = true;
 
     while (!l->stop) {
-        enum hr__room_way way = way_of(l, sample);
-        void *memory = hr__room_get(&l->room, size, way, &full);
+        enum hr__page_pool_way way = way_of(l, sample);
+        void *memory = hr__page_pool_get(&l->pages, size, way, &full);
 
         if (memory || !full)
             return memory;
         hr__loader_flow(l);
-        l->full += way == HR__ROOM_LIMIT;
+        l->full += way == HR__PAGE_POOL_LIMIT;
         pthread_cond_wait(&l->bytes, &l->lock);
         hr__loader_flow(l);
-        l->full -= way == HR__ROOM_LIMIT;
+        l->full -= way == HR__PAGE_POOL_LIMIT;
     }
     return NULL;
 }
 
-static void *sample_room(void *ctx, size_t size)
+static void *alloc_sample(void *ctx, size_t size)
 {
     struct hr__loader_sample *sample = ctx;
     struct hr__loader *l = sample->slot->loader;
@@ -76,7 +76,7 @@ static void *sample_room(void *ctx, size_t size)
     if (!size)  // whether to go on
         memory = l->stop ? NULL : sample;
     else
-        memory = take_room(l, sample, size);
+        memory = alloc_pages(l, sample, size);
     pthread_mutex_unlock(&l->lock);
     if (!size || !memory)
         return memory;
@@ -103,7 +103,7 @@ static enum hr_status read_file(struct hr__loader_sample *sample,
     size_t most = max_bytes(sample->slot->loader);
     enum hr_status status;
 
-    status = hr__source_file(path, most, sample_room, sample,
+    status = hr__source_file(path, most, alloc_sample, sample,
                              &sample->from.size);
     sample->from.data = sample->memory;
     return status;
@@ -133,7 +133,7 @@ static void read_sample(struct hr__slot *slot, int j)
     struct hr__loader_sample *sample = &slot->samples[j];
     uint64_t index = slot->indices[j];
     struct hr__reading r = {.max_bytes = max_bytes(l),
-                            .room = sample_room,
+                            .room = alloc_sample,
                             .ctx = sample,
                             .unchecked = true};
     const struct hr__source_kind *kind;

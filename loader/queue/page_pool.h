@@ -7,22 +7,26 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-struct hr__room {
-    size_t limit;        // bytes that it has at most, but for HR__ROOM_MUST
+struct hr__page_pool {
+    size_t limit;  // bytes that it has at most, but for HR__PAGE_POOL_MUST
     size_t bytes, peak;  // that it has, also unused ones
-    struct hr__room_chunk *chunks;
+    struct hr__page_pool_chunk *chunks;
 };
 
 // Where a sample may have its bytes from: memory that is there, also new memory
 // within the limit, or any.
-enum hr__room_way { HR__ROOM_KEPT, HR__ROOM_LIMIT, HR__ROOM_MUST };
+enum hr__page_pool_way {
+    HR__PAGE_POOL_KEPT,
+    HR__PAGE_POOL_LIMIT,
+    HR__PAGE_POOL_MUST
+};
 
 // At least size bytes, aligned to 64. NULL with *full: there are none by this
 // way; else there is no memory.
-void *hr__room_get(struct hr__room *room, size_t size, enum hr__room_way way,
-                   bool *full);
-// Gives back what hr__room_get() gave. NULL is fine.
-void hr__room_put(struct hr__room *room, void *memory);
-void hr__room_finish(struct hr__room *room);  // when all is given back
+void *hr__page_pool_get(struct hr__page_pool *pool, size_t size,
+                        enum hr__page_pool_way way, bool *full);
+// Gives back what hr__page_pool_get() gave. NULL is fine.
+void hr__page_pool_put(struct hr__page_pool *pool, void *memory);
+void hr__page_pool_finish(struct hr__page_pool *pool);  // when all is given back
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "room.h"
+#include "page_pool.h"
 
 #include <stdint.h>
 #include <sys/mman.h>
@@ -14,15 +14,15 @@
 
 // Pages in runs, one behind the other. Free ones that are neighbours become one
 // when somebody comes by who looks for pages.
-struct hr__room_chunk {
-    struct hr__room_chunk *next;
+struct hr__page_pool_chunk {
+    struct hr__page_pool_chunk *next;
     char *memory;
     uint32_t pages, used;
     uint32_t runs[];  // [pages]: at the first page of each its length, and
                       // whether it is used
 };
 
-static size_t size_of(const struct hr__room_chunk *chunk)
+static size_t size_of(const struct hr__page_pool_chunk *chunk)
 {
     return chunk->pages * PAGE;
 }
@@ -30,10 +30,10 @@ static size_t size_of(const struct hr__room_chunk *chunk)
 // The pages behind `from` are touched now: memory that grows later, when others
 // are long in use, would look like a leak. (Of the kernel, to which it goes back:
 // the heap of each reader thread would keep the largest that it ever had.)
-static struct hr__room_chunk *make_chunk(size_t size, size_t from)
+static struct hr__page_pool_chunk *make_chunk(size_t size, size_t from)
 {
     size_t pages = size / PAGE;
-    struct hr__room_chunk *chunk;
+    struct hr__page_pool_chunk *chunk;
 
     if (!(chunk = hr__alloc(NULL,
                             sizeof(*chunk) + pages * sizeof(*chunk->runs))))
@@ -54,30 +54,31 @@ static struct hr__room_chunk *make_chunk(size_t size, size_t from)
     return chunk;
 }
 
-static void drop(struct hr__room *room, struct hr__room_chunk **at)
+static void drop_chunk(struct hr__page_pool *pool,
+                       struct hr__page_pool_chunk **at)
 {
-    struct hr__room_chunk *chunk = *at;
+    struct hr__page_pool_chunk *chunk = *at;
 
     *at = chunk->next;
-    room->bytes -= size_of(chunk);
+    pool->bytes -= size_of(chunk);
     munmap(chunk->memory, size_of(chunk));
     hr__free(chunk);
 }
 
 // Frees unused chunks until `more` bytes fit.
-static void make_way(struct hr__room *room, size_t more)
+static void free_unused(struct hr__page_pool *pool, size_t more)
 {
-    struct hr__room_chunk **at = &room->chunks;
+    struct hr__page_pool_chunk **at = &pool->chunks;
 
-    while (*at && room->bytes + more > room->limit)
+    while (*at && pool->bytes + more > pool->limit)
         if ((*at)->used)
             at = &(*at)->next;
         else
-            drop(room, at);
+            drop_chunk(pool, at);
 }
 
 // The first that fits, so that what lies behind becomes free.
-static void *take(struct hr__room_chunk *chunk, uint32_t pages)
+static void *take_run(struct hr__page_pool_chunk *chunk, uint32_t pages)
 {
     uint32_t *runs = chunk->runs, n;
 
@@ -103,11 +104,11 @@ static void *take(struct hr__room_chunk *chunk, uint32_t pages)
 
 // More than is needed now, if there may be: what is at work at a time has a new
 // maximum now and then, and each is a little larger than the one before.
-static void *grow(struct hr__room *room, size_t size)
+static void *add_chunk(struct hr__page_pool *pool, size_t size)
 {
-    size_t left = room->limit > room->bytes ? room->limit - room->bytes : 0;
-    size_t more = room->bytes / 4;
-    struct hr__room_chunk *chunk, **end = &room->chunks;
+    size_t left = pool->limit > pool->bytes ? pool->limit - pool->bytes : 0;
+    size_t more = pool->bytes / 4;
+    struct hr__page_pool_chunk *chunk, **end = &pool->chunks;
 
     more = more < LEAST ? LEAST : more > MOST ? MOST : more;
     more = (more < left ? more : left) / PAGE * PAGE;
@@ -116,14 +117,14 @@ static void *grow(struct hr__room *room, size_t size)
     while (*end)
         end = &(*end)->next;
     *end = chunk;
-    room->bytes += size_of(chunk);
-    if (room->bytes > room->peak)
-        room->peak = room->bytes;
-    return take(chunk, (uint32_t)(size / PAGE));
+    pool->bytes += size_of(chunk);
+    if (pool->bytes > pool->peak)
+        pool->peak = pool->bytes;
+    return take_run(chunk, (uint32_t)(size / PAGE));
 }
 
-void *hr__room_get(struct hr__room *room, size_t size, enum hr__room_way way,
-                   bool *full)
+void *hr__page_pool_get(struct hr__page_pool *pool, size_t size,
+                        enum hr__page_pool_way way, bool *full)
 {
     void *memory = NULL;
 
@@ -131,36 +132,38 @@ void *hr__room_get(struct hr__room *room, size_t size, enum hr__room_way way,
     if (size > PAGE * (USED - 1))
         return NULL;
     size = (size + PAGE - 1) / PAGE * PAGE;
-    for (struct hr__room_chunk *c = room->chunks; c && !memory; c = c->next)
-        memory = take(c, (uint32_t)(size / PAGE));
-    if (memory || (*full = way == HR__ROOM_KEPT))
+    for (struct hr__page_pool_chunk *c = pool->chunks; c && !memory;
+         c = c->next)
+        memory = take_run(c, (uint32_t)(size / PAGE));
+    if (memory || (*full = way == HR__PAGE_POOL_KEPT))
         return memory;
-    make_way(room, size);
-    if ((*full = room->bytes + size > room->limit && way != HR__ROOM_MUST))
+    free_unused(pool, size);
+    if ((*full = pool->bytes + size > pool->limit && way != HR__PAGE_POOL_MUST))
         return NULL;
-    return grow(room, size);
+    return add_chunk(pool, size);
 }
 
-void hr__room_put(struct hr__room *room, void *memory)
+void hr__page_pool_put(struct hr__page_pool *pool, void *memory)
 {
     uintptr_t place = (uintptr_t)memory;
 
-    for (struct hr__room_chunk **at = &room->chunks; *at; at = &(*at)->next) {
-        struct hr__room_chunk *chunk = *at;
+    for (struct hr__page_pool_chunk **at = &pool->chunks; *at;
+         at = &(*at)->next) {
+        struct hr__page_pool_chunk *chunk = *at;
         uintptr_t begin = (uintptr_t)chunk->memory;
 
         if (place < begin || place - begin >= size_of(chunk))
             continue;
         chunk->runs[(place - begin) / PAGE] &= ~USED;
         chunk->used -= chunk->runs[(place - begin) / PAGE];
-        if (!chunk->used && room->bytes > room->limit)
-            drop(room, at);
+        if (!chunk->used && pool->bytes > pool->limit)
+            drop_chunk(pool, at);
         return;
     }
 }
 
-void hr__room_finish(struct hr__room *room)
+void hr__page_pool_finish(struct hr__page_pool *pool)
 {
-    while (room->chunks)
-        drop(room, &room->chunks);
+    while (pool->chunks)
+        drop_chunk(pool, &pool->chunks);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory for encoded samples: what is used again, and for what.
-#include "loader/queue/room.h"
+#include "loader/queue/page_pool.h"
 
 #include <headrace/headrace.h>
 
@@ -11,12 +11,12 @@
 
 enum { KIB = 1024, LIMIT = 1 << 20, AT_WORK = 320 };
 
-static struct hr__room room;
+static struct hr__page_pool pool;
 
-static void *get(size_t size, enum hr__room_way way)
+static void *get(size_t size, enum hr__page_pool_way way)
 {
     bool full;
-    void *memory = hr__room_get(&room, size, way, &full);
+    void *memory = hr__page_pool_get(&pool, size, way, &full);
 
     CHECK(memory || full, "out of memory");
     return memory;
@@ -24,8 +24,8 @@ static void *get(size_t size, enum hr__room_way way)
 
 static void finish(void)
 {
-    hr__room_finish(&room);
-    CHECK(!room.bytes && !room.chunks, "%zu bytes are left", room.bytes);
+    hr__page_pool_finish(&pool);
+    CHECK(!pool.bytes && !pool.chunks, "%zu bytes are left", pool.bytes);
 }
 
 // Neighbours that came back are one piece, in whatever order they came.
@@ -36,20 +36,20 @@ TEST_CASE(neighbours)
     char *pieces[3], *whole;
     int64_t allocs;
 
-    room = (struct hr__room){.limit = LIMIT};
-    whole = get(240 * KIB, HR__ROOM_LIMIT);
-    hr__room_put(&room, whole);
+    pool = (struct hr__page_pool){.limit = LIMIT};
+    whole = get(240 * KIB, HR__PAGE_POOL_LIMIT);
+    hr__page_pool_put(&pool, whole);
     allocs = hr__test_allocs();
     for (int i = 0; i < 6; i++) {
         for (int k = 0; k < 3; k++) {
-            pieces[k] = get((size_t)(79 * KIB), HR__ROOM_LIMIT);
+            pieces[k] = get((size_t)(79 * KIB), HR__PAGE_POOL_LIMIT);
             CHECK(pieces[k] == whole + k * 80 * KIB, "piece %d is elsewhere",
                   k);
         }
         for (int k = 0; k < 3; k++)
-            hr__room_put(&room, pieces[orders[i][k]]);
-        CHECK(get(240 * KIB, HR__ROOM_LIMIT) == whole, "order %d", i);
-        hr__room_put(&room, whole);
+            hr__page_pool_put(&pool, pieces[orders[i][k]]);
+        CHECK(get(240 * KIB, HR__PAGE_POOL_LIMIT) == whole, "order %d", i);
+        hr__page_pool_put(&pool, whole);
     }
     CHECK(hr__test_allocs() == allocs, "%lld allocations",
           (long long)(hr__test_allocs() - allocs));
@@ -61,22 +61,22 @@ TEST_CASE(limit)
 {
     void *pieces[3];
 
-    room = (struct hr__room){.limit = LIMIT};
-    pieces[0] = get(LIMIT / 2, HR__ROOM_LIMIT);
-    pieces[1] = get(LIMIT / 4, HR__ROOM_LIMIT);
-    CHECK(!get(LIMIT, HR__ROOM_LIMIT), "over the limit");
-    CHECK(room.bytes <= LIMIT, "%zu bytes", room.bytes);
-    hr__room_put(&room, pieces[0]);
-    hr__room_put(&room, pieces[1]);
-    pieces[0] = get(LIMIT, HR__ROOM_LIMIT);
-    CHECK(pieces[0] && room.bytes == LIMIT && room.peak <= LIMIT,
-          "%zu bytes, at most %zu", room.bytes, room.peak);
-    CHECK(!get(1, HR__ROOM_LIMIT), "over the limit");
-    pieces[1] = get(LIMIT, HR__ROOM_MUST);
-    CHECK(pieces[1] && room.bytes == 2 * LIMIT, "%zu bytes", room.bytes);
-    hr__room_put(&room, pieces[0]);
-    CHECK(room.bytes == LIMIT, "%zu bytes are kept over the limit", room.bytes);
-    hr__room_put(&room, pieces[1]);
+    pool = (struct hr__page_pool){.limit = LIMIT};
+    pieces[0] = get(LIMIT / 2, HR__PAGE_POOL_LIMIT);
+    pieces[1] = get(LIMIT / 4, HR__PAGE_POOL_LIMIT);
+    CHECK(!get(LIMIT, HR__PAGE_POOL_LIMIT), "over the limit");
+    CHECK(pool.bytes <= LIMIT, "%zu bytes", pool.bytes);
+    hr__page_pool_put(&pool, pieces[0]);
+    hr__page_pool_put(&pool, pieces[1]);
+    pieces[0] = get(LIMIT, HR__PAGE_POOL_LIMIT);
+    CHECK(pieces[0] && pool.bytes == LIMIT && pool.peak <= LIMIT,
+          "%zu bytes, at most %zu", pool.bytes, pool.peak);
+    CHECK(!get(1, HR__PAGE_POOL_LIMIT), "over the limit");
+    pieces[1] = get(LIMIT, HR__PAGE_POOL_MUST);
+    CHECK(pieces[1] && pool.bytes == 2 * LIMIT, "%zu bytes", pool.bytes);
+    hr__page_pool_put(&pool, pieces[0]);
+    CHECK(pool.bytes == LIMIT, "%zu bytes are kept over the limit", pool.bytes);
+    hr__page_pool_put(&pool, pieces[1]);
     finish();
 }
 
@@ -86,15 +86,15 @@ TEST_CASE(kept)
     void *pieces[65];
     int n = 0;
 
-    room = (struct hr__room){.limit = LIMIT};
-    CHECK(!get(1, HR__ROOM_KEPT), "new memory");
-    pieces[n++] = get(1, HR__ROOM_LIMIT);
-    while (n < 65 && (pieces[n] = get(4 * KIB, HR__ROOM_KEPT)))
+    pool = (struct hr__page_pool){.limit = LIMIT};
+    CHECK(!get(1, HR__PAGE_POOL_KEPT), "new memory");
+    pieces[n++] = get(1, HR__PAGE_POOL_LIMIT);
+    while (n < 65 && (pieces[n] = get(4 * KIB, HR__PAGE_POOL_KEPT)))
         memset(pieces[n++], 1, 4 * KIB);
-    CHECK(n == 64 && room.bytes == 256 * KIB, "%d pieces of %zu bytes", n,
-          room.bytes);
+    CHECK(n == 64 && pool.bytes == 256 * KIB, "%d pieces of %zu bytes", n,
+          pool.bytes);
     while (n > 0)
-        hr__room_put(&room, pieces[--n]);
+        hr__page_pool_put(&pool, pieces[--n]);
     finish();
 }
 
@@ -108,26 +108,26 @@ TEST_CASE(steady)
     int64_t allocs = 0;
     uint32_t draw = 1;
 
-    room = (struct hr__room){.limit = (size_t)64 << 20};
+    pool = (struct hr__page_pool){.limit = (size_t)64 << 20};
     for (int i = 0; i < 200000; i++) {
         int at = i % AT_WORK;
 
         draw = draw * 1664525 + 1013904223;
-        hr__room_put(&room, pieces[at]);
+        hr__page_pool_put(&pool, pieces[at]);
         now -= sizes[at];
         sizes[at] = draw >> 26 ? (2 + (draw >> 8) % 238) * KIB : 600 * KIB;
         now += sizes[at];
         most = now > most ? now : most;
-        pieces[at] = get(sizes[at], HR__ROOM_LIMIT);
+        pieces[at] = get(sizes[at], HR__PAGE_POOL_LIMIT);
         if (i == 20000)
             allocs = hr__test_allocs();
     }
     CHECK(hr__test_allocs() == allocs, "%lld allocations",
           (long long)(hr__test_allocs() - allocs));
-    CHECK(room.bytes <= most / 3 * 4, "%zu bytes for %zu at work", room.bytes,
+    CHECK(pool.bytes <= most / 3 * 4, "%zu bytes for %zu at work", pool.bytes,
           most);
     for (int at = 0; at < AT_WORK; at++)
-        hr__room_put(&room, pieces[at]);
+        hr__page_pool_put(&pool, pieces[at]);
     finish();
 }
 
