@@ -22,7 +22,7 @@
 //     await.c     when commands have ended
 //     import.c    memory of other engines, read where it lies
 //     surface.c   what an extension of the driver does for that
-//     pack.c      one picture: what the kernels must know of it
+//     describe.c  one picture: what the kernels must know of it
 //     axes.c      weights, kept on the device
 //     times.c     when the device did what, for traces and profiles
 //   offer.c     what it takes of a picture

@@ -122,10 +122,10 @@ static bool run(struct ocl *o, struct ocl_batch *batch,
     batch->num_downs = -1;
     to = (uint8_t *)batch->up.host + ocl_plan_bytes(&o->plan) + item->in_at;
     if (in)
-        ocl_pack(item, pic, in, to);
+        ocl_describe(item, pic, in, to);
     else
-        ocl_pack_entropy(item, ocl_plan_picture(&o->plan, 0),
-                         ocl_plan_flags(&o->plan), to);
+        ocl_describe_entropy(item, ocl_plan_picture(&o->plan, 0),
+                             ocl_plan_flags(&o->plan), to);
     ocl_fill(o, batch, first);
     ok = ocl_enqueue(o, batch, fault);
     batch->num_items = 0;

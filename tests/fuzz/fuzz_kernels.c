@@ -127,7 +127,7 @@ static uint8_t *pack(struct scan *s)
     spread(s);
     in = malloc(s->item.in_bytes);
     promise(in);
-    ocl_pack_entropy(&s->item, s->p, FLAG, in);
+    ocl_describe_entropy(&s->item, s->p, FLAG, in);
     if (!s->item.why)
         return in;
     free(in);
@@ -278,7 +278,7 @@ static struct hr__coefficients *read_packed(const uint8_t *data, size_t *size)
         size_t bytes = y + 1 < h ? (size_t)(n[0] | n[1] << 8) : *size - at;
 
         c->offset[y] = (uint32_t)at;
-        // What the engine makes sure of (pack.c).
+        // What the engine makes sure of (describe.c).
         if (bytes > *size - at || bytes < 2 + 3 * (size_t)w) {
             free(c);
             return NULL;

@@ -309,8 +309,8 @@ bool ocl_plan_table(struct ocl_plan *plan, const struct hr__picture *pic);
 bool ocl_plan_add(struct ocl_plan *plan, int i, const struct hr__picture *pic,
                   const struct hr__payload *in, struct ocl_item *item);
 // Copies its coefficients, planes or pixels to where the plan wants them.
-void ocl_pack(const struct ocl_item *item, const struct hr__picture *pic,
-              const struct hr__payload *in, uint8_t *to);
+void ocl_describe(const struct ocl_item *item, const struct hr__picture *pic,
+                  const struct hr__payload *in, uint8_t *to);
 
 // Of files whose entropy coding the device decodes: bytes of the upload, and of
 // work besides coefficients and what is made of them.
@@ -326,15 +326,17 @@ void ocl_copy_file(struct hr__engine *e, const struct hr__picture *pic,
 // Copies its scan to where the plan wants it, unless it lies in pinned memory. If
 // that is odd, item->why says so, and no kernel decodes it. flags: where they
 // begin in the download.
-void ocl_pack_entropy(struct ocl_item *item, struct hr__kernel_picture *p,
-                      size_t flags, uint8_t *to);
+void ocl_describe_entropy(struct ocl_item *item, struct hr__kernel_picture *p,
+                          size_t flags, uint8_t *to);
 // When the batch is done: why the host must make the picture; 0 = it need not.
 unsigned ocl_entropy_failed(const struct ocl_item *item, const uint8_t *down);
 
 // The rows of its planes that the plan wants; `to` counts from the item's
 // start. How many.
-int ocl_pack_copies(const struct ocl_item *item, const struct hr__picture *pic,
-                    const struct hr__payload *in, struct ocl_copy copies[3]);
+int ocl_describe_copies(const struct ocl_item *item,
+                        const struct hr__picture *pic,
+                        const struct hr__payload *in,
+                        struct ocl_copy copies[3]);
 
 // The tensor as the kernels write it: without gaps.
 struct hr__dst ocl_packed(const struct hr__dst *d, size_t *size);

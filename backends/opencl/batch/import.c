@@ -147,8 +147,8 @@ void ocl_import_retain(struct ocl_batch *batch, struct ocl_item *item,
     batch->externals[batch->num_externals] = *in->external;
     in->external->retain(&batch->externals[batch->num_externals++]);
     item->first_copy = batch->num_copies;
-    batch->num_copies += ocl_pack_copies(item, item->task->pic, in,
-                                         batch->copies + batch->num_copies);
+    batch->num_copies += ocl_describe_copies(item, item->task->pic, in,
+                                             batch->copies + batch->num_copies);
     item->end_copy = batch->num_copies;
     // Each plane is copied once at most; grey pictures have no use for chroma.
     for (int i = item->first_copy; i < item->end_copy; i++) {

@@ -176,13 +176,14 @@ static bool pack_batch(struct ocl *o, struct ocl_batch *batch)
         if (item->pinned)
             ocl_pinned_retain(&o->pinned, batch, item->pinned);
         if (item->task->span.first == HR_ENTROPY)
-            ocl_pack_entropy(item, ocl_plan_picture(&o->plan, i),
-                             ocl_plan_flags(&o->plan), up + base + item->in_at);
+            ocl_describe_entropy(item, ocl_plan_picture(&o->plan, i),
+                                 ocl_plan_flags(&o->plan),
+                                 up + base + item->in_at);
         else if (item->import)
             ocl_import_retain(batch, item, item->task->in);
         else if (!item->pinned)
-            ocl_pack(item, item->task->pic, item->task->in,
-                     up + base + item->in_at);
+            ocl_describe(item, item->task->pic, item->task->in,
+                         up + base + item->in_at);
         hr__task_unclaim(item->task);
     }
     arrange_downs(batch);

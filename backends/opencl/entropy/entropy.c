@@ -229,8 +229,8 @@ void ocl_copy_file(struct hr__engine *e, const struct hr__picture *pic,
                                   .extra = to + facts_at(&scan)};
 }
 
-void ocl_pack_entropy(struct ocl_item *item, struct hr__kernel_picture *p,
-                      size_t flags, uint8_t *to)
+void ocl_describe_entropy(struct ocl_item *item, struct hr__kernel_picture *p,
+                          size_t flags, uint8_t *to)
 {
     struct hr__entropy *e = &item->file->entropy;
     const struct hr__entropy *made = (const void *)item->pinned;

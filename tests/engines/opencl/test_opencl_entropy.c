@@ -479,7 +479,7 @@ static bool plan_and_pack(struct ocl_plan *plan, const struct bytes *b,
         return false;
     if (!(to = malloc(item.in_bytes)))
         abort();
-    ocl_pack_entropy(&item, ocl_plan_picture(plan, 0), 0, to);
+    ocl_describe_entropy(&item, ocl_plan_picture(plan, 0), 0, to);
     free(to);
     return true;
 }

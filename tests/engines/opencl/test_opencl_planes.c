@@ -176,7 +176,7 @@ static void one_picture(struct batch *b, int kind)
         CHECK(false, "form %d refused", f);
     } else {
         to = malloc(b->item.in_bytes);
-        ocl_pack(&b->item, &pic, &in, to);
+        ocl_describe(&b->item, &pic, &in, to);
         k = ocl_plan_picture(&b->plan, 0);
         CHECK(!misplaced(k, &p, data, to, b->item.in_bytes) &&
                   covers(k, &p, &pic.geo.steps[0].win),
@@ -268,7 +268,7 @@ TEST_CASE(side_by_side)
     pic.geo.steps[0].win = (struct hr__rect){0, 0, W, H};
     CU_ASSERT_FATAL(add(b, &pic, &in));
     to = malloc(b->item.in_bytes);
-    ocl_pack(&b->item, &pic, &in, to);
+    ocl_describe(&b->item, &pic, &in, to);
     CHECK(!misplaced(ocl_plan_picture(&b->plan, 0), &p, data, to,
                      b->item.in_bytes),
           "%zu bytes", b->item.in_bytes);
@@ -309,7 +309,7 @@ TEST_CASE(lying_headers)
             continue;
         }
         to = malloc(b->item.in_bytes);
-        ocl_pack(&b->item, &pic, &in, to);
+        ocl_describe(&b->item, &pic, &in, to);
         free(to);
     }
     printf("\n  %d of %d refused ", refused, n);

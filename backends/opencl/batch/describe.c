@@ -328,8 +328,9 @@ static void pack_image(const struct ocl_item *item, const struct hr_image_t *im,
                       p->stride_h, bytes, r->h);
 }
 
-int ocl_pack_copies(const struct ocl_item *item, const struct hr__picture *pic,
-                    const struct hr__payload *in, struct ocl_copy copies[3])
+int ocl_describe_copies(const struct ocl_item *item,
+                        const struct hr__picture *pic,
+                        const struct hr__payload *in, struct ocl_copy copies[3])
 {
     struct planes_layout l;
 
@@ -353,7 +354,7 @@ static void pack_planes(const struct ocl_item *item,
                         const struct hr__payload *in, uint8_t *to)
 {
     struct ocl_copy copies[3];
-    int n = ocl_pack_copies(item, pic, in, copies);
+    int n = ocl_describe_copies(item, pic, in, copies);
 
     for (int i = 0; i < n; i++)
         ocl_copy_rows(to + copies[i].to, copies[i].width,
@@ -361,8 +362,8 @@ static void pack_planes(const struct ocl_item *item,
                       copies[i].stride, copies[i].width, (int)copies[i].rows);
 }
 
-void ocl_pack(const struct ocl_item *item, const struct hr__picture *pic,
-              const struct hr__payload *in, uint8_t *to)
+void ocl_describe(const struct ocl_item *item, const struct hr__picture *pic,
+                  const struct hr__payload *in, uint8_t *to)
 {
     const struct hr__rect *r = &item->window;
     size_t c = (size_t)pic->channels;
