@@ -79,7 +79,7 @@ static void va_chained(struct hr__engine *e)
     struct va *va = va_of(e);
     int most = va->facts.driver->max_surfaces;
 
-    if (!va_may_share(va) || !(hr__chain_imports(e) & HR__VA_SURFACE))
+    if (!va_may_export(va) || !(hr__chain_imports(e) & HR__VA_SURFACE))
         return;
     va_lock(va);
     va->shares = true;

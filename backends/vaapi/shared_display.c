@@ -8,7 +8,7 @@
 
 // The other driver calls ours whenever it likes to. That must be known to be
 // safe, and a surface must be ready when vaSyncSurface() says so.
-bool va_may_share(const struct va *va)
+bool va_may_export(const struct va *va)
 {
     unsigned quirks = va->facts.driver->quirks;
 
@@ -40,7 +40,7 @@ void va_share_display(struct hr__engine *e, struct hr__shared_display *out)
 {
     struct va *va = va_of(e);
 
-    if (va_may_share(va))
+    if (va_may_export(va))
         *out = (struct hr__shared_display){.kind = HR__VA_SURFACE,
                                            .handle = va->display,
                                            .ctx = va,

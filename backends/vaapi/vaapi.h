@@ -12,7 +12,7 @@
 //   calls.c     around calls to libva: the guard, locks, the user's log
 //   objects.c   configurations, contexts, surfaces and images
 //   readback.c  one picture's samples, as the next engine reads them
-//   share.c     a surface as memory that the next engine reads itself; for the
+//   export.c    a surface as memory that the next engine reads itself; for the
 //               host, if that engine could not read it after all
 //   shared_display.c   the display in the hands of that engine's driver
 //   vpp.c       crop, scale, flip and colour by the driver (tier FAST)
@@ -314,20 +314,20 @@ bool va_map(struct va *va, struct va_frame *frame, uint8_t **data, size_t *size,
             struct va_fault *fault);
 void va_unmap(struct va *va, struct va_frame *frame);
 
-// ---- share.c ---------------------------------------------------------------
+// ---- export.c --------------------------------------------------------------
 
 // On the waiter: fills in frame->shared and frame->planes. False: try va_map().
-bool va_share(struct va *va, struct va_frame *frame);
+bool va_export(struct va *va, struct va_frame *frame);
 // The payload's release().
-void va_on_shared_released(struct hr__payload *payload);
+void va_on_export_released(struct hr__payload *payload);
 // On the waiter: maps the surface of an ASKED frame, READING now. False: as
 // va_leave().
-bool va_map_shared(struct va *va, struct va_frame *frame);
+bool va_map_export(struct va *va, struct va_frame *frame);
 
 // ---- shared_display.c ------------------------------------------------------
 
 // Other drivers may know surfaces, if the next engine imports them.
-bool va_may_share(const struct va *va);
+bool va_may_export(const struct va *va);
 void va_share_display(struct hr__engine *e, struct hr__shared_display *out);
 // On the driver thread. True: another driver has the display, which stays open
 // till va_close_retired(); nothing is shared any more.

@@ -104,7 +104,7 @@ static void lend(struct va_frame *frame, struct hr__task *task, uint8_t *data,
     struct hr__payload *payload =
         data ? hr__task_payload_own(task, data, size, on_released, frame)
              : hr__task_payload_external(task, &frame->shared,
-                                         va_on_shared_released, frame);
+                                         va_on_export_released, frame);
 
     payload->extra = &frame->planes;
     payload->rect = (struct hr__rect){0, 0, (int)frame->planes.w,
@@ -222,7 +222,7 @@ static bool deliver(struct va *va, struct va_frame *frame, VAStatus status)
     if (may)
         ask_for_errors(va, frame, &fault);
     ok = may && !fault.why;
-    shared = ok && !frame->pixels && va_share(va, frame);
+    shared = ok && !frame->pixels && va_export(va, frame);
     ok = ok && (frame->pixels ? va_vpp_map(va, &frame->out, &data, &fault)
                 : shared      ? true
                               : va_map(va, frame, &data, &size, &fault));
@@ -355,7 +355,7 @@ static bool one_turn(struct va *va)
     asked = frame->state == VA_ASKED;
     frame->state = VA_READING;
     va_unlock(va);
-    may = asked ? va_map_shared(va, frame) : unmap(va, frame);
+    may = asked ? va_map_export(va, frame) : unmap(va, frame);
     va_lock(va);
     return may;
 }

@@ -35,7 +35,7 @@ static void on_release(const struct hr__external *external)
 }
 
 // If the waiter has mapped the surface, or is about to, it unmaps it first.
-void va_on_shared_released(struct hr__payload *payload)
+void va_on_export_released(struct hr__payload *payload)
 {
     struct va_frame *frame = payload->release_ctx;
     struct va *va = frame->va;
@@ -56,7 +56,7 @@ void va_on_shared_released(struct hr__payload *payload)
 
 // ---- Mapped for the host after all -----------------------------------------
 
-bool va_map_shared(struct va *va, struct va_frame *frame)
+bool va_map_export(struct va *va, struct va_frame *frame)
 {
     struct va_fault fault = {0};
     uint8_t *data = NULL;
@@ -108,7 +108,7 @@ static bool on_map(struct hr__payload *payload)
         if (hr__guard_is_thread(&va->guard, VA_WAITER)) {
             frame->state = VA_READING;
             va_unlock(va);
-            va_map_shared(va, frame);
+            va_map_export(va, frame);
             va_lock(va);
         } else {
             ask_and_wait(va, frame);
@@ -128,7 +128,7 @@ static bool on_map(struct hr__payload *payload)
 // Numbers of memory, in the whole process.
 static _Atomic uint64_t ids = 1;
 
-bool va_share(struct va *va, struct va_frame *frame)
+bool va_export(struct va *va, struct va_frame *frame)
 {
     uint32_t w = (uint32_t)frame->key.w, h = (uint32_t)frame->key.h;
     // The places that struct hr__external speaks of: only drivers know the
