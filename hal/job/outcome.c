@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "hal/job/keep.h"
+#include "hal/job/cache_fill.h"
 #include "hal/job/work.h"
 
 // ---- The result ------------------------------------------------------------
@@ -145,7 +145,7 @@ struct hr__waiter *hr__work_finish(struct hr__work *work)
     struct hr__waiter *list;
 
     write_result(work);
-    hr__keep_end(work);
+    hr__cache_fill_end(work);
     hr__prepare_drop(work);
     if (!work->given_up)
         hr__work_free(work);

@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "hal/job/keep.h"
+#include "hal/job/cache_fill.h"
 #include "hal/job/report.h"
 #include "hal/job/work.h"
 
@@ -135,7 +135,7 @@ static bool take_facts(struct hr__work *work, enum hr_status status,
         !within_limit(work,
                       bytes + hr__geometry_bytes(&pic->geo, pic->channels)))
         return false;
-    hr__keep_want(work);
+    hr__cache_fill_want(work);
     work->wait.needs = all_bytes(work);
     return true;
 }
@@ -226,7 +226,7 @@ static bool file_size(struct hr__work *work, size_t *size)
     if ((uint64_t)st.st_size > limits->file_bytes)
         return FAIL(work, HR_ELIMIT, "%lld bytes, the limit is %zu",
                     (long long)st.st_size, limits->file_bytes);
-    hr__keep_opened(work, &st);
+    hr__cache_fill_opened(work, &st);
     *size = (size_t)st.st_size;
     return true;
 }
@@ -348,7 +348,7 @@ bool hr__prepare_facts(struct hr__work *work)
 {
     work->out = (struct hr__outcome){.offset = -1, .stage = HR_ENTROPY};
     work->pic.keep = work->pic.verified = false;
-    if (!hr__keep_find(work) && work->sample.path)
+    if (!hr__cache_fill_find(work) && work->sample.path)
         return open_file(work);
     work->part_begun = hr__watch_begin();
     return work->sample.image ? take_image(work) : take_data(work);

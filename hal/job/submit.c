@@ -3,7 +3,7 @@
 // for an engine; everything the job needs lies in one block of the pool.
 #include <string.h>
 
-#include "hal/job/keep.h"
+#include "hal/job/cache_fill.h"
 #include "hal/job/report.h"
 #include "hal/job/work.h"
 
@@ -251,7 +251,7 @@ static void fill_work(struct hr__job *job, int i, const struct hr_sample *s,
                         dst->c, dst->dtype);
     w->pic.table = &job->tables[f->tables - 1];
     fill_picture(w);
-    hr__keep_begin(w);
+    hr__cache_fill_begin(w);
 }
 
 size_t hr__job_size(int n)

@@ -18,7 +18,7 @@
 #include <assert.h>
 
 #include "hal/job/crosscheck.h"
-#include "hal/job/keep.h"
+#include "hal/job/cache_fill.h"
 #include "hal/job/report.h"
 
 // ---- Before the picture ----------------------------------------------------
@@ -63,7 +63,7 @@ static enum hr__work_state take_bytes(struct hr__work *w)
 static enum hr__work_state wait_for_bytes(struct hr__work *w)
 {
     hr__prepare_drop(w);
-    hr__keep_drop(w);
+    hr__cache_fill_drop(w);
     hr__leave_upstream(w);
     hr__works_resume(hr__budget_ungrant(&w->wait));
     return hr__budget_wait(&w->wait) ? HR__PREPARE : HR__AWAY;

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "hal/job/keep.h"
+#include "hal/job/cache_fill.h"
 #include "hal/job/work.h"
 
 // The spans that begin with a stage.
@@ -30,7 +30,7 @@ static bool host_decodes(const struct hr__work *work)
     return true;
 }
 
-void hr__keep_begin(struct hr__work *work)
+void hr__cache_fill_begin(struct hr__work *work)
 {
     hr_cache own = work->sample.cache;
     struct hr__cache *all = work->job->cache;
@@ -48,7 +48,7 @@ void hr__keep_begin(struct hr__work *work)
                       : (struct hr__cache *)hr__cache_retain((hr_cache)all);
 }
 
-bool hr__keep_find(struct hr__work *work)
+bool hr__cache_fill_find(struct hr__work *work)
 {
     const struct hr_sample *s = &work->sample;
     const uint8_t *data = s->data;
@@ -76,12 +76,12 @@ bool hr__keep_find(struct hr__work *work)
     return work->hit = work->entry != NULL;
 }
 
-void hr__keep_opened(struct hr__work *work, const struct stat *st)
+void hr__cache_fill_opened(struct hr__work *work, const struct stat *st)
 {
     work->settled = work->cache && hr__cache_key_file(&work->key, st);
 }
 
-void hr__keep_want(struct hr__work *work)
+void hr__cache_fill_want(struct hr__work *work)
 {
     const struct hr_info *info = &work->pic.info;
 
@@ -107,7 +107,7 @@ void *hr__task_keep(struct hr__task *task, size_t size)
 
 // ---- The end -----------------------------------------------------------------
 
-void hr__keep_end(struct hr__work *work)
+void hr__cache_fill_end(struct hr__work *work)
 {
     const struct hr__outcome *out = &work->out;
 
@@ -117,7 +117,7 @@ void hr__keep_end(struct hr__work *work)
         hr__cache_publish(work->entry);
 }
 
-void hr__keep_drop(struct hr__work *work)
+void hr__cache_fill_drop(struct hr__work *work)
 {
     hr__cache_drop(work->entry);
     work->entry = NULL;
