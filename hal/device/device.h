@@ -140,7 +140,7 @@ struct hr__device {
     int num_jobs, peak_jobs, peak_samples;
     _Atomic int num_samples;  // (read without the lock, too)
     struct hr__schedule schedule;
-    int ungiven;  // samples in flight that it has not given to an engine
+    int unassigned;  // samples in flight that it has not given to an engine
     struct hr_stats stats;
     _Atomic size_t device_bytes, peak_device_bytes;
 

@@ -22,7 +22,7 @@ enum {
     WEIGHT = 8,     // of the past, in averages, against one task
     STALL = 8,      // times what a task takes, without any sign
     PROBE = 64,     // .. between samples for one that is otherwise too slow
-    STRAYS = 3,     // deviations that a target has room for
+    SPREADS = 3,    // deviations that a target has room for
     BURST_MS = 50,  // of the cap, that may be used at once
 };
 #define STALL_LEAST INT64_C(50000000)
@@ -50,14 +50,15 @@ int64_t hr__allowance_wait(const struct hr__allowance *a)
     return a->milli && a->level < 0 ? -a->level / a->milli * 1000 + 1000 : 0;
 }
 
-int64_t hr__allowance_next(const struct hr__allowance *a, int64_t takes, int n)
+int64_t hr__allowance_next(const struct hr__allowance *a, int64_t task_ns,
+                           int n)
 {
-    int64_t all = takes * (n + 1), paid;
+    int64_t all = task_ns * (n + 1), paid;
 
     if (!a->milli || a->level >= all)
-        return takes;
+        return task_ns;
     paid = (all - a->level) / a->milli * 1000;
-    return paid > takes ? paid : takes;
+    return paid > task_ns ? paid : task_ns;
 }
 
 // How long it will be until the host has made a picture.
@@ -65,31 +66,31 @@ static int64_t on_host(const struct hr__schedule *s)
 {
     const struct hr__engine_load *host = &s->engines[s->num - 1];
 
-    return hr__allowance_next(&s->allowance, host->takes, host->given);
+    return hr__allowance_next(&s->allowance, host->task_ns, host->in_flight);
 }
 
 // ---- What is known of an engine --------------------------------------------
 
 static bool is_stalled(const struct hr__engine_load *l, int64_t now)
 {
-    int64_t quiet = STALL * l->takes;
+    int64_t quiet = STALL * l->task_ns;
 
-    return l->given && l->takes &&
-           now - l->moved > (quiet > STALL_LEAST ? quiet : STALL_LEAST);
+    return l->in_flight && l->task_ns &&
+           now - l->progress_at > (quiet > STALL_LEAST ? quiet : STALL_LEAST);
 }
 
 // Until it will have made one more, if what it has began together.
 static int64_t expected(const struct hr__engine_load *l)
 {
-    return (l->given + l->depth) / l->depth * l->takes;
+    return (l->in_flight + l->depth) / l->depth * l->task_ns;
 }
 
 // Also to have enough while all threads of the host are busy for so long.
 static bool has_room(const struct hr__engine_load *l, int64_t host)
 {
     if (l->trial)
-        return l->given < l->unit;
-    return l->given < ROOM * l->depth || expected(l) < ROOM * host;
+        return l->in_flight < l->unit;
+    return l->in_flight < ROOM * l->depth || expected(l) < ROOM * host;
 }
 
 // How many more samples engine i will have made in ns from now.
@@ -97,11 +98,11 @@ static int64_t made(const struct hr__schedule *s, int i, int64_t ns)
 {
     const struct hr__allowance *a = &s->allowance;
     const struct hr__engine_load *l = &s->engines[i];
-    int64_t n = l->takes ? ns / l->takes * l->depth : 0, paid = INT64_MAX;
+    int64_t n = l->task_ns ? ns / l->task_ns * l->depth : 0, paid = INT64_MAX;
 
-    if (i == s->num - 1 && a->milli && l->takes)
-        paid = (a->level + ns / 1000 * a->milli) / l->takes;
-    n = (n < paid ? n : paid) - l->given;
+    if (i == s->num - 1 && a->milli && l->task_ns)
+        paid = (a->level + ns / 1000 * a->milli) / l->task_ns;
+    n = (n < paid ? n : paid) - l->in_flight;
     return n > 0 ? n : 0;
 }
 
@@ -141,16 +142,16 @@ static int64_t together(const struct hr__schedule *s, int n, int64_t now)
 // One that is too slow, as far as is known, has not been asked for long.
 static bool is_probed(const struct hr__engine_load *l, int waiting, int64_t now)
 {
-    int64_t rest = PROBE * l->takes;
+    int64_t rest = PROBE * l->task_ns;
 
-    return !l->given && waiting > 0 &&
-           now - l->asked > (rest > PROBE_LEAST ? rest : PROBE_LEAST);
+    return !l->in_flight && waiting > 0 &&
+           now - l->assigned_at > (rest > PROBE_LEAST ? rest : PROBE_LEAST);
 }
 
 static bool in_time(const struct hr__engine_load *l, int64_t latest,
                     int64_t now)
 {
-    return latest - now >= expected(l) + STRAYS * l->strays;
+    return latest - now >= expected(l) + SPREADS * l->spread_ns;
 }
 
 static bool takes_it(const struct hr__schedule *s,
@@ -166,8 +167,8 @@ static bool takes_it(const struct hr__schedule *s,
     if (ask->latest - now >= host && !in_time(l, ask->latest, now))
         return false;
     // What nobody has measured yet is tried, each in turn.
-    if (!has_room(l, host) || !l->takes || !host)
-        return has_room(l, host) && !l->takes;
+    if (!has_room(l, host) || !l->task_ns || !host)
+        return has_room(l, host) && !l->task_ns;
     return expected(l) <= together(s, ask->waiting + 1, now);
 }
 
@@ -198,9 +199,9 @@ void hr__schedule_give(struct hr__schedule *s, int engine, int64_t now)
 {
     struct hr__engine_load *l = &s->engines[engine];
 
-    if (!l->given++)
-        l->moved = now;
-    l->asked = now;
+    if (!l->in_flight++)
+        l->progress_at = now;
+    l->assigned_at = now;
     l->samples++;
 }
 
@@ -218,8 +219,8 @@ void hr__schedule_end(struct hr__schedule *s, int engine, int64_t begun,
     bool stalled = is_stalled(l, now);
     int64_t took = now - begun, off;
 
-    l->given--;
-    l->moved = now;
+    l->in_flight--;
+    l->progress_at = now;
     if (stalled)
         try_again(l, now);
     if (begun < l->since)
@@ -227,15 +228,15 @@ void hr__schedule_end(struct hr__schedule *s, int engine, int64_t begun,
     if (load > l->depth)
         took = took / (2 * load + l->depth - 1) * (2 * l->depth);
     took = took > 0 ? took : 1;
-    if (l->trial || !l->takes) {
-        l->takes = took;
-        l->strays = took / 4;
+    if (l->trial || !l->task_ns) {
+        l->task_ns = took;
+        l->spread_ns = took / 4;
         l->trial = false;
         return;
     }
-    off = took - l->takes;
-    l->takes += off / WEIGHT;
-    l->strays += ((off < 0 ? -off : off) - l->strays) / WEIGHT;
+    off = took - l->task_ns;
+    l->task_ns += off / WEIGHT;
+    l->spread_ns += ((off < 0 ? -off : off) - l->spread_ns) / WEIGHT;
 }
 
 void hr__schedule_drop(struct hr__schedule *s, int engine, bool failed,
@@ -243,8 +244,8 @@ void hr__schedule_drop(struct hr__schedule *s, int engine, bool failed,
 {
     struct hr__engine_load *l = &s->engines[engine];
 
-    l->given--;
-    l->moved = now;
+    l->in_flight--;
+    l->progress_at = now;
     if (failed)
         try_again(l, now);
 }

@@ -16,22 +16,23 @@ struct hr__allowance {
 void hr__allowance_fill(struct hr__allowance *a, int64_t now);
 // ns that the host's threads rest for, as there is a debt.
 int64_t hr__allowance_wait(const struct hr__allowance *a);
-// ns until one more task of `takes` is done, and what it and the n that are at
-// work use is paid.
-int64_t hr__allowance_next(const struct hr__allowance *a, int64_t takes, int n);
+// ns until one more task of `task_ns` is done, and paid is what it and the n at
+// work use.
+int64_t hr__allowance_next(const struct hr__allowance *a, int64_t task_ns,
+                           int n);
 
 // An engine as the schedule sees it.
 struct hr__engine_load {
-    int depth;         // tasks that it works at together
-    int unit;          // tasks that it likes to get together
-    int given;         // samples it has now
-    bool trial;        // no more than a unit, until one of them has ended
-    int64_t takes;     // ns of a task; 0 = not known
-    int64_t strays;    // mean distance of tasks from that
-    int64_t moved;     // when it last ended a task, or got its first
-    int64_t asked;     // when it last got one
-    int64_t since;     // tasks that began before tell nothing
-    uint64_t samples;  // that it got, ever
+    int depth;            // tasks that it works at together
+    int unit;             // tasks that it likes to get together
+    int in_flight;        // samples it has now
+    bool trial;           // no more than a unit, until one of them has ended
+    int64_t task_ns;      // ns of a task; 0 = not known
+    int64_t spread_ns;    // mean distance of tasks from that
+    int64_t progress_at;  // when it last ended a task, or got its first
+    int64_t assigned_at;  // when it last got one
+    int64_t since;        // tasks that began before tell nothing
+    uint64_t samples;     // that it got, ever
 };
 
 struct hr__schedule {

@@ -72,7 +72,7 @@ struct hr__work {
     // how many that had then.
     int chosen, chosen_load;
     int64_t chosen_since;
-    bool given;              // it has had one
+    bool assigned;           // it has had one
     unsigned excluded;       // engines that failed it, bit per index
     bool serial;             // no engine but the host may decode its file
     unsigned why;            // collected reasons

@@ -83,13 +83,13 @@ static void give(struct hr__work *w, int chosen, int64_t now)
 {
     struct hr__device *dev = w->job->dev;
 
-    if (!w->given)
-        dev->ungiven--;
-    w->given = true;
+    if (!w->assigned)
+        dev->unassigned--;
+    w->assigned = true;
     w->chosen = chosen + 1;
     w->chosen_since = now;
     hr__schedule_give(&dev->schedule, chosen, now);
-    w->chosen_load = dev->schedule.engines[chosen].given;
+    w->chosen_load = dev->schedule.engines[chosen].in_flight;
 }
 
 // ---- All of it -------------------------------------------------------------
@@ -115,7 +115,8 @@ void hr__share_plan(struct hr__work *w, enum hr_stage first,
         chosen = hr__schedule_pick(&dev->schedule,
                                    &(struct hr__schedule_ask){
                                        .may = may,
-                                       .waiting = dev->ungiven - !w->given,
+                                       .waiting = dev->unassigned -
+                                                  !w->assigned,
                                        .latest = latest(w),
                                    },
                                    now);
@@ -133,7 +134,7 @@ void hr__share_begun(struct hr__work *w, int engine)
     if (w->chosen != engine + 1)
         return;
     w->chosen_since = hr__now();
-    w->chosen_load = w->job->dev->schedule.engines[engine].given;
+    w->chosen_load = w->job->dev->schedule.engines[engine].in_flight;
 }
 
 void hr__share_made(struct hr__work *w, int engine)
@@ -167,9 +168,9 @@ void hr__share_end(struct hr__work *w)
     struct hr__device *dev = w->job->dev;
 
     hr__share_left(w, -1);
-    if (w->given || w->job->no_picture || !dev->pub.params.balance)
+    if (w->assigned || w->job->no_picture || !dev->pub.params.balance)
         return;
     pthread_mutex_lock(&dev->lock);
-    dev->ungiven--;
+    dev->unassigned--;
     pthread_mutex_unlock(&dev->lock);
 }

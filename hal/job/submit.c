@@ -340,7 +340,7 @@ static void enlist(struct hr__job *job)
     dev->num_jobs++;
     dev->num_samples += job->pub.num_samples;
     if (dev->pub.params.balance && !job->no_picture)
-        dev->ungiven += job->pub.num_samples;
+        dev->unassigned += job->pub.num_samples;
     hr__watch_jobs(dev);
     if (dev->watchdog.runs)
         pthread_cond_signal(&dev->watchdog.wake);

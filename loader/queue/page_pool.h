@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory for encoded samples: a few large chunks, of which each sample has as
 // many pages as it needs, within a limit. No locks: the loader has one.
-#ifndef HEADRACE_LOADER_ROOM_H
-#define HEADRACE_LOADER_ROOM_H
+#ifndef HEADRACE_LOADER_PAGE_POOL_H
+#define HEADRACE_LOADER_PAGE_POOL_H
 
 #include <stdbool.h>
 #include <stddef.h>

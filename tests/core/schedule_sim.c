@@ -45,7 +45,7 @@ static void queue_at(struct sim *s, int e, int sample)
 {
     s->queue[e][s->tail[e]++] = sample;
     s->begun[sample] = s->now;
-    s->load[sample] = s->schedule.engines[e].given;
+    s->load[sample] = s->schedule.engines[e].in_flight;
 }
 
 // An engine in front takes up what is in its queue.
@@ -100,13 +100,13 @@ static void decide(struct sim *s, int i)
     use_host(s, s->prepare);
     s->engine_of[sample] = e;
     hr__schedule_give(&s->schedule, e, s->now);
-    if (s->schedule.engines[e].given > s->most[e])
-        s->most[e] = s->schedule.engines[e].given;
+    if (s->schedule.engines[e].in_flight > s->most[e])
+        s->most[e] = s->schedule.engines[e].in_flight;
     if (e == host(s)) {
         s->slots[e][i].decides = false;
         s->slots[e][i].until = end_of(s, e);
         s->begun[sample] = s->now;
-        s->load[sample] = s->schedule.engines[e].given;
+        s->load[sample] = s->schedule.engines[e].in_flight;
         return;
     }
     queue_at(s, e, sample);

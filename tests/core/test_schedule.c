@@ -163,7 +163,7 @@ TEST_CASE(never_slower)
         sim.samples = sim.job * between(&seed, 8, 64);
         all = seconds_of(SIM_BALANCED);
         for (int e = 0; e < sim.num; e++) {
-            measured[e] = sim.schedule.engines[e].takes;
+            measured[e] = sim.schedule.engines[e].task_ns;
             share[e] = (int)sim.schedule.engines[e].samples;
         }
         for (int e = 0; e < sim.num; e++) {

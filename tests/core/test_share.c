@@ -27,10 +27,10 @@ static void check_schedule(hr_device handle, const char *what)
     struct hr__device *dev = (struct hr__device *)handle;
 
     pthread_mutex_lock(&dev->lock);
-    CHECK(dev->ungiven == 0, "%s: %d samples wait", what, dev->ungiven);
+    CHECK(dev->unassigned == 0, "%s: %d samples wait", what, dev->unassigned);
     for (int i = 0; i < dev->num_engines; i++)
-        CHECK(dev->schedule.engines[i].given == 0, "%s: engine %d has %d", what,
-              i, dev->schedule.engines[i].given);
+        CHECK(dev->schedule.engines[i].in_flight == 0, "%s: engine %d has %d",
+              what, i, dev->schedule.engines[i].in_flight);
     pthread_mutex_unlock(&dev->lock);
 }
 

@@ -239,7 +239,7 @@ bool ocl_axes_send(struct ocl *o, uint8_t *from, struct ocl_fault *fault);
 void ocl_axes_drop(struct ocl *o, bool forget);
 void ocl_axes_free(struct ocl_axes *a);
 
-// ---- plan.c, entropy.c, pack.c ---------------------------------------------
+// ---- plan.c, entropy.c, describe.c -----------------------------------------
 
 // What lies behind something else begins at such a multiple.
 enum { OCL_ALIGN = 64 };
