@@ -62,7 +62,7 @@ static struct hr__device *make_device(const struct hr_device_params *params)
     dev->waiting_tail = &dev->waiting;
     hr__graph_init();
     pthread_mutex_init(&dev->lock, NULL);
-    hr__cond_init(&dev->room);
+    hr__cond_init(&dev->not_full);
     hr__cond_init(&dev->watchdog.wake);
     hr__cond_init(&dev->callbacks.wake);
     hr__pool_init(&dev->pool, dev,

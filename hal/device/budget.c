@@ -48,12 +48,12 @@ static bool wait_for_room(struct hr__device *dev, size_t bytes,
         at = &(*at)->next;
     *at = &mine;
     while (!(ok = dev->submitters == &mine && job_fits(dev, bytes)))
-        if (!hr__cond_wait(&dev->room, &dev->lock, deadline))
+        if (!hr__cond_wait(&dev->not_full, &dev->lock, deadline))
             break;
     for (at = &dev->submitters; *at != &mine;)
         at = &(*at)->next;
     *at = mine.next;
-    pthread_cond_broadcast(&dev->room);
+    pthread_cond_broadcast(&dev->not_full);
     return ok;
 }
 
@@ -119,7 +119,7 @@ static struct hr__waiter *give_back(struct hr__device *dev, size_t bytes,
     hr__watch_bytes(dev);
     dev->working -= working;
     ready = take_waiters(dev);
-    pthread_cond_broadcast(&dev->room);
+    pthread_cond_broadcast(&dev->not_full);
     pthread_mutex_unlock(&dev->lock);
     return ready;
 }

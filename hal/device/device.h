@@ -132,7 +132,7 @@ struct hr__device {
     struct hr__pool pool;
 
     pthread_mutex_t lock;
-    pthread_cond_t room;          // bytes were given back, a job ended
+    pthread_cond_t not_full;      // bytes were given back, a job ended
     struct hr__turn *submitters;  // that wait for room, in turn
     size_t used, working;         // bytes in flight; of them granted
     struct hr__waiter *waiting, **waiting_tail;  // for working bytes

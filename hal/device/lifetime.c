@@ -58,7 +58,7 @@ void hr__device_tear_down(struct hr__device *dev)
         left |= hr__engine_close(dev->engines[i]);
     hr__pool_finish(&dev->pool);
     hr_cache_release(&params.cache);
-    pthread_cond_destroy(&dev->room);
+    pthread_cond_destroy(&dev->not_full);
     pthread_mutex_destroy(&dev->lock);
     hr__free(dev);
     if (tell)

@@ -65,7 +65,8 @@ enum hr_status hr__wait_all(struct hr__device *dev, int64_t deadline)
 
     pthread_mutex_lock(&dev->lock);
     while (dev->num_jobs && !status)
-        if (!hr__cond_wait(&dev->room, &dev->lock, deadline) && dev->num_jobs)
+        if (!hr__cond_wait(&dev->not_full, &dev->lock, deadline) &&
+            dev->num_jobs)
             status = HR_ETIMEDOUT;
     pthread_mutex_unlock(&dev->lock);
     return status ? hr__fail(status, "jobs are still at work") : HR_OK;

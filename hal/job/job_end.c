@@ -23,7 +23,7 @@ static void delist(struct hr__job *job)
     dev->num_jobs--;
     dev->num_samples -= job->pub.num_samples;
     hr__watch_jobs(dev);
-    pthread_cond_broadcast(&dev->room);
+    pthread_cond_broadcast(&dev->not_full);
     pthread_mutex_unlock(&dev->lock);
 }
 
