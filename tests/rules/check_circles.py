@@ -25,20 +25,23 @@ OBJECTS = ("CMakeFiles/headrace_objects.dir",
 
 def arrows(root, folders):
     """{file: the files that it uses}; objects whose source is gone are old."""
-    home, used = {}, []
+    home, used, names = {}, [], {}
     for folder, prefix in folders:
         for path in sorted(folder.rglob("*.o")):
             name = prefix + str(path.relative_to(folder))[:-2]
-            if not (root / name).exists():
-                continue
-            nm = subprocess.run(["nm", "-P", path], check=True, text=True,
-                                capture_output=True).stdout
-            for line in nm.splitlines():
-                symbol, kind = line.split()[:2]
-                if kind in "TDBR":
-                    home[symbol] = name
-                elif kind == "U":
-                    used.append((name, symbol))
+            if (root / name).exists():
+                names[str(path)] = name
+    if not names:
+        return {}
+    nm = subprocess.run(["nm", "-A", "-P", *names], check=True, text=True,
+                        capture_output=True).stdout
+    for line in nm.splitlines():
+        path, _, rest = line.partition(": ")
+        symbol, kind = rest.split()[:2]
+        if kind in "TDBR":
+            home[symbol] = names[path]
+        elif kind == "U":
+            used.append((names[path], symbol))
     found = {}
     for name, symbol in used:
         to = home.get(symbol, name)
