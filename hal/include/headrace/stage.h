@@ -47,11 +47,14 @@ struct hr_span {
 // The span of bit 0 .. HR_NUM_SPANS - 1.
 static inline struct hr_span hr_span_of(int bit)
 {
+    struct hr_span span;
     int last = 0;
 
     for (; bit > last; last++)
         bit -= last + 1;
-    return (struct hr_span){(enum hr_stage)bit, (enum hr_stage)last};
+    span.first = (enum hr_stage)bit;
+    span.last = (enum hr_stage)last;
+    return span;
 }
 
 // "entropy", "reconstruct", ..., "read", "header"; static storage. Threads: any.
