@@ -12,7 +12,8 @@
 // A file whose picture the process's cache has is not read: its FileBytes hold
 // that picture, packed, and the file's header.
 //
-// A forked child has copies of its parent's objects, and they count for nothing.
+// A forked child has copies of its parent's objects, and they count for nothing;
+// that of a worker has a copy of its memory, too.
 #include "flight.h"
 #include "inputs.h"
 
@@ -89,6 +90,36 @@ static void room_leave(struct room *room)
         return;
     munmap((void *)room->owners, ROOM_BYTES);
     free(room);
+}
+
+// What a child of a worker is to find in the worker's memory: made before the
+// fork, since the worker goes on and uses it again.
+static void *childs;
+
+void file_forking(void)
+{
+    childs = NULL;
+    if (!own || !own->shared || own->pid != getpid())
+        return;
+    childs = mmap(NULL, ROOM_BYTES, PROT_READ | PROT_WRITE,
+                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (childs == MAP_FAILED)
+        childs = NULL;
+    for (size_t i = 0; childs && i < GRAINS; i++)
+        if (atomic_load(&own->owners[i]))
+            memcpy((uint8_t *)childs + GRAINS + i * GRAIN,
+                   (uint8_t *)own->owners + GRAINS + i * GRAIN, GRAIN);
+}
+
+void file_forked(bool child)
+{
+    if (!childs)
+        return;
+    if (!child ||
+        mremap(childs, ROOM_BYTES, ROOM_BYTES, MREMAP_MAYMOVE | MREMAP_FIXED,
+               (void *)own->owners) == MAP_FAILED)
+        munmap(childs, ROOM_BYTES);
+    childs = NULL;
 }
 
 static bool is_ours(const struct room *room)

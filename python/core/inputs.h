@@ -75,6 +75,8 @@ PyObject *path_of(struct core *core, PyObject *source, const char **out);
 
 PyObject *file_read(PyObject *module, PyObject *source);
 PyObject *file_share(PyObject *module, PyObject *none);
+void file_forking(void);       // before a fork,
+void file_forked(bool child);  // and after it
 // The picture of a cache that a FileBytes has; NULL.
 hr_cached file_cached(PyObject *file);
 // Makes it the source of *sample.

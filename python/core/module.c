@@ -39,13 +39,19 @@ static void child_after_fork(void)
     flight_forked();
     errand_forked();
     loader_forked();
+    file_forked(true);
+}
+
+static void parent_after_fork(void)
+{
+    file_forked(false);
 }
 
 static void init_process(void)
 {
     flight_init();
     errand_init();
-    pthread_atfork(NULL, NULL, child_after_fork);
+    pthread_atfork(file_forking, parent_after_fork, child_after_fork);
 }
 
 // A program that embeds Python may have ended one interpreter and made another:

@@ -201,6 +201,26 @@ class Lending(Case):
         worker.go_on()
         self.assertEqual(worker.end(), 0)
 
+    def test_children_have_a_copy(self):
+        def run(sock):
+            kept = _core.read_file(self.path(1, self.SIZE))
+            reader, writer = os.pipe()
+            pid = os.fork()
+            if not pid:
+                os.read(reader, 1)
+                os._exit(bytes(kept) != content(1, self.SIZE))
+            del kept
+            read = _core.read_file(self.path(2, self.SIZE))  # where it was
+            os.write(writer, b"x")
+            assert os.waitpid(pid, 0)[1] == 0
+            sock.send(b"%d" % read.lend())
+            sock.recv(1)
+
+        worker = self.worker(run)
+        self.assertEqual(bytes(worker.take()), content(2, self.SIZE))
+        worker.go_on()
+        self.assertEqual(worker.end(), 0)
+
     def test_nothing_else_is_taken(self):
         def run(sock):
             self.lend(sock, 1)
