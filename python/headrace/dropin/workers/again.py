@@ -130,8 +130,11 @@ _CHANGES = frozenset(
 )
 
 
-def _audit(event: str, about: tuple[Any, ...]) -> None:
-    level = places.here.level
+def _audit(
+    event: str, about: tuple[Any, ...], here: Any = places.here
+) -> None:
+    # (At the end of the interpreter modules have no names any more.)
+    level = here.level
     if level is None or not (
         event in _CHANGES
         or event == "open"
