@@ -255,6 +255,14 @@ def start(package, args):
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
 
 
+def ask(child, row):
+    try:
+        child.stdin.write(row + "\n")
+        return float(child.stdout.readline())
+    except (OSError, ValueError):
+        sys.exit("%s: %s ended with %s" % (row, child.args[0], child.wait()))
+
+
 def against(args):
     """In turns: this package, and the other one."""
     own = os.path.dirname(os.path.dirname(headrace.__file__))
@@ -263,8 +271,7 @@ def against(args):
         found = ([], [])
         for _ in range(args.rounds + 1):
             for values, child in zip(found, both):
-                child.stdin.write(row + "\n")
-                values.append(float(child.stdout.readline()))
+                values.append(ask(child, row))
         before, now = (min(values[1:]) for values in found)
         print("%-18s %7.1f -> %7.1f us %6.3f" % (
             row, before, now, now / before), flush=True)
