@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What an engine may ask and say of a task that it holds. How a task ends, and
 // what comes then, is in work.c; its clock in span_clock.c.
+#include <stdio.h>
+
 #include "hal/job/work.h"
 
 static struct hr__engine_task *et_of(struct hr__task *task)
@@ -52,4 +54,28 @@ bool hr__task_may_leave(const struct hr__task *task)
 bool hr__task_is_timed(const struct hr__task *task)
 {
     return hr__work_of(task)->job->deadline < INT64_MAX;
+}
+
+void hr__tasks_failed(struct hr__task *list, unsigned why, const char *text)
+{
+    struct hr__outcome out = {.status = HR_EDEVICE, .why = why, .offset = -1};
+
+    snprintf(out.text, sizeof(out.text), "%s", text);
+    for (struct hr__task *next; list; list = next) {
+        next = list->next;
+        out.stage = list->span.first;
+        hr__task_done(list, &out);
+    }
+}
+
+void hr__tasks_stopped(struct hr__task *list)
+{
+    struct hr__outcome out = {.offset = -1};
+
+    for (struct hr__task *next; list; list = next) {
+        next = list->next;
+        out.status = hr__task_stop_status(list);
+        out.stage = list->span.first;
+        hr__task_done(list, &out);
+    }
 }

@@ -94,3 +94,15 @@ void hr__table_build(struct hr__table *out, const struct hr_normalize *n,
             }
         }
 }
+
+// ---- Types of elements -----------------------------------------------------
+
+size_t hr_dtype_size(enum hr_dtype dtype)
+{
+    return dtype == HR_F32 ? 4 : dtype == HR_F16 ? 2 : 1;
+}
+
+const char *hr_dtype_name(enum hr_dtype dtype)
+{
+    return dtype == HR_F32 ? "f32" : dtype == HR_F16 ? "f16" : "u8";
+}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The room trust: what is found out of a device when it opens. Its certificate:
-// run.c makes it, of the pictures of cases.c; record.c says what one record
-// allows. file.c keeps it.
+// run.c makes it, of the pictures of cases.c; certificate.c says what it allows;
+// file.c keeps it.
 #ifndef HR__TRUST_H
 #define HR__TRUST_H
 
@@ -19,7 +19,7 @@ void hr__test_probe_limits(int64_t span_ns, int64_t job_ns, int64_t total_ns);
 // That an inverse DCT may be off by, outside EXACT.
 #define HR__CLOSE_LEVELS 2.0
 
-// record.c: whether nothing differed.
+// Whether nothing differed.
 bool hr__record_exact(const struct hr_certificate_record *record);
 // Whether a span may be used in a tier, by its record. NULL: it has none.
 bool hr__certificate_allows(const struct hr_certificate_record *record,

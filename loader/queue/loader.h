@@ -7,13 +7,12 @@
 //   map.c           the user's own step, if there is one
 //   job.c           jobs, and what becomes of samples that fail
 //   sizes.c         pictures of their own sizes: their images, and parts
-//   pixels.c        samples that are pixels, for a job
 //   next.c          delivery
 //   measure.c       settings: what is measured for them, and what follows
 //   free.c          what goes back
 //
-// Each uses only those below it in this order: loader.c, read, map, job, pixels,
-// next, measure, epoch, free, sizes. tune.c, sampler.c and page_pool.c know no
+// Each uses only those below it in this order: loader.c, read, map, job, next,
+// measure, epoch, free, sizes. tune.c, sampler.c and page_pool.c know no
 // loader.
 //
 // A batch has a slot from when it is planned until the consumer gives it back:
@@ -221,6 +220,9 @@ void *hr__loader_reader(void *loader);
 bool hr__loader_start_reader(struct hr__loader *l);
 
 // ---- job.c ----
+// Makes slot->images[j] the image of sample j, which is pixels. False: with
+// hr_last_error(). Until the sample is given back.
+bool hr__slot_image(struct hr__slot *slot, int j);
 // A new batch. NULL with hr_last_error().
 hr_batch hr__loader_batch(const struct hr__loader *l);
 // Submits the samples of the slot, or of its part, that are pending. Without the
@@ -242,11 +244,6 @@ bool hr__slot_may_begin(const struct hr__slot *slot);
 bool hr__slot_make_outs(struct hr__slot *slot);
 // Gives up the images, and memory beyond the share, or all of it.
 void hr__slot_drop_outs(struct hr__slot *slot, bool all);
-
-// ---- pixels.c ----
-// Makes slot->images[j] the image of sample j, which is pixels. False: with
-// hr_last_error(). Until the sample is given back.
-bool hr__slot_image(struct hr__slot *slot, int j);
 
 // ---- map.c ----
 // Calls the user's map for a batch, if one waits for it and may be had now.
