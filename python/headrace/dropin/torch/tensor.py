@@ -477,6 +477,7 @@ class Lazy:
     __slots__ = ()
     _hr: Cell
     _hr_plain: Tensor
+    _hr_left: bool
     stands_for: type
 
     shape = _fact("shape")
@@ -575,6 +576,8 @@ def plain(tensor: Any) -> Tensor:
     made: Tensor | None = tensor.__dict__.get("_hr_plain")
     if made is None:
         made = _alias(tensor, value_of(tensor._hr))
+    if "_hr_left" in tensor.__dict__:
+        return made
     if _become(tensor, made):
         return tensor
     if "_hr_plain" not in tensor.__dict__:
@@ -605,7 +608,11 @@ def _become(tensor: Any, made: Tensor) -> bool:
         _swap(tensor, made)
     except RuntimeError:
         return False  # C++ code holds it at the moment
-    tensor.__class__ = tensor.stands_for
+    # C++ code that holds what was lazy finds it in the other object now.
+    left: Any = made
+    left.__class__ = kind = type(tensor)
+    left._hr, left._hr_plain, left._hr_left = tensor._hr, tensor, True
+    tensor.__class__ = kind.stands_for
     for name in [n for n in tensor.__dict__ if n.startswith("_hr")]:
         delattr(tensor, name)
     return True
