@@ -22,7 +22,7 @@ enum hr_status cpu_status_of(enum cpu_result result)
 
 bool cpu_run_fail(struct cpu_run *run, enum hr_status status, const char *text)
 {
-    // Of the arena's two ways to say no one is a limit of the user's.
+    // The arena fails because malloc failed, or because of the user's limit.
     if (status == HR_ENOMEM && run->w->arena.limited) {
         status = HR_ELIMIT;
         text = "memory for one picture";

@@ -48,8 +48,8 @@ static bool load(struct calls *calls, void *library)
     return all;
 }
 
-// Those cores of each node that are in `mine`; nodes without any do not count,
-// nor, of memory with the same cores, any but the first.
+// Intersects each node's cores with `mine`. Skips empty nodes, and later nodes
+// with the same cores.
 static void find(struct hr__nodes *out, const struct calls *hwloc,
                  cpu_set_t *mine)
 {

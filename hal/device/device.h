@@ -183,7 +183,7 @@ static inline struct hr__engine *hr__host(const struct hr__device *dev)
 // No room: HR_EAGAIN; or, if it shall wait, HR_ETIMEDOUT at the deadline.
 enum hr_status hr__budget_admit(struct hr__device *dev, size_t bytes, bool wait,
                                 int64_t deadline);
-// Those that give bytes back return those that get them, linked by next.
+// Both return the waiters that were admitted, linked by next.
 struct hr__waiter *hr__budget_return(struct hr__device *dev, size_t bytes);
 struct hr__waiter *hr__budget_ungrant(struct hr__waiter *w);
 // Up to w->needs in all. take: false if there is no room. wait, of one that has

@@ -2,9 +2,7 @@
 // A revocable pointer to an engine, and all that is counted through it.
 #include "hal/device/device.h"
 
-// Those of engines that were left behind. Nobody walks along this list: it says
-// that their memory is in use, so that who looks for lost memory does not call
-// it lost.
+// Leaked references, kept reachable so that LeakSanitizer does not report them.
 static struct hr__engine_ref *_Atomic left_behind;
 
 void hr__engine_ref_init(struct hr__engine_ref *ref, struct hr__engine *e)

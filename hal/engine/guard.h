@@ -178,8 +178,8 @@ struct hr__task *hr__guard_pop(struct hr__guard *g);
 // failure in a row (what was late has been counted already).
 void hr__guard_worked(struct hr__guard *g);
 void hr__guard_failed(struct hr__guard *g, unsigned why, bool strike);
-// What the device has had since then is overdue now; if not, *due is no later
-// than when it will be.
+// Whether work submitted at `since` is past its deadline; if not, *due is a lower
+// bound of that time.
 bool hr__guard_overdue(const struct hr__guard *g, int64_t since, int64_t now,
                        int64_t *due);
 // What is in the queue will not be taken up soon.

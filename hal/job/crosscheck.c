@@ -113,7 +113,7 @@ static double allowed(const struct hr__work *work)
                                HR_SPAN_BIT(HR_ENTROPY, HR_RECONSTRUCT),
                                hr__jpeg_kind(&work->pic.info));
 
-    // Colour and a filter's lobes make more of a sample's deviation.
+    // Colour conversion and a filter's negative lobes amplify an error.
     return r && r->max > 0 ? 4 * r->max + 1 : -1;
 }
 

@@ -264,7 +264,7 @@ static bool read_head(struct hr__work *work, size_t size)
     work->wait.spare = 0;
     for (size_t n = HEAD_BYTES; status == HR_PENDING; n *= 4) {
         n = n < size ? n : size;
-        // More of it than every sample has for nothing is of the budget, too.
+        // Header bytes beyond HEAD_BYTES are charged to the budget.
         if (n > HEAD_BYTES && n > work->wait.granted)
             hr__budget_charge(&work->wait, n - work->wait.granted);
         if (!file_room(work, n) || !read_to(work, n))

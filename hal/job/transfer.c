@@ -153,7 +153,7 @@ enum hr__reach hr__reach(struct hr__work *work)
     return HR__MUST_FETCH;
 }
 
-// Of the result; neither to nor from: cleared.
+// Copies the result to `to`, or from `from`, or clears it if both are NULL.
 static bool copy_result(struct hr__work *work, uint8_t *to, const uint8_t *from)
 {
     const struct hr__dst *d = &work->pic.dst;

@@ -255,7 +255,7 @@ static void add_record(struct hr__trial *t, int bit, int kind)
 
     if (cert->num_records == HR__MAX_RECORDS)
         return;
-    // A processor's pictures are its decoder's first.
+    // A scaled result can be right only if the decoded planes are.
     if (t->pass == HR__PASS_SCALED &&
         !hr__certificate_allows(hr__certificate_record(cert, PLANES, kind),
                                 HR_CLOSE))

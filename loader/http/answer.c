@@ -259,7 +259,7 @@ static struct hr__http_verdict judge_part(const struct hr__http_answer *a,
     uint64_t size = a->last - a->first + 1;
 
     if (!want->size || !a->has_range || a->first > a->last)
-        return again("it is a part of nobody knows what");
+        return again("206 without a valid Content-Range");
     if (a->total == UINT64_MAX)
         return refuse(HR_EUNSUPPORTED,
                       "the server does not say how long the object is");

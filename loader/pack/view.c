@@ -46,7 +46,7 @@ static enum hr_status check_header(struct check *c)
     if (le32toh(h->version) == PACK_VERSION
             ? h->fixed || h->classes
             : le32toh(h->fixed) > PACK_FIXED || !h->classes)
-        return bad(c, HR_ECORRUPT, 12, "the header has bits of nobody's");
+        return bad(c, HR_ECORRUPT, 12, "reserved bits of the header are set");
     return HR_OK;
 }
 
@@ -120,7 +120,7 @@ static const char *check_numbers(const struct pack_view *view,
         return "the data are not where they belong";
     if (le32toh(e->flags) & ~(uint32_t)PACK_PACKED || e->zeros[0] ||
         e->zeros[1] || e->zeros[2])
-        return "there are bits of nobody's";
+        return "reserved bits are set";
     return NULL;
 }
 
@@ -187,7 +187,7 @@ static enum hr_status check_classes(struct check *c)
 
     for (; view->num_classes && at % 8 && at < view->text_size && !why; at++)
         if (view->texts[at])
-            why = "there are bits of nobody's";
+            why = "reserved bits are set";
     left = view->text_size - at;
     if (!why && view->num_classes > left / (sizeof(*view->numbers) + 2))
         why = "it names more classes than its index has room for";
@@ -224,7 +224,7 @@ static enum hr_status check_order(struct check *c)
         before = name;
     }
     if (view->num % 2 && view->order[view->num])
-        return bad(c, HR_ECORRUPT, at, "there are bits of nobody's");
+        return bad(c, HR_ECORRUPT, at, "reserved bits are set");
     return HR_OK;
 }
 

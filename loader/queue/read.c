@@ -25,8 +25,8 @@ static bool is_oldest(const struct hr__loader *l, const struct hr__slot *slot)
 }
 
 // Once it has made some batches the loader takes new memory only if the device
-// could run dry: how many bytes are at work at a time has a new maximum for ever,
-// and who needs it may as well wait for the next job that ends.
+// could run dry: growing the pool is permanent, so a reader waits for the next
+// job that ends instead.
 static enum hr__page_pool_way way_of(struct hr__loader *l,
                                      const struct hr__loader_sample *sample)
 {

@@ -136,8 +136,8 @@ struct hr_loader_params {
                     // time where they are in memory already; what a slow disk
                     // takes is not hidden
     // The settings follow what is measured between batches: while the consumer
-    // waits, what there is too little of grows; what does not pay, because the
-    // rate keeps 97 % without it, goes again. The most is: of threads, what the
+    // waits, the scarcest resource is increased; an increase that gains less
+    // than 3 % is undone. The most is: of threads, what the
     // device has, and see reserve and cpu_share; of reads, `reads`; of depth and
     // bytes, what `budget` has room for. Neither the order of the batches nor a
     // bit of them depends on it. The device should be the loader's own:

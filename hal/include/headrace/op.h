@@ -272,8 +272,8 @@ HR_API bool hr_ops_fixed_size(const struct hr_op *ops, int num_ops, int *w,
 
 // Writes the list without random ops that the library runs for a sample with
 // that key (NULL = all 0): to out[HR_MAX_OPS] and *num_out. Probes and results
-// tell size and orientation of the picture. It serves to read back what was
-// drawn and to do it again; submitting does not need it. Errors as above.
+// tell size and orientation of the picture. Use it to record or replay random
+// parameters; hr_submit() does not need it. Errors as above.
 // Threads: any.
 HR_API enum hr_status hr_ops_draw(const struct hr_op *ops, int num_ops,
                                   const struct hr_random *key, int width,
