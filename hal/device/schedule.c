@@ -5,10 +5,10 @@
 //
 // A sample goes to a device engine if that has room and would finish before all
 // engines together drain the queue: so no batch waits for a slow engine at its
-// end. Else the host, on whose thread this is decided, makes it at once. There is
-// room for twice what the engine works at together, or for what it makes while
-// the host's threads are busy; then no more is queued on it, so a stall holds up
-// no more than that.
+// end. Else the host, on whose thread this is decided, makes it at once. There
+// is room for twice what the engine works at together, or for what it makes
+// while the host's threads are busy; then no more is queued on it, so a stall
+// holds up no more than that.
 //
 // What a task takes is counted as if no more than `depth` were there: of more
 // each waits for its share. An engine that moves again after a stall, and one

@@ -76,8 +76,8 @@ struct hr__guard_ops {
     // thread. True: call again.
     bool (*turn)(void *owner);
 
-    // Threads go on after a late call, also when the device closes or is closed:
-    // they close what they have.
+    // Threads go on after a late call, also when the device closes or has
+    // closed: they close what they have.
     bool outlives;
 };
 
@@ -178,8 +178,8 @@ struct hr__task *hr__guard_pop(struct hr__guard *g);
 // failure in a row (what was late has been counted already).
 void hr__guard_worked(struct hr__guard *g);
 void hr__guard_failed(struct hr__guard *g, unsigned why, bool strike);
-// Whether work submitted at `since` is past its deadline; if not, *due is a lower
-// bound of that time.
+// Whether work submitted at `since` is past its deadline; if not, *due is a
+// lower bound of that time.
 bool hr__guard_overdue(const struct hr__guard *g, int64_t since, int64_t now,
                        int64_t *due);
 // What is in the queue will not be taken up soon.
