@@ -4,16 +4,9 @@
 //   paths      what the library finds there
 //   items      pairs (path or bytes, class), looked at once: no Python is run
 //              when a sample is read
-//   sequence   items that are asked for when they are read, by the loader's
-//              threads, with the GIL
-//
-// Whoever reads a sample may not give back what it lent with the GIL: the
-// device's threads shall not wait for that. So it goes on a list, which the next
-// one who has the GIL frees.
-#include "flight.h"
-#include "inputs.h"
+//   sequence   items that are asked for when they are read (sequence.c)
+#include "source.h"
 
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,38 +14,6 @@
 enum { HEADERS = 64 };  // of a request, at most
 
 #define HASH_START UINT64_C(0xCBF29CE484222325)
-
-struct lent {
-    struct lent *next;
-    PyObject *item, *path;
-    struct held bytes;
-};
-
-struct item {
-    const void *data;
-    size_t size;
-    const char *path;  // if data is NULL
-};
-
-struct source {
-    PyObject ob_base;
-    hr_source source;
-    struct core *core;
-    PyObject *items;     // a tuple, or the sequence
-    PyObject *paths;     // a list: what table points into
-    struct held bytes;   // and this
-    struct item *table;  // NULL: there is none
-    int64_t *labels;     // [source->num], of items; NULL: the library's, or
-                         // they come with the bytes
-    _Atomic(struct lent *) returned;
-};
-
-static _Thread_local bool reading;
-
-bool source_reading(void)
-{
-    return reading;
-}
 
 static struct source *source_of(PyObject *self)
 {
@@ -88,213 +49,6 @@ PyObject *source_file(PyObject *self, uint64_t i,
     if (!size || (size == strlen(name) && !memcmp(result->message, name, size)))
         Py_RETURN_NONE;
     return PyUnicode_DecodeFSDefaultAndSize(result->message, (Py_ssize_t)size);
-}
-
-// ---- What was lent -----------------------------------------------------------
-
-static void free_lent(struct lent *lent)
-{
-    held_release(&lent->bytes);
-    Py_XDECREF(lent->path);
-    Py_XDECREF(lent->item);
-    free(lent);
-}
-
-void source_settle(PyObject *self)
-{
-    struct lent *lent = atomic_exchange(&source_of(self)->returned, NULL);
-
-    while (lent) {
-        struct lent *next = lent->next;
-
-        free_lent(lent);
-        lent = next;
-    }
-}
-
-static void take_back(void *ctx, uint64_t i, const struct hr_encoded *from)
-{
-    struct source *s = ctx;
-    struct lent *lent = from->owner;
-
-    (void)i;
-    lent->next = atomic_load(&s->returned);
-    while (!atomic_compare_exchange_weak(&s->returned, &lent->next, lent))
-        ;
-}
-
-// ---- One item ------------------------------------------------------------------
-
-// The picture, a new reference, and the class of an item; -1: there is none.
-// (A list may be changed by the code that is run for what is in it.) False with
-// an exception.
-static bool split_item(PyObject *item, PyObject **picture, int64_t *label)
-{
-    PyObject *pair, *number;
-
-    *label = -1;
-    if (!PyTuple_Check(item) && !PyList_Check(item)) {
-        *picture = Py_NewRef(item);
-        return true;
-    }
-    if (!(pair = PySequence_Tuple(item)))
-        return false;
-    if (PyTuple_Size(pair) != 2) {
-        PyErr_SetString(PyExc_TypeError,
-                        "an item must be a picture, or (picture, class)");
-        Py_DECREF(pair);
-        return false;
-    }
-    number = PyTuple_GetItem(pair, 1);
-    if (number != Py_None)
-        *label = PyLong_AsLongLong(number);
-    *picture = Py_NewRef(PyTuple_GetItem(pair, 0));
-    Py_DECREF(pair);
-    if (*label != -1 || !PyErr_Occurred())
-        return true;
-    Py_CLEAR(*picture);
-    return false;
-}
-
-static bool is_bytes(PyObject *picture)
-{
-    return !PyUnicode_Check(picture) && PyObject_CheckBuffer(picture);
-}
-
-static bool hold_bytes(struct held *held, PyObject *picture, const void **data,
-                       size_t *size)
-{
-    const Py_buffer *view;
-
-    if (!held_add(held, picture, PyBUF_SIMPLE))
-        return false;
-    view = &held->views[held->n - 1];
-    *data = view->buf && view->len ? view->buf : "";
-    *size = (size_t)view->len;
-    return true;
-}
-
-// ---- Reading -------------------------------------------------------------------
-
-static enum hr_status read_table(void *ctx, uint64_t i, struct hr_encoded *to,
-                                 char message[256])
-{
-    const struct item *item = &((struct source *)ctx)->table[i];
-
-    (void)message;
-    to->data = item->data;
-    to->size = item->size;
-    to->path = item->path;
-    return HR_OK;
-}
-
-static bool lend_picture(struct source *s, PyObject *picture, struct lent *lent,
-                         struct hr_encoded *to)
-{
-    if (is_bytes(picture))
-        return hold_bytes(&lent->bytes, picture, &to->data, &to->size);
-    lent->path = path_of(s->core, picture, &to->path);
-    return lent->path != NULL;
-}
-
-// The class goes with the bytes: the next time the item may have another one.
-static bool ask(struct source *s, uint64_t i, struct lent *lent,
-                struct hr_encoded *to)
-{
-    PyObject *picture = NULL;
-    bool done;
-
-    lent->item = PySequence_GetItem(s->items, (Py_ssize_t)i);
-    done = lent->item && split_item(lent->item, &picture, &to->class_number) &&
-           lend_picture(s, picture, lent, to);
-    Py_XDECREF(picture);
-    to->has_class = done;
-    return done;
-}
-
-// Takes the exception: its class, and what it says.
-static void explain(char message[256])
-{
-    PyObject *type, *value, *trace, *kind, *words, *text = NULL, *bytes = NULL;
-
-    PyErr_Fetch(&type, &value, &trace);
-    PyErr_NormalizeException(&type, &value, &trace);
-    kind = PyObject_GetAttrString(type, "__name__");
-    words = PyObject_Str(value);
-    if (kind && words)
-        text = PyUnicode_FromFormat(
-            PyUnicode_GetLength(words) ? "%U: %U" : "%U", kind, words);
-    if (text)
-        bytes = PyUnicode_EncodeFSDefault(text);
-    PyErr_Clear();
-    snprintf(message, 256, "%s",
-             bytes ? PyBytes_AsString(bytes) : "an exception");
-    Py_XDECREF(kind);
-    Py_XDECREF(words);
-    Py_XDECREF(text);
-    Py_XDECREF(bytes);
-    Py_XDECREF(type);
-    Py_XDECREF(value);
-    Py_XDECREF(trace);
-}
-
-// A thread of a loader keeps its state in Python until it ends, and with it what
-// is local to the thread: connections, open files. (Not in another interpreter.)
-static _Thread_local struct {
-    bool has;
-    unsigned generation;
-} state;
-
-static PyGILState_STATE enter_python(void)
-{
-    if (!PyGILState_GetThisThreadState()) {
-        state.has = true;
-        state.generation = flight_generation();
-        PyGILState_Ensure();
-        PyEval_SaveThread();
-    }
-    return PyGILState_Ensure();
-}
-
-static void thread_ends(void *ctx)
-{
-    (void)ctx;
-    if (!state.has || flight_closed() ||
-        state.generation != flight_generation())
-        return;
-    state.has = false;
-    reading = true;  // what is freed may drop a loader
-    PyGILState_Ensure();
-    PyGILState_Release(PyGILState_LOCKED);  // of this Ensure(): goes on with it
-    PyGILState_Release(PyGILState_UNLOCKED);  // of the first one
-    reading = false;
-}
-
-static enum hr_status read_sequence(void *ctx, uint64_t i,
-                                    struct hr_encoded *to, char message[256])
-{
-    struct lent *lent = calloc(1, sizeof(*lent));
-    struct source *s = ctx;
-    PyGILState_STATE before;
-    bool done;
-
-    if (!lent)
-        return HR_ENOMEM;
-    if (flight_closed()) {
-        free(lent);
-        return HR_ECANCELED;
-    }
-    before = enter_python();
-    reading = true;
-    source_settle(&s->ob_base);
-    if (!(done = ask(s, i, lent, to))) {
-        explain(message);
-        free_lent(lent);
-    }
-    PyGILState_Release(before);
-    reading = false;
-    to->owner = done ? lent : NULL;
-    return done ? HR_OK : HR_EIO;
 }
 
 // ---- Paths ---------------------------------------------------------------------
@@ -502,6 +256,18 @@ static bool open_paths(struct source *s, PyObject *paths, PyObject *http,
 
 // ---- Items ---------------------------------------------------------------------
 
+static enum hr_status read_table(void *ctx, uint64_t i, struct hr_encoded *to,
+                                 char message[256])
+{
+    const struct item *item = &((struct source *)ctx)->table[i];
+
+    (void)message;
+    to->data = item->data;
+    to->size = item->size;
+    to->path = item->path;
+    return HR_OK;
+}
+
 static uint64_t hash(uint64_t h, const void *data, size_t size)
 {
     const unsigned char *byte = data;
@@ -518,8 +284,8 @@ static bool fill_entry(struct source *s, Py_ssize_t i, PyObject *picture,
     PyObject *held;
     bool kept;
 
-    if (is_bytes(picture)) {
-        if (!hold_bytes(&s->bytes, picture, &item->data, &item->size))
+    if (item_is_bytes(picture)) {
+        if (!item_hold_bytes(&s->bytes, picture, &item->data, &item->size))
             return false;
         *identity = hash(*identity, &item->size, sizeof(item->size));
     } else {
@@ -552,7 +318,7 @@ static bool open_table(struct source *s, Py_ssize_t n)
         PyObject *picture;
         int64_t label;
 
-        if (!(done = split_item(PyTuple_GetItem(s->items, i), &picture,
+        if (!(done = item_split(PyTuple_GetItem(s->items, i), &picture,
                                 &label)))
             break;
         done = fill_entry(s, i, picture, &calls.identity);
@@ -570,9 +336,9 @@ static bool read_labels(struct source *s, Py_ssize_t n, bool *paths)
     for (Py_ssize_t i = 0; i < n; i++) {
         PyObject *picture;
 
-        if (!split_item(PyTuple_GetItem(s->items, i), &picture, &s->labels[i]))
+        if (!item_split(PyTuple_GetItem(s->items, i), &picture, &s->labels[i]))
             return false;
-        *paths = *paths && !is_bytes(picture);
+        *paths = *paths && !item_is_bytes(picture);
         Py_DECREF(picture);
     }
     return true;
@@ -598,7 +364,7 @@ static bool open_items(struct source *s, PyObject *items, PyObject *http)
         PyObject *picture;
         int64_t label;
 
-        if (!(done = split_item(PyTuple_GetItem(s->items, i), &picture,
+        if (!(done = item_split(PyTuple_GetItem(s->items, i), &picture,
                                 &label)))
             break;
         done = add_path(s, picture, true, NO_CIFAR);
@@ -606,24 +372,6 @@ static bool open_items(struct source *s, PyObject *items, PyObject *http)
     }
     Py_CLEAR(s->items);
     return done;
-}
-
-static bool open_sequence(struct source *s, PyObject *sequence)
-{
-    Py_ssize_t n = PySequence_Size(sequence);
-    struct hr_source_calls calls = {
-        .num = (uint64_t)n,
-        .ctx = s,
-        .read = read_sequence,
-        .done = take_back,
-        .thread_ends = thread_ends,
-    };
-
-    if (n < 0)
-        return false;
-    s->items = Py_NewRef(sequence);
-    s->source = hr_source_of_calls(&calls);
-    return s->source || core_raise_last(s->core);
 }
 
 // ---- Source --------------------------------------------------------------------
@@ -654,7 +402,7 @@ static PyObject *create(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     s->core = core;
     done = paths != Py_None   ? open_paths(s, paths, http, cifar, classes)
            : items != Py_None ? open_items(s, items, http)
-                              : open_sequence(s, sequence);
+                              : sequence_open(s, sequence);
     if (done) {
         PyObject_GC_Track(s);
         return &s->ob_base;
