@@ -23,9 +23,7 @@ packages_test=(g++ binutils ccache lld libcunit1-dev nginx-light openssl
 packages_engines=(ocl-icd-libopencl1 pocl-opencl-icd libdrm-dev libva2
                   libva-drm2)
 packages_full=(clang libclang-rt-14-dev mesa-opencl-icd oclgrind chromium
-               vainfo ffmpeg xvfb gstreamer1.0-tools gstreamer1.0-plugins-base
-               gstreamer1.0-plugins-good gstreamer1.0-plugins-bad
-               gstreamer1.0-vaapi umockdev)
+               vainfo ffmpeg)
 packages_check=(clang-format cppcheck shellcheck clang libclang-rt-14-dev)
 }
 

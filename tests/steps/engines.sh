@@ -4,7 +4,7 @@
 #   engines.sh same       OpenCL on PoCL makes what the CPU makes
 #   engines.sh exact      compare.py on PoCL; each second file but with --long
 #   engines.sh va         the VA-API engine on the driver in software
-#   engines.sh clients    FFmpeg and GStreamer on that driver
+#   engines.sh clients    FFmpeg on that driver
 #   engines.sh aarch64    the command on 64-bit Arm, by qemu
 . "$(dirname "$0")/lib.sh"
 opencl=$root/tests/engines/opencl/opencl_platforms.sh pictures=()

@@ -227,8 +227,7 @@ VAStatus call_CreateImage(VADriverContextP ctx, VAImageFormat *format, int w,
         return VA_STATUS_ERROR_INVALID_IMAGE_FORMAT;
     if (w < 1 || h < 1 || w > 65535 || h > 65535)
         return VA_STATUS_ERROR_INVALID_PARAMETER;
-    // Room for whole chroma samples, or as surfaces are: GStreamer takes the
-    // one for the other with drivers that it does not know.
+    // Room for whole chroma samples, or as surfaces are.
     wide = d->person.flags & PERSON_LIKE_DERIVED ? d->person.align : 4;
     high = d->person.flags & PERSON_LIKE_DERIVED ? d->person.align : 2;
     layout_make(&l, f, (w + wide - 1) / wide * wide,

@@ -5,9 +5,8 @@
 va_planes.py WxH FILE:FORMAT FILE:FORMAT [LIMIT]
 
 LIMIT: the greatest difference of a sample that passes (default 0), or mean=X,
-the greatest mean difference of a plane. Formats in lower case are FFmpeg's
-(no padding), in upper case GStreamer's. Prints the difference; exit code 1 if
-it is over the limit."""
+the greatest mean difference of a plane. Formats are FFmpeg's. Prints the
+difference; exit code 1 if it is over the limit."""
 import sys
 
 import numpy as np
@@ -37,7 +36,7 @@ class Reader:
         return part.reshape(h, w, bytes_per)
 
 
-def planes_ffmpeg(r, name, w, h):
+def planes_of(r, name, w, h):
     if name == "gray":
         return [r.plane(w, h, w, h)[..., 0]]
     if name == "rgba":
@@ -52,36 +51,10 @@ def planes_ffmpeg(r, name, w, h):
     return [luma] + [r.plane(cw, ch, cw, ch)[..., 0] for _ in range(2)]
 
 
-def planes_gstreamer(r, name, w, h):
-    if name == "YUY2":
-        # Two pixels a group; an odd width ends in half a one, without V.
-        both = r.plane(up(2 * w, 4), h, up(w, 2) // 2, h, 4)
-        luma = both[..., 0::2].reshape(h, -1)[:, :w]
-        return [luma, both[..., 1], both[:, :w // 2, 3]]
-    rows = up(h, 2) if name in ("NV12", "I420") else h
-    luma = r.plane(up(w, 4), rows, w, h)[..., 0]
-    cw, ch = up(w, 2) // 2, up(h, 2) // 2
-    if name == "GRAY8":
-        return [luma]
-    if name == "NV12":
-        both = r.plane(up(w, 4), rows // 2, cw, ch, 2)
-        return [luma, both[..., 0], both[..., 1]]
-    if name == "I420":
-        pitch, rows = up(cw, 4), rows // 2
-    elif name == "Y42B":
-        pitch, ch = up(w, 8) // 2, h
-    elif name == "Y444":
-        pitch, cw, ch = up(w, 4), w, h
-    else:
-        raise ValueError(f"what is {name}?")
-    return [luma] + [r.plane(pitch, rows, cw, ch)[..., 0] for _ in range(2)]
-
-
 def planes(text, w, h):
     path, name = text.rsplit(":", 1)
     r = Reader(path)
-    read = planes_gstreamer if name.isupper() else planes_ffmpeg
-    found = read(r, name, w, h)
+    found = planes_of(r, name, w, h)
     if r.at != r.data.size:
         raise ValueError(f"{path}: {r.data.size} bytes, not {r.at}")
     return found
@@ -90,8 +63,6 @@ def planes(text, w, h):
 def main():
     w, h = map(int, sys.argv[1].split("x"))
     a, b = planes(sys.argv[2], w, h), planes(sys.argv[3], w, h)
-    if sys.argv[2].endswith(":YUY2"):
-        b[2] = b[2][:, :w // 2]
     limit = sys.argv[4] if len(sys.argv) > 4 else "0"
     if [p.shape for p in a] != [p.shape for p in b]:
         sys.exit(f"planes {[p.shape for p in a]}, {[p.shape for p in b]}")
