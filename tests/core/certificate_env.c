@@ -4,9 +4,6 @@
 #include "cpu_fallback/jpeg/specimen.h"
 
 #include <dirent.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 const char *certificate_cache;
 int certificate_files;
@@ -113,9 +110,8 @@ int certificate_by_fake(hr_device dev, enum hr_tier tier,
 
 void certificate_right(const char *fingerprint)
 {
-    fake_reset(&(struct fake_script){.spans = FAKE_ALL(FAKE_RS),
-                                     .tested = true,
-                                     .fingerprint = fingerprint});
+    fake_begin(.spans = FAKE_ALL(FAKE_RS), .tested = true,
+               .fingerprint = fingerprint);
 }
 
 int certificate_main(int argc, char **argv)

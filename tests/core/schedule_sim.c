@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "schedule_sim.h"
 
-#include <stdlib.h>
-
 static int host(const struct sim *s)
 {
     return s->num - 1;

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "small_picture.h"
 
-#include <stdlib.h>
-
 const struct hr_op small_ops[3] = {
     HR_OP_DECODE(.mode = HR_RGB),
     HR_OP_CROP(.x = 21, .y = 18, .w = 120, .h = 90),
@@ -11,8 +9,7 @@ const struct hr_op small_ops[3] = {
 
 struct hr_sample small_sample(const struct bytes *b)
 {
-    return (struct hr_sample){
-        .data = b->data, .size = b->size, .ops = small_ops, .num_ops = 3};
+    return test_sample(b, small_ops, 3);
 }
 
 uint8_t *small_make(hr_device dev, struct hr_sample s, struct hr_result *r)

@@ -3,9 +3,6 @@
 // once, then for ever. The scenario ends with HR_ENOMEM, in whole or for some
 // samples, never with a crash or a wrong picture, leaves nothing behind (a
 // sanitizer build sees that), and works again right after.
-#include <stdlib.h>
-#include <string.h>
-
 #include "scene.h"
 
 // Statuses that a failed allocation may become on its way.
@@ -306,18 +303,13 @@ int main(int argc, char **argv)
     int result;
 
     baseline = test_jpeg(90, 70, &seed);
-    progressive = test_jpeg_of(&(struct jpeg_spec){.w = 90,
-                                                   .h = 70,
-                                                   .space = JCS_YCbCr,
-                                                   .factors = {0x22},
-                                                   .quality = 80,
-                                                   .progressive = true},
+    progressive = test_jpeg_of(jpeg_ycc(.w = 90, .h = 70, .factors = {0x22},
+                                        .quality = 80, .progressive = true),
                                &seed);
     png = test_png(90, 70, &seed);
     path = test_file(&baseline, ".jpg");
     make_expected();
-    fake_reset(
-        &(struct fake_script){.spans = FAKE_ALL(FAKE_R), .own_buffers = true});
+    fake_begin(.spans = FAKE_ALL(FAKE_R), .own_buffers = true);
     result = test_main(argc, argv);
     for (int i = 0; i < 4; i++)
         free(expected[i]);

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bytes in flight and many users: the budget holds and nothing waits for ever,
 // callbacks may submit, many threads may submit at once.
-#include <stdlib.h>
-#include <string.h>
-
 #include "scene.h"
 
 static struct scene scene;
@@ -26,7 +23,7 @@ TEST_CASE(over_budget)
     hr_device dev;
     int n = 0;
 
-    fake_reset(&(struct fake_script){.spans = FAKE_ALL(FAKE_RS), .gate = true});
+    fake_begin(.spans = FAKE_ALL(FAKE_RS), .gate = true);
     dev = test_device("fake", 2, budget);
     scene_init(&scene, dev, 4, SCENE_BYTES);
     while (n < MAX &&
@@ -60,8 +57,7 @@ TEST_CASE(wait_for_room)
     struct test_done done = {0};
     hr_device dev;
 
-    fake_reset(&(struct fake_script){.spans = FAKE_ALL(FAKE_RS),
-                                     .delay_ns = TEST_MS / 10});
+    fake_begin(.spans = FAKE_ALL(FAKE_RS), .delay_ns = TEST_MS / 10);
     dev = test_device("fake", 2, budget);
     scene_init(&scene, dev, 3, SCENE_MIXED);
     for (int i = 0; i < JOBS; i++) {
@@ -131,11 +127,9 @@ TEST_CASE(tiny_budgets)
             // A sanitizer build does each of them with one number of threads.
             if (test_loops(20) < 20 && (k + k / 4) % 4 != threads - 1)
                 continue;
-            fake_reset(&(struct fake_script){.spans = FAKE_ALL(spans[k % 5]),
-                                             .batch = k % 3,
-                                             .takes_every_2nd = k % 2,
-                                             .fail_from = k % 7,
-                                             .fail_to = 9});
+            fake_begin(.spans = FAKE_ALL(spans[k % 5]), .batch = k % 3,
+                       .takes_every_2nd = k % 2, .fail_from = k % 7,
+                       .fail_to = 9);
             dev = test_device("fake", threads, budgets[k / 5]);
             scene_init(&scene, dev, 12, SCENE_MIXED);
             for (int j = 0; j < 4; j++) {
@@ -174,8 +168,7 @@ TEST_CASE(between_engines)
     hr_batch batch;
     hr_job job;
 
-    fake_reset(&(struct fake_script){
-        .spans = FAKE_ALL(FAKE_RS), .gate = true, .own_buffers = true});
+    fake_begin(.spans = FAKE_ALL(FAKE_RS), .gate = true, .own_buffers = true);
     dev = test_device("fake", 2, budget);
     batch = hr_batch_create(dev,
                             hr_batch_params(.n = N, .c = 3, .h = 16, .w = 16));
@@ -275,9 +268,8 @@ TEST_CASE(submit_from_callback)
         hr_job job;
         hr_device dev;
 
-        fake_reset(
-            &(struct fake_script){.spans = FAKE_ALL(spans[k % 2]),
-                                  .where = k / 2 ? FAKE_INSIDE : FAKE_THREAD});
+        fake_begin(.spans = FAKE_ALL(spans[k % 2]),
+                   .where = k / 2 ? FAKE_INSIDE : FAKE_THREAD);
         // Room for one job at a time.
         dev = test_device("fake", 1, 40 << 10);
         scene_init(&scene, dev, 3, SCENE_BYTES);
@@ -365,13 +357,9 @@ TEST_CASE(many_threads)
         hr_device dev;
         int canceled = 0, refused = 0;
 
-        fake_reset(
-            &(struct fake_script){.spans = FAKE_ALL(spans[k % 3]),
-                                  .takes_every_2nd = k % 2,
-                                  .own_buffers = k % 2,
-                                  .fail_from = 20,
-                                  .fail_to = 40,
-                                  .where = k == 5 ? FAKE_INSIDE : FAKE_THREAD});
+        fake_begin(.spans = FAKE_ALL(spans[k % 3]), .takes_every_2nd = k % 2,
+                   .own_buffers = k % 2, .fail_from = 20, .fail_to = 40,
+                   .where = k == 5 ? FAKE_INSIDE : FAKE_THREAD);
         dev = test_device("fake", 3, k % 2 ? 200 << 10 : 0);
         scene_init(&scene, dev, 6, SCENE_MIXED);
         for (int i = 0; i < USERS; i++) {

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The edges of the budget: what waits for room does so in its time, and what a
 // sample uses is counted, whatever it is made from.
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "scene.h"
 
@@ -57,7 +54,7 @@ TEST_CASE(room_in_time)
     hr_job first, job;
     int64_t begin;
 
-    fake_reset(&(struct fake_script){.spans = FAKE_ALL(FAKE_RS), .gate = true});
+    fake_begin(.spans = FAKE_ALL(FAKE_RS), .gate = true);
     scene_init(&scene, test_device("fake", 1, 4096), 2, SCENE_BYTES);
     first = hr_submit(scene.dev, scene.samples, 2, scene.out, NULL);
     CHECK(first, "%s", hr_last_error());
@@ -285,7 +282,7 @@ TEST_CASE(grown_file)
     hr_device dev;
     hr_job job;
 
-    fake_reset(&(struct fake_script){.spans = FAKE_ALL(FAKE_RS), .gate = true});
+    fake_begin(.spans = FAKE_ALL(FAKE_RS), .gate = true);
     dev = test_device("fake", 1, 4096);
     batch = hr_batch_create(dev,
                             hr_batch_params(.n = 2, .c = 3, .h = 64, .w = 64));

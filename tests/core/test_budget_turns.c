@@ -2,8 +2,6 @@
 // Who comes next when the budget is used up: jobs leave a quarter to samples
 // at work, a small job does not pass a large one, and the list of those that
 // wait survives that its last one is cancelled.
-#include <stdlib.h>
-
 #include "fake_engine.h"
 #include "testing.h"
 
@@ -22,7 +20,7 @@ static size_t in_flight(hr_device dev)
 
 static hr_device gated(size_t budget)
 {
-    fake_reset(&(struct fake_script){.spans = FAKE_ALL(FAKE_RS), .gate = true});
+    fake_begin(.spans = FAKE_ALL(FAKE_RS), .gate = true);
     return test_device("fake", 2, budget);
 }
 
@@ -55,8 +53,7 @@ TEST_CASE(jobs_leave_a_quarter)
     struct bytes jpeg = test_jpeg(SIDE, SIDE, &seed);
     hr_device dev = gated(ROOM);
     hr_batch batch = batch_of(dev, 1);
-    struct hr_sample s = {
-        .data = jpeg.data, .size = jpeg.size, .ops = ops, .num_ops = 2};
+    struct hr_sample s = test_sample(&jpeg, ops, 2);
     size_t second, third, one;
     int n = 3;
 
@@ -96,13 +93,11 @@ TEST_CASE(payloads_are_expected)
     hr_job job;
     int live = -1;
 
-    fake_reset(&(struct fake_script){
-        .spans = FAKE_ALL(FAKE_RS), .gate = true, .own_buffers = true});
+    fake_begin(.spans = FAKE_ALL(FAKE_RS), .gate = true, .own_buffers = true);
     dev = test_device("fake", 4, budget);
     batch = batch_of(dev, N);
     for (int i = 0; i < N; i++)
-        s[i] = (struct hr_sample){
-            .data = jpeg.data, .size = jpeg.size, .ops = ops, .num_ops = 2};
+        s[i] = test_sample(&jpeg, ops, 2);
     job = hr_submit(dev, s, N, batch, NULL);
     while (live < 2 || live != atomic_load(&fake_counts.buffers)) {
         live = atomic_load(&fake_counts.buffers);

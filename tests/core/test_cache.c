@@ -2,11 +2,8 @@
 // The picture cache: the same pixels, fewer readings, and never more memory
 // than was given.
 #include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "fake_engine.h"
 #include "made.h"
@@ -508,9 +505,8 @@ TEST_CASE(failed)
     struct hr_result r = {0};
     hr_device dev;
 
-    fake_reset(&(struct fake_script){.spans = {FAKE_RS, FAKE_RS, FAKE_RS},
-                                     .fail_from = 1,
-                                     .fail_status = HR_EDEVICE});
+    fake_begin(.spans = {FAKE_RS, FAKE_RS, FAKE_RS}, .fail_from = 1,
+               .fail_status = HR_EDEVICE);
     dev = hr_device_open("fake", hr_device_params(.threads = 1, .strict = true,
                                                   .cache = cache));
     free(small_make(dev, s, &r));
@@ -624,9 +620,8 @@ TEST_CASE(engines)
           "from the cache to the engine");
     hr_device_close(&dev);
     // A fall back begins with the cache again.
-    fake_reset(&(struct fake_script){.spans = {FAKE_RS, FAKE_RS, FAKE_RS},
-                                     .fail_from = 1,
-                                     .fail_status = HR_EDEVICE});
+    fake_begin(.spans = {FAKE_RS, FAKE_RS, FAKE_RS}, .fail_from = 1,
+               .fail_status = HR_EDEVICE);
     dev = with_cache("fake", cache);
     CHECK(same(dev, &s, &r) && r.fallbacks == 1 && from_cache(&r) &&
               made_by(&r, "cpu", HR_RECONSTRUCT, HR_STORE),

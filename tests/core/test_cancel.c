@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Stopping: cancel at every point of a job's life, timeouts of jobs, deadlines
 // of spans on an engine that hangs, and handles given up in any order.
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 #include "scene.h"
 
 static struct scene scene;
@@ -75,7 +71,7 @@ TEST_CASE(inside_the_engine)
     hr_device dev;
     struct watched w;
 
-    fake_reset(&(struct fake_script){.spans = FAKE_ALL(FAKE_RS), .gate = true});
+    fake_begin(.spans = FAKE_ALL(FAKE_RS), .gate = true);
     dev = test_device("fake", 2, 0);
     scene_init(&scene, dev, 6, SCENE_MIXED);
     watch_submit(&w, &scene, NULL);
@@ -102,8 +98,7 @@ TEST_CASE(deaf_engine)
     struct watched w;
     enum hr_status status;
 
-    fake_reset(&(struct fake_script){
-        .spans = FAKE_ALL(FAKE_R), .gate = true, .deaf = true});
+    fake_begin(.spans = FAKE_ALL(FAKE_R), .gate = true, .deaf = true);
     dev = test_device("fake", 2, 0);
     scene_init(&scene, dev, 6, SCENE_BYTES);
     watch_submit(&w, &scene, NULL);
@@ -132,7 +127,7 @@ TEST_CASE(waiting_for_bytes)
     hr_job a, b, c;
     int64_t start = hr__now();
 
-    fake_reset(&(struct fake_script){.spans = FAKE_ALL(FAKE_RS), .gate = true});
+    fake_begin(.spans = FAKE_ALL(FAKE_RS), .gate = true);
     dev = test_device("fake", 2, 3 << 20);
     batch = hr_batch_create(dev,
                             hr_batch_params(.n = 3, .c = 3, .h = 8, .w = 8));
@@ -167,23 +162,16 @@ TEST_CASE(waiting_for_bytes)
 TEST_CASE(while_decoding)
 {
     uint64_t seed = test_seed;
-    struct bytes jpeg = test_jpeg_of(&(struct jpeg_spec){.w = 3000,
-                                                         .h = 3000,
-                                                         .space = JCS_YCbCr,
-                                                         .factors = {0x11},
-                                                         .quality = 90,
-                                                         .progressive = true},
+    struct bytes jpeg = test_jpeg_of(jpeg_ycc(.w = 3000, .h = 3000,
+                                              .factors = {0x11}, .quality = 90,
+                                              .progressive = true),
                                      &seed);
     hr_device dev = test_device("cpu", 1, 0);
     const struct hr_op op = hr_op_decode(0);
     hr_image out = hr_image_create(dev, hr_image_params(.w = 3000, .h = 3000,
                                                         .c = 3, .dtype = HR_U8,
                                                         .layout = HR_NHWC));
-    struct hr_sample s = {.data = jpeg.data,
-                          .size = jpeg.size,
-                          .ops = &op,
-                          .num_ops = 1,
-                          .out = out};
+    struct hr_sample s = test_sample(&jpeg, &op, 1, .out = out);
     int canceled = 0;
 
     for (int i = 0; i < 6; i++) {
@@ -219,8 +207,7 @@ TEST_CASE(job_timeout)
     struct watched w;
     int64_t start = hr__now();
 
-    fake_reset(&(struct fake_script){.spans = FAKE_ALL(FAKE_RS),
-                                     .delay_ns = 30 * TEST_MS});
+    fake_begin(.spans = FAKE_ALL(FAKE_RS), .delay_ns = 30 * TEST_MS);
     dev = test_device("fake", 2, 0);
     scene_init(&scene, dev, 40, SCENE_MIXED);
     start = hr__now();
@@ -253,10 +240,8 @@ TEST_CASE(hung_engine)
     int64_t start;
     int timeouts = 0;
 
-    fake_reset(&(struct fake_script){.spans = FAKE_ALL(FAKE_RS),
-                                     .hang_from = 3,
-                                     .hang_to = 3,
-                                     .own_buffers = true});
+    fake_begin(.spans = FAKE_ALL(FAKE_RS), .hang_from = 3, .hang_to = 3,
+               .own_buffers = true);
     dev = hr_device_open("fake", &p);
     scene_init(&scene, dev, 9, SCENE_BYTES);
     start = hr__now();
@@ -306,8 +291,7 @@ TEST_CASE(hung_strict)
     hr_device dev;
     struct watched w;
 
-    fake_reset(&(struct fake_script){
-        .spans = FAKE_ALL(FAKE_RS), .hang_from = 1, .hang_to = 1});
+    fake_begin(.spans = FAKE_ALL(FAKE_RS), .hang_from = 1, .hang_to = 1);
     dev = hr_device_open("fake", &p);
     scene_init(&scene, dev, 3, SCENE_PATH);
     watch_submit(&w, &scene, NULL);
@@ -337,10 +321,8 @@ TEST_CASE(early_release)
         hr_device dev;
         hr_job job;
 
-        fake_reset(&(struct fake_script){
-            .spans = FAKE_ALL(spans),
-            .own_buffers = round % 2,
-            .where = round % 5 == 0 ? FAKE_INSIDE : FAKE_THREAD});
+        fake_begin(.spans = FAKE_ALL(spans), .own_buffers = round % 2,
+                   .where = round % 5 == 0 ? FAKE_INSIDE : FAKE_THREAD);
         dev = test_device("fake", 1 + round % 3, 0);
         scene_init(&scene, dev, 6, SCENE_MIXED);
         memcpy(copies, scene.samples, sizeof(copies));
@@ -373,13 +355,11 @@ TEST_CASE(random_cancels)
         struct watched w;
         enum hr_status status;
 
-        fake_reset(
-            &(struct fake_script){.spans = FAKE_ALL(round % 4 ? FAKE_RS : 0),
-                                  .delay_ns = random_below(&seed, 200000),
-                                  .deaf = random_below(&seed, 4) == 0,
-                                  .fail_from = random_below(&seed, 8),
-                                  .fail_to = 5,
-                                  .own_buffers = random_below(&seed, 2)});
+        fake_begin(.spans = FAKE_ALL(round % 4 ? FAKE_RS : 0),
+                   .delay_ns = random_below(&seed, 200000),
+                   .deaf = random_below(&seed, 4) == 0,
+                   .fail_from = random_below(&seed, 8), .fail_to = 5,
+                   .own_buffers = random_below(&seed, 2));
         dev = test_device("fake", 1 + random_below(&seed, 3), 0);
         scene_init(&scene, dev, 8, SCENE_MIXED);
         watch_submit(&w, &scene, NULL);

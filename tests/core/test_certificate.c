@@ -2,8 +2,6 @@
 // Certificates: a device that is wrong is not used, and everybody is told; one
 // that is right is, and by itself. What it is tested with.
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "certificate_env.h"
 #include "cpu_fallback/jpeg/specimen.h"
@@ -21,8 +19,7 @@ TEST_CASE(right_engine)
     for (size_t i = 0; i < sizeof(spans) / sizeof(*spans); i++)
         all |= spans[i];
     certificate_forget();
-    fake_reset(&(struct fake_script){
-        .spans = FAKE_ALL(all), .tested = true, .own_buffers = true});
+    fake_begin(.spans = FAKE_ALL(all), .tested = true, .own_buffers = true);
     CHECK(certificate_open(&dev, NULL) > 0, "not tested");
     CHECK(dev && dev->caps.exact && dev->certificate.tested > 1700000000, "%s",
           hr_last_error());
@@ -56,8 +53,7 @@ TEST_CASE(wrong_engine)
     uint64_t seed = test_seed;
     struct bytes jpeg = test_jpeg(40, 30, &seed);
     const struct hr_op op = hr_op_decode(0);
-    const struct hr_sample s = {
-        .data = jpeg.data, .size = jpeg.size, .ops = &op, .num_ops = 1};
+    const struct hr_sample s = test_sample(&jpeg, &op, 1);
     hr_device dev;
 
     for (int round = 0; round < 2; round++) {  // 1: from disk
@@ -66,8 +62,7 @@ TEST_CASE(wrong_engine)
 
         if (!round)
             certificate_forget();
-        fake_reset(&(struct fake_script){
-            .spans = FAKE_ALL(FAKE_RS), .tested = true, .wrong = true});
+        fake_begin(.spans = FAKE_ALL(FAKE_RS), .tested = true, .wrong = true);
         begun = certificate_open(&dev, NULL);
         CHECK(!begun == (round == 1), "round %d: %d", round, begun);
         CHECK(dev && !dev->caps.exact, "exact");
@@ -101,8 +96,7 @@ TEST_CASE(mean_is_true)
     hr_device dev;
 
     certificate_forget();
-    fake_reset(&(struct fake_script){
-        .spans = FAKE_ALL(FAKE_RS), .tested = true, .wrong = true});
+    fake_begin(.spans = FAKE_ALL(FAKE_RS), .tested = true, .wrong = true);
     certificate_open(&dev, NULL);
     c = certificate_of(dev, FAKE_RS);
     squares = 255 * 255 * pow(10, -c->psnr / 10);
@@ -124,10 +118,8 @@ TEST_CASE(close_engine)
         hr_device dev;
 
         certificate_forget();
-        fake_reset(&(struct fake_script){.spans = FAKE_ALL(FAKE_DRS),
-                                         .tested = true,
-                                         .wrong = true,
-                                         .wrong_bits = rounds[i].bits});
+        fake_begin(.spans = FAKE_ALL(FAKE_DRS), .tested = true, .wrong = true,
+                   .wrong_bits = rounds[i].bits);
         certificate_open(&dev, NULL);
         CHECK(dev && !dev->caps.exact, "exact");
         CHECK(dev->caps.spans[HR_EXACT] == 0, "exact");
@@ -147,8 +139,8 @@ TEST_CASE(one_span)
 
     certificate_forget();
     // It is the last stage that the script spoils.
-    fake_reset(&(struct fake_script){
-        .spans = FAKE_ALL(FAKE_D | FAKE_RS), .tested = true, .wrong = true});
+    fake_begin(.spans = FAKE_ALL(FAKE_D | FAKE_RS), .tested = true,
+               .wrong = true);
     certificate_open(&dev, NULL);
     CHECK(dev && !dev->caps.exact, "exact");
     for (int t = 0; t <= HR_FAST; t++)
@@ -166,8 +158,7 @@ TEST_CASE(out_of_reach)
     hr_device dev;
 
     certificate_forget();
-    fake_reset(&(struct fake_script){.spans = FAKE_ALL(span | FAKE_RS),
-                                     .tested = true});
+    fake_begin(.spans = FAKE_ALL(span | FAKE_RS), .tested = true);
     certificate_open(&dev, NULL);
     CHECK(dev && certificate_of(dev, span) &&
               certificate_of(dev, span)->pictures == 0,
@@ -214,11 +205,9 @@ TEST_CASE(automatic)
         hr_device dev;
 
         certificate_forget();
-        fake_reset(&(struct fake_script){.spans = FAKE_ALL(rounds[i].spans),
-                                         .tested = true,
-                                         .software = rounds[i].software,
-                                         .wrong = rounds[i].wrong,
-                                         .wrong_bits = 1});
+        fake_begin(.spans = FAKE_ALL(rounds[i].spans), .tested = true,
+                   .software = rounds[i].software, .wrong = rounds[i].wrong,
+                   .wrong_bits = 1);
         dev = hr_device_open(NULL, NULL);
         CHECK(dev && !strcmp(dev->backend, "fake") == rounds[i].taken,
               "round %zu: %s", i, dev ? dev->name : hr_last_error());

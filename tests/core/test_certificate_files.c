@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Certificates on disk: a device is tested once and then known from there,
 // whatever happens to the file, and works without a folder.
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "certificate_env.h"
 
@@ -31,8 +28,7 @@ TEST_CASE(kept)
     certificate_right("kernels 1");
     CHECK(certificate_probes() == 0, "as before");
     CHECK(certificate_file(path) == 3, "files");
-    fake_reset(&(struct fake_script){.spans = FAKE_ALL(FAKE_R | FAKE_S),
-                                     .tested = true});
+    fake_begin(.spans = FAKE_ALL(FAKE_R | FAKE_S), .tested = true);
     CHECK(certificate_probes() > 0, "other spans");
 }
 
@@ -40,8 +36,7 @@ TEST_CASE(off)
 {
     hr_device dev;
 
-    fake_reset(&(struct fake_script){
-        .spans = FAKE_ALL(FAKE_RS), .tested = true, .wrong = true});
+    fake_begin(.spans = FAKE_ALL(FAKE_RS), .tested = true, .wrong = true);
     setenv("HEADRACE_CERTIFICATE", "off", 1);
     CHECK(certificate_open(&dev, NULL) == 0, "tested");
     unsetenv("HEADRACE_CERTIFICATE");

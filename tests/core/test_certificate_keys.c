@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a certificate on disk is found by and believed for: a file whose text
 // is well formed, but is another's or was changed by a digit, is none.
-#include <stdlib.h>
-#include <string.h>
-
 #include "certificate_env.h"
 #include "cpu_fallback/jpeg/specimen.h"
 
@@ -71,8 +68,7 @@ TEST_CASE(nothing_made)
     hr_device dev = NULL;
 
     certificate_forget();
-    fake_reset(&(struct fake_script){
-        .spans = FAKE_ALL(FAKE_RS), .tested = true, .idle = true});
+    fake_begin(.spans = FAKE_ALL(FAKE_RS), .tested = true, .idle = true);
     CHECK(certificate_open(&dev, NULL) > 0 && dev, "it opens");
     CHECK(dev && !dev->caps.exact && !dev->caps.spans[HR_EXACT],
           "success without a picture is exact");
@@ -86,10 +82,10 @@ TEST_CASE(another_tier)
     certificate_forget();
     certificate_right(NULL);
     CHECK(certificate_probes() > 0 && !certificate_probes(), "kept");
-    fake_reset(&(struct fake_script){.spans = {[HR_CLOSE] = FAKE_RS,
-                                               [HR_EXACT] = FAKE_RS,
-                                               [HR_FAST] = FAKE_RS | FAKE_D},
-                                     .tested = true});
+    fake_begin(.spans = {[HR_CLOSE] = FAKE_RS,
+                         [HR_EXACT] = FAKE_RS,
+                         [HR_FAST] = FAKE_RS | FAKE_D},
+               .tested = true);
     CHECK(certificate_probes() > 0, "more in tier fast");
     certificate_forget();
 }

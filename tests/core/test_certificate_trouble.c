@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A device that fails while it is tested, hangs, is slow or short of memory:
 // it does not open or is not used, and what may do better is not kept.
-#include <stdlib.h>
-#include <string.h>
-
 #include "certificate_env.h"
 #include "cpu_fallback/jpeg/specimen.h"
 #include "hal/trust/trust.h"
@@ -14,10 +11,8 @@ TEST_CASE(failing)
     char path[1024];
 
     certificate_forget();
-    fake_reset(&(struct fake_script){.spans = FAKE_ALL(FAKE_RS),
-                                     .tested = true,
-                                     .fail_from = 3,
-                                     .fail_to = 3});
+    fake_begin(.spans = FAKE_ALL(FAKE_RS), .tested = true, .fail_from = 3,
+               .fail_to = 3);
     CHECK(certificate_open(&dev, NULL) > 0, "not tested");
     CHECK(dev && certificate_of(dev, FAKE_RS)->failed, "failed");
     CHECK(dev->caps.spans[HR_FAST] == 0 && !dev->caps.exact, "offered");
@@ -34,12 +29,9 @@ TEST_CASE(serial)
     hr_device dev;
 
     certificate_forget();
-    fake_reset(&(struct fake_script){.spans = FAKE_ALL(FAKE_DRS),
-                                     .tested = true,
-                                     .fail_from = 3,
-                                     .fail_to = 3,
-                                     .fail_status = HR_EDEVICE,
-                                     .fail_why = HR_WHY_SERIAL});
+    fake_begin(.spans = FAKE_ALL(FAKE_DRS), .tested = true, .fail_from = 3,
+               .fail_to = 3, .fail_status = HR_EDEVICE,
+               .fail_why = HR_WHY_SERIAL);
     CHECK(certificate_open(&dev, NULL) > 0, "not tested");
     CHECK(dev && !certificate_of(dev, FAKE_DRS)->failed, "failed");
     CHECK(dev->caps.exact && dev->caps.spans[HR_EXACT] & FAKE_DRS,
@@ -55,11 +47,8 @@ TEST_CASE(hanging)
         char path[1024];
 
         certificate_forget();
-        fake_reset(&(struct fake_script){.spans = FAKE_ALL(FAKE_RS),
-                                         .tested = true,
-                                         .hang_from = 5,
-                                         .hang_to = 5,
-                                         .hang_claimed = claimed});
+        fake_begin(.spans = FAKE_ALL(FAKE_RS), .tested = true, .hang_from = 5,
+                   .hang_to = 5, .hang_claimed = claimed);
         // Memory that is claimed cannot be taken away: the clock of the job
         // ends that.
         hr__test_probe_limits(TEST_MS, (1000 * TEST_MS), 0);
@@ -89,8 +78,8 @@ TEST_CASE(short_deadline)
     hr_device dev;
 
     certificate_forget();
-    fake_reset(&(struct fake_script){
-        .spans = FAKE_ALL(FAKE_RS), .tested = true, .delay_ns = 4 * TEST_MS});
+    fake_begin(.spans = FAKE_ALL(FAKE_RS), .tested = true,
+               .delay_ns = 4 * TEST_MS);
     certificate_open(&dev, hr_device_params(.deadline_ns = TEST_MS));
     CHECK(dev && dev->caps.exact, "%s", hr_last_error());
     // Then it counts.
@@ -117,8 +106,8 @@ TEST_CASE(slow)
     certificate_files = cpu_specimen_count();
     for (int64_t ms = TEST_MS; !dev && ms <= 16 * TEST_MS; ms *= 2) {
         certificate_forget();
-        fake_reset(&(struct fake_script){
-            .spans = FAKE_ALL(FAKE_RS), .tested = true, .delay_ns = 8 * ms});
+        fake_begin(.spans = FAKE_ALL(FAKE_RS), .tested = true,
+                   .delay_ns = 8 * ms);
         hr__test_probe_limits(TEST_MS, 100 * ms, 0);
         tasks = certificate_open(&dev,
                                  hr_device_params(.deadline_ns = 500 * ms));
@@ -138,9 +127,8 @@ TEST_CASE(too_slow)
     char path[1024];
 
     certificate_forget();
-    fake_reset(&(struct fake_script){.spans = FAKE_ALL(FAKE_D | FAKE_RS),
-                                     .tested = true,
-                                     .delay_ns = TEST_MS});
+    fake_begin(.spans = FAKE_ALL(FAKE_D | FAKE_RS), .tested = true,
+               .delay_ns = TEST_MS);
     hr__test_probe_limits(0, 0, 20 * TEST_MS);
     CHECK(certificate_open(&dev, NULL) > 0, "not tested");
     hr__test_probe_limits(0, 0, 0);

@@ -3,11 +3,8 @@
 // length is no hang, a hang in front of a queue is one, and the time limit that
 // a job was given counts from its submission all the same. What works is waited
 // for.
-#include <stdlib.h>
-#include <string.h>
 #include <signal.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "scene.h"
 

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The second look at a media engine's pictures never makes one fail: what the
 // CPU cannot make again stays the device's, and counts as not checked.
-#include <stdlib.h>
-#include <string.h>
-
 #include "scene.h"
 
 // (ThreadSanitizer takes so much longer for each pixel that fewer will do.)
@@ -55,8 +52,7 @@ static hr_job run(hr_device dev, hr_batch batch, const struct bytes *jpeg)
     hr_job job;
 
     for (int i = 0; i < N; i++)
-        s[i] = (struct hr_sample){
-            .data = jpeg->data, .size = jpeg->size, .ops = ops, .num_ops = 2};
+        s[i] = test_sample(jpeg, ops, 2);
     job = hr_submit(dev, s, N, batch, hr_job_params(.wait_for_room = true));
     if (!job)
         abort();
@@ -91,8 +87,7 @@ static void one_kind(const struct kind *k, const struct bytes *jpeg,
     hr_job job;
     int wrong = 0;
 
-    fake_reset(&(struct fake_script){
-        .spans = FAKE_ALL(k->spans), .media = true, .memory = true});
+    fake_begin(.spans = FAKE_ALL(k->spans), .media = true, .memory = true);
     dev = hr_device_open(
         "fake", hr_device_params(.threads = 1, .limits = {.item_ms = item_ms}));
     batch = batch_of(dev, k->memory);
@@ -147,18 +142,12 @@ TEST_CASE(damage_is_the_cpus)
     hr_device dev;
     hr_job job;
 
-    fake_reset(&(struct fake_script){
-        .spans = FAKE_ALL(FAKE_DRS), .media = true, .never_fails = true});
+    fake_begin(.spans = FAKE_ALL(FAKE_DRS), .media = true, .never_fails = true);
     dev = test_device("fake", 1, 0);
     out = hr_image_create(dev, hr_image_params(.w = 120, .h = 80, .c = 3,
                                                .dtype = HR_U8));
-    job = hr_submit(dev,
-                    &(struct hr_sample){.data = bad.data,
-                                        .size = bad.size,
-                                        .ops = &decode,
-                                        .num_ops = 1,
-                                        .out = out},
-                    1, NULL, NULL);
+    job = hr_submit(dev, &test_sample(&bad, &decode, 1, .out = out), 1, NULL,
+                    NULL);
     CHECK(job && hr_job_wait(job, HR_FOREVER) == HR_ETRUNCATED, "%s",
           job->results[0].message);
     hr_job_release(&job);

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Devices: names, defaults, environment, lists, life and death.
-#include <stdlib.h>
-#include <string.h>
-
 #include "scene.h"
 
 TEST_CASE(names)
@@ -83,11 +80,7 @@ TEST_CASE(limits)
     const struct hr_op op = hr_op_decode(0);
     hr_image out = hr_image_create(
         dev, hr_image_params(.w = 100, .h = 50, .c = 3, .dtype = HR_U8));
-    struct hr_sample s = {.data = jpeg.data,
-                          .size = jpeg.size,
-                          .ops = &op,
-                          .num_ops = 1,
-                          .out = out};
+    struct hr_sample s = test_sample(&jpeg, &op, 1, .out = out);
     hr_job job = hr_submit(dev, &s, 1, NULL, NULL);
 
     CHECK(hr_job_wait(job, HR_FOREVER) == HR_ELIMIT &&
@@ -224,7 +217,7 @@ TEST_CASE(told_of_the_end)
     hr_device dev;
 
     params.closed_ctx = &told;
-    fake_reset(&(struct fake_script){.open_fails = true});
+    fake_begin(.open_fails = true);
     CHECK(!hr_device_open("fake", &params), "opened");
     CHECK(!atomic_load(&told), "told of a device that nobody had");
     fake_reset_spans(FAKE_RS);

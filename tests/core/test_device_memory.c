@@ -3,10 +3,7 @@
 // every op, type, layout and kind of file; reads and writes with a timeout;
 // what happens when the device fails, hangs or has no memory. On the scripted
 // engine, and on OpenCL where it opens (HEADRACE_TEST_DEVICE names another).
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "conformance.h"
 #include "fake_engine.h"
@@ -49,10 +46,7 @@ static void make_files(void)
 
 static struct hr_sample sample_of(int file, const struct hr_op *ops, int n)
 {
-    return (struct hr_sample){.data = files[file].data,
-                              .size = files[file].size,
-                              .ops = ops,
-                              .num_ops = n};
+    return test_sample(&files[file], ops, n);
 }
 
 // ---- Devices --------------------------------------------------------------

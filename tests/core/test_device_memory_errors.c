@@ -3,10 +3,7 @@
 // what the device does not, copies fail and hang, memory runs out, processes
 // fork. Every sample ends once, no call hangs, nothing is lost or leaked.
 #include <poll.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "fake_engine.h"
 #include "testing.h"
@@ -66,8 +63,7 @@ static hr_image device_image(hr_device dev)
 static hr_job start(hr_device dev, const struct bytes *b, hr_image out,
                     const struct hr_job_params *params)
 {
-    struct hr_sample s = {
-        .data = b->data, .size = b->size, .ops = ops, .num_ops = 2, .out = out};
+    struct hr_sample s = test_sample(b, ops, 2, .out = out);
     hr_job job = hr_submit(dev, &s, 1, NULL, params);
 
     if (!job)
@@ -198,8 +194,7 @@ TEST_CASE(clears)
                             .layout = HR_NHWC, .memory = HR_MEMORY_DEVICE));
         const struct hr_job_params params = {
             .on_error = (enum hr_on_error)policy};
-        struct hr_sample s = {
-            .data = good.data, .size = good.size, .ops = ops, .num_ops = 2};
+        struct hr_sample s = test_sample(&good, ops, 2);
         uint8_t mine[W * H * 3];
 
         CHECK(batch, "%s", hr_last_error());

@@ -3,10 +3,7 @@
 // runs out at each allocation, images that outlive their device's handle,
 // fork. On the scripted engine, and on OpenCL where it opens
 // (HEADRACE_TEST_DEVICE names another).
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "tools/common/tools.h"
 #include "tools/run/run.h"
@@ -51,11 +48,7 @@ static hr_image make(hr_device dev, enum hr_memory memory)
 
 static enum hr_status fill(hr_device dev, hr_image out)
 {
-    struct hr_sample s = {.data = jpeg.data,
-                          .size = jpeg.size,
-                          .ops = ops,
-                          .num_ops = 2,
-                          .out = out};
+    struct hr_sample s = test_sample(&jpeg, ops, 2, .out = out);
     hr_job job = hr_submit(dev, &s, 1, NULL, NULL);
     enum hr_status status = job ? hr_job_wait(job, 60 * SECOND)
                                 : hr_last_status();
@@ -308,7 +301,7 @@ TEST_CASE(no_memory)
 {
     hr_device dev;
 
-    fake_reset(&(struct fake_script){.memory = true, .memory_fails = true});
+    fake_begin(.memory = true, .memory_fails = true);
     dev = test_device("fake", 1, 0);
     CHECK(!hr_image_create(dev, &like) && hr_last_status() == HR_ENOMEM &&
               strstr(hr_last_error(), "has no memory"),

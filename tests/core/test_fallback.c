@@ -2,9 +2,6 @@
 // Plans at work: every cut between an engine and the CPU makes the same bytes
 // and says who made them; engines get their samples in lists of equal spans;
 // what they refuse or fail goes on elsewhere, counted.
-#include <stdlib.h>
-#include <string.h>
-
 #include "scene.h"
 
 static struct scene scene;
@@ -63,10 +60,8 @@ TEST_CASE(cuts)
 
         for (int i = 0; i < 6; i++)
             spans |= set & 1 << i ? each[i] : 0;
-        fake_reset(&(struct fake_script){.spans = FAKE_ALL(spans),
-                                         .own_buffers = set % 2,
-                                         .where = set % 3 ? FAKE_THREAD
-                                                          : FAKE_INSIDE});
+        fake_begin(.spans = FAKE_ALL(spans), .own_buffers = set % 2,
+                   .where = set % 3 ? FAKE_THREAD : FAKE_INSIDE);
         dev = test_device("fake", 2, 0);
         scene_init(&scene, dev, 9, SCENE_MIXED);
         watch_submit(&w, &scene, NULL);
@@ -90,8 +85,7 @@ TEST_CASE(tiers)
     hr_device dev;
     struct watched w;
 
-    fake_reset(&(struct fake_script){
-        .spans = {[HR_CLOSE] = FAKE_RS, [HR_FAST] = FAKE_DRS}});
+    fake_begin(.spans = {[HR_CLOSE] = FAKE_RS, [HR_FAST] = FAKE_DRS});
     dev = test_device("fake", 1, 0);
     // What nobody has set is the tier that no device can change a picture in.
     CHECK(HR_EXACT == 0 && hr_job_params(0)->tier == HR_EXACT, "the default");
@@ -116,8 +110,7 @@ static void one_list(enum scene_source source, int n, int batch, int lists)
     hr_device dev;
     struct watched w;
 
-    fake_reset(
-        &(struct fake_script){.spans = FAKE_ALL(FAKE_RS), .batch = batch});
+    fake_begin(.spans = FAKE_ALL(FAKE_RS), .batch = batch);
     dev = test_device("fake", 3, 0);
     scene_init(&scene, dev, n, source);
     watch_submit(&w, &scene, NULL);
@@ -158,8 +151,7 @@ TEST_CASE(lists_with_gaps)
         struct watched w;
         int ok;
 
-        fake_reset(&(struct fake_script){.spans = FAKE_ALL(FAKE_RS),
-                                         .takes_every_2nd = true});
+        fake_begin(.spans = FAKE_ALL(FAKE_RS), .takes_every_2nd = true);
         dev = test_device("fake", 1 + round % 4, 0);
         scene_init(&scene, dev, 16, SCENE_MIXED);
         for (int i = round % 16; i < 16; i += 5) {
@@ -189,7 +181,7 @@ TEST_CASE(lists_of_equal_spans)
     hr_device dev;
     struct watched w;
 
-    fake_reset(&(struct fake_script){.spans = FAKE_ALL(FAKE_DRS | FAKE_RS)});
+    fake_begin(.spans = FAKE_ALL(FAKE_DRS | FAKE_RS));
     dev = test_device("fake", 2, 0);
     scene_init(&scene, dev, 12, SCENE_MIXED);
     watch_submit(&w, &scene, NULL);
@@ -274,8 +266,8 @@ TEST_CASE(leaves_nothing)
         struct watched w;
         int ok;
 
-        fake_reset(&(struct fake_script){
-            .spans = FAKE_ALL(spans[k % 5]), .empty_from = 1, .empty_to = -1});
+        fake_begin(.spans = FAKE_ALL(spans[k % 5]), .empty_from = 1,
+                   .empty_to = -1);
         dev = test_device("fake", 2, 0);
         scene_init(&scene, dev, SAMPLES, SCENE_BYTES);
         watch_submit(&w, &scene,
@@ -307,8 +299,7 @@ TEST_CASE(reasons)
     hr_device dev;
     struct watched w;
 
-    fake_reset(&(struct fake_script){.spans = FAKE_ALL(FAKE_RS),
-                                     .takes_every_2nd = true});
+    fake_begin(.spans = FAKE_ALL(FAKE_RS), .takes_every_2nd = true);
     dev = test_device("fake", 2, 0);
     scene_init(&scene, dev, 8, SCENE_BYTES);
     watch_submit(&w, &scene, NULL);
@@ -338,7 +329,7 @@ TEST_CASE(open_failures)
 {
     hr_device dev;
 
-    fake_reset(&(struct fake_script){.open_fails = true});
+    fake_begin(.open_fails = true);
     dev = hr_device_open("fake", NULL);
     CHECK(!dev && hr_last_status() == HR_EDEVICE &&
               strstr(hr_last_error(), "the script says no") &&
@@ -375,13 +366,8 @@ TEST_CASE(begun_anew)
     for (int i = 0; i < WARM + JOBS; i++) {
         const struct hr_op ops[] = {hr_op_decode(0),
                                     hr_op_resize(.w = 50, .h = 40)};
-        hr_job job = hr_submit(dev,
-                               &(struct hr_sample){.data = jpeg.data,
-                                                   .size = jpeg.size,
-                                                   .ops = ops,
-                                                   .num_ops = 2,
-                                                   .out = out},
-                               1, NULL, NULL);
+        hr_job job = hr_submit(dev, &test_sample(&jpeg, ops, 2, .out = out), 1,
+                               NULL, NULL);
 
         CU_ASSERT_FATAL(job != NULL);
         hr_job_wait(job, HR_FOREVER);

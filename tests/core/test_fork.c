@@ -2,10 +2,7 @@
 // fork() with busy threads: in the child old handles answer HR_EFORK at once,
 // a device of its own works, and the parent does not notice.
 #include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "scene.h"
 
@@ -142,8 +139,7 @@ TEST_CASE(busy_cpu)
 
 TEST_CASE(busy_engine)
 {
-    fake_reset(&(struct fake_script){.spans = FAKE_ALL(FAKE_RS),
-                                     .delay_ns = TEST_MS / 5});
+    fake_begin(.spans = FAKE_ALL(FAKE_RS), .delay_ns = TEST_MS / 5);
     rounds_on("fake", test_loops(60));
 }
 

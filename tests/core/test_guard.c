@@ -3,9 +3,6 @@
 // wants: how often it may be late, and what becomes of a thread that is closed
 // meanwhile. The engines' own tests (test_opencl_return, test_vaapi_return, and
 // many more) see the rest.
-#include <stdlib.h>
-#include <string.h>
-
 #include "hal/engine/guard.h"
 #include "testing.h"
 

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How long an engine's threads waited for work, as a profile says it: exactly
 // what of a wait lies within the measurement, also of one that has not ended.
-#include <stdlib.h>
-#include <string.h>
-
 #include "fake_engine.h"
 #include "testing.h"
 
@@ -37,11 +34,7 @@ static void run_job(hr_device dev, const struct bytes *jpeg)
     for (int i = 0; i < PICTURES; i++) {
         out[i] = hr_image_create(dev, hr_image_params(.w = 16, .h = 16, .c = 3,
                                                       .dtype = HR_U8));
-        samples[i] = (struct hr_sample){.data = jpeg->data,
-                                        .size = jpeg->size,
-                                        .ops = &op,
-                                        .num_ops = 1,
-                                        .out = out[i]};
+        samples[i] = test_sample(jpeg, &op, 1, .out = out[i]);
     }
     job = hr_submit(dev, samples, PICTURES, NULL, NULL);
     CHECK(job && hr_job_wait(job, HR_FOREVER) == HR_OK, "%s", hr_last_error());

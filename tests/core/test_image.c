@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Images and batches: layouts, strides, memory of the caller's; not a byte
 // outside of the elements is written.
-#include <stdlib.h>
-#include <string.h>
-
 #include "testing.h"
 
 static hr_device dev;

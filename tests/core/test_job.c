@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Jobs: each ends exactly once in every scenario, with results that say who
 // did what; refused submissions leave nothing behind.
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 #include "scene.h"
 
 static struct scene scene;
@@ -290,7 +286,7 @@ static void refuse_params(struct refusal *r, hr_batch other_batch)
 
 static hr_device open_memory(void)
 {
-    fake_reset(&(struct fake_script){.memory = true});
+    fake_begin(.memory = true);
     return test_device("fake", 1, 0);
 }
 
@@ -403,7 +399,7 @@ TEST_CASE(waits)
     struct watched w;
     struct hr_stats stats;
 
-    fake_reset(&(struct fake_script){.spans = FAKE_ALL(FAKE_RS), .gate = true});
+    fake_begin(.spans = FAKE_ALL(FAKE_RS), .gate = true);
     dev = test_device("fake", 1, 0);
     scene_init(&scene, dev, 3, SCENE_BYTES);
     CHECK(watch_submit(&w, &scene, NULL), "%s", hr_last_error());

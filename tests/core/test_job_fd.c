@@ -4,9 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <string.h>
 #include <sys/epoll.h>
-#include <unistd.h>
 
 #include "scene.h"
 
@@ -103,7 +101,7 @@ TEST_CASE(released_early)
     hr_job job;
     int fd;
 
-    fake_reset(&(struct fake_script){.spans = FAKE_ALL(FAKE_RS), .gate = true});
+    fake_begin(.spans = FAKE_ALL(FAKE_RS), .gate = true);
     dev = test_device("fake", 1, 0);
     scene_init(&s, dev, 2, SCENE_BYTES);
     job = hr_submit(dev, s.samples, s.n, s.out, &p);

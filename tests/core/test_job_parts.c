@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a job holds of its own and what it counts: names, tables of neighbours,
 // files of every sort, the reason of a fallback, parts of a batch.
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "fake_engine.h"
 #include "testing.h"
@@ -61,16 +58,11 @@ TEST_CASE(names)
     hr_job blocker, job;
     struct hr_result r;
 
-    fake_reset(&(struct fake_script){.spans = FAKE_ALL(FAKE_RS), .gate = true});
+    fake_begin(.spans = FAKE_ALL(FAKE_RS), .gate = true);
     dev = test_device("fake", 1, 0);
     s.out = out = image_of(dev, HR_U8, HR_MEMORY_HOST);
-    blocker = hr_submit(dev,
-                        &(struct hr_sample){.data = jpeg.data,
-                                            .size = jpeg.size,
-                                            .ops = ops,
-                                            .num_ops = 2,
-                                            .out = out},
-                        1, NULL, NULL);
+    blocker = hr_submit(dev, &test_sample(&jpeg, ops, 2, .out = out), 1, NULL,
+                        NULL);
     job = hr_submit(dev, &s, 1, NULL, NULL);
     memset(name, 'x', sizeof(name) - 1);
     fake_gate_open();
@@ -99,11 +91,8 @@ TEST_CASE(tables)
 
         out[i] = image_of(dev, dtype, HR_MEMORY_HOST);
         alone[i] = image_of(dev, dtype, HR_MEMORY_HOST);
-        s[i] = (struct hr_sample){.data = jpeg.data,
-                                  .size = jpeg.size,
-                                  .ops = by_std[i == 1],
-                                  .num_ops = dtype == HR_U8 ? 2 : 3,
-                                  .out = alone[i]};
+        s[i] = test_sample(&jpeg, by_std[i == 1], dtype == HR_U8 ? 2 : 3,
+                           .out = alone[i]);
         CHECK(!run(dev, &s[i]).status, "alone");
         s[i].out = out[i];
     }
@@ -217,22 +206,15 @@ TEST_CASE(memory_limit)
                                         hr_op_resize(.w = 60000, .h = 1,
                                                      .filter = HR_LANCZOS)};
     uint64_t seed = test_seed;
-    struct bytes b = test_jpeg_of(&(struct jpeg_spec){.w = 900,
-                                                      .h = 700,
-                                                      .space = JCS_YCbCr,
-                                                      .factors = {0x22},
-                                                      .quality = 50,
-                                                      .progressive = true},
+    struct bytes b = test_jpeg_of(jpeg_ycc(.w = 900, .h = 700,
+                                           .factors = {0x22}, .quality = 50,
+                                           .progressive = true),
                                   &seed);
     hr_device dev = hr_device_open(
         "cpu",
         hr_device_params(.threads = 1, .limits = {.item_bytes = 1 << 20}));
     hr_image out = image_of(dev, HR_U8, HR_MEMORY_HOST);
-    struct hr_result r = run(dev, &(struct hr_sample){.data = b.data,
-                                                      .size = b.size,
-                                                      .ops = ops,
-                                                      .num_ops = 2,
-                                                      .out = out});
+    struct hr_result r = run(dev, &test_sample(&b, ops, 2, .out = out));
 
     CHECK(r.status == HR_ELIMIT && strstr(r.message, "needs "), "%s",
           r.message);
@@ -240,11 +222,7 @@ TEST_CASE(memory_limit)
     // Nor may what nobody foresaw, as the weights of a very long row.
     out = hr_image_create(dev, hr_image_params(.w = 60000, .h = 1, .c = 3,
                                                .dtype = HR_U8));
-    r = run(dev, &(struct hr_sample){.data = jpeg.data,
-                                     .size = jpeg.size,
-                                     .ops = wide,
-                                     .num_ops = 2,
-                                     .out = out});
+    r = run(dev, &test_sample(&jpeg, wide, 2, .out = out));
     CHECK(r.status == HR_ELIMIT && strstr(r.message, "memory for one"), "%s",
           r.message);
     hr_image_release(&out);
@@ -265,18 +243,10 @@ TEST_CASE(cut_short)
     struct bytes b = test_damaged(200, 400, &seed);
     hr_device dev = test_device("cpu", 1, 0);
     hr_image out = image_of(dev, HR_U8, HR_MEMORY_HOST);
-    struct hr_result r = run(dev, &(struct hr_sample){.data = b.data,
-                                                      .size = b.size,
-                                                      .ops = top,
-                                                      .num_ops = 3,
-                                                      .out = out});
+    struct hr_result r = run(dev, &test_sample(&b, top, 3, .out = out));
 
     CHECK(r.status == HR_ETRUNCATED, "%s", r.message);
-    r = run(dev, &(struct hr_sample){.data = b.data,
-                                     .size = b.size,
-                                     .ops = outside,
-                                     .num_ops = 2,
-                                     .out = out});
+    r = run(dev, &test_sample(&b, outside, 2, .out = out));
     CHECK(r.status == HR_ETRUNCATED, "nothing of it is wanted: %s", r.message);
     hr_image_release(&out);
     hr_device_close(&dev);
@@ -310,11 +280,8 @@ static bool refused(hr_device dev, struct hr_sample s)
 static int refused_markers(hr_device dev, hr_image out, int restart)
 {
     uint64_t seed = test_seed;
-    struct bytes b = test_jpeg_of(&(struct jpeg_spec){.w = 64,
-                                                      .h = 200,
-                                                      .space = JCS_YCbCr,
-                                                      .factors = {0x22},
-                                                      .restart = restart},
+    struct bytes b = test_jpeg_of(jpeg_ycc(.w = 64, .h = 200, .factors = {0x22},
+                                           .restart = restart),
                                   &seed);
     struct hr_sample s = {.data = b.data, .size = b.size, .out = out};
     uint8_t *at = b.data + b.size * 3 / 4, before[2];
@@ -370,13 +337,11 @@ TEST_CASE(damaged_below)
 TEST_CASE(ends)
 {
     hr_job jobs[6];
-    struct hr_sample s = {
-        .data = jpeg.data, .size = jpeg.size, .ops = ops, .num_ops = 2};
+    struct hr_sample s = test_sample(&jpeg, ops, 2);
     hr_device dev;
     hr_image out;
 
-    fake_reset(&(struct fake_script){.spans = FAKE_ALL(FAKE_RS),
-                                     .delay_ns = 20 * TEST_MS});
+    fake_begin(.spans = FAKE_ALL(FAKE_RS), .delay_ns = 20 * TEST_MS);
     dev = test_device("fake", 1, 0);
     out = image_of(dev, HR_U8, HR_MEMORY_HOST);
     CHECK(!hr_submit(dev, &s, 1, NULL, NULL), "no destination");
@@ -401,18 +366,15 @@ TEST_CASE(ends)
 
 TEST_CASE(counts)
 {
-    struct hr_sample s = {
-        .data = jpeg.data, .size = jpeg.size, .ops = ops, .num_ops = 2};
+    struct hr_sample s = test_sample(&jpeg, ops, 2);
     struct hr_stats stats;
     struct hr_result r;
     hr_device dev;
     hr_image out;
     hr_job job;
 
-    fake_reset(&(struct fake_script){.spans = FAKE_ALL(FAKE_RS),
-                                     .fail_from = 1,
-                                     .fail_to = 1,
-                                     .fail_status = HR_EDEVICE});
+    fake_begin(.spans = FAKE_ALL(FAKE_RS), .fail_from = 1, .fail_to = 1,
+               .fail_status = HR_EDEVICE);
     dev = test_device("fake", 1, 0);
     s.out = out = image_of(dev, HR_U8, HR_MEMORY_HOST);
     r = run(dev, &s);
@@ -421,7 +383,7 @@ TEST_CASE(counts)
     hr_image_release(&out);
     hr_device_close(&dev);
 
-    fake_reset(&(struct fake_script){.spans = FAKE_ALL(FAKE_RS), .gate = true});
+    fake_begin(.spans = FAKE_ALL(FAKE_RS), .gate = true);
     dev = test_device("fake", 1, 0);
     s.out = out = image_of(dev, HR_U8, HR_MEMORY_HOST);
     job = hr_submit(dev, &s, 1, NULL, NULL);
@@ -452,10 +414,8 @@ static void parts_of(enum hr_memory memory)
     hr_batch batch;
     hr_job job, read;
 
-    fake_reset(&(struct fake_script){.spans = FAKE_ALL(FAKE_RS),
-                                     .gate = true,
-                                     .memory = true,
-                                     .copy_bytes = 700});
+    fake_begin(.spans = FAKE_ALL(FAKE_RS), .gate = true, .memory = true,
+               .copy_bytes = 700);
     dev = test_device("fake", 1, 0);
     batch = hr_batch_create(
         dev, hr_batch_params(.n = 3, .c = 3, .h = H, .w = W, .dtype = HR_U8,
@@ -464,14 +424,10 @@ static void parts_of(enum hr_memory memory)
     for (int i = 0; i < 3; i++) {
         uint64_t seed = test_seed + (uint64_t)i;
 
-        b[i] = test_jpeg_of(&(struct jpeg_spec){.w = 60,
-                                                .h = 50,
-                                                .space = JCS_YCbCr,
-                                                .factors = {0x22},
-                                                .quality = quality[i]},
+        b[i] = test_jpeg_of(jpeg_ycc(.w = 60, .h = 50, .factors = {0x22},
+                                     .quality = quality[i]),
                             &seed);
-        s[i] = (struct hr_sample){
-            .data = b[i].data, .size = b[i].size, .ops = ops, .num_ops = 2};
+        s[i] = test_sample(&b[i], ops, 2);
     }
     memset(mine, 0x5c, sizeof(mine));
     job = hr_submit(dev, s, 3, batch, NULL);

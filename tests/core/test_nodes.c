@@ -4,8 +4,6 @@
 #include <dirent.h>
 #include <dlfcn.h>
 #include <sched.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "hal/engine/base.h"
 #include "testing.h"

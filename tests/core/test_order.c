@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Order: jobs that share images and slots take turns as they were submitted,
 // whatever engine is slow; random graphs equal their sequential execution.
-#include <stdlib.h>
-#include <string.h>
-
 #include "scene.h"
 
 enum { SIDE = 16 };
@@ -18,11 +15,7 @@ static void chain_on(hr_device dev, const struct bytes *jpeg)
         hr_op_normalize(.mean = {.5f, .5f, .5f}, .std = {.2f, .3f, .4f})};
     hr_image whole = hr_image_create(
         dev, hr_image_params(.w = 40, .h = 30, .c = 3, .dtype = HR_F32));
-    struct hr_sample s = {.data = jpeg->data,
-                          .size = jpeg->size,
-                          .ops = ops,
-                          .num_ops = 5,
-                          .out = whole};
+    struct hr_sample s = test_sample(jpeg, ops, 5, .out = whole);
     hr_image a = hr_decode(dev, jpeg->data, jpeg->size, NULL);
     hr_image b = hr_crop(dev, a, &ops[1].crop);
     hr_image c = hr_resize(dev, b, &ops[2].resize);
@@ -56,8 +49,7 @@ TEST_CASE(eager_chains)
     for (size_t i = 0; i < sizeof(spans) / sizeof(*spans); i++) {
         hr_device dev;
 
-        fake_reset(&(struct fake_script){.spans = FAKE_ALL(spans[i]),
-                                         .delay_ns = TEST_MS});
+        fake_begin(.spans = FAKE_ALL(spans[i]), .delay_ns = TEST_MS);
         dev = test_device("fake", 1 + (int)i % 3, 0);
         chain_on(dev, &jpeg);
         hr_device_close(&dev);
@@ -76,7 +68,7 @@ TEST_CASE(write_after_read)
     hr_job jobs[5];
     uint8_t *before;
 
-    fake_reset(&(struct fake_script){.spans = FAKE_ALL(FAKE_RS), .gate = true});
+    fake_begin(.spans = FAKE_ALL(FAKE_RS), .gate = true);
     dev = test_device("fake", 2, 0);
     x = test_image(dev, SIDE, SIDE, 3, &seed);
     y = test_image(dev, SIDE, SIDE, 3, &seed);
@@ -118,9 +110,8 @@ TEST_CASE(write_after_write)
     hr_job jobs[6];
     hr_batch batch;
 
-    fake_reset(&(struct fake_script){.spans = FAKE_ALL(FAKE_RS),
-                                     .takes_every_2nd = true,
-                                     .delay_ns = 3 * TEST_MS});
+    fake_begin(.spans = FAKE_ALL(FAKE_RS), .takes_every_2nd = true,
+               .delay_ns = 3 * TEST_MS);
     dev = test_device("fake", 3, 0);
     batch = hr_batch_create(dev, hr_batch_params(.n = 2, .c = 3, .h = SIDE,
                                                  .w = SIDE, .dtype = HR_U8,
@@ -201,7 +192,7 @@ TEST_CASE(freed_once)
     int n = 8;
 
     atomic_store(&test_freed, 0);
-    fake_reset(&(struct fake_script){.spans = FAKE_ALL(FAKE_RS), .gate = true});
+    fake_begin(.spans = FAKE_ALL(FAKE_RS), .gate = true);
     dev = test_device("fake", 2, 0);
     in = own_image(dev);
     out = own_image(dev);
@@ -289,8 +280,7 @@ TEST_CASE(random_graphs)
     hr_device ref = test_device("cpu", 1, 0), dev;
     struct step steps[STEPS];
 
-    fake_reset(&(struct fake_script){.spans = FAKE_ALL(FAKE_RS),
-                                     .takes_every_2nd = false});
+    fake_begin(.spans = FAKE_ALL(FAKE_RS), .takes_every_2nd = false);
     dev = test_device("fake", 2, 0);
     for (int round = 0; round < test_loops(60); round++) {
         hr_device on = round % 2 ? dev : ref;

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Order where something goes wrong on the way: a producer fails, a writer is
 // cancelled before its turn. Nobody gets other pixels than he waits for.
-#include <stdlib.h>
-#include <string.h>
-
 #include "scene.h"
 
 enum { SIDE = 16 };
@@ -50,7 +47,7 @@ TEST_CASE(cancelled_before_its_turn)
     hr_image a, b, x, y, z;
     hr_job first, reader, second, third, last;
 
-    fake_reset(&(struct fake_script){.spans = FAKE_ALL(FAKE_RS), .gate = true});
+    fake_begin(.spans = FAKE_ALL(FAKE_RS), .gate = true);
     dev = test_device("fake", 2, 0);
     a = test_image(dev, SIDE, SIDE, 3, &seed);
     b = test_image(dev, SIDE, SIDE, 3, &seed);
@@ -102,7 +99,7 @@ TEST_CASE(cancelled_behind_a_reader)
     hr_job reader, writer;
     uint8_t *before;
 
-    fake_reset(&(struct fake_script){.spans = FAKE_ALL(FAKE_RS), .gate = true});
+    fake_begin(.spans = FAKE_ALL(FAKE_RS), .gate = true);
     dev = test_device("fake", 2, 0);
     x = test_image(dev, SIDE, SIDE, 3, &seed);
     y = test_image(dev, SIDE, SIDE, 3, &seed);

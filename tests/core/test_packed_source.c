@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Packed pictures as sources: the pixels and facts of the file that they were
 // made of; whatever else is in one is an error, or the picture.
-#include <stdlib.h>
-#include <string.h>
-
 #include "small_picture.h"
 #include "testing.h"
 

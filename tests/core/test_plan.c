@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The planner against brute force: of all ways to cut the stages it finds the
 // best by its own rule, for every kind of offers of one to three engines.
-#include <stdlib.h>
-#include <string.h>
-
 #include "testing.h"
 
 struct cost {

@@ -2,10 +2,7 @@
 // The pool of buffers. AddressSanitizer looks for what it leaks.
 #include <inttypes.h>
 #include <malloc.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include "hal/job/work.h"
 #include "testing.h"

@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Long queues: no stack grows with them, a turn costs the same however many
 // wait, and nothing of the user's runs inside the call that begins a job.
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
-
 #include "scene.h"
 
 enum { SIDE = 16, BYTES = SIDE * SIDE * 3, QUEUE = 10000, SMALL = 256 << 10 };
@@ -110,7 +106,7 @@ TEST_CASE(many_writers)
     hr_image image;
     struct hr_stats stats;
 
-    fake_reset(&(struct fake_script){.spans = FAKE_ALL(FAKE_RS), .gate = true});
+    fake_begin(.spans = FAKE_ALL(FAKE_RS), .gate = true);
     dev = test_device("fake", 2, BUDGET);
     image = scene_blank(dev, SIDE);
     queue_writers(dev, image, 10 * QUEUE);
@@ -149,8 +145,7 @@ TEST_CASE(many_writers_of_device_memory)
     hr_device dev;
     hr_image image;
 
-    fake_reset(&(struct fake_script){
-        .where = FAKE_INSIDE, .spans = FAKE_ALL(0), .memory = true});
+    fake_begin(.where = FAKE_INSIDE, .spans = FAKE_ALL(0), .memory = true);
     dev = test_device("fake", 2, (size_t)4 << 30);
     image = in_memory(dev, HR_MEMORY_DEVICE);
     slow = write_slowly(dev, image);
@@ -296,7 +291,7 @@ TEST_CASE(slow_callback)
     struct hr_job_params timed = {.timeout_ns = 50 * TEST_MS};
     hr_job first, second, third, slow, hung;
 
-    fake_reset(&(struct fake_script){.spans = FAKE_ALL(FAKE_RS), .gate = true});
+    fake_begin(.spans = FAKE_ALL(FAKE_RS), .gate = true);
     dev = test_device("fake", 1, 0);
     a = scene_blank(dev, SIDE);
     b = scene_blank(dev, SIDE);
@@ -381,7 +376,7 @@ TEST_CASE(forgotten_jobs)
     hr_device dev;
     int n = test_loops(2000);
 
-    fake_reset(&(struct fake_script){.where = FAKE_INSIDE, .memory = true});
+    fake_begin(.where = FAKE_INSIDE, .memory = true);
     dev = test_device("fake", 2, 1);
     image = in_memory(dev, HR_MEMORY_DEVICE);
     atomic_store(&forgotten, 0);

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How many cores the quotas of cgroups pay for, where they may stand: files as
 // the kernel writes them, in a folder of the test's.
-#include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
 
 #include "hal/base/base.h"

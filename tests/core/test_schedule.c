@@ -2,7 +2,6 @@
 // The schedule of engines in simulated time: what several make together, what
 // a stall costs, and that a slow engine never makes it slower.
 #include <math.h>
-#include <stdlib.h>
 
 #include "schedule_sim.h"
 

@@ -2,9 +2,6 @@
 // Small promises that engines rely on, each by itself: what a task may not be
 // stopped at, which clocks stand while it waits, which payloads are too small,
 // who waits for whom at the end.
-#include <stdlib.h>
-#include <string.h>
-
 #include "backends/cpu/cpu.h"
 #include "cpu_fallback/pixel/planes.h"
 #include "hal/job/work.h"

@@ -2,9 +2,6 @@
 // Engines that share samples, at work: with failures, hangs and cancellation
 // each sample ends once and right, and the schedule knows in the end that nobody
 // has any; strict jobs are not shared; a cap holds.
-#include <stdlib.h>
-#include <string.h>
-
 #include "scene.h"
 
 enum { N = 48, JOBS = 3 };
@@ -162,8 +159,7 @@ TEST_CASE(cap)
     int64_t begin;
 
     for (int i = 0; i < LARGE; i++)
-        s[i] = (struct hr_sample){
-            .data = b.data, .size = b.size, .ops = ops, .num_ops = 2};
+        s[i] = test_sample(&b, ops, 2);
     for (int i = 0; i < JOBS_HERE; i++) {
         out[i] = hr_batch_create(dev, hr_batch_params(.n = LARGE, .c = 3,
                                                       .h = 32, .w = 32));

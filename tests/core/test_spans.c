@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // hr_job_params.spans: a job may hold engines to some of their spans, and the
 // CPU does the rest, to the same bytes.
-#include <stdlib.h>
-#include <string.h>
-
 #include "fake_engine.h"
 #include "testing.h"
 
@@ -19,8 +16,7 @@ static const struct hr_op ops[] = {
 static uint32_t made(hr_device dev, const struct bytes *jpeg, uint32_t spans,
                      bool strict, enum hr_status status, float *want)
 {
-    struct hr_sample s = {
-        .data = jpeg->data, .size = jpeg->size, .ops = ops, .num_ops = 3};
+    struct hr_sample s = test_sample(jpeg, ops, 3);
     hr_batch out = hr_batch_create(dev, hr_batch_params(.n = 1, .c = 3,
                                                         .h = SIDE, .w = SIDE));
     hr_job job = hr_submit(dev, &s, 1, out,
@@ -46,8 +42,7 @@ TEST_CASE(held_to_some)
 {
     uint64_t seed = test_seed;
     struct bytes jpeg = test_jpeg(61, 47, &seed);
-    struct hr_sample s = {
-        .data = jpeg.data, .size = jpeg.size, .ops = ops, .num_ops = 3};
+    struct hr_sample s = test_sample(&jpeg, ops, 3);
     hr_device cpu = test_device("cpu", 1, 0), dev;
     hr_batch want = hr_batch_create(cpu, hr_batch_params(.n = 1, .c = 3,
                                                          .h = SIDE, .w = SIDE));

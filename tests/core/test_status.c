@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Names and texts of statuses, reasons and stages; the last error belongs to
 // its thread; the log gets what it asked for.
-#include <string.h>
-
 #include "testing.h"
 
 TEST_CASE(statuses)

@@ -2,9 +2,6 @@
 // A sample whose source is small and whose result is large ends early between
 // the rows that it makes, too: by its job's timeout, by its own time limit, and
 // when it is cancelled.
-#include <stdlib.h>
-#include <string.h>
-
 #include "scene.h"
 
 enum { BIG = TEST_SANITIZED ? 4000 : 12000, NUM_KINDS = 4 };

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Several devices in one process: host memory goes with all of them and takes
 // turns across them, and the default device may change at any time.
-#include <stdlib.h>
-#include <string.h>
-
 #include "scene.h"
 
 enum { SIDE = 16, BYTES = SIDE * SIDE * 3 };
@@ -38,8 +35,7 @@ TEST_CASE(host_memory_goes_anywhere)
 
     hr_device_close(&a);
     hr_device_close(&b);
-    fake_reset(&(struct fake_script){.spans = FAKE_ALL(FAKE_RS),
-                                     .delay_ns = 20 * TEST_MS});
+    fake_begin(.spans = FAKE_ALL(FAKE_RS), .delay_ns = 20 * TEST_MS);
     on = test_device("fake", 1, 0);
     first = scene_copy(on, from, middle, NULL);
     job = hr_submit(on, &s, 1, batch, hr_job_params(.first_slot = 1));
@@ -69,7 +65,7 @@ TEST_CASE(engines_memory_stays)
     hr_image host = scene_blank(cpu, SIDE), image;
     struct hr_sample s = {.image = host};
 
-    fake_reset(&(struct fake_script){.spans = FAKE_ALL(0), .memory = true});
+    fake_begin(.spans = FAKE_ALL(0), .memory = true);
     other = test_device("fake", 1, 0);
     for (int m = HR_MEMORY_PINNED; m <= HR_MEMORY_DEVICE; m++) {
         hr_batch batch = hr_batch_create(

@@ -2,11 +2,7 @@
 // Traces and profiles: what a user of a timeline relies on. The file's form is
 // held to check_trace.py as well; here it is read with jansson.
 #include <jansson.h>
-#include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "fake_engine.h"
 #include "hal/trace/trace.h"
@@ -35,10 +31,7 @@ static void scene_open(struct scene *s, const char *name)
                                                        .h = 16, .w = 20));
     for (int i = 0; i < PICTURES; i++) {
         s->file[i] = test_jpeg(120, 90, &seed);
-        s->samples[i] = (struct hr_sample){.data = s->file[i].data,
-                                           .size = s->file[i].size,
-                                           .ops = ops,
-                                           .num_ops = 2};
+        s->samples[i] = test_sample(&s->file[i], ops, 2);
     }
 }
 

@@ -4,11 +4,8 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <headrace/trace.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "testing.h"
 

@@ -2,10 +2,6 @@
 // The states of a sample's way: each can be reached and leads to the end, and
 // docs/architecture.md draws them as they are. (What happens in them is tested
 // by what comes out: test_job.c and its neighbours.)
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "hal/job/work.h"
 #include "testing.h"
 

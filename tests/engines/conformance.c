@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "conformance.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "made.h"
 
 // ---- Sources --------------------------------------------------------------

@@ -2,9 +2,6 @@
 // The conformance suite on the CPU at each instruction set, on the scripted
 // engine in its cuts, and on every other device that opens here (or the one
 // that HEADRACE_TEST_DEVICE names).
-#include <stdlib.h>
-#include <string.h>
-
 #include "conformance.h"
 #include "fake_engine.h"
 
@@ -48,8 +45,7 @@ TEST_CASE(fake_cuts)
         // A sanitizer build does the first and the last.
         if (test_loops(8) < 8 && i % 7)
             continue;
-        fake_reset(&(struct fake_script){.spans = FAKE_ALL(cuts[i]),
-                                         .own_buffers = i % 2});
+        fake_begin(.spans = FAKE_ALL(cuts[i]), .own_buffers = i % 2);
         dev = test_device("fake", 2, 0);
         c = conformance_run(dev, (enum hr_tier)(i % 2), test_seed);
         CHECK(c.by_device > c.samples / 3 && c.different == 0, "by_device %d",
@@ -70,8 +66,7 @@ TEST_CASE(finds_faults)
         test_not_run("what it finds is pixels, and no race");
         return;
     }
-    fake_reset(
-        &(struct fake_script){.spans = FAKE_ALL(FAKE_RS), .wrong = true});
+    fake_begin(.spans = FAKE_ALL(FAKE_RS), .wrong = true);
     dev = test_device("fake", 2, 0);
     c = conformance_run(dev, HR_FAST, test_seed);
     CHECK(c.by_device > c.samples / 3 && c.different == c.by_device, "%d of %d",

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The smallest engine (examples/engine_minimal.c) is a whole one: it gets its
 // certificate, and makes the bytes that the CPU makes in every tier.
-#include <stdlib.h>
-#include <string.h>
-
 #include "conformance.h"
 #include "hal/engine/guard.h"
 
@@ -47,8 +44,7 @@ static void start(struct one *one, hr_device dev, const struct bytes *b,
                   const struct hr_op *ops)
 {
     bool is_large = ops == large;
-    struct hr_sample s = {
-        .data = b->data, .size = b->size, .ops = ops, .num_ops = 2};
+    struct hr_sample s = test_sample(b, ops, 2);
 
     one->out = hr_batch_create(
         dev, hr_batch_params(.n = 1, .c = 3, .h = is_large ? 3000 : 16,

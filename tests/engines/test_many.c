@@ -3,9 +3,6 @@
 // come the same tensors and the same results, whatever the files are; a job that
 // is cancelled ends; few samples never wait in a lane; and what fills a cache on
 // the way is what one stream fills it with.
-#include <stdlib.h>
-#include <string.h>
-
 #include "backends/cpu/cpu.h"
 #include "hal/device/device.h"
 #include "testing.h"
@@ -94,12 +91,8 @@ static hr_job submit(hr_device dev, hr_batch batch, int n)
     hr_job job;
 
     for (int i = 0; i < n; i++)
-        s[i] = (struct hr_sample){.data = files[i].data,
-                                  .size = files[i].size,
-                                  .cache = cache,
-                                  .random = {.seed = 7, .index = (uint64_t)i},
-                                  .ops = ops,
-                                  .num_ops = 3};
+        s[i] = test_sample(&files[i], ops, 3, .cache = cache,
+                           .random = {.seed = 7, .index = (uint64_t)i});
     job = hr_submit(dev, s, n, batch,
                     hr_job_params(.on_error = HR_ON_ERROR_ZERO));
     CHECK(job, "%s", hr_last_error());

@@ -4,8 +4,6 @@
 // workers without a task help, but never let one wait. Those that are woken let
 // the thread that woke them go on.
 #include <sched.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "backends/cpu/cpu.h"
 #include "fake_engine.h"
@@ -30,10 +28,7 @@ static hr_job submit(hr_device dev, hr_batch batch, int first, int n,
     hr_job job;
 
     for (int i = 0; i < n; i++)
-        s[i] = (struct hr_sample){.data = picture->data,
-                                  .size = picture->size,
-                                  .ops = ops,
-                                  .num_ops = 2};
+        s[i] = test_sample(picture, ops, 2);
     p.first_slot = first;
     job = hr_submit(dev, s, n, batch, &p);
     CHECK(job, "%s", hr_last_error());
@@ -80,8 +75,7 @@ TEST_CASE(watchdog_wakes)
 
     // It must come to the engine within its time limit, however slow all is.
     picture = &small;
-    fake_reset(&(struct fake_script){
-        .spans = FAKE_ALL(FAKE_RS), .hang_from = 2, .hang_to = 2});
+    fake_begin(.spans = FAKE_ALL(FAKE_RS), .hang_from = 2, .hang_to = 2);
     dev = hr_device_open("fake", hr_device_params(.threads = 1));
     batch = batch_of(dev);
     job = submit(dev, batch, 0, 1, hr_job_params(.timeout_ns = 60 * SECOND));
@@ -317,11 +311,7 @@ static hr_image alone(hr_device dev, const struct bytes *file)
     static const struct hr_op decode = hr_op_decode(0);
     hr_image image = hr_image_create(dev, hr_image_params(.c = 3, .w = 1600,
                                                           .h = 1000));
-    struct hr_sample s = {.data = file->data,
-                          .size = file->size,
-                          .ops = &decode,
-                          .num_ops = 1,
-                          .out = image};
+    struct hr_sample s = test_sample(file, &decode, 1, .out = image);
     hr_job job = hr_submit(dev, &s, 1, NULL, NULL);
 
     CHECK(job && hr_job_wait(job, HR_FOREVER) == HR_OK, "%s", hr_last_error());
@@ -430,11 +420,7 @@ TEST_CASE(memory_is_counted)
             hr_device_params(.threads = 2, .limits = {.item_bytes = limit}));
         hr_image image = hr_image_create(dev, hr_image_params(.c = 3, .w = 1600,
                                                               .h = 1000));
-        struct hr_sample s = {.data = file.data,
-                              .size = file.size,
-                              .ops = &decode,
-                              .num_ops = 1,
-                              .out = image};
+        struct hr_sample s = test_sample(&file, &decode, 1, .out = image);
         hr_job job = hr_submit(dev, &s, 1, NULL, NULL);
         enum hr_status status = hr_job_wait(job, HR_FOREVER);
 

@@ -3,12 +3,6 @@
 // ../shared/corpus beside the sources. What djpeg (libjpeg-turbo 2.1.5)
 // decodes must be accepted with the size that the manifest has, or be on the
 // list below; of the rest nothing is asked but an answer, quickly.
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
-
 #include "corpus_list.h"
 #include "hal/facts/facts.h"
 #include "testing.h"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // hr_probe(): PNG, EXIF, foreign formats, arguments.
 #include <CUnit/CUnit.h>
-#include <stdio.h>
 
 #include "hal/facts/parts.h"
 #include "header_bytes.h"

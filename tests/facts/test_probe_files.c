@@ -3,10 +3,7 @@
 // header takes.
 #include <CUnit/CUnit.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <sys/stat.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "header_bytes.h"
 #include "testing.h"

@@ -2,8 +2,6 @@
 #include "loader_data.h"
 
 #include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 #include "pack_data.h"

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pack_data.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 static struct bytes file_of(int i, uint64_t *seed)
 {
     struct jpeg_spec spec = {.w = 40 + i % 50,

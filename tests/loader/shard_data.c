@@ -2,9 +2,6 @@
 #include "shard_data.h"
 
 #include <endian.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "testing.h"
 

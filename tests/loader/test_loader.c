@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a loader delivers: the same samples in the same order, whatever makes
 // them and wherever it goes on; and what becomes of samples that fail.
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "loader/pack/format.h"
 #include "loader_data.h"

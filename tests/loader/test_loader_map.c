@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // The user's own step between the making of a batch and its delivery.
-#include <stdlib.h>
-#include <string.h>
-
 #include "loader_data.h"
 
 enum { N = 60, BATCH = 4 };

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is planned, and who is woken for it: nobody waits for ever for a batch
 // that could be planned or read now, and nothing is planned too far ahead.
-#include <stdlib.h>
-#include <string.h>
-
 #include "hal/base/base.h"
 #include "loader/queue/loader.h"
 #include "loader_data.h"

@@ -2,11 +2,7 @@
 // The queue: reads in flight, a consumer that stalls or leaves, descriptors,
 // memory that is short, fork().
 #include <poll.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "hal/base/base.h"
 #include "loader/queue/loader.h"

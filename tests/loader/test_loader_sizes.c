@@ -2,9 +2,6 @@
 // Pictures of their own sizes: what is delivered, the parts of batches that are
 // over their share, and what else a command needs of a loader: timeouts, strict
 // engines, files by their paths, epochs apart.
-#include <stdlib.h>
-#include <string.h>
-
 #include "fake_engine.h"
 #include "hal/base/base.h"
 #include "loader/queue/loader.h"

@@ -3,9 +3,6 @@
 // depend on them, and they are what was asked for. (Which settings are found is
 // the matter of test_tune.c.)
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "hal/base/base.h"
 #include "loader/queue/loader.h"

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pack files: what goes in comes out, by index and by name, to many threads and
 // of many pictures; what does not go in; pixels are those of the files.
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 #include "pack_data.h"

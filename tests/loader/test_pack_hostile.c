@@ -3,11 +3,8 @@
 // pack files: whatever they hold, a reader says so or reads it right.
 #define _GNU_SOURCE  // memfd_create
 #include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "loader/pack/format.h"
 #include "pack_data.h"

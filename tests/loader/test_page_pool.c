@@ -4,8 +4,6 @@
 
 #include <headrace/headrace.h>
 
-#include <string.h>
-
 #include "hal/base/base.h"
 #include "testing.h"
 

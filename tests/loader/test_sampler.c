@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Order as a pure function: permutations, shards, weights.
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "loader/queue/sampler.h"
 #include "testing.h"

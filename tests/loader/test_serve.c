@@ -3,12 +3,9 @@
 // and clients are processes of their own.
 #include <errno.h>
 #include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "fake_engine.h"
 #include "loader_data.h"
@@ -129,8 +126,7 @@ static hr_batch alone(const struct bytes *jpeg)
     hr_device dev = test_device("cpu", 1, 0);
     hr_batch batch = hr_batch_create(dev, hr_batch_params(.n = 1, .c = 3,
                                                           .h = 224, .w = 224));
-    struct hr_sample s = {
-        .data = jpeg->data, .size = jpeg->size, .ops = ops, .num_ops = 4};
+    struct hr_sample s = test_sample(jpeg, ops, 4);
     hr_job job = hr_submit(dev, &s, 1, batch, NULL);
 
     CHECK(hr_job_wait(job, HR_FOREVER) == HR_OK, "%s", hr_last_error());

@@ -4,11 +4,8 @@
 // tools/test_tools_files.c, by the command's view of a source.)
 #include <fcntl.h>
 #include <malloc.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "hal/base/base.h"
 #include "loader/source/source.h"

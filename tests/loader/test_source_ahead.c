@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Samples of the web that are read in about their order come some at a time.
 #include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "hal/base/base.h"
 #include "loader/source/source.h"

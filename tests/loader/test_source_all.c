@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Many shards at once: the same samples in the same order as one by one, side by
 // side, and of what fails the first.
-#include <stdlib.h>
-#include <string.h>
-
 #include "hal/base/base.h"
 #include "loader/source/source.h"
 #include "loader_data.h"

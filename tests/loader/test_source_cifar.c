@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // CIFAR files, and other samples that are pixels: what is read, which tensors
 // it becomes, and what is said of files that are not as they should be.
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "loader_data.h"
 

@@ -3,10 +3,7 @@
 // Whatever such a file holds, what is whole in it is found, and the rest is an
 // error or a fault that names it.
 #include <endian.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "loader_data.h"
 

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sources by HTTP: the same samples as of local files, in all their forms; lists
 // and pictures; no header goes astray; what is damaged or too large.
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "hal/base/base.h"
 #include "loader/source/source.h"

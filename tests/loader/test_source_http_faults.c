@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sources by HTTP from a server that cuts, stalls, lies and fails. Each sample
 // comes once, or what became of it is named; nobody else's bytes come.
-#include <stdlib.h>
-#include <string.h>
-
 #include "hal/base/base.h"
 #include "loader/source/source.h"
 #include "loader_data.h"

@@ -2,7 +2,6 @@
 // The libcurl that is found at run time is not the one of the build: an older
 // one reads URLs, too, and what it lacks is told as that.
 #include <dlfcn.h>
-#include <string.h>
 
 #include "web_data.h"
 

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a server makes a program keep, and wait for: objects of which nobody says
 // how long they are, lists and indexes that claim to be long, silence.
-#include <stdlib.h>
-#include <string.h>
-
 #include "hal/base/base.h"
 #include "loader/queue/loader.h"
 #include "loader/pack/format.h"

@@ -2,10 +2,7 @@
 // Sources by HTTP and HTTPS from nginx: the same samples as of local files; and
 // how fast they come when each answer is late.
 #include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "hal/base/base.h"
 #include "nginx.h"

@@ -2,8 +2,6 @@
 // Settings that follow what is measured, on pipelines that are simulated: no
 // clock, no thread; and settings as text.
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "loader/queue/tune.h"
 #include "testing.h"

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "web_data.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "loader_data.h"
 #include "shard_data.h"
 

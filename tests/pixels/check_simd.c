@@ -2,9 +2,6 @@
 // The SIMD kernels against the readable C, byte by byte, on random and on
 // worst-case input.
 #include <math.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "heaps.h"
 #include "simd_axes.h"

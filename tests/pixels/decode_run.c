@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "decode_run.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 uint64_t dt_seed;
 struct cpu_ops dt_ops;
 struct cpu_arena dt_arena;

@@ -2,7 +2,7 @@
 #if HR_HAVE_OPENCL
 #include "kernel_picture.h"
 
-#include <stdlib.h>
+#include "testing.h"
 
 static const struct {
     int n, hs[3], vs[3];
@@ -304,10 +304,7 @@ bool kernel_cpu_run(hr_device cpu, struct kernel_picture *p, int n)
 
     for (int i = 0; i < n; i++) {
         struct kernel_picture *q = &p[i];
-        struct hr_sample s = {.data = q->jpeg.data,
-                              .size = q->jpeg.size,
-                              .ops = q->ops,
-                              .num_ops = q->num_ops};
+        struct hr_sample s = test_sample(&q->jpeg, q->ops, q->num_ops);
         struct hr_image_params out = q->out;
         hr_image to, from = NULL;
         hr_job job;

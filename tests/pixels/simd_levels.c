@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "simd_levels.h"
 
-#include <string.h>
-
 #include "testing.h"
 
 const struct simd_level simd_levels[SIMD_LEVELS] = {

@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The scratch arena: what it hands out, its limit, marks, what it keeps, and
 // a heap that refuses.
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "backends/cpu/cpu.h"
 #include "heaps.h"
 #include "testing.h"

@@ -3,8 +3,6 @@
 // part of it is asked for and however it is mirrored; sums are right; guarded
 // memory is not left.
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "naive.h"
 #include "testing.h"

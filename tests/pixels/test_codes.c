@@ -2,9 +2,6 @@
 // Huffman codes that no encoder makes: any lengths, for any symbols, with values
 // of any size, as JPEGs without a fault. Our own decoder takes them, and makes
 // what stock libjpeg makes of them.
-#include <stdlib.h>
-#include <string.h>
-
 #include "decode_run.h"
 
 // A Huffman code as DHT says it: codes of a length follow each other.

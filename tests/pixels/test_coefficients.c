@@ -3,9 +3,6 @@
 // jpeg_read_coefficients), that they are enough for the window's pixels
 // (against the decoder of rows), damaged and foreign files, memory that runs
 // out. test_packed.c holds C against SIMD.
-#include <stdlib.h>
-#include <string.h>
-
 #include "coef_files.h"
 #include "coef_reference.h"
 #include "testing.h"

@@ -4,10 +4,6 @@
 // in full with default limits. What Pillow 9.4 decodes must decode, what it
 // refuses must fail, but for the files listed below with the reason; none may
 // take long or much memory.
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
-
 #include "corpus_list.h"
 #include "testing.h"
 

@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // JPEG: every window of every kind of file equals the full decode of stock
 // libjpeg, and damage ends as it does there.
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
-
 #include "corpus_list.h"
 #include "decode_run.h"
 

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // PNG: every window of every type and depth is what Pillow's convert() gives,
 // and damage is found.
-#include <stdlib.h>
-#include <string.h>
-
 #include "decode_run.h"
 
 #if HR_HAVE_PNG

@@ -3,9 +3,6 @@
 // engine reads nothing else and makes the picture with coef_reference.c; the
 // CPU alone makes the same bytes. What is damaged or not for packing comes out
 // as on the CPU, with the reason.
-#include <stdlib.h>
-#include <string.h>
-
 #include "coef_files.h"
 #include "coef_reference.h"
 #include "tools/samples/scene.h"
@@ -103,8 +100,7 @@ static struct made make(hr_device dev, const struct samples_bytes *jpeg,
 {
     const struct hr_op ops[] = {hr_op_decode(.mode = mode),
                                 {.type = HR_OP_CROP, .crop = crop}};
-    struct hr_sample s = {
-        .data = jpeg->data, .size = jpeg->size, .ops = ops, .num_ops = 2};
+    struct hr_sample s = test_sample(jpeg, ops, 2);
     int c = mode == HR_GRAY ? 1 : 3;
     hr_batch batch = hr_batch_create(
         dev, hr_batch_params(.n = 1, .c = c, .h = crop.h, .w = crop.w,
@@ -323,8 +319,7 @@ TEST_CASE(no_memory)
 {
     const struct hr_op decode = hr_op_decode(0);
     struct samples_bytes jpeg = encode(&(struct samples_jpeg){0}, 400, 300);
-    struct hr_sample s = {
-        .data = jpeg.data, .size = jpeg.size, .ops = &decode, .num_ops = 1};
+    struct hr_sample s = test_sample(&jpeg, &decode, 1);
     struct made want = make(devices[1], &jpeg,
                             (struct hr_crop){.w = 400, .h = 300}, HR_RGB,
                             false);

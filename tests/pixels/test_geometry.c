@@ -3,8 +3,6 @@
 // (naive.c), in size and in every byte; on the CPU, on an engine that
 // only knows steps, and by the eager API.
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "fake_engine.h"
 #include "naive.h"

@@ -4,9 +4,6 @@
 // and what it is for it does not give up. Some are packed on the way, to the bytes
 // that cpu_pack() makes of the file. Who lies in the lanes beside it, and
 // when they are ended one by one, chance says.
-#include <stdlib.h>
-#include <string.h>
-
 #include "corpus_list.h"
 #include "cpu_fallback/jpeg/decode_lanes.h"
 #include "decode_run.h"

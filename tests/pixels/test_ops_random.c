@@ -3,8 +3,6 @@
 // distribution, and that a random list makes the bytes of the plain one that
 // hr_ops_draw() gives, whatever runs it.
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "fake_engine.h"
 #include "testing.h"
@@ -396,12 +394,8 @@ static struct bytes oriented(struct bytes jpeg, int orientation)
 
 static struct hr_sample sample_of(int i)
 {
-    return (struct hr_sample){
-        .data = sources[i].data,
-        .size = sources[i].size,
-        .ops = train,
-        .num_ops = COUNT(train),
-        .random = {.seed = 3, .epoch = 2, .index = (uint64_t)i}};
+    return test_sample(&sources[i], train, COUNT(train),
+                       .random = {.seed = 3, .epoch = 2, .index = (uint64_t)i});
 }
 
 // Sample i in slot i; in jobs of `batch`, the last first if backwards.

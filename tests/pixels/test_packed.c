@@ -2,9 +2,6 @@
 // Packed coefficients: every line comes back as it was, on every instruction
 // set, in whatever parts it is asked for; what was damaged is refused, or does
 // no harm.
-#include <stdlib.h>
-#include <string.h>
-
 #include "corpus_list.h"
 #include "cpu_fallback/decode.h"
 #include "packed_blocks.h"

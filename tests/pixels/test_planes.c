@@ -4,9 +4,6 @@
 // (packed, interleaved chroma, with gaps, of the whole picture), at every
 // instruction set; a header that lies is refused, and nothing behind the data
 // is read. test_planes_hal.c goes through the HAL.
-#include <stdlib.h>
-#include <string.h>
-
 #include "corpus_list.h"
 #include "cpu_fallback/pixel/planes.h"
 #include "fenced.h"

@@ -2,9 +2,6 @@
 // Planes between engines through the HAL: the CPU told to cut between
 // reconstruct and color, and an engine in front of it that leaves surfaces as
 // media engines do, gives the bytes that the CPU alone gives.
-#include <stdlib.h>
-#include <string.h>
-
 #include "conformance.h"
 #include "fake_engine.h"
 #include "planes_forms.h"
@@ -56,8 +53,7 @@ TEST_CASE(the_plan)
     struct bytes file = test_jpeg(50, 40, &test_seed);
     const struct hr_op ops[] = {hr_op_decode(0), hr_op_resize(.w = 9, .h = 9)};
     hr_device dev = test_device("cpu", 1, 0);
-    struct hr_sample s = {
-        .data = file.data, .size = file.size, .ops = ops, .num_ops = 2};
+    struct hr_sample s = test_sample(&file, ops, 2);
 
     for (int i = 0; i < 2; i++) {
         hr_batch out = hr_batch_create(dev, hr_batch_params(.n = 1, .c = 3,
@@ -93,8 +89,7 @@ TEST_CASE(surfaces)
 
         if (test_loops(4) < 4 && form != FORM_PAIRS)
             continue;
-        fake_reset(&(struct fake_script){.spans = FAKE_ALL(FAKE_P),
-                                         .planes_form = form});
+        fake_begin(.spans = FAKE_ALL(FAKE_P), .planes_form = form);
         dev = test_device("fake", 2, 0);
         c = conformance_run(dev, HR_EXACT, test_seed);
         CHECK(c.by_device > c.samples / 3 && !c.different, "%d", c.by_device);
@@ -113,13 +108,11 @@ TEST_CASE(wrong_surfaces)
 {
     struct bytes file = test_jpeg(50, 40, &test_seed);
     const struct hr_op ops[] = {hr_op_decode(0), hr_op_resize(.w = 9, .h = 9)};
-    struct hr_sample s = {
-        .data = file.data, .size = file.size, .ops = ops, .num_ops = 2};
+    struct hr_sample s = test_sample(&file, ops, 2);
     hr_device dev[2];
     hr_batch out[2];
 
-    fake_reset(&(struct fake_script){.spans = FAKE_ALL(FAKE_P),
-                                     .planes_form = NUM_FORMS});
+    fake_begin(.spans = FAKE_ALL(FAKE_P), .planes_form = NUM_FORMS);
     for (int i = 0; i < 2; i++) {
         const struct hr_result *r;
         hr_job job;
@@ -150,8 +143,7 @@ TEST_CASE(wrong_surfaces)
 static uint64_t allocations(hr_device dev, const struct bytes *file)
 {
     const struct hr_op op = hr_op_decode(0);
-    struct hr_sample s = {
-        .data = file->data, .size = file->size, .ops = &op, .num_ops = 1};
+    struct hr_sample s = test_sample(file, &op, 1);
     hr_batch out = hr_batch_create(dev, hr_batch_params(.n = 1, .c = 3,
                                                         .h = 200, .w = 300));
     uint64_t least = UINT64_MAX;

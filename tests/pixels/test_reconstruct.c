@@ -5,8 +5,6 @@
 // other; ours is the x86 one. check_simd.c holds C against SIMD.
 #include <stdio.h>
 #include <jpeglib.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "cpu_fallback/cpu_ops.h"
 #include "cpu_fallback/jpeg/reader.h"

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // References: whose order of passes a resize has, who decides it, and the probe
 // that finds out whose an installed Pillow has.
-#include <stdlib.h>
-#include <string.h>
-
 #include "hal/job/work.h"
 #include "naive.h"
 #include "testing.h"

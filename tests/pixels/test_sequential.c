@@ -2,9 +2,6 @@
 // Our own decoder of sequential JPEGs: which files it takes (it must take what
 // it is for), that every window of them equals the full decode of stock
 // libjpeg, and that it gives up wherever libjpeg would warn or fail.
-#include <stdlib.h>
-#include <string.h>
-
 #include "corpus_list.h"
 #include "cpu_fallback/jpeg/scan.h"
 #include "decode_run.h"

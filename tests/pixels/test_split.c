@@ -2,9 +2,6 @@
 // Pictures that several threads decode: whoever does which row, the rows, the
 // results and what is given up are those of one thread. In turns that a seed
 // draws, and by threads.
-#include <stdlib.h>
-#include <string.h>
-
 #include "cpu_fallback/cpu_ops.h"
 #include "cpu_fallback/jpeg/entropy.h"
 #include "cpu_fallback/jpeg/split.h"

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops that change values, which the table of the store takes in: what they make
 // wherever they stand in a list, and where they are refused.
-#include <string.h>
-
 #include "testing.h"
 
 enum { W = 23, H = 17 };

@@ -40,6 +40,7 @@ struct jpeg_spec {
     int restart;    // MCUs; 0 = none
     int quality;
 };
+#define jpeg_ycc(...) (&(struct jpeg_spec){.space = JCS_YCbCr, __VA_ARGS__})
 
 // false: libjpeg refused.
 bool make_jpeg(const struct jpeg_spec *spec, uint64_t *seed, struct bytes *out);

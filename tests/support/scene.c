@@ -2,10 +2,7 @@
 #include "scene.h"
 
 #include <poll.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/eventfd.h>
-#include <unistd.h>
 
 enum { PATTERN = 0x5a };
 

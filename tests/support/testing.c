@@ -7,10 +7,7 @@
 #include <png.h>
 #include <signal.h>
 #include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 uint64_t test_seed;
 
@@ -244,12 +241,8 @@ struct bytes test_jpeg_of(const struct jpeg_spec *spec, uint64_t *seed)
 
 struct bytes test_jpeg(int w, int h, uint64_t *seed)
 {
-    return test_jpeg_of(&(struct jpeg_spec){.w = w,
-                                            .h = h,
-                                            .space = JCS_YCbCr,
-                                            .factors = {0x22},
-                                            .quality = 85},
-                        seed);
+    return test_jpeg_of(
+        jpeg_ycc(.w = w, .h = h, .factors = {0x22}, .quality = 85), seed);
 }
 
 struct bytes test_png(int w, int h, uint64_t *seed)

@@ -10,7 +10,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "decode_files.h"
 #include "hal/job/work.h"
@@ -166,6 +169,14 @@ long test_reads(void);
 
 // Packed copy of a batch slot or an image; free().
 uint8_t *test_copy(const void *data, size_t size);
+
+// A picture of struct bytes, and n ops; then what else a sample has.
+#define test_sample(bytes_of, list, n, ...)       \
+    ((struct hr_sample){.data = (bytes_of)->data, \
+                        .size = (bytes_of)->size, \
+                        .ops = (list),            \
+                        .num_ops = (n),           \
+                        __VA_ARGS__})
 
 // One op of an image, to memory of the same kind.
 static inline hr_image test_apply(hr_device dev, hr_image src,

@@ -2,9 +2,6 @@
 // Files and folders of tests, which go away with the program.
 #define _GNU_SOURCE  // nftw()
 #include <ftw.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "testing.h"
 

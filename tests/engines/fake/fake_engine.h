@@ -103,6 +103,7 @@ extern struct fake_counts fake_counts;
 // Registers the backend once and sets the script of the devices opened from
 // now on. Counts start again.
 void fake_reset(const struct fake_script *script);
+#define fake_begin(...) fake_reset(&(struct fake_script){__VA_ARGS__})
 // reset, with these spans in every tier.
 void fake_reset_spans(uint32_t spans);
 void fake_gate_open(void);

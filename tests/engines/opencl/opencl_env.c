@@ -2,8 +2,6 @@
 #include "opencl_env.h"
 
 #include <jansson.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 #include "hal/trust/trust.h"

@@ -3,8 +3,6 @@
 
 #include <dirent.h>
 #include <dlfcn.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 struct faults faults;

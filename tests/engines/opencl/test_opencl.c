@@ -2,9 +2,6 @@
 // The OpenCL engine on whatever device is here (PoCL will do): the same bytes
 // as the CPU for every kind of picture, type and geometry, and by every variant
 // of the kernels; launches per batch, and no allocations in a steady state.
-#include <stdlib.h>
-#include <string.h>
-
 #include "opencl_env.h"
 
 #define COUNT(a) ((int)(sizeof(a) / sizeof(*(a))))

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which of many OpenCL devices a name means, and what is said where none is
 // called so. No driver is needed.
-#include <string.h>
-
 #include "backends/opencl/opencl.h"
 #include "testing.h"
 

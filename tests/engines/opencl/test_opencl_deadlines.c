@@ -5,10 +5,7 @@
 // either, and it knows how much memory it has.
 #include <dirent.h>
 #include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "opencl_faults.h"
 

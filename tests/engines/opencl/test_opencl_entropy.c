@@ -2,9 +2,6 @@
 // Entropy coding on the device: who asks for it, that all pictures are the
 // CPU's, and that whatever is odd about a file is left to the host, before the
 // device or after, with the host's status, message and pixels.
-#include <stdlib.h>
-#include <string.h>
-
 #include "made.h"
 #include "opencl_env.h"
 
@@ -272,10 +269,7 @@ static void make_pictures(struct pictures *p, uint64_t *seed)
 static void use_pictures(struct pictures *p)
 {
     for (int i = 0; i < N; i++)
-        p->samples[i] = (struct hr_sample){.data = p->bytes[i].data,
-                                           .size = p->bytes[i].size,
-                                           .ops = p->ops,
-                                           .num_ops = 3};
+        p->samples[i] = test_sample(&p->bytes[i], p->ops, 3);
 }
 
 static void free_pictures(struct pictures *p)
@@ -445,10 +439,7 @@ TEST_CASE(out_of_scope)
     b[1] = test_jpeg_of(&large, &seed);
     b[2] = test_jpeg_of(&many, &seed);
     for (int i = 0; i < 3; i++)
-        s[i] = (struct hr_sample){.data = b[i].data,
-                                  .size = b[i].size,
-                                  .ops = i ? part : beside,
-                                  .num_ops = 2};
+        s[i] = test_sample(&b[i], i ? part : beside, 2);
     CU_ASSERT_EQUAL(compare(dev, s, 3, &params, "scope", &fallbacks), 1);
     CU_ASSERT_EQUAL(fallbacks, 0);
     run = opencl_start(dev, s, 3, &params);

@@ -4,8 +4,6 @@
 // page names, once and for ever, while the device works, opens, opens again.
 // Every sample ends once with the CPU's pixels, the device recovers, nothing
 // is left in the driver. HEADRACE_TEST_LONG=1: every call with every code.
-#include <string.h>
-
 #include "opencl_faults.h"
 
 #define COUNT(a) ((int)(sizeof(a) / sizeof(*(a))))

@@ -3,9 +3,6 @@
 // the CPU makes what it holds, closing is bounded, and when it goes on after
 // all it meets only memory of its own. HEADRACE_TEST_LONG=1: every call, and
 // hangs while opening.
-#include <stdlib.h>
-#include <string.h>
-
 #include "opencl_faults.h"
 
 #define COUNT(a) ((int)(sizeof(a) / sizeof(*(a))))

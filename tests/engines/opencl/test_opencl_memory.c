@@ -3,9 +3,6 @@
 // the driver: what crosses the bus and how often kernels are launched, no
 // allocations in a steady state, on devices with memory of their own and
 // without; calls that fail or hang, devices that are lost.
-#include <stdlib.h>
-#include <string.h>
-
 #include "opencl_faults.h"
 
 enum { W = 64, H = 48, N = 48, SIZE = W * H * 3 };
@@ -45,11 +42,7 @@ static hr_image image_on(hr_device dev)
 
 static struct hr_sample sample_to(hr_image out)
 {
-    return (struct hr_sample){.data = jpeg.data,
-                              .size = jpeg.size,
-                              .ops = ops,
-                              .num_ops = 2,
-                              .out = out};
+    return test_sample(&jpeg, ops, 2, .out = out);
 }
 
 static enum hr_status run(hr_device dev, const struct hr_sample *s, int n,

@@ -4,8 +4,6 @@
 // nothing is left to the CPU; and what it counts is so. And how the engine makes
 // batches when a device falls behind, and what memory they take.
 #include <dlfcn.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "null_opencl.h"
 #include "opencl_private.h"
@@ -49,10 +47,7 @@ static void run(hr_device dev, enum hr_memory memory)
 
     CU_ASSERT_PTR_NOT_NULL_FATAL(batch);
     for (int i = 0; i < N; i++)
-        s[i] = (struct hr_sample){.data = env.picture.data,
-                                  .size = env.picture.size,
-                                  .ops = ops,
-                                  .num_ops = 2};
+        s[i] = test_sample(&env.picture, ops, 2);
     job = hr_submit(dev, s, N, batch, NULL);
     CU_ASSERT_PTR_NOT_NULL_FATAL(job);
     CU_ASSERT_EQUAL(hr_job_wait(job, HR_FOREVER), HR_OK);
@@ -119,10 +114,7 @@ static hr_job submit_held(hr_device dev, hr_batch batch)
     hr_job job;
 
     for (int i = 0; i < MANY; i++)
-        s[i] = (struct hr_sample){.data = env.picture.data,
-                                  .size = env.picture.size,
-                                  .ops = ops,
-                                  .num_ops = 2};
+        s[i] = test_sample(&env.picture, ops, 2);
     // A batch keeps its items a moment longer than their job.
     while (queued(o) && hr__now() - begin < 60000 * TEST_MS)
         test_sleep(TEST_MS);
@@ -286,8 +278,7 @@ static void run_odd(hr_device dev, hr_batch batch)
     const struct hr_op ops[] = {hr_op_decode(0),
                                 hr_op_resize(.w = SIDE, .h = SIDE)};
     struct bytes odd = {malloc(env.picture.size), env.picture.size};
-    struct hr_sample s = {
-        .data = odd.data, .size = odd.size, .ops = ops, .num_ops = 2};
+    struct hr_sample s = test_sample(&odd, ops, 2);
     hr_job job;
 
     memcpy(odd.data, env.picture.data, odd.size);

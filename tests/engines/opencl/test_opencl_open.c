@@ -4,11 +4,8 @@
 // the first job, for which the compiler may take longer than a sample may.
 #define _GNU_SOURCE  // fork(), truncate(), memmem()
 #include <dirent.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>

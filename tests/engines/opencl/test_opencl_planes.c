@@ -4,9 +4,6 @@
 // window needs where the descriptor says; interleaved components are taken
 // along once; a header that lies is refused, and nothing behind the data is
 // read. And the plan itself: it may grow between any two pictures.
-#include <stdlib.h>
-#include <string.h>
-
 #include "backends/opencl/opencl.h"
 #include "fenced.h"
 #include "kernels/plan.h"

@@ -2,9 +2,6 @@
 // The OpenCL engine when launches fail or hang: the CPU makes the samples, the
 // device rests and comes back, or its thread is left behind.
 #define _GNU_SOURCE  // usleep()
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "opencl_env.h"
 

@@ -4,9 +4,6 @@
 // then the device does it again, with the context and the memory that it has if
 // nothing fails. Calls are let go by the test, so that no clock decides but the
 // deadline.
-#include <stdlib.h>
-#include <string.h>
-
 #include "opencl_faults.h"
 
 enum { DEADLINE_MS = TEST_SANITIZED ? 3000 : 500 };
@@ -163,8 +160,7 @@ TEST_CASE(memory_stays)
         .n = 1, .c = 3, .h = 30, .w = 40, .memory = HR_MEMORY_DEVICE};
     uint64_t seed = test_seed;
     struct bytes b = test_jpeg(96, 64, &seed);
-    struct hr_sample s = {
-        .data = b.data, .size = b.size, .ops = ops, .num_ops = 2};
+    struct hr_sample s = test_sample(&b, ops, 2);
     int live = faults_settled();
     uint8_t *had, *has;
     hr_batch out;
@@ -242,8 +238,7 @@ TEST_CASE(pinned_tensors)
     struct fault_rule late = {FAULT_clSetEventCallback, 1, 1, FAULT_LATE, 0};
     uint64_t seed = test_seed;
     struct bytes b = test_jpeg(96, 64, &seed);
-    struct hr_sample s = {
-        .data = b.data, .size = b.size, .ops = ops, .num_ops = 2};
+    struct hr_sample s = test_sample(&b, ops, 2);
     uint8_t had[3 * 30 * 40 * sizeof(float)];
     int live = faults_settled();
 

@@ -4,8 +4,6 @@
 // to host, pinned and device memory; the same while the driver fails now and
 // then, loses the device and is late. The layer of fault_opencl.c lies between.
 #include <sched.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "opencl_faults.h"
 
@@ -87,11 +85,7 @@ static hr_image image_of(hr_device dev, const struct want *t,
 
 static struct hr_sample sample_of(const struct want *t, hr_image out)
 {
-    return (struct hr_sample){.data = files[t->kind].data,
-                              .size = files[t->kind].size,
-                              .ops = t->ops,
-                              .num_ops = t->num_ops,
-                              .out = out};
+    return test_sample(&files[t->kind], t->ops, t->num_ops, .out = out);
 }
 
 static void make_wants(void)

@@ -2,9 +2,6 @@
 // The OpenCL engine over fault_opencl.c, which counts its calls: what it does
 // not do while all is well, batch after batch; where payloads lie in memory that
 // the device can fetch; and that its queues work at several batches at a time.
-#include <stdlib.h>
-#include <string.h>
-
 #include "hal/trace/trace.h"
 #include "opencl_faults.h"
 
@@ -187,8 +184,7 @@ static void run_jobs(hr_device dev, const struct bytes *b)
     hr_job job[IN_FLIGHT];
 
     for (int i = 0; i < PICTURES; i++)
-        s[i] = (struct hr_sample){
-            .data = b->data, .size = b->size, .ops = ops, .num_ops = 2};
+        s[i] = test_sample(b, ops, 2);
     for (int i = 0; i < IN_FLIGHT; i++) {
         batch[i] = hr_batch_create(dev, hr_batch_params(.n = PICTURES, .c = 3,
                                                         .h = 224, .w = 224));

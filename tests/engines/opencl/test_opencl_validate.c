@@ -2,9 +2,6 @@
 // headrace validate on an OpenCL device whose kernel is wrong by one level: its
 // certificate refuses it, the CPU makes the pictures, and validate must not call
 // that exact.
-#include <stdlib.h>
-#include <string.h>
-
 #include "hal/trust/trust.h"
 #include "validate_run.h"
 

@@ -2,9 +2,6 @@
 // Samples that have to wait at the OpenCL engine: in a long queue, and behind a
 // driver that completes a new program. Neither is a failure of theirs, and not
 // one of the device's.
-#include <stdlib.h>
-#include <string.h>
-
 #include "opencl_faults.h"
 
 enum { JOBS = 16, MANY = 64, W = 40, H = 30, BATCH_MS = 120 };
@@ -18,8 +15,7 @@ static hr_job submit(hr_device dev, hr_batch out, const struct bytes *b, int n,
     hr_job job;
 
     for (int i = 0; i < n; i++)
-        s[i] = (struct hr_sample){
-            .data = b->data, .size = b->size, .ops = ops, .num_ops = 2};
+        s[i] = test_sample(b, ops, 2);
     job = hr_submit(dev, s, n, out, params);
     CHECK(job != NULL, "%s", hr_last_error());
     if (!job)

@@ -3,8 +3,6 @@
 
 #include <dirent.h>
 #include <dlfcn.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "backends/vaapi/vaapi.h"
 #include "hal/job/work.h"

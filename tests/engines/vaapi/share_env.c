@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "share_env.h"
 
-#include <string.h>
-
 const char share_shared[] = "shared with the next engine";
 const char share_got[] = "image got from the driver";
 const char share_linear[] = "personality=ihd";

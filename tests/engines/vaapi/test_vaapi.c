@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The VA-API engine through the stock libva, on the software driver
 // (tests/va_driver): pixels, plans, and who waits for whom.
-#include <stdlib.h>
-#include <string.h>
-
 #include "conformance.h"
 #include "vaapi_env.h"
 
@@ -137,10 +134,7 @@ TEST_CASE(reasons)
         b = test_jpeg_of(&spec, &seed);
         vaapi_driver("default,reset");
         dev = vaapi_open(cases[i].personality);
-        why = test_offered(dev, &(struct hr_sample){.data = b.data,
-                                                    .size = b.size,
-                                                    .ops = &op,
-                                                    .num_ops = 1});
+        why = test_offered(dev, &test_sample(&b, &op, 1));
         CHECK(cases[i].why ? (why & cases[i].why) != 0 : why == 0,
               "case %d: why %#x, not %#x", (int)i, why, cases[i].why);
         vaapi_close(&dev);
@@ -233,8 +227,7 @@ static void check_rate(const char *personality)
     vaapi_driver("reset,latency=%d", LATENCY);
     dev = vaapi_open(personality);
     for (int i = 0; i < PICTURES; i++)
-        s[i] = (struct hr_sample){
-            .data = b.data, .size = b.size, .ops = ops, .num_ops = 2};
+        s[i] = test_sample(&b, ops, 2);
     check_jobs(dev, s, personality);
     vaapi_close(&dev);
     free(b.data);

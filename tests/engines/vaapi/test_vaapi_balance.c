@@ -2,9 +2,6 @@
 // A media engine and the CPU share what is to be made: both together make
 // nearly what each makes alone, the pictures are the CPU's, and what deviates is
 // not shared.
-#include <stdlib.h>
-#include <string.h>
-
 #include "vaapi_env.h"
 
 // A picture takes the driver 20 ms, eight at a time: 400 in a second. The CPU
@@ -34,8 +31,7 @@ static hr_job submit(hr_device dev, hr_batch out, int n,
     hr_job job;
 
     for (int i = 0; i < n; i++)
-        s[i] = (struct hr_sample){
-            .data = photo.data, .size = photo.size, .ops = ops, .num_ops = 2};
+        s[i] = test_sample(&photo, ops, 2);
     job = hr_submit(dev, s, n, out, params);
     CHECK(job != NULL, "%s", hr_last_error());
     return job;
@@ -235,11 +231,8 @@ int main(int argc, char **argv)
     seed = test_seed;
     if (!vaapi_init())
         return TEST_NOT_RUN;
-    photo = test_jpeg_of(&(struct jpeg_spec){.w = SIDE,
-                                             .h = SIDE,
-                                             .space = JCS_YCbCr,
-                                             .quality = 90,
-                                             .factors = {0x22}},
+    photo = test_jpeg_of(jpeg_ycc(.w = SIDE, .h = SIDE, .quality = 90,
+                                  .factors = {0x22}),
                          &seed);
     return test_main(argc, argv);
 }

@@ -3,8 +3,6 @@
 // the pictures, two ways to an image that stand in for each other, one picture
 // in a thousand that is made again, and the mean of its certificate.
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "vaapi_env.h"
 
@@ -190,8 +188,7 @@ static void make(hr_device dev, const struct bytes *b, struct one *one)
 {
     static const struct hr_op ops[] = {hr_op_decode(0),
                                        hr_op_resize(.w = 40, .h = 30)};
-    struct hr_sample s = {
-        .data = b->data, .size = b->size, .ops = ops, .num_ops = 2};
+    struct hr_sample s = test_sample(b, ops, 2);
     hr_batch out = hr_batch_create(
         dev, hr_batch_params(.n = 1, .c = 3, .h = 30, .w = 40, .dtype = HR_U8));
     hr_job job = hr_submit(dev, &s, 1, out, hr_job_params(.tier = HR_EXACT));

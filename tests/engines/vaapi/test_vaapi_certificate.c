@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the VA-API engine is found to do, and what it is then used for: its
 // certificate by kinds of JPEG, and devices that lie.
-#include <stdlib.h>
-#include <string.h>
-
 #include "vaapi_env.h"
 
 // ---- Certificates ---------------------------------------------------------
@@ -133,8 +130,7 @@ TEST_CASE(strict_lies)
     uint64_t seed = test_seed;
     struct bytes b = test_jpeg_of(YCC(.factors = {0x22}), &seed);
     const struct hr_op op = hr_op_decode(0);
-    const struct hr_sample s = {
-        .data = b.data, .size = b.size, .ops = &op, .num_ops = 1};
+    const struct hr_sample s = test_sample(&b, &op, 1);
 
     for (int lying = 0; lying < 2; lying++) {
         const struct hr_result *r;
@@ -174,8 +170,7 @@ static hr_batch decoded(hr_device dev, const struct bytes *b)
     hr_job job;
 
     for (int i = 0; i < COPIES; i++)
-        s[i] = (struct hr_sample){
-            .data = b->data, .size = b->size, .ops = &op, .num_ops = 1};
+        s[i] = test_sample(b, &op, 1);
     job = hr_submit(dev, s, COPIES, out, hr_job_params(.tier = HR_CLOSE));
     CHECK(hr_job_wait(job, 20000 * TEST_MS) == HR_OK, "%s",
           job->results[0].message);
@@ -239,8 +234,7 @@ static void to_memory(hr_device dev, const struct bytes *b, uint8_t *to,
     *why = 0;
     *by_device = 0;
     for (int i = 0; i < IN_MEMORY; i++)
-        s[i] = (struct hr_sample){
-            .data = b->data, .size = b->size, .ops = ops, .num_ops = 2};
+        s[i] = test_sample(b, ops, 2);
     CHECK(out && (host || !out->params.data), "not in device memory: %s",
           hr_last_error());
     job = hr_submit(dev, s, IN_MEMORY, out, hr_job_params(.tier = HR_EXACT));

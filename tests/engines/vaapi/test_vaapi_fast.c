@@ -2,8 +2,6 @@
 // Tier FAST: for which kinds of JPEG the video processor is used, as drivers
 // list them and get them right; what it makes of them; when it lies.
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "hal/shape/shape.h"
 #include "vaapi_env.h"
@@ -63,8 +61,7 @@ static struct made make(hr_device dev, const struct bytes *b, int way,
         ops[n++] = (struct hr_op)hr_op_flip(.vertical = true);
     out = hr_image_create(dev, hr_image_params(.w = m.w, .h = m.h, .c = 3,
                                                .dtype = HR_U8));
-    s = (struct hr_sample){
-        .data = b->data, .size = b->size, .ops = ops, .num_ops = n, .out = out};
+    s = test_sample(b, ops, n, .out = out);
     job = hr_submit(dev, &s, 1, NULL, hr_job_params(.tier = tier));
     CHECK(hr_job_wait(job, 20000 * TEST_MS) == HR_OK, "%s",
           job->results[0].message);

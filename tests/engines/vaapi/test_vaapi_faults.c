@@ -5,9 +5,6 @@
 // late, never, or as other pixels. Every sample ends once, with the right
 // pixels, nothing is left in the driver, and close returns in time.
 // HEADRACE_TEST_LONG=1: every call with every code.
-#include <stdlib.h>
-#include <string.h>
-
 #include "scene.h"
 #include "vaapi_env.h"
 

@@ -2,8 +2,6 @@
 // Where the samples of a component lie in an image of each format, as
 // va/va.h and the fourccs' definitions have it: written out once more, for no
 // driver makes all of them.
-#include <string.h>
-
 #include "backends/vaapi/vaapi.h"
 #include "hal/job/work.h"
 #include "testing.h"

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the VA-API engine tells a driver of a file: no byte behind the file is
 // read, whatever is in it, and what drivers cannot be told is refused.
-#include <stdlib.h>
-#include <string.h>
-
 #include "backends/vaapi/vaapi.h"
 #include "testing.h"
 
@@ -110,12 +107,8 @@ static uint8_t *segment(const struct bytes *b, uint8_t marker)
 TEST_CASE(odd_tables)
 {
     uint64_t seed = test_seed;
-    struct bytes b = test_jpeg_of(&(struct jpeg_spec){.w = 100,
-                                                      .h = 90,
-                                                      .space = JCS_YCbCr,
-                                                      .factors = {0x22},
-                                                      .quality = 90},
-                                  &seed);
+    struct bytes b = test_jpeg_of(
+        jpeg_ycc(.w = 100, .h = 90, .factors = {0x22}, .quality = 90), &seed);
     uint8_t *sos = segment(&b, 0xDA);
     struct hr_info info;
 
@@ -153,12 +146,8 @@ TEST_CASE(scan)
 {
     static const uint8_t selectors[] = {0x01, 0x10, 0x11};
     uint64_t seed = test_seed;
-    struct bytes b = test_jpeg_of(&(struct jpeg_spec){.w = 61,
-                                                      .h = 45,
-                                                      .space = JCS_YCbCr,
-                                                      .factors = {0x22},
-                                                      .quality = 70},
-                                  &seed);
+    struct bytes b = test_jpeg_of(
+        jpeg_ycc(.w = 61, .h = 45, .factors = {0x22}, .quality = 70), &seed);
     uint8_t *sos = segment(&b, 0xDA);
     size_t at = (size_t)(sos - b.data) + (size_t)(sos[0] << 8 | sos[1]);
     struct va_jpeg jpeg;
@@ -189,12 +178,8 @@ TEST_CASE(scan)
 TEST_CASE(restarts)
 {
     uint64_t seed = test_seed;
-    struct bytes b = test_jpeg_of(&(struct jpeg_spec){.w = 96,
-                                                      .h = 16,
-                                                      .space = JCS_YCbCr,
-                                                      .factors = {0x11},
-                                                      .restart = 4,
-                                                      .quality = 70},
+    struct bytes b = test_jpeg_of(jpeg_ycc(.w = 96, .h = 16, .factors = {0x11},
+                                           .restart = 4, .quality = 70),
                                   &seed);
     uint8_t *markers[8], *dri = segment(&b, 0xDD);
     struct hr_info info;

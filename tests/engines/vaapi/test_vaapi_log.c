@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the VA-API engine says to the user's log it says without a lock, also
 // of a driver that is called by one thread at a time.
-#include <stdlib.h>
-#include <string.h>
-
 #include "backends/vaapi/vaapi.h"
 #include "vaapi_env.h"
 
@@ -62,8 +59,7 @@ static void without_locks(const char *personality)
     out = hr_batch_create(dev,
                           hr_batch_params(.n = 8, .c = 3, .h = 90, .w = 100));
     for (int i = 0; i < 8; i++)
-        s[i] = (struct hr_sample){
-            .data = b.data, .size = b.size, .ops = ops, .num_ops = 1};
+        s[i] = test_sample(&b, ops, 1);
     vaapi_driver("fault=Decode:0x17:1-4,fault=EndPicture:1:6");
     job = hr_submit(dev, s, 8, out, NULL);
     hr_job_wait(job, 20000 * TEST_MS);

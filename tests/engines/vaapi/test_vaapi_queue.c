@@ -2,9 +2,6 @@
 // The VA-API engine on a driver that is slow, one picture after the other: many
 // wait in the queue, some in the driver, and each has its time from when those
 // before it are through.
-#include <stdlib.h>
-#include <string.h>
-
 #include "vaapi_env.h"
 
 // Eight in the driver take longer than one may; a late wake-up does not matter.
@@ -18,8 +15,7 @@ static hr_job submit(hr_device dev, hr_batch out, const struct bytes *b, int n,
     struct hr_sample s[N];
 
     for (int i = 0; i < n; i++)
-        s[i] = (struct hr_sample){
-            .data = b->data, .size = b->size, .ops = ops, .num_ops = 2};
+        s[i] = test_sample(b, ops, 2);
     return hr_submit(dev, s, n, out, hr_job_params(.strict = strict));
 }
 
@@ -86,12 +82,8 @@ TEST_CASE(stuck_context)
 {
     uint64_t seed = test_seed;
     struct bytes small = test_jpeg_of(YCC(.factors = {0x22}), &seed);
-    struct bytes wide = test_jpeg_of(&(struct jpeg_spec){.w = 3000,
-                                                         .h = 64,
-                                                         .space = JCS_YCbCr,
-                                                         .quality = 90,
-                                                         .factors = {0x22}},
-                                     &seed);
+    struct bytes wide = test_jpeg_of(
+        jpeg_ycc(.w = 3000, .h = 64, .quality = 90, .factors = {0x22}), &seed);
     struct hr_stats stats;
     hr_device dev;
     hr_batch out;

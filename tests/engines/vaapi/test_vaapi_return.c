@@ -3,9 +3,6 @@
 // device may, and comes back after all. Until then the CPU does the work, once;
 // then the device does it again, with the display that it has if nothing fails.
 // Faults are let go by the test, so that no clock decides but the deadline.
-#include <stdlib.h>
-#include <string.h>
-
 #include "backends/vaapi/vaapi.h"
 #include "scene.h"
 #include "vaapi_env.h"

@@ -3,9 +3,6 @@
 // as fault_opencl has it over the OpenCL driver that is here: tiled or not, the
 // same bytes as ever, and none through the host. Where it is not there, the
 // next rung makes the right pixels.
-#include <stdlib.h>
-#include <string.h>
-
 #include "conformance.h"
 #include "hal/job/work.h"
 #include "share_env.h"
@@ -58,18 +55,13 @@ static void check_size(hr_device dev, int w, int h, const struct hr_op *crop)
                                 crop ? *crop : hr_op_resize(.w = 40, .h = 30)};
     uint64_t seed = test_seed, before = imports_engine(dev, 1).bytes_imported;
     hr_device devices[] = {test_device("cpu", 1, 0), dev};
-    struct bytes b = test_jpeg_of(&(struct jpeg_spec){.w = w,
-                                                      .h = h,
-                                                      .space = JCS_YCbCr,
-                                                      .quality = 90,
-                                                      .factors = {0x22}},
-                                  &seed);
+    struct bytes b = test_jpeg_of(
+        jpeg_ycc(.w = w, .h = h, .quality = 90, .factors = {0x22}), &seed);
     struct hr_sample s[PICTURES];
     hr_batch out[2];
 
     for (int i = 0; i < PICTURES; i++)
-        s[i] = (struct hr_sample){
-            .data = b.data, .size = b.size, .ops = ops, .num_ops = 2};
+        s[i] = test_sample(&b, ops, 2);
     for (int k = 0; k < 2; k++) {
         hr_job job;
 

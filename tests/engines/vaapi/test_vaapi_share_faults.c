@@ -2,9 +2,6 @@
 // Surfaces that OpenCL's driver shares with VA-API's, while one of them fails
 // or does not answer: the next rung makes the right pixels; images, contexts,
 // surfaces and the display go in their order.
-#include <stdlib.h>
-#include <string.h>
-
 #include "backends/vaapi/vaapi.h"
 #include "hal/job/work.h"
 #include "share_env.h"
@@ -334,8 +331,7 @@ TEST_CASE(completing)
     out = hr_batch_create(dev,
                           hr_batch_params(.n = MANY, .c = 3, .h = 30, .w = 40));
     for (int i = 0; i < MANY; i++)
-        s[i] = (struct hr_sample){
-            .data = b.data, .size = b.size, .ops = ops, .num_ops = 2};
+        s[i] = test_sample(&b, ops, 2);
     job = hr_submit(dev, s, MANY, out, hr_job_params(.strict = true));
     if (pthread_create(&thread, NULL, release_later, &later))
         abort();

@@ -2,7 +2,6 @@
 // What profiles say of the VA-API engine: its own time, and its threads'; how
 // long it waits for its driver; how much memory it has.
 #include <headrace/trace.h>
-#include <stdlib.h>
 
 #include "vaapi_env.h"
 
@@ -24,8 +23,7 @@ static void run_size(hr_device dev, int w, int h)
     spec.h = h;
     b = test_jpeg_of(&spec, &seed);
     for (int i = 0; i < N; i++)
-        s[i] = (struct hr_sample){
-            .data = b.data, .size = b.size, .ops = ops, .num_ops = 2};
+        s[i] = test_sample(&b, ops, 2);
     job = hr_submit(dev, s, N, out, hr_job_params(.strict = true));
     CHECK(hr_job_wait(job, HR_FOREVER) == HR_OK, "%s", hr_last_error());
     hr_job_release(&job);

@@ -2,11 +2,8 @@
 #include "vaapi_env.h"
 
 #include <dlfcn.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 static va_driver_control_fn *control;
 static const char *folder;
@@ -199,8 +196,7 @@ static hr_batch run_of(hr_device dev, hr_job *job, const struct bytes *b,
         dev, hr_batch_params(.n = n, .c = 3, .h = size->h, .w = size->w));
 
     for (int i = 0; i < n; i++)
-        s[i] = (struct hr_sample){
-            .data = b->data, .size = b->size, .ops = ops, .num_ops = 2};
+        s[i] = test_sample(b, ops, 2);
     *job = hr_submit(dev, s, n, out, hr_job_params(.tier = tier));
     CHECK(hr_job_wait(*job, 20000 * TEST_MS) == HR_OK, "%s",
           (*job)->results[0].message);
