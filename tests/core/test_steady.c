@@ -1,61 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Steady state: after a warm-up a job takes nothing from the heap, counted at
 // malloc itself, so that libjpeg, libpng and libc are seen, too.
-#include <stdlib.h>
-#include <string.h>
-
+#include "malloc_counts.h"
 #include "scene.h"
-
-static atomic_long taken;
-
-#if !TEST_SANITIZED && defined(__GLIBC__)
-enum { COUNTS = 1 };
-
-void *__libc_malloc(size_t size);
-void *__libc_calloc(size_t n, size_t size);
-void *__libc_realloc(void *p, size_t size);
-void *__libc_memalign(size_t align, size_t size);
-
-void *malloc(size_t size)
-{
-    atomic_fetch_add(&taken, 1);
-    return __libc_malloc(size);
-}
-
-void *calloc(size_t n, size_t size)
-{
-    atomic_fetch_add(&taken, 1);
-    return __libc_calloc(n, size);
-}
-
-void *realloc(void *p, size_t size)
-{
-    atomic_fetch_add(&taken, 1);
-    return __libc_realloc(p, size);
-}
-
-void *aligned_alloc(size_t align, size_t size)
-{
-    atomic_fetch_add(&taken, 1);
-    return __libc_memalign(align, size);
-}
-
-void *memalign(size_t align, size_t size);
-void *memalign(size_t align, size_t size)
-{
-    atomic_fetch_add(&taken, 1);
-    return __libc_memalign(align, size);
-}
-
-int posix_memalign(void **p, size_t align, size_t size)
-{
-    atomic_fetch_add(&taken, 1);
-    *p = __libc_memalign(align, size);
-    return *p ? 0 : 12;
-}
-#else
-enum { COUNTS = 0 };
-#endif
 
 // ---- Jobs that repeat -----------------------------------------------------
 
@@ -77,7 +24,7 @@ static void one_job(hr_device dev, const struct hr_sample *s, hr_batch out)
 static long interval(hr_device dev, const struct hr_sample *s, hr_batch out,
                      int *wrong)
 {
-    long before = atomic_load(&taken);
+    long before = atomic_load(&malloc_counts.calls);
 
     for (int i = 0; i < test_loops(20); i++) {
         hr_job job = hr_submit(dev, s, N, out,
@@ -87,7 +34,7 @@ static long interval(hr_device dev, const struct hr_sample *s, hr_batch out,
         hr_job_release(&job);
         hr_wait_all(dev, HR_FOREVER);
     }
-    return atomic_load(&taken) - before;
+    return atomic_load(&malloc_counts.calls) - before;
 }
 
 // How many threads are at the same buffer at once is chance, so the warm-up
@@ -96,7 +43,7 @@ static long interval(hr_device dev, const struct hr_sample *s, hr_batch out,
 static long steady(hr_device dev, const struct hr_sample *s, hr_batch out,
                    int *wrong)
 {
-    int clean = 0, enough = COUNTS ? 3 : 1;
+    int clean = 0, enough = MALLOC_COUNTS ? 3 : 1;
     long n = 0;
 
     for (int i = 0; i < 25 && clean < enough; i++) {
@@ -127,8 +74,9 @@ static void scenario(const char *name, int threads, const struct hr_sample *one,
     n = steady(dev, s, out, &wrong);
     hr_device_stats(dev, &after);
     CHECK(wrong == 0, "%s: %d jobs failed", name, wrong);
-    CHECK(n == 0 || !COUNTS, "%s, %d threads: %ld allocations in %d jobs", name,
-          threads, n, test_loops(20));
+    CHECK(n == 0 || !MALLOC_COUNTS,
+          "%s, %d threads: %ld allocations in %d jobs", name, threads, n,
+          test_loops(20));
     // The library's own count agrees that there were some at the start only.
     CHECK(after.heap_allocations >= before.heap_allocations &&
               before.heap_allocations > 0,
@@ -163,25 +111,18 @@ TEST_CASE(no_allocations)
     uint64_t seed = test_seed;
     struct bytes files[] = {
         test_jpeg(400, 300, &seed),
-        test_jpeg_of(&(struct jpeg_spec){.w = 400,
-                                         .h = 300,
-                                         .space = JCS_YCbCr,
-                                         .factors = {0x22},
-                                         .quality = 80,
-                                         .progressive = true},
+        test_jpeg_of(jpeg_ycc(.w = 400, .h = 300, .factors = {0x22},
+                              .quality = 80, .progressive = true),
                      &seed),
         test_png(400, 300, &seed)};
     static const char *const names[] = {"baseline", "progressive", "PNG"};
 
-    if (!COUNTS)
+    if (!MALLOC_COUNTS)
         test_not_run("malloc is the sanitizer's");
     else
-        CHECK(atomic_load(&taken) > 0, "malloc is not counted");
+        CHECK(atomic_load(&malloc_counts.calls) > 0, "malloc is not counted");
     for (int i = 0; i < 3; i++) {
-        struct hr_sample s = {.data = files[i].data,
-                              .size = files[i].size,
-                              .ops = ops,
-                              .num_ops = 5};
+        struct hr_sample s = test_sample(&files[i], ops, 5);
 
         scenario(names[i], 1, &s, NULL);
         scenario(names[i], 3, &s, NULL);

@@ -2,87 +2,13 @@
 // What a worker needs beside the tensors: all heap memory of the process,
 // libjpeg's and libpng's too, counted at malloc itself while batches of photos
 // of 500 x 375 are made. docs/performance.md states the bound.
-#include <malloc.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "testing.h"
+#include "malloc_counts.h"
 
 #define MIB ((long)1 << 20)
 
 // MiB per worker, also of one that has 16 pictures in its lanes, each with what
 // has been packed of it.
 enum { MOST = 8 };
-
-static atomic_long live, peak;
-
-#if !TEST_SANITIZED && defined(__GLIBC__)
-enum { COUNTS = 1 };
-
-void *__libc_malloc(size_t size);
-void *__libc_calloc(size_t n, size_t size);
-void *__libc_realloc(void *p, size_t size);
-void *__libc_memalign(size_t align, size_t size);
-void __libc_free(void *p);
-
-static void *taken(void *p)
-{
-    long now = 0, most = atomic_load(&peak);
-
-    if (p)
-        now = atomic_fetch_add(&live, (long)malloc_usable_size(p)) +
-              (long)malloc_usable_size(p);
-    while (now > most && !atomic_compare_exchange_weak(&peak, &most, now))
-        continue;
-    return p;
-}
-
-static void given_back(void *p)
-{
-    if (p)
-        atomic_fetch_sub(&live, (long)malloc_usable_size(p));
-}
-
-void *malloc(size_t size)
-{
-    return taken(__libc_malloc(size));
-}
-
-void *calloc(size_t n, size_t size)
-{
-    return taken(__libc_calloc(n, size));
-}
-
-void *realloc(void *p, size_t size)
-{
-    given_back(p);
-    return taken(__libc_realloc(p, size));
-}
-
-void *aligned_alloc(size_t align, size_t size)
-{
-    return taken(__libc_memalign(align, size));
-}
-
-void *memalign(size_t align, size_t size)
-{
-    return taken(__libc_memalign(align, size));
-}
-
-int posix_memalign(void **p, size_t align, size_t size)
-{
-    *p = taken(__libc_memalign(align, size));
-    return *p ? 0 : 12;
-}
-
-void free(void *p)
-{
-    given_back(p);
-    __libc_free(p);
-}
-#else
-enum { COUNTS = 0 };
-#endif
 
 // ---- Batches ----------------------------------------------------------------
 
@@ -100,7 +26,8 @@ static const struct hr_op ops[] = {
 // it counts as less for the next one.
 static void settle(long before)
 {
-    for (int i = 0; i < 2000 && atomic_load(&live) > before + MIB / 4; i++)
+    for (int i = 0;
+         i < 2000 && atomic_load(&malloc_counts.live) > before + MIB / 4; i++)
         test_sleep(TEST_MS);
 }
 
@@ -109,7 +36,7 @@ static void settle(long before)
 static long needs(const struct bytes *file, int threads, size_t cache_bytes)
 {
     float *to = malloc(sizeof(*to) * N * 3 * SIDE * SIDE);
-    long before = atomic_load(&live), most;
+    long before = atomic_load(&malloc_counts.live), most;
     hr_cache cache = cache_bytes ? hr_cache_create(cache_bytes) : NULL;
     hr_device dev = hr_device_open("cpu", hr_device_params(.threads = threads,
                                                            .cache = cache));
@@ -119,9 +46,8 @@ static long needs(const struct bytes *file, int threads, size_t cache_bytes)
     int wrong = 0;
 
     for (int i = 0; i < N; i++)
-        s[i] = (struct hr_sample){
-            .data = file->data, .size = file->size, .ops = ops, .num_ops = 5};
-    atomic_store(&peak, before);
+        s[i] = test_sample(file, ops, 5);
+    atomic_store(&malloc_counts.peak, before);
     for (int i = 0; i < test_loops(2); i++) {
         hr_job job = hr_submit(dev, s, N, out,
                                hr_job_params(.wait_for_room = true));
@@ -133,7 +59,7 @@ static long needs(const struct bytes *file, int threads, size_t cache_bytes)
     hr_batch_destroy(&out);
     hr_device_close(&dev);
     hr_cache_release(&cache);
-    most = atomic_load(&peak) - before;
+    most = atomic_load(&malloc_counts.peak) - before;
     settle(before);
     free(to);
     return most;
@@ -152,9 +78,10 @@ static void one_kind(const char *name, const struct jpeg_spec *spec)
         printf("  %s, %d threads: %.2f MiB a worker, %.2f when it packs\n",
                name, threads, (double)plain / MIB / threads,
                (double)packing / MIB / threads);
-        CHECK(!COUNTS || (plain > 0 && plain <= threads * MOST * MIB),
+        CHECK(!MALLOC_COUNTS || (plain > 0 && plain <= threads * MOST * MIB),
               "%s: %ld bytes for %d workers", name, plain, threads);
-        CHECK(!COUNTS || (packing > 0 && packing <= threads * MOST * MIB),
+        CHECK(!MALLOC_COUNTS ||
+                  (packing > 0 && packing <= threads * MOST * MIB),
               "%s, packing: %ld bytes for %d workers", name, packing, threads);
     }
     free(file.data);
@@ -164,25 +91,17 @@ TEST_CASE(photos)
 {
     static const char *const lanes[] = {"never", "always", ""};
 
-    if (!COUNTS)
+    if (!MALLOC_COUNTS)
         test_not_run("malloc is the sanitizer's");
     // (What a trial says depends on the machine; it takes memory, too.)
     for (int i = 0; i < 3; i++) {
         printf("  lanes %s\n", *lanes[i] ? lanes[i] : "as a trial says");
         setenv("HEADRACE_LANES", lanes[i], 1);
-        one_kind("4:4:4",
-                 &(struct jpeg_spec){
-                     .w = 500, .h = 375, .space = JCS_YCbCr, .quality = 90});
-        one_kind("4:2:0", &(struct jpeg_spec){.w = 500,
-                                              .h = 375,
-                                              .space = JCS_YCbCr,
-                                              .factors = {0x22},
-                                              .quality = 90});
+        one_kind("4:4:4", jpeg_ycc(.w = 500, .h = 375, .quality = 90));
+        one_kind("4:2:0", jpeg_ycc(.w = 500, .h = 375, .factors = {0x22},
+                                   .quality = 90));
     }
     unsetenv("HEADRACE_LANES");
-    one_kind("progressive", &(struct jpeg_spec){.w = 500,
-                                                .h = 375,
-                                                .space = JCS_YCbCr,
-                                                .quality = 90,
-                                                .progressive = true});
+    one_kind("progressive",
+             jpeg_ycc(.w = 500, .h = 375, .quality = 90, .progressive = true));
 }

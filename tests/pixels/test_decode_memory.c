@@ -1,46 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The decoders: stopping, and where their memory comes from.
-#include <stdlib.h>
-#include <string.h>
-
 #include "decode_run.h"
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define COUNTS_MALLOC 0
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(memory_sanitizer) || \
-    __has_feature(thread_sanitizer)
-#define COUNTS_MALLOC 0
-#endif
-#endif
-#if !defined(COUNTS_MALLOC) && defined(__GLIBC__)
-#define COUNTS_MALLOC 1
-static long mallocs;
-void *__libc_malloc(size_t size);
-void *__libc_calloc(size_t n, size_t size);
-void *__libc_realloc(void *p, size_t size);
-
-void *malloc(size_t size)
-{
-    mallocs++;
-    return __libc_malloc(size);
-}
-
-void *calloc(size_t n, size_t size)
-{
-    mallocs++;
-    return __libc_calloc(n, size);
-}
-
-void *realloc(void *p, size_t size)
-{
-    mallocs++;
-    return __libc_realloc(p, size);
-}
-#else
-#undef COUNTS_MALLOC
-#define COUNTS_MALLOC 0
-#endif
+#include "malloc_counts.h"
 
 struct stopper {
     int asked, at;
@@ -116,20 +77,17 @@ static void no_allocation(dt_open_fn open, const struct bytes *file, int w,
     struct cpu_decode_params p = dt_params(file, w, h, dt_everything, 3);
     struct cpu_decode_error err;
     size_t before;
+    long calls;
 
     CU_ASSERT(dt_decode(open, &p, true, NULL, &err) == CPU_OK);
     before = dt_heap.allocs;
-#if COUNTS_MALLOC
-    long mallocs_before = mallocs;
-#endif
+    calls = atomic_load(&malloc_counts.calls);
     for (int i = 0; i < 5; i++)
         CU_ASSERT(dt_decode(open, &p, true, NULL, &err) == CPU_OK);
     CU_ASSERT(dt_heap.allocs == before);
-#if COUNTS_MALLOC
-    // CUnit notes an assertion only when it fails.
-    CHECK(mallocs == mallocs_before, "%ld calls of malloc",
-          mallocs - mallocs_before);
-#endif
+    // (CUnit notes an assertion only when it fails.)
+    calls = atomic_load(&malloc_counts.calls) - calls;
+    CHECK(!calls, "%ld calls of malloc", calls);
 }
 
 TEST_CASE(test_stop_and_memory)
@@ -160,7 +118,7 @@ TEST_CASE(test_stop_and_memory)
 #else
     printf("\nnot run: test_decode_memory: PNG, built without\n");
 #endif
-#if !COUNTS_MALLOC
+#if !MALLOC_COUNTS
     printf("\nnot run: test_decode_memory: counting malloc, for this is a "
            "sanitizer build or another libc\n");
 #endif
