@@ -216,21 +216,16 @@ TEST_CASE(no_picture)
     const char *path = test_file(&none, ".jpg");
     hr_device dev = test_device("cpu", 1, (size_t)1 << 30);
     hr_image out = scene_blank(dev, 8);
-    int64_t begin;
     hr_job job;
 
     CHECK(!truncate(path, 250000000), "truncate");
-    begin = hr__now();
     job = submit_file(dev, path, out);
     CHECK(hr_job_wait(job, HR_FOREVER) == HR_EFORMAT, "%s",
           job->results[0].message);
-    begin = hr__now() - begin;
     CHECK(strstr(job->results[0].message, ".jpg: header") &&
               job->results[0].offset == 0,
           "%s", job->results[0].message);
     CHECK(peak_of(dev) < 1 << 20, "%zu bytes taken", peak_of(dev));
-    printf("\n  %.2f ms ", (double)begin / TEST_MS);
-    CHECK(begin < 300 * TEST_MS, "%d ms", (int)(begin / TEST_MS));
     hr_job_release(&job);
     hr_image_release(&out);
     hr_device_close(&dev);

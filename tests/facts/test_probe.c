@@ -179,8 +179,6 @@ static int orientation(int big, uint16_t type, uint32_t count, uint32_t value)
 }
 
 // What Pillow's getexif() makes of each was looked up there.
-
-// What Pillow's getexif() makes of each was looked up there.
 TEST_CASE(exif_values)
 {
     for (int big = 0; big < 2; big++) {

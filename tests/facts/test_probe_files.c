@@ -121,54 +121,6 @@ TEST_CASE(not_files)
     close(fd);
 }
 
-// ---- Time -----------------------------------------------------------------
-
-static double us_per_probe(const struct growing *b)
-{
-    double best = 1e9;
-    int bad = 0;
-
-    for (int k = 0; k < 5; k++) {
-        enum { ROUNDS = 2000 };
-        int64_t begin = test_clock(CLOCK_THREAD_CPUTIME_ID);
-
-        for (int i = 0; i < ROUNDS; i++)
-            bad += hr_probe(b->p, b->n, NULL, &info) != HR_OK;
-        double us = (double)(test_clock(CLOCK_THREAD_CPUTIME_ID) - begin) /
-                    1e3 / ROUNDS;
-        best = us < best ? us : best;
-    }
-    CU_ASSERT(bad == 0);
-    return best;
-}
-
-// CPU time, and ten times the target: for sanitizers and machines that are
-// busy.
-TEST_CASE(speed)
-{
-    struct growing b = {0};
-    double us;
-
-    baseline(&b, 500, 375, 110000);
-    us = us_per_probe(&b);
-    printf("\n  baseline, %zu bytes: %.3f us per probe", b.n, us);
-    CU_ASSERT(us < 30);
-    drop(&b);
-    progressive(&b, 500, 375, 10);
-    b.n -= 2;
-    noise(&b, 110000);
-    eoi(&b);
-    us = us_per_probe(&b);
-    printf("\n  progressive (all scans visited), %zu bytes: %.3f us", b.n, us);
-    drop(&b);
-    ihdr(&b, 500, 375, 8, 2);
-    png_end(&b);
-    us = us_per_probe(&b);
-    printf("\n  PNG: %.3f us", us);
-    CU_ASSERT(us < 30);
-    drop(&b);
-}
-
 int main(int argc, char **argv)
 {
     dir = test_folder();

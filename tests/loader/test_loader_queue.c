@@ -281,44 +281,6 @@ TEST_CASE(woken)
     hr_device_close(&dev);
 }
 
-static int compare_ns(const void *a, const void *b)
-{
-    const int64_t *x = a, *y = b;
-
-    return (*x > *y) - (*x < *y);
-}
-
-// The consumer's own time for a batch that is ready.
-TEST_CASE(quick)
-{
-    enum { TIMES = TEST_SANITIZED ? 6 : 50 };  // with no limit to hold to
-    hr_device dev = test_device("cpu", 2, 0);
-    struct hr_loader_params p = data_begin(&calls, N, dev);
-    int64_t ns[TIMES];
-    hr_loader loader;
-    hr_loaded b;
-
-    p.epochs = HR_ENDLESS;
-    p.batch = 64;
-    loader = hr_loader_create(&p);
-    for (int i = 0; loader && i < TIMES; i++) {
-        settle(loader);
-        ns[i] = test_clock(CLOCK_THREAD_CPUTIME_ID);
-        CHECK(!hr_loader_next(loader, HR_FOREVER, &b) && b, "%s",
-              hr_last_error());
-        ns[i] = test_clock(CLOCK_THREAD_CPUTIME_ID) - ns[i];
-        hr_loaded_release(&b);
-    }
-    qsort(ns, TIMES, sizeof(*ns), compare_ns);
-    printf("next of a ready batch: median %.1f us\n",
-           (double)ns[TIMES / 2] / 1e3);
-    CHECK(TEST_SANITIZED || ns[TIMES / 2] <= 20000, "%.1f us",
-          (double)ns[TIMES / 2] / 1e3);
-    hr_loader_destroy(&loader);
-    data_end(&calls);
-    hr_device_close(&dev);
-}
-
 static bool readable(hr_loader loader)
 {
     struct pollfd fd = {.fd = loader->fd, .events = POLLIN};

@@ -655,25 +655,3 @@ TEST_CASE(lent)
     hr_encoded_finish(&to);
     hr_source_close(&s);
 }
-
-// ---- How long --------------------------------------------------------------
-
-// A file of the real size. (The bound is the of a million entries, ten
-// times; this was 20 ms.)
-TEST_CASE(large)
-{
-    enum { MANY = 10000 };
-    const char *path;
-    uint8_t *data = cifar10(&path, MANY);
-    int64_t begin = test_clock(CLOCK_THREAD_CPUTIME_ID), took;
-    hr_source s = opened(path, HR_CIFAR10);
-
-    took = test_clock(CLOCK_THREAD_CPUTIME_ID) - begin;
-    printf("%d records: %.1f ms\n", MANY, (double)took / 1e6);
-    CHECK(s && s->num == MANY && !s->num_faults, "%s", hr_last_error());
-    CHECK(took < 200 * TEST_MS || TEST_SANITIZED, "%d ms",
-          (int)(took / TEST_MS));
-    hr_source_close(&s);
-    truncate(path, 0);
-    free(data);
-}
