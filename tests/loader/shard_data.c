@@ -3,66 +3,129 @@
 
 #include <endian.h>
 
-#include "testing.h"
-
-static FILE *create(const char *ending)
+void shard_append(struct shard *m, const void *data, size_t size)
 {
-    const char *path = test_file(&(struct bytes){0}, ending);
-    FILE *f = fopen(path, "wb");
-
-    if (!f)
-        abort();
-    return f;
+    m->data = realloc(m->data, m->size + size + 1);
+    if (size)
+        memcpy(m->data + m->size, data, size);
+    m->size += size;
 }
 
-// Zeros behind so many bytes, up to a multiple of `to`.
-static void pad(FILE *f, size_t size, size_t to)
+void shard_pad(struct shard *m, size_t to)
 {
-    static const char zeros[512];
+    static const char zeros[1024];
 
-    fwrite(zeros, 1, (to - size % to) % to, f);
+    shard_append(m, zeros, (to - m->size % to) % to);
 }
 
-static void put_member(FILE *f, const char *name, const void *data, size_t size)
+const char *shard_write(const struct shard *m, const char *ending)
+{
+    struct bytes b = {m->data, m->size};
+
+    return test_file(&b, ending);
+}
+
+void shard_finish(struct shard *m)
+{
+    free(m->data);
+    *m = (struct shard){0};
+}
+
+// ---- RecordIO --------------------------------------------------------------
+
+void shard_word(struct shard *m, uint32_t value)
+{
+    value = htole32(value);
+    shard_append(m, &value, sizeof(value));
+}
+
+void shard_record(struct shard *m, const uint8_t *data, size_t size)
+{
+    uint32_t magic = htole32(SHARD_MAGIC), kind = 0;
+    size_t from = 0;
+
+    for (size_t at = 0; at + 4 <= size; at += 4) {
+        if (memcmp(data + at, &magic, 4))
+            continue;
+        shard_word(m, SHARD_MAGIC);
+        shard_word(m, (kind ? 2u : 1u) << 29 | (uint32_t)(at - from));
+        shard_append(m, data + from, at - from);
+        from = at + 4;
+        kind = 3;
+    }
+    shard_word(m, SHARD_MAGIC);
+    shard_word(m, kind << 29 | (uint32_t)(size - from));
+    shard_append(m, data + from, size - from);
+    shard_pad(m, 4);
+    if (m->num < SHARD_ENDS)
+        m->ends[m->num++] = m->size;
+}
+
+void shard_image(struct shard *m, const struct bytes *file, float label,
+                 uint32_t more)
+{
+    struct shard own = {0};
+    uint32_t bits;
+
+    memcpy(&bits, &label, sizeof(bits));
+    shard_word(&own, more);
+    shard_word(&own, more ? 0 : bits);
+    for (uint32_t i = 0; i < 4; i++)
+        shard_word(&own, more % 2 && i == more ? SHARD_MAGIC : 7);
+    for (uint32_t i = 0; i < more; i++)
+        shard_word(&own, i ? 9 : bits);
+    shard_append(&own, file->data, file->size);
+    shard_record(m, own.data, own.size);
+    shard_finish(&own);
+}
+
+void shard_header(struct shard *m, const char *name, char type, uint64_t size)
 {
     unsigned sum = 0;
     char h[512] = "";
 
     snprintf(h, 100, "%s", name);
-    snprintf(h + 100, 8, "0000644");
-    snprintf(h + 124, 12, "%011zo", size);
+    memcpy(h + 100,
+           "0000644\0"
+           "0000000\0"
+           "0000000\0",
+           24);
+    snprintf(h + 124, 12, "%011llo", (unsigned long long)size);
+    snprintf(h + 136, 12, "%011o", 0);
     memset(h + 148, ' ', 8);
-    h[156] = '0';
-    memcpy(h + 257, "ustar\00000", 8);
+    h[156] = type;
+    memcpy(h + 257,
+           "ustar\0"
+           "00",
+           8);
+    if (type == '2')
+        snprintf(h + 157, 100, "/tmp");
     for (int i = 0; i < 512; i++)
         sum += (unsigned char)h[i];
     snprintf(h + 148, 8, "%06o", sum);
-    fwrite(h, 1, sizeof(h), f);
-    fwrite(data, 1, size, f);
-    pad(f, size, 512);
+    shard_append(m, h, sizeof(h));
 }
 
-// (The path of a file that is open is in /proc.)
-static const char *done(FILE *f)
+void shard_member(struct shard *m, const char *name, const void *data,
+                  size_t size)
 {
-    static char paths[16][512];
-    static int num;
-    char link[64], *path = paths[num++ % 16];
-    ssize_t n;
+    shard_header(m, name, '0', size);
+    shard_append(m, data, size);
+    shard_pad(m, 512);
+}
 
-    snprintf(link, sizeof(link), "/proc/self/fd/%d", fileno(f));
-    n = readlink(link, path, sizeof(paths[0]) - 1);
-    if (n < 0 || fclose(f))
-        abort();
-    path[n] = '\0';
-    return path;
+void shard_end_tar(struct shard *m)
+{
+    char zeros[1024] = "";
+
+    shard_append(m, zeros, sizeof(zeros));
 }
 
 const char *shard_tar(hr_source source)
 {
-    static const char end[1024];
-    FILE *f = create(".tar");
+    struct shard m = {0};
     struct hr_encoded sample = {0};
+    const char *path;
 
     for (uint64_t i = 0; i < source->num; i++) {
         char name[4200];
@@ -71,42 +134,31 @@ const char *shard_tar(hr_source source)
         if (hr_source_read(source, i, 0, &sample))
             abort();
         hr_source_name(source, i, name, sizeof(name));
-        put_member(f, name, sample.data, sample.size);
+        shard_member(&m, name, sample.data, sample.size);
         strcpy(strrchr(name, '.'), ".cls");
-        put_member(f, name, label, strlen(label));
+        shard_member(&m, name, label, strlen(label));
     }
     hr_encoded_finish(&sample);
-    fwrite(end, 1, sizeof(end), f);
-    return done(f);
-}
-
-static void word(FILE *f, uint32_t value)
-{
-    value = htole32(value);
-    fwrite(&value, 1, sizeof(value), f);
+    shard_end_tar(&m);
+    path = shard_write(&m, ".tar");
+    shard_finish(&m);
+    return path;
 }
 
 const char *shard_rec(hr_source source)
 {
-    FILE *f = create(".rec");
+    struct shard m = {0};
     struct hr_encoded sample = {0};
+    const char *path;
 
     for (uint64_t i = 0; i < source->num; i++) {
-        float label = (float)(i % 3);
-        uint32_t bits;
-
         if (hr_source_read(source, i, 0, &sample))
             abort();
-        memcpy(&bits, &label, sizeof(bits));
-        word(f, 0xced7230a);
-        word(f, (uint32_t)sample.size + 24);
-        word(f, 0);
-        word(f, bits);
-        for (int k = 0; k < 4; k++)
-            word(f, 0);
-        fwrite(sample.data, 1, sample.size, f);
-        pad(f, sample.size, 4);
+        shard_image(&m, &(struct bytes){(uint8_t *)sample.data, sample.size},
+                    (float)(i % 3), 0);
     }
     hr_encoded_finish(&sample);
-    return done(f);
+    path = shard_write(&m, ".rec");
+    shard_finish(&m);
+    return path;
 }

@@ -6,101 +6,16 @@
 #include <sys/stat.h>
 
 #include "loader_data.h"
+#include "shard_data.h"
 
 enum { N = 24 };
 
-// A file in the making.
-struct made {
-    uint8_t *data;
-    size_t size;
-    size_t ends[4 * N];  // behind each sample
-    int num;
-};
-
-static void append(struct made *m, const void *data, size_t size)
-{
-    m->data = realloc(m->data, m->size + size + 1);
-    if (size)
-        memcpy(m->data + m->size, data, size);
-    m->size += size;
-}
-
-static void pad(struct made *m, size_t to)
-{
-    static const char zeros[1024];
-
-    append(m, zeros, (to - m->size % to) % to);
-}
-
-static const char *write_made(const struct made *m, const char *ending)
-{
-    struct bytes b = {m->data, m->size};
-
-    return test_file(&b, ending);
-}
-
-static void made_finish(struct made *m)
-{
-    free(m->data);
-    *m = (struct made){0};
-}
-
 // ---- RecordIO --------------------------------------------------------------
-
-#define MAGIC UINT32_C(0xced7230a)
-
-static void word(struct made *m, uint32_t value)
-{
-    value = htole32(value);
-    append(m, &value, sizeof(value));
-}
-
-// Cut where the first word of a record stands in it.
-static void put_record(struct made *m, const uint8_t *data, size_t size)
-{
-    uint32_t magic = htole32(MAGIC), kind = 0;
-    size_t from = 0;
-
-    for (size_t at = 0; at + 4 <= size; at += 4) {
-        if (memcmp(data + at, &magic, 4))
-            continue;
-        word(m, MAGIC);
-        word(m, (kind ? 2u : 1u) << 29 | (uint32_t)(at - from));
-        append(m, data + from, at - from);
-        from = at + 4;
-        kind = 3;
-    }
-    word(m, MAGIC);
-    word(m, kind << 29 | (uint32_t)(size - from));
-    append(m, data + from, size - from);
-    pad(m, 4);
-    m->ends[m->num++] = m->size;
-}
-
-// A picture with its header: one label, or `more` of them. Of an odd number the
-// header is cut, too.
-static void put_image(struct made *m, const struct bytes *file, float label,
-                      uint32_t more)
-{
-    struct made own = {0};
-    uint32_t bits;
-
-    memcpy(&bits, &label, sizeof(bits));
-    word(&own, more);
-    word(&own, more ? 0 : bits);
-    for (uint32_t i = 0; i < 4; i++)
-        word(&own, more % 2 && i == more ? MAGIC : 7);
-    for (uint32_t i = 0; i < more; i++)
-        word(&own, i ? 9 : bits);
-    append(&own, file->data, file->size);
-    put_record(m, own.data, own.size);
-    made_finish(&own);
-}
 
 // A JPEG that has the first word of a record in it, after some bytes of header.
 static struct bytes with_magic(const struct bytes *file, int times)
 {
-    uint32_t magic = htole32(MAGIC);
+    uint32_t magic = htole32(SHARD_MAGIC);
     struct bytes b = {malloc(file->size + 64), 0};
     // A comment, so that the record's words are at multiples of 4.
     uint8_t head[] = {0xff, 0xd8, 0xff, 0xfe, 0, (uint8_t)(2 + 2 + 4 * times),
@@ -127,7 +42,7 @@ static const char *record_label(int i)
 
 TEST_CASE(records)
 {
-    struct made m = {0};
+    struct shard m = {0};
     struct data_calls c;
     struct bytes odd[N] = {{0}};
     struct hr_encoded got = {0};
@@ -137,9 +52,9 @@ TEST_CASE(records)
     data_calls_init(&c, N, test_seed);
     for (int i = 0; i < N; i++) {
         odd[i] = with_magic(&c.files[i], i % 4);
-        put_image(&m, &odd[i], strtof(record_label(i), NULL), i % 5);
+        shard_image(&m, &odd[i], strtof(record_label(i), NULL), i % 5);
     }
-    s = hr_source_open(write_made(&m, ".rec"));
+    s = hr_source_open(shard_write(&m, ".rec"));
     CHECK(s && s->num == N && !s->num_faults, "%s",
           s && s->num_faults ? s->faults[0] : hr_last_error());
     for (int i = 0; s && i < N; i++) {
@@ -158,7 +73,7 @@ TEST_CASE(records)
     }
     hr_encoded_finish(&got);
     hr_source_close(&s);
-    made_finish(&m);
+    shard_finish(&m);
     data_calls_finish(&c, N);
 }
 
@@ -166,83 +81,40 @@ TEST_CASE(records)
 // behind it is found.
 TEST_CASE(short_records)
 {
-    struct made m = {0};
+    struct shard m = {0};
     uint64_t seed = test_seed;
     struct bytes file = test_jpeg(30, 20, &seed);
     hr_source s;
 
     for (uint32_t at = 0; at < 6; at++) {  // the word that cuts; 5: none
-        struct made own = {0};
+        struct shard own = {0};
 
         for (uint32_t i = 0; i < 5; i++)
-            word(&own, i == at ? MAGIC : 0);
-        put_record(&m, own.data, own.size);
-        made_finish(&own);
+            shard_word(&own, i == at ? SHARD_MAGIC : 0);
+        shard_record(&m, own.data, own.size);
+        shard_finish(&own);
     }
-    put_image(&m, &file, 3, 0);
-    s = hr_source_open(write_made(&m, ".rec"));
+    shard_image(&m, &file, 3, 0);
+    s = hr_source_open(shard_write(&m, ".rec"));
     CHECK(s && s->num == 1 && s->num_faults == 6, "%d samples, %zu faults",
           s ? (int)s->num : 0, s ? s->num_faults : 0);
     for (size_t i = 0; s && i < s->num_fault_texts; i++)
         CHECK(strstr(s->faults[i], "no picture's header"), "%s", s->faults[i]);
     CHECK(s && !strcmp(hr_source_label(s, 0), "3"), "the label");
     hr_source_close(&s);
-    made_finish(&m);
+    shard_finish(&m);
     free(file.data);
 }
 
 // ---- Tar -------------------------------------------------------------------
 
-static void put_header(struct made *m, const char *name, char type,
-                       uint64_t size)
-{
-    unsigned sum = 0;
-    char h[512] = "";
-
-    snprintf(h, 100, "%s", name);
-    memcpy(h + 100,
-           "0000644\0"
-           "0000000\0"
-           "0000000\0",
-           24);
-    snprintf(h + 124, 12, "%011llo", (unsigned long long)size);
-    snprintf(h + 136, 12, "%011o", 0);
-    memset(h + 148, ' ', 8);
-    h[156] = type;
-    memcpy(h + 257,
-           "ustar\0"
-           "00",
-           8);
-    if (type == '2')
-        snprintf(h + 157, 100, "/tmp");
-    for (int i = 0; i < 512; i++)
-        sum += (unsigned char)h[i];
-    snprintf(h + 148, 8, "%06o", sum);
-    append(m, h, sizeof(h));
-}
-
-static void put_member(struct made *m, const char *name, const void *data,
-                       size_t size)
-{
-    put_header(m, name, '0', size);
-    append(m, data, size);
-    pad(m, 512);
-}
-
-static void end_tar(struct made *m)
-{
-    char zeros[1024] = "";
-
-    append(m, zeros, sizeof(zeros));
-}
-
 // The samples of a source, as WebDataset: KEY.jpg, KEY.cls, KEY.json.
-static void put_samples(struct made *m, hr_source from)
+static void put_samples(struct shard *m, hr_source from)
 {
     struct hr_encoded file = {0};
     char name[4200], member[4300];
 
-    put_header(m, "a/", '5', 0);
+    shard_header(m, "a/", '5', 0);
     for (uint64_t i = 0; i < from->num; i++) {
         const char *label = hr_source_label(from, i);
 
@@ -250,12 +122,13 @@ static void put_samples(struct made *m, hr_source from)
         CHECK(!hr_source_read(from, i, 0, &file), "%s", hr_last_error());
         name[strlen(name) - 4] = '\0';
         snprintf(member, sizeof(member), i % 2 ? "./%s.cls" : "%s.json", name);
-        put_member(m, member, label, strlen(label));
+        shard_member(m, member, label, strlen(label));
         snprintf(member, sizeof(member), i % 3 ? "%s.jpg" : "%s.left.JPEG",
                  name);
-        put_member(m, member, file.data, file.size);
+        shard_member(m, member, file.data, file.size);
         snprintf(member, sizeof(member), i % 2 ? "%s.json" : "%s.cls", name);
-        put_member(m, member, i % 2 ? "{}" : label, i % 2 ? 2 : strlen(label));
+        shard_member(m, member, i % 2 ? "{}" : label,
+                     i % 2 ? 2 : strlen(label));
         m->ends[m->num++] = m->size;
     }
     hr_encoded_finish(&file);
@@ -264,12 +137,12 @@ static void put_samples(struct made *m, hr_source from)
 // False: there is no libarchive.
 static bool have_tar(void)
 {
-    struct made m = {0};
+    struct shard m = {0};
     hr_source s;
 
-    end_tar(&m);
-    s = hr_source_open(write_made(&m, ".tar"));
-    made_finish(&m);
+    shard_end_tar(&m);
+    s = hr_source_open(shard_write(&m, ".tar"));
+    shard_finish(&m);
     if (s) {
         hr_source_close(&s);
         return true;
@@ -281,11 +154,11 @@ static bool have_tar(void)
     return false;
 }
 
-static hr_source open_made(struct made *m, const char *ending)
+static hr_source open_made(struct shard *m, const char *ending)
 {
-    hr_source s = hr_source_open(write_made(m, ending));
+    hr_source s = hr_source_open(shard_write(m, ending));
 
-    made_finish(m);
+    shard_finish(m);
     return s;
 }
 
@@ -293,14 +166,14 @@ TEST_CASE(tars)
 {
     hr_source files = hr_source_open(data_folder(N, test_seed)), s;
     struct hr_encoded a = {0}, b = {0};
-    struct made m = {0};
+    struct shard m = {0};
     char name[4200];
 
     if (have_tar()) {
         put_samples(&m, files);
-        put_member(&m, ".hidden.jpg", "x", 1);
-        put_member(&m, "no_extension", "x", 1);
-        end_tar(&m);
+        shard_member(&m, ".hidden.jpg", "x", 1);
+        shard_member(&m, "no_extension", "x", 1);
+        shard_end_tar(&m);
         s = open_made(&m, ".tar");
         CHECK(s && s->num == N && !s->num_faults, "%s", hr_last_error());
         for (uint64_t i = 0; s && i < s->num; i++) {
@@ -320,28 +193,28 @@ TEST_CASE(tars)
     hr_source_close(&files);
 }
 
-static void expect_fault(struct made *m, const char *name)
+static void expect_fault(struct shard *m, const char *name)
 {
     hr_source s;
 
-    put_member(m, "good.jpg", "xyz", 3);
-    end_tar(m);
+    shard_member(m, "good.jpg", "xyz", 3);
+    shard_end_tar(m);
     s = open_made(m, ".tar");
     CHECK(s && s->num == 1 && s->num_faults == 1 && strstr(s->faults[0], name),
           "%s: %s", name, s && s->num_faults ? s->faults[0] : hr_last_error());
     hr_source_close(&s);
 }
 
-static void expect_error(struct made *m, const char *reason)
+static void expect_error(struct shard *m, const char *reason)
 {
     hr_source s = hr_source_create();
     int fd = dup(0), next;
     enum hr_status status;
 
     close(fd);
-    end_tar(m);
-    status = hr_source_add(s, write_made(m, ".tar"));
-    made_finish(m);
+    shard_end_tar(m);
+    status = hr_source_add(s, shard_write(m, ".tar"));
+    shard_finish(m);
     CHECK(status == HR_ECORRUPT && strstr(hr_last_error(), reason) && !s->num,
           "%s, not %s", hr_last_error(), reason);
     close(next = dup(0));
@@ -357,31 +230,31 @@ TEST_CASE(hostile_tars)
         const char *name;
         char type;
     } no_files[] = {{"link.jpg", '2'}, {"hard.jpg", '1'}, {"pipe.jpg", '6'}};
-    struct made m = {0};
+    struct shard m = {0};
     hr_source s;
 
     if (!have_tar())
         return;
     for (int i = 0; i < 3; i++) {
-        put_member(&m, names[i], "x", 1);
+        shard_member(&m, names[i], "x", 1);
         expect_fault(&m, names[i]);
-        put_header(&m, no_files[i].name, no_files[i].type, 0);
+        shard_header(&m, no_files[i].name, no_files[i].type, 0);
         expect_fault(&m, no_files[i].name);
     }
-    put_member(&m, "a.cls", "a\0b", 3);
+    shard_member(&m, "a.cls", "a\0b", 3);
     expect_fault(&m, "a.cls");
-    put_member(&m, "a.jpg", "x", 1);
-    put_member(&m, "b.jpg", "x", 1);
-    put_member(&m, "a.cls", "x", 1);
+    shard_member(&m, "a.jpg", "x", 1);
+    shard_member(&m, "b.jpg", "x", 1);
+    shard_member(&m, "a.cls", "x", 1);
     expect_error(&m, "do not follow each other");
-    put_member(&m, "a.jpg", "x", 1);
-    put_member(&m, "a.jpg", "x", 1);
+    shard_member(&m, "a.jpg", "x", 1);
+    shard_member(&m, "a.jpg", "x", 1);
     expect_error(&m, "two pictures");
-    put_member(&m, "a.cls", "x", 1);
-    put_member(&m, "a.cls", "x", 1);
+    shard_member(&m, "a.cls", "x", 1);
+    shard_member(&m, "a.cls", "x", 1);
     expect_error(&m, "two labels");
-    append(&m, "not a tar file, but a letter", 28);
-    pad(&m, 1024);
+    shard_append(&m, "not a tar file, but a letter", 28);
+    shard_pad(&m, 1024);
     s = open_made(&m, ".tar");
     CHECK(!s && hr_last_status() == HR_EFORMAT, "%s", hr_last_error());
 }
@@ -393,16 +266,16 @@ TEST_CASE(no_pictures)
     static const struct bytes nothing = {0};
     uint64_t seed = test_seed;
     struct bytes file = test_jpeg(30, 20, &seed);
-    struct made rec = {0}, tar = {0};
+    struct shard rec = {0}, tar = {0};
     char name[4200];
     enum hr_skip why;
     hr_source s;
 
-    put_image(&rec, &nothing, 5822654, 2);
-    put_image(&rec, &file, 3, 0);
-    put_image(&rec, &nothing, 4, 0);
-    put_image(&rec, &file, 12, 1);
-    put_image(&rec, &nothing, 90000, 2);
+    shard_image(&rec, &nothing, 5822654, 2);
+    shard_image(&rec, &file, 3, 0);
+    shard_image(&rec, &nothing, 4, 0);
+    shard_image(&rec, &file, 12, 1);
+    shard_image(&rec, &nothing, 90000, 2);
     s = open_made(&rec, ".rec");
     CHECK(s && s->num == 2 && !s->num_faults && s->skipped == 1 &&
               hr_source_class(s, 0) == 3 && hr_source_class(s, 1) == 12,
@@ -413,14 +286,14 @@ TEST_CASE(no_pictures)
     CHECK(!hr_source_skipped(s, 1, name, sizeof(name), &why), "%s", name);
     hr_source_close(&s);
     if (have_tar()) {
-        put_member(&tar, "a.jpg", file.data, file.size);
-        put_member(&tar, "a.cls", "2", 1);
-        put_member(&tar, "b.cls", "1", 1);
-        put_member(&tar, "b.WebP", "RIFF", 4);
-        put_member(&tar, "x/c.json", "{}", 2);
-        put_member(&tar, "d.bmp", "BM", 2);
-        put_member(&tar, "d.jpg", file.data, file.size);
-        end_tar(&tar);
+        shard_member(&tar, "a.jpg", file.data, file.size);
+        shard_member(&tar, "a.cls", "2", 1);
+        shard_member(&tar, "b.cls", "1", 1);
+        shard_member(&tar, "b.WebP", "RIFF", 4);
+        shard_member(&tar, "x/c.json", "{}", 2);
+        shard_member(&tar, "d.bmp", "BM", 2);
+        shard_member(&tar, "d.jpg", file.data, file.size);
+        shard_end_tar(&tar);
         s = open_made(&tar, ".tar");
         CHECK(s && s->num == 2 && !s->num_faults && s->skipped == 2 &&
                   hr_source_class(s, 0) == 2,
@@ -589,7 +462,8 @@ TEST_CASE(packed)
 // ---- Whatever is in them ---------------------------------------------------
 
 // Reads all of it: there are at least n samples, and each can be read.
-static void read_all(hr_source s, const struct made *m, int n, const char *what)
+static void read_all(hr_source s, const struct shard *m, int n,
+                     const char *what)
 {
     struct hr_encoded to = {0};
     size_t num;
@@ -608,7 +482,7 @@ static void read_all(hr_source s, const struct made *m, int n, const char *what)
 }
 
 // Cut anywhere: what was whole is there. Bytes flipped: nothing breaks.
-static void damage(struct made *m, const char *path, uint64_t *seed)
+static void damage(struct shard *m, const char *path, uint64_t *seed)
 {
     for (int i = 0; i < test_loops(200); i++) {
         size_t at = next_random(seed) % m->size;
@@ -641,7 +515,7 @@ static void damage(struct made *m, const char *path, uint64_t *seed)
 
 TEST_CASE(damaged)
 {
-    struct made records_of = {0}, tar = {0};
+    struct shard records_of = {0}, tar = {0};
     hr_source files = hr_source_open(data_folder(N, test_seed));
     struct data_calls c;
     uint64_t seed = test_seed;
@@ -652,17 +526,17 @@ TEST_CASE(damaged)
         for (int i = 0; i < N; i++) {
             struct bytes b = with_magic(&c.files[i], i % 3);
 
-            put_image(&records_of, &b, 1, 0);
+            shard_image(&records_of, &b, 1, 0);
             free(b.data);
         }
-        damage(&records_of, write_made(&records_of, ".rec"), &seed);
-        made_finish(&records_of);
+        damage(&records_of, shard_write(&records_of, ".rec"), &seed);
+        shard_finish(&records_of);
         if (!with_tar)
             continue;
         put_samples(&tar, files);
-        end_tar(&tar);
-        damage(&tar, write_made(&tar, ".tar"), &seed);
-        made_finish(&tar);
+        shard_end_tar(&tar);
+        damage(&tar, shard_write(&tar, ".tar"), &seed);
+        shard_finish(&tar);
     }
     hr_source_close(&files);
     data_calls_finish(&c, N);
@@ -670,7 +544,7 @@ TEST_CASE(damaged)
 
 TEST_CASE(changed)
 {
-    struct made m = {0};
+    struct shard m = {0};
     struct data_calls c;
     struct hr_encoded to = {0};
     const char *path;
@@ -678,8 +552,8 @@ TEST_CASE(changed)
 
     data_calls_init(&c, N, test_seed);
     for (int i = 0; i < N; i++)
-        put_image(&m, &c.files[i], 1, 0);
-    path = write_made(&m, ".rec");
+        shard_image(&m, &c.files[i], 1, 0);
+    path = shard_write(&m, ".rec");
     s = hr_source_open(path);
     CHECK(s && !hr_source_read(s, N - 1, 0, &to), "%s", hr_last_error());
     CHECK(!truncate(path, (off_t)m.size / 2), "truncate");
@@ -688,7 +562,7 @@ TEST_CASE(changed)
           "%s", hr_last_error());
     hr_encoded_finish(&to);
     hr_source_close(&s);
-    made_finish(&m);
+    shard_finish(&m);
     data_calls_finish(&c, N);
 }
 
@@ -709,12 +583,12 @@ TEST_CASE(loaded)
 {
     hr_source files = hr_source_open(data_folder(N, test_seed)), s;
     struct data_seen want = {0}, seen = {0};
-    struct made m = {0};
+    struct shard m = {0};
 
     drain(&want, files);
     if (have_tar()) {
         put_samples(&m, files);
-        end_tar(&m);
+        shard_end_tar(&m);
         s = open_made(&m, ".tar");
         drain(&seen, s);
         CHECK(data_seen_same(&want, 0, &seen), "tar: not the same");
@@ -788,7 +662,7 @@ TEST_CASE(numbers)
     const char *p[] = {paths[0], paths[1], paths[2]};
     uint64_t seed = test_seed;
     struct bytes file = test_jpeg(30, 20, &seed);
-    struct made rec = {0}, tar = {0};
+    struct shard rec = {0}, tar = {0};
     hr_source s = hr_source_create();
     const char *const *classes;
     size_t num;
@@ -799,7 +673,7 @@ TEST_CASE(numbers)
         strcat(paths[i], "/x.jpg");
         test_write(paths[i], file.data, file.size);
         hr_source_add(s, paths[i]);
-        put_image(&rec, &file, strtof(names[i], NULL), 0);
+        shard_image(&rec, &file, strtof(names[i], NULL), 0);
     }
     expect_classes("folders", hr_source_open(dir), 0, 1, 2);
     expect_classes("packed", hr_source_open(data_pack(dir)), 0, 1, 2);
@@ -834,11 +708,11 @@ TEST_CASE(numbers)
             char member[16];
 
             snprintf(member, sizeof(member), "%d.jpg", i);
-            put_member(&tar, member, file.data, file.size);
+            shard_member(&tar, member, file.data, file.size);
             snprintf(member, sizeof(member), "%d.cls", i);
-            put_member(&tar, member, names[i], strlen(names[i]));
+            shard_member(&tar, member, names[i], strlen(names[i]));
         }
-        end_tar(&tar);
+        shard_end_tar(&tar);
         expect_classes("a tar", open_made(&tar, ".tar"), 10, 2, 9);
     }
     free(file.data);
