@@ -203,9 +203,9 @@ static struct load load_of(const char *rate, const char *seconds,
     return l;
 }
 
-// The engine takes 150 ms for each picture, whatever else the machine does, and
-// half as many again are asked for. (That is long beside what threads of a busy
-// machine wait for their turn. If they wait longer it may try again.)
+// The engine takes 150 ms for each picture, or more on a busy machine, and half
+// as many again are asked for: most of what can be made is made, in time. (The
+// machine may be busier the second time, so it may try again.)
 TEST_CASE(overload)
 {
     static const struct fake_script slow = {.spans = FAKE_ALL(FAKE_DRS),
@@ -218,15 +218,17 @@ TEST_CASE(overload)
 
     for (int i = 0; i < 3 && !ok; i++) {
         struct load idle = load_of("4", "2.5", folder);
-        struct load busy = load_of("10", "9", folder);
+        struct load busy = load_of("10", "4.5", folder);
+        double most = 4500 / idle.p50;
 
         CHECK(idle.made + idle.refused == 10 && !idle.failed && !busy.failed &&
-                  busy.made + busy.refused == 90,
+                  busy.made + busy.refused == 45,
               "%d + %d", busy.made, busy.refused);
-        printf("alone %.1f ms; of 90 refused %d, p50 %.1f ms, p99 %.1f ms\n",
+        printf("alone %.1f ms; of 45 refused %d, p50 %.1f ms, p99 %.1f ms\n",
                idle.p50, busy.refused, busy.p50, busy.p99);
-        ok = busy.p99 <= 5 * idle.p50 && busy.refused >= 15 &&
-             busy.made >= (TEST_SANITIZED ? 15 : 45) && idle.p50 >= 150;
+        ok = busy.p99 <= 5 * idle.p50 && busy.refused >= 7 &&
+             busy.made >= most * (TEST_SANITIZED ? .25 : .75) &&
+             idle.p50 >= 150;
     }
     CHECK(ok, "too late, or too many refused");
     CHECK(stop(child, text, sizeof(text)) == 0, "%s", text);
