@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cpu_fallback/cpu_ops.h"
 
+#include "cpu_fallback/augment/augment_kernels.h"
 #include "cpu_fallback/cpu_kernels.h"
 #include "cpu_fallback/jpeg/lanes.h"
 
@@ -23,6 +24,25 @@ unsigned cpu_detect(void)
     return flags;
 }
 
+static void augment_c(struct cpu_augment_ops *ops)
+{
+    *ops = (struct cpu_augment_ops){
+        .table = cpu_table_c,
+        .mix_luma = cpu_mix_luma_c,
+        .luma = cpu_luma_c,
+        .luma_sum = cpu_luma_sum_c,
+        .hue = cpu_hue_c,
+        .range = cpu_range_c,
+        .mix_smooth = cpu_mix_smooth_c,
+        .kernel3 = cpu_kernel3_c,
+        .box_near = cpu_box_near_c,
+        .box_x = cpu_box_x_c,
+        .box_y = cpu_box_y_c,
+        .pick = cpu_pick_c,
+        .warp = cpu_warp_c,
+    };
+}
+
 static void init_c(struct cpu_ops *ops)
 {
     *ops = (struct cpu_ops){
@@ -43,12 +63,48 @@ static void init_c(struct cpu_ops *ops)
         .pack_line = cpu_pack_line_c,
         .unpack_line = cpu_unpack_line_c,
     };
+    augment_c(&ops->augment);
 }
 
 #if defined(__x86_64__)
+static void augment_avx2(struct cpu_augment_ops *ops)
+{
+    *ops = (struct cpu_augment_ops){
+        .table = cpu_table_avx2,
+        .mix_luma = cpu_mix_luma_avx2,
+        .luma = cpu_luma_avx2,
+        .luma_sum = cpu_luma_sum_avx2,
+        .hue = cpu_hue_avx2,
+        .range = cpu_range_avx2,
+        .mix_smooth = cpu_mix_smooth_avx2,
+        .kernel3 = cpu_kernel3_avx2,
+        .box_near = cpu_box_near_avx2,
+        .box_x = cpu_box_x_avx2,
+        .box_y = cpu_box_y_avx2,
+        .pick = cpu_pick_avx2,
+        .warp = cpu_warp_avx2,
+    };
+}
+
+static void augment_avx512(struct cpu_augment_ops *ops)
+{
+    augment_avx2(ops);
+    ops->table = cpu_table_avx512;
+    ops->mix_luma = cpu_mix_luma_avx512;
+    ops->luma = cpu_luma_avx512;
+    ops->luma_sum = cpu_luma_sum_avx512;
+    ops->hue = cpu_hue_avx512;
+    ops->range = cpu_range_avx512;
+    ops->mix_smooth = cpu_mix_smooth_avx512;
+    ops->kernel3 = cpu_kernel3_avx512;
+    ops->box_near = cpu_box_near_avx512;
+    ops->warp = cpu_warp_avx512;
+}
+
 static void init_avx2(struct cpu_ops *ops)
 {
     ops->name = "avx2";
+    augment_avx2(&ops->augment);
     ops->pack_h = cpu_pack_h_avx2;
     ops->resample_h = cpu_resample_h_avx2;
     ops->resample_v = cpu_resample_v_avx2;
@@ -70,6 +126,7 @@ static void init_avx2(struct cpu_ops *ops)
 static void init_avx512(struct cpu_ops *ops)
 {
     ops->name = "avx512";
+    augment_avx512(&ops->augment);
     ops->pack_h = cpu_pack_h_avx512;
     ops->resample_h = cpu_resample_h_avx512;
     ops->resample_v = cpu_resample_v_avx512;

@@ -15,7 +15,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "arena.h"
+#include "cpu_fallback/arena.h"
+#include "cpu_fallback/augment/augment.h"
 #include "hal/engine/plain.h"
 
 // One axis of a resample: output i is the weighted sum of n[i] source samples
@@ -119,6 +120,8 @@ struct cpu_ops {
     // Reads up to CPU_PACKED_PAD bytes behind the segment.
     void (*unpack_line)(int16_t (*blocks)[64], const uint8_t *segment, int n,
                         int first, int count);
+
+    struct cpu_augment_ops augment;
 };
 
 // Instruction sets, best last; the numbers are HR_CPU_* of headrace/device.h.

@@ -256,9 +256,11 @@ struct cpu_sink {
 // Row y, or column y, comes in.
 void cpu_sink_row(const struct cpu_run *run, const struct cpu_sink *s, int y,
                   const uint8_t *row);
-// Memory of the arena for w x h pixels; the payload for the next engine. They
+// Memory of the arena for w x h pixels, and for `least` bytes; the payload for the
+// next engine. They
 // set *s; false = failed, the run knows why.
-bool cpu_sink_memory(struct cpu_run *run, struct cpu_sink *s, int w, int h);
+bool cpu_sink_memory(struct cpu_run *run, struct cpu_sink *s, int w, int h,
+                     size_t least);
 bool cpu_sink_payload(struct cpu_run *run, struct cpu_sink *s,
                       struct hr__rect rect);
 

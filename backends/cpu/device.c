@@ -58,22 +58,32 @@ static void describe(struct hr__engine *e, const struct cpu_ops *ops)
 
 // ---- What it offers ---------------------------------------------------------
 
-#define FROM_PLANES                                                         \
-    (HR_SPAN_BIT(HR_COLOR, HR_COLOR) | HR_SPAN_BIT(HR_COLOR, HR_RESAMPLE) | \
-     HR_SPAN_BIT(HR_COLOR, HR_STORE))
+// Those that end behind the colours.
+static uint32_t to_the_end(enum hr_stage first)
+{
+    uint32_t spans = 0;
+
+    for (int last = HR_RESAMPLE; last <= HR_STORE; last++)
+        if ((int)first <= last)
+            spans |= HR_SPAN_BIT(first, last);
+    return spans;
+}
+
+static uint32_t from_planes(void)
+{
+    return HR_SPAN_BIT(HR_COLOR, HR_COLOR) | to_the_end(HR_COLOR);
+}
 
 // Every run of stages that begins with the bytes, with planes, with pixels, or
 // at the end; but of those that end in the middle of a decode and begin there
 // only the ones that other engines go on from, or leave.
 static uint32_t all_spans(void)
 {
-    return FROM_PLANES | HR_SPAN_BIT(HR_ENTROPY, HR_ENTROPY) |
+    return from_planes() | HR_SPAN_BIT(HR_ENTROPY, HR_ENTROPY) |
            HR_SPAN_BIT(HR_ENTROPY, HR_RECONSTRUCT) |
-           HR_SPAN_BIT(HR_ENTROPY, HR_COLOR) |
-           HR_SPAN_BIT(HR_ENTROPY, HR_RESAMPLE) |
-           HR_SPAN_BIT(HR_ENTROPY, HR_STORE) |
-           HR_SPAN_BIT(HR_RESAMPLE, HR_RESAMPLE) |
-           HR_SPAN_BIT(HR_RESAMPLE, HR_STORE) | HR_SPAN_BIT(HR_STORE, HR_STORE);
+           HR_SPAN_BIT(HR_ENTROPY, HR_COLOR) | to_the_end(HR_ENTROPY) |
+           to_the_end(HR_RESAMPLE) | to_the_end(HR_AUGMENT) |
+           to_the_end(HR_STORE);
 }
 
 static void cpu_offer(struct hr__engine *e, const struct hr__picture *pic,
@@ -86,7 +96,7 @@ static void cpu_offer(struct hr__engine *e, const struct hr__picture *pic,
     if (!cpu_planes_takes(pic))
         out->spans &= ~HR_SPAN_BIT(HR_ENTROPY, HR_RECONSTRUCT);
     if (!cpu_planes_color(pic))
-        out->spans &= ~FROM_PLANES;
+        out->spans &= ~from_planes();
     if (pic->data && !cpu_rows_can(pic->info.format))
         *out = (struct hr__offer){.why = HR_WHY_FORMAT};
 }

@@ -42,7 +42,8 @@ void cpu_sink_row(const struct cpu_run *run, const struct cpu_sink *s, int y,
                               s->pic->table);
 }
 
-bool cpu_sink_memory(struct cpu_run *run, struct cpu_sink *s, int w, int h)
+bool cpu_sink_memory(struct cpu_run *run, struct cpu_sink *s, int w, int h,
+                     size_t least)
 {
     size_t size;
 
@@ -50,7 +51,8 @@ bool cpu_sink_memory(struct cpu_run *run, struct cpu_sink *s, int w, int h)
     s->bytes = (size_t)w * (size_t)run->pic->channels;
     s->stride = s->bytes + CPU_SLACK;
     if (!hr__mul(&size, s->stride, (size_t)h) ||
-        !(s->data = cpu_arena_alloc(&run->w->arena, size)))
+        !(s->data = cpu_arena_alloc(&run->w->arena,
+                                    size > least ? size : least)))
         return cpu_run_fail(run, HR_ENOMEM,
                             "no room for the picture between "
                             "two resamplings");

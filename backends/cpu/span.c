@@ -5,49 +5,98 @@
 
 // ---- The steps of a span ----------------------------------------------------
 
-// A step whose output is turned goes through memory, then row by row to `to`
-// if that is not memory itself.
+// A step whose output is turned goes through memory.
 static bool run_turned(struct cpu_run *run, const struct hr__step *step,
-                       const struct cpu_sink *from, struct cpu_sink *to,
-                       bool last)
+                       const struct cpu_sink *from, struct cpu_sink *to)
 {
-    struct cpu_sink turned;
+    to->column = step->out_h;
+    if (!cpu_step_run(run, step, from, to))
+        return false;
+    to->column = 0;
+    return true;
+}
 
-    if (!cpu_sink_memory(run, &turned, step->out_w, step->out_h))
-        return false;
-    turned.column = step->out_h;
-    if (!cpu_step_run(run, step, from, &turned))
-        return false;
-    turned.column = 0;
-    if (!last) {
-        *to = turned;
-        return true;
-    }
-    for (int y = 0; y < step->out_h && !cpu_run_stops(run); y++)
-        cpu_sink_row(run, to, y, turned.data + turned.stride * (size_t)y);
+static bool put_rows(struct cpu_run *run, const struct cpu_sink *from, int rows,
+                     const struct cpu_sink *to)
+{
+    for (int y = 0; y < rows && !cpu_run_stops(run); y++)
+        cpu_sink_row(run, to, y, from->data + from->stride * (size_t)y);
     return !run->out.status;
 }
 
-static bool run_steps(struct cpu_run *run, struct cpu_sink *final)
+// Bytes of the largest of n pictures on the way, the first of w x h included.
+static size_t largest(const struct cpu_run *run, int w, int h,
+                      const struct hr__augment *codes, int n)
+{
+    size_t c = (size_t)run->pic->channels;
+    size_t most = cpu_row_pitch((size_t)w * c) * (size_t)h;
+
+    for (int i = 0; i < n; i++) {
+        size_t size = cpu_row_pitch((size_t)codes[i].w * c) *
+                      (size_t)codes[i].h;
+
+        most = size > most ? size : most;
+    }
+    return most;
+}
+
+// n codes on the picture of w x h in s, which has room for all of them; *rows is
+// the height of what is there then.
+static bool run_codes(struct cpu_run *run, struct cpu_sink *s, int w, int h,
+                      const struct hr__augment *codes, int n, int *rows)
+{
+    struct cpu_arena *arena = &run->w->arena;
+    struct cpu_pixels p = {s->data, s->stride, w, h, run->pic->channels};
+    uint8_t *other = cpu_arena_alloc(arena, largest(run, w, h, codes, n));
+
+    run->out.stage = HR_AUGMENT;
+    for (int i = 0; other && i < n; i++) {
+        uint8_t *before = p.data;
+
+        if (cpu_run_stops(run))
+            return false;
+        if (!cpu_augment_run(&run->w->engine->ops.augment, &codes[i], 1, &p,
+                             other, arena))
+            other = NULL;
+        else if (p.data != before)
+            other = before;
+    }
+    if (!other)
+        return cpu_run_fail(run, HR_ENOMEM, "no room for a picture");
+    cpu_lap(run, HR_PART_AUGMENT);
+    s->data = p.data;
+    s->stride = p.stride;
+    *rows = p.h;
+    return true;
+}
+
+// The steps, and the codes between them; those behind the last if augment.
+static bool run_steps(struct cpu_run *run, struct cpu_sink *final, bool augment)
 {
     const struct hr__geometry *geo = &run->pic->geo;
+    const struct hr__augment *codes = geo->augments;
     struct cpu_sink between[2];
 
     for (int i = 0; i < geo->num_steps; i++) {
         const struct hr__step *step = &geo->steps[i];
         struct cpu_sink *from = i ? &between[(i - 1) & 1] : NULL;
+        struct cpu_sink *to = &between[i & 1];
         bool last = i == geo->num_steps - 1;
-        struct cpu_sink *to = last ? final : &between[i & 1];
+        int n = !last || augment ? step->augments : 0, rows = step->out_h;
 
-        if (step->transpose) {
-            if (!run_turned(run, step, from, to, last))
-                return false;
-            continue;
-        }
-        if (!last && !cpu_sink_memory(run, to, step->out_w, step->out_h))
+        if (last && !n && !step->transpose)
+            return cpu_step_run(run, step, from, final);
+        if (!cpu_sink_memory(run, to, step->out_w, step->out_h,
+                             largest(run, step->out_w, step->out_h, codes, n)))
             return false;
-        if (!cpu_step_run(run, step, from, to))
+        if (!(step->transpose ? run_turned(run, step, from, to)
+                              : cpu_step_run(run, step, from, to)))
             return false;
+        if (n && !run_codes(run, to, step->out_w, step->out_h, codes, n, &rows))
+            return false;
+        if (last)
+            return put_rows(run, to, rows, final);
+        codes += n;
     }
     return true;
 }
@@ -95,10 +144,33 @@ static bool run_store(struct cpu_run *run)
     return cpu_rows_payload(run, &rows) && copy_rows(run, &rows, &s);
 }
 
+// augment..: the payload is the output of the last step.
+static bool run_augment(struct cpu_run *run, struct cpu_sink *final)
+{
+    const struct hr__geometry *geo = &run->pic->geo;
+    const struct hr__step *step = &geo->steps[geo->num_steps - 1];
+    const struct hr__augment *codes = geo->augments + geo->num_augments -
+                                      step->augments;
+    struct cpu_rows rows = {.window = {0, 0, step->out_w, step->out_h}};
+    struct cpu_sink s;
+    int h = 0;
+
+    run->out.stage = HR_AUGMENT;
+    return cpu_sink_memory(run, &s, step->out_w, step->out_h,
+                           largest(run, step->out_w, step->out_h, codes,
+                                   step->augments)) &&
+           cpu_rows_payload(run, &rows) && copy_rows(run, &rows, &s) &&
+           run_codes(run, &s, step->out_w, step->out_h, codes, step->augments,
+                     &h) &&
+           put_rows(run, &s, h, final);
+}
+
 static bool run_span(struct cpu_run *run)
 {
     const struct hr_span *span = &run->task->span;
-    const struct hr__dst *d = &run->pic->dst;
+    const struct hr__geometry *geo = &run->pic->geo;
+    const struct hr__step *step = &geo->steps[geo->num_steps - 1];
+    struct hr__rect out = {0, 0, geo->out_w, geo->out_h};
     struct cpu_sink final = {.pic = run->pic};
 
     if (span->last == HR_ENTROPY)
@@ -109,10 +181,13 @@ static bool run_span(struct cpu_run *run)
         return run_decode(run);
     if (span->first == HR_STORE)
         return run_store(run);
-    if (span->last == HR_RESAMPLE &&
-        !cpu_sink_payload(run, &final, (struct hr__rect){0, 0, d->w, d->h}))
+    if (span->last == HR_RESAMPLE)
+        out = (struct hr__rect){0, 0, step->out_w, step->out_h};
+    if (span->last < HR_STORE && !cpu_sink_payload(run, &final, out))
         return false;
-    return run_steps(run, &final);
+    return span->first == HR_AUGMENT
+               ? run_augment(run, &final)
+               : run_steps(run, &final, span->last >= HR_AUGMENT);
 }
 
 // What the laps did not see: the end of a decoder, a span of one stage.
@@ -122,6 +197,7 @@ static enum hr_part last_part(const struct cpu_run *run)
 
     return span->last == HR_ENTROPY     ? HR_PART_ENTROPY
            : span->first == HR_STORE    ? HR_PART_STORE
+           : span->first == HR_AUGMENT  ? HR_PART_AUGMENT
            : span->first == HR_RESAMPLE ? HR_PART_RESAMPLE
                                         : run->decode_part;
 }

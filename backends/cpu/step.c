@@ -363,7 +363,8 @@ bool cpu_step_begin(struct cpu_run *run, struct cpu_step **out,
     const struct hr__geometry *geo = &run->pic->geo;
     struct cpu_step *s = cpu_arena_alloc(&run->w->arena, sizeof(*s));
 
-    if (!s || geo->num_steps != 1 || geo->steps[0].transpose)
+    if (!s || geo->num_steps != 1 || geo->steps[0].transpose ||
+        geo->num_augments)
         return false;
     *s = (struct cpu_step){.to = {.pic = run->pic}};
     if (!build_axes(run, &s->r, &geo->steps[0]) || !s->r.x.out || !s->r.y.out)

@@ -4,6 +4,22 @@
 // pixels.
 #include "hal/device/device.h"
 
+// Only the host has stage augment, and codes between two steps are of resample.
+static uint32_t without_augment(const struct hr__geometry *geo)
+{
+    bool between = geo->num_augments > geo->steps[geo->num_steps - 1].augments;
+    uint32_t spans = 0;
+
+    for (int bit = 0; bit < HR_NUM_SPANS; bit++) {
+        struct hr_span span = hr_span_of(bit);
+
+        if (span.last < (between ? HR_RESAMPLE : HR_AUGMENT) ||
+            span.first > HR_AUGMENT)
+            spans |= UINT32_C(1) << bit;
+    }
+    return spans;
+}
+
 void hr__device_offer(struct hr__device *dev, int i,
                       const struct hr__picture *pic, struct hr__offer *out)
 {
@@ -13,6 +29,13 @@ void hr__device_offer(struct hr__device *dev, int i,
         dev->refused[i][kind < 0 ? HR_NUM_KINDS : kind][pic->tier];
 
     e->backend->offer(e, pic, out);
+    if (pic->geo.num_augments && !e->host) {
+        uint32_t can = without_augment(&pic->geo);
+
+        if (out->spans & ~can)
+            out->why |= HR_WHY_AUGMENT;
+        out->spans &= can;
+    }
     if (dev->probing && !e->host)
         out->spans &= i ? 0 : dev->probing;
     else if (dev->probing && dev->num_engines == 1)

@@ -18,7 +18,7 @@
 //
 // How a picture travels. hr_submit() makes one work per sample. A host thread
 // prepares it (reads the file, parses the header, folds the ops to geometry)
-// and plans it: the five stages are cut into spans, each on one engine. Then
+// and plans it: its stages are cut into spans, each on one engine. Then
 // each span in turn becomes a task that its engine gets by submit(), together
 // with others, and ends with hr__task_done(). What one span makes and the
 // next reads is the payload between them; the last span writes pic->dst.

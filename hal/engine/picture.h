@@ -11,6 +11,7 @@
 
 #include <headrace/headrace.h>
 
+#include "hal/engine/augment.h"
 #include "hal/engine/plain.h"
 
 struct hr__engine;
@@ -40,11 +41,17 @@ struct hr__step {
                           // what lies outside is byte 0)
     bool transpose, post_x, post_y;
     int out_w, out_h;
+    int augments;  // codes that work on its output, before the next step
 };
 
+// The codes of all steps follow each other in `augments`, which has room for
+// `room`; NULL: nobody wants them, as where only a size is asked for.
 struct hr__geometry {
     int num_steps;  // >= 1
     struct hr__step steps[HR__MAX_STEPS];
+    struct hr__augment *augments;
+    int num_augments, room;
+    int out_w, out_h;  // of the whole
 };
 
 // The weights of one axis of a step, made once here for every engine
@@ -138,6 +145,14 @@ struct hr__picture {
 static inline enum hr_stage hr__picture_first(const struct hr__picture *pic)
 {
     return pic->data ? HR_ENTROPY : HR_RESAMPLE;
+}
+
+// The stages that it passes, a bit each.
+static inline unsigned hr__picture_stages(const struct hr__picture *pic)
+{
+    unsigned all = (1u << HR_NUM_STAGES) - (1u << hr__picture_first(pic));
+
+    return pic->geo.num_augments ? all : all & ~(1u << HR_AUGMENT);
 }
 
 // The kind of a JPEG, enum hr_jpeg_kind; -1: none of them.

@@ -389,8 +389,9 @@ static bool plan(struct hr__work *work)
         if (!e->host || dev->num_engines == 1)
             work->why |= offers[i].why;
     }
-    hr__share_plan(work, first, offers);
-    if (hr__plan_build(&work->plan, first, offers, dev->num_engines)) {
+    hr__share_plan(work, offers);
+    if (hr__plan_build(&work->plan, hr__picture_stages(&work->pic), offers,
+                       dev->num_engines)) {
         // The CPU takes everything it can decode: what it says counts.
         unsigned why = offers[dev->num_engines - 1].why;
 

@@ -47,7 +47,7 @@ static bool is_exact(const struct hr__work *w, const struct hr__plan *plan)
 
 // The engines that the sample can begin its chain with, bit per index; *head:
 // the one that it has if nobody is asked.
-static unsigned find_engines(const struct hr__work *w, enum hr_stage first,
+static unsigned find_engines(const struct hr__work *w,
                              const struct hr__offer *offers, int *head)
 {
     struct hr__offer left[HR__MAX_ENGINES];
@@ -60,7 +60,8 @@ static unsigned find_engines(const struct hr__work *w, enum hr_stage first,
     for (int i = 0; i < n; i++) {
         struct hr__plan plan;
 
-        if (!hr__plan_build(&plan, first, left, n) && head_of(&plan) == i) {
+        if (!hr__plan_build(&plan, hr__picture_stages(&w->pic), left, n) &&
+            head_of(&plan) == i) {
             if (is_exact(w, &plan))
                 may |= 1u << i;
             if (*head < 0)
@@ -94,8 +95,7 @@ static void give(struct hr__work *w, int chosen, int64_t now)
 
 // ---- All of it -------------------------------------------------------------
 
-void hr__share_plan(struct hr__work *w, enum hr_stage first,
-                    struct hr__offer *offers)
+void hr__share_plan(struct hr__work *w, struct hr__offer *offers)
 {
     struct hr__device *dev = w->job->dev;
     int64_t now;
@@ -104,7 +104,7 @@ void hr__share_plan(struct hr__work *w, enum hr_stage first,
 
     if (!is_balanced(w))
         return;
-    may = find_engines(w, first, offers, &head);
+    may = find_engines(w, offers, &head);
     if (head < 0)
         return;
     now = hr__now();

@@ -152,7 +152,7 @@ static bool same_table(const struct hr_sample *a, const struct hr_sample *b,
 }
 
 struct sizes {
-    size_t ops, text, tables, bytes;  // bytes: what the job will hold
+    size_t ops, text, tables, augments, bytes;  // bytes: that the job will hold
     size_t total;
 };
 
@@ -176,6 +176,7 @@ static bool measure(struct sizes *z, const struct hr_sample *s, int n,
             z->ops += sizeof(struct hr_op) * (size_t)s[i].num_ops;
         if (!i || !same_table(&s[i], &s[i - 1], batch))
             z->tables++;
+        z->augments += (size_t)hr__ops_augments(s[i].ops, s[i].num_ops);
         z->text += s[i].path ? strlen(s[i].path) + 1 : 0;
         z->text += s[i].name ? strlen(s[i].name) + 1 : 0;
         z->bytes += s[i].size + (size_t)dst.w * (size_t)dst.h * (size_t)dst.c *
@@ -185,6 +186,7 @@ static bool measure(struct sizes *z, const struct hr_sample *s, int n,
             z->bytes += s[i].image->size;
     }
     z->total = hr__job_size(n) + round64(sizeof(struct hr__table) * z->tables) +
+               round64(sizeof(struct hr__augment) * z->augments) +
                round64(z->ops) + round64(z->text);
     z->bytes += z->total;
     return true;
@@ -193,6 +195,7 @@ static bool measure(struct sizes *z, const struct hr_sample *s, int n,
 // ---- Filling it ------------------------------------------------------------------------------
 
 struct fill {
+    struct hr__augment *augments;
     struct hr_op *ops;
     char *text;
     int tables;
@@ -250,6 +253,9 @@ static void fill_work(struct hr__job *job, int i, const struct hr_sample *s,
                             : NULL,
                         dst->c, dst->dtype);
     w->pic.table = &job->tables[f->tables - 1];
+    w->pic.geo.augments = f->augments;
+    w->pic.geo.room = hr__ops_augments(s[i].ops, s[i].num_ops);
+    f->augments += w->pic.geo.room;
     fill_picture(w);
     hr__cache_fill_begin(w);
 }
@@ -311,8 +317,11 @@ static void fill_job(struct hr__job *job, const struct sizes *z,
 {
     struct fill f = {0};
 
-    f.ops = (struct hr_op *)((char *)job->tables +
-                             round64(sizeof(struct hr__table) * z->tables));
+    f.augments = (struct hr__augment *)((char *)job->tables +
+                                        round64(sizeof(struct hr__table) *
+                                                z->tables));
+    f.ops = (struct hr_op *)((char *)f.augments +
+                             round64(sizeof(struct hr__augment) * z->augments));
     f.text = (char *)f.ops + round64(z->ops);
     job->cache = hr__cache_of(NULL, job->dev->pub.params.cache);
     for (int i = 0; i < n; i++)

@@ -57,8 +57,7 @@ bool hr__input_made(struct hr__work *work);
 // share.c: which engine makes a work (hal/device/schedule.c). plan: narrows the
 // offers to it. begun: the engine gets its task now, device->lock held. made:
 // has ended it. left: has failed it. end: the work ends.
-void hr__share_plan(struct hr__work *w, enum hr_stage first,
-                    struct hr__offer *offers);
+void hr__share_plan(struct hr__work *w, struct hr__offer *offers);
 void hr__share_begun(struct hr__work *w, int engine);
 void hr__share_made(struct hr__work *w, int engine);
 void hr__share_left(struct hr__work *w, int engine);

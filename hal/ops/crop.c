@@ -55,10 +55,16 @@ static const struct hr__word words[] = {
                    {',', .field = 3}}},
     {0}};
 
+static bool mixes(const struct hr_op *op)
+{
+    return op->crop.pad;
+}
+
 const struct hr__op_def hr__op_crop = {
     .info = {HR__INFO("crop", CROP, RESAMPLE),
              .usage = "center_crop=N|WxH, crop=X,Y,W,H"},
     .words = words,
+    .mixes = mixes,
     .size = offsetof(struct hr_op, crop.w),
     .fold = fold,
 };

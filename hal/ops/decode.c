@@ -18,9 +18,9 @@ static enum hr_status fold(struct hr__fold *f, const struct hr_op *op)
     };
     int o = f->orientation;
 
-    if (op->decode.apply_orientation && o > 0 && o < HR__NUM(turns))
-        hr__fold_turn(f, turns[o].transpose, turns[o].x, turns[o].y);
-    return HR_OK;
+    if (!op->decode.apply_orientation || o <= 0 || o >= HR__NUM(turns))
+        return HR_OK;
+    return hr__fold_turn(f, turns[o].transpose, turns[o].x, turns[o].y);
 }
 
 static const struct hr_op_value modes[] = {{"RGB", HR_RGB},

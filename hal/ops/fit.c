@@ -75,9 +75,15 @@ static const struct hr__word words[] = {
      .arguments = {{'=', .as = HR__AS_AREA}, HR__ARG(2), HR__ARG(4)}},
     {0}};
 
+static bool mixes(const struct hr_op *op)
+{
+    return op->fit.filter != HR_NEAREST;
+}
+
 const struct hr__op_def hr__op_fit = {
     .info = {HR__INFO("fit", FIT, RESAMPLE),
              .usage = "fit=N|WxH[:FILTER[:ORDER]]"},
     .words = words,
+    .mixes = mixes,
     .fold = fold,
 };

@@ -3,9 +3,8 @@
 
 static enum hr_status fold(struct hr__fold *f, const struct hr_op *op)
 {
-    hr__fold_turn(f, op->flip.transpose, op->flip.horizontal,
-                  op->flip.vertical);
-    return HR_OK;
+    return hr__fold_turn(f, op->flip.transpose, op->flip.horizontal,
+                         op->flip.vertical);
 }
 
 static const struct hr_op_field fields[] = {

@@ -27,6 +27,12 @@ static struct hr__step *current(const struct hr__fold *f)
     return &f->geo->steps[f->geo->num_steps - 1];
 }
 
+// The picture behind the last code, if the last step has any.
+static bool augmented(const struct hr__fold *f)
+{
+    return current(f)->augments > 0;
+}
+
 static void set_out(struct hr__step *s)
 {
     s->out_w = s->transpose ? s->win.h : s->win.w;
@@ -72,11 +78,108 @@ static bool padded(const struct hr__step *s)
 
 void hr__fold_size(const struct hr__fold *f, int *w, int *h)
 {
-    *w = current(f)->out_w;
-    *h = current(f)->out_h;
+    *w = augmented(f) ? f->geo->out_w : current(f)->out_w;
+    *h = augmented(f) ? f->geo->out_h : current(f)->out_h;
 }
 
-void hr__fold_turn(struct hr__fold *f, bool transpose, bool x, bool y)
+// ---- Codes ------------------------------------------------------------------
+
+static enum hr_status add_code(struct hr__fold *f,
+                               const struct hr__augment *code)
+{
+    struct hr__geometry *geo = f->geo;
+    int w, h;
+
+    hr__fold_size(f, &w, &h);
+    if (geo->augments && geo->num_augments == geo->room) {
+        snprintf(f->text, 128, "the ops come to more than %d codes", geo->room);
+        return HR_EUNSUPPORTED;
+    }
+    geo->out_w = code->w ? code->w : w;
+    geo->out_h = code->h ? code->h : h;
+    if (geo->augments) {
+        geo->augments[geo->num_augments] = *code;
+        geo->augments[geo->num_augments].w = geo->out_w;
+        geo->augments[geo->num_augments].h = geo->out_h;
+    }
+    geo->num_augments++;
+    current(f)->augments++;
+    return HR_OK;
+}
+
+// What ops that change values have come to becomes a code.
+static enum hr_status flush_table(struct hr__fold *f)
+{
+    struct hr__augment code = {.code = HR__AUGMENT_TABLE};
+
+    if (!f->changed)
+        return HR_OK;
+    f->changed = false;
+    code.table = f->table;
+    return add_code(f, &code);
+}
+
+enum hr_status hr__fold_augment(struct hr__fold *f,
+                                const struct hr__augment *code)
+{
+    enum hr_status status = flush_table(f);
+
+    return status ? status : add_code(f, code);
+}
+
+void hr__fold_values(struct hr__fold *f, const struct hr__op_def *def,
+                     const struct hr_op *op)
+{
+    for (int k = 0; k < 3 * 256; k++) {
+        uint8_t *at = &f->table.of[k / 256][k % 256];
+
+        *at = def->value(op, k / 256, f->changed ? *at : (uint8_t)(k % 256));
+    }
+    f->changed = true;
+}
+
+// Pixel (x, y) becomes that of column ax x + bx and row ay y + by.
+static enum hr_status move_pixels(struct hr__fold *f, int ax, int bx, int ay,
+                                  int by, int w, int h)
+{
+    // (from the centre of a pixel to that of another)
+    struct hr__augment code = {.code = HR__AUGMENT_WARP,
+                               .w = w,
+                               .h = h,
+                               .warp = {.way = HR__WARP_AXES,
+                                        .filter = HR_NEAREST,
+                                        .m = {ax, 0, ax < 0 ? bx + 1 : bx, 0,
+                                              ay, ay < 0 ? by + 1 : by}}};
+
+    return hr__fold_augment(f, &code);
+}
+
+static enum hr_status turn_pixels(struct hr__fold *f, bool transpose, bool x,
+                                  bool y)
+{
+    struct hr__augment code = {.code = HR__AUGMENT_WARP,
+                               .warp = {.way = HR__WARP_AFFINE,
+                                        .filter = HR_NEAREST}};
+    int w, h;
+
+    hr__fold_size(f, &w, &h);
+    if (!transpose)
+        return move_pixels(f, x ? -1 : 1, x ? w - 1 : 0, y ? -1 : 1,
+                           y ? h - 1 : 0, w, h);
+    // Column y of the source, or w - 1 - y, and row x, or h - 1 - x.
+    code.w = h;
+    code.h = w;
+    code.warp.m[1] = y ? -1 : 1;
+    code.warp.m[2] = y ? w : 0;
+    code.warp.m[3] = x ? -1 : 1;
+    code.warp.m[5] = x ? h : 0;
+    return hr__fold_augment(f, &code);
+}
+
+// ---- Geometry ---------------------------------------------------------------
+
+static enum hr_status turn_step(struct hr__fold *f, bool transpose, bool x,
+                                bool y)
 {
     struct hr__step *s = current(f);
 
@@ -90,6 +193,13 @@ void hr__fold_turn(struct hr__fold *f, bool transpose, bool x, bool y)
     s->post_x ^= x;
     s->post_y ^= y;
     set_out(s);
+    return HR_OK;
+}
+
+enum hr_status hr__fold_turn(struct hr__fold *f, bool transpose, bool x, bool y)
+{
+    return augmented(f) ? turn_pixels(f, transpose, x, y)
+                        : turn_step(f, transpose, x, y);
 }
 
 // r, a crop in coordinates of the window, reaches over an edge behind which
@@ -101,31 +211,12 @@ static bool sees_cut_pixels(const struct hr__step *s, const struct hr__rect *r)
            (r->y + r->h > s->win.h && s->win.y + s->win.h < s->rs_h);
 }
 
-// Black pixels and mixtures of an op behind one that changes values would be of
-// the changed ones; but these are made last.
-static enum hr_status check_values(struct hr__fold *f, const char *what)
-{
-    if (!f->values)
-        return HR_OK;
-    snprintf(f->text, 128, "%s behind an op that changes values", what);
-    return HR_EUNSUPPORTED;
-}
-
-enum hr_status hr__fold_crop(struct hr__fold *f, struct hr__rect r, bool pad)
+static enum hr_status crop_step(struct hr__fold *f, struct hr__rect r)
 {
     struct hr__step *s = current(f);
     const struct hr__rect whole = r;
     enum hr_status status;
-    bool leaves = r.x < 0 || r.y < 0 || r.w > s->out_w - r.x ||
-                  r.h > s->out_h - r.y;
 
-    if (leaves && !pad) {
-        snprintf(f->text, 128, "crop %d,%d %dx%d leaves the picture of %dx%d",
-                 r.x, r.y, r.w, r.h, s->out_w, s->out_h);
-        return HR_EINVAL;
-    }
-    if (leaves && (status = check_values(f, "a crop that pads")))
-        return status;
     if (s->post_x)
         r.x = s->out_w - r.x - r.w;
     if (s->post_y)
@@ -141,6 +232,27 @@ enum hr_status hr__fold_crop(struct hr__fold *f, struct hr__rect r, bool pad)
     s->win = (struct hr__rect){s->win.x + r.x, s->win.y + r.y, r.w, r.h};
     set_out(s);
     return HR_OK;
+}
+
+enum hr_status hr__fold_crop(struct hr__fold *f, struct hr__rect r, bool pad)
+{
+    enum hr_status status = HR_OK;
+    bool leaves;
+    int w, h;
+
+    hr__fold_size(f, &w, &h);
+    leaves = r.x < 0 || r.y < 0 || r.w > w - r.x || r.h > h - r.y;
+    if (leaves && !pad) {
+        snprintf(f->text, 128, "crop %d,%d %dx%d leaves the picture of %dx%d",
+                 r.x, r.y, r.w, r.h, w, h);
+        return HR_EINVAL;
+    }
+    if (leaves)
+        status = flush_table(f);
+    if (status)
+        return status;
+    return augmented(f) ? move_pixels(f, 1, r.x, 1, r.y, r.w, r.h)
+                        : crop_step(f, r);
 }
 
 static bool has_box(const struct hr_resize *op)
@@ -212,10 +324,14 @@ static bool vertical_first(const struct hr__fold *f, const struct hr_resize *op,
 
 enum hr_status hr__fold_resize(struct hr__fold *f, const struct hr_resize *op)
 {
-    struct hr__step *s = current(f);
-    int w = s->out_w, h = s->out_h, rw = op->w, rh = op->h;
+    int w, h, rw = op->w, rh = op->h;
+    struct hr__step *s;
     enum hr_status status;
-    float box[4] = {0, 0, (float)w, (float)h};
+    float box[4] = {0};
+
+    hr__fold_size(f, &w, &h);
+    box[2] = (float)w;
+    box[3] = (float)h;
 
     if (rw < 1 || rh < 1 || rw > RESIZED_MOST || rh > RESIZED_MOST) {
         snprintf(f->text, 128, "resize of %dx%d to %dx%d", w, h, rw, rh);
@@ -229,10 +345,10 @@ enum hr_status hr__fold_resize(struct hr__fold *f, const struct hr_resize *op)
     if (rw == w && rh == h && !box[0] && !box[1] && box[2] == (float)w &&
         box[3] == (float)h)
         return HR_OK;  // Image.resize returns a copy
-    if (op->filter != HR_NEAREST &&
-        (status = check_values(f, "a resize that mixes pixels")))
+    if (op->filter != HR_NEAREST && (status = flush_table(f)))
         return status;
-    if (s->resized || padded(s)) {
+    s = current(f);
+    if (s->resized || padded(s) || augmented(f)) {
         if ((status = begin_step(f, w, h)))
             return status;
         s = current(f);
@@ -251,6 +367,8 @@ static void drop_unseen(struct hr__geometry *geo)
         struct hr__fold f = {.geo = &(struct hr__geometry){0}};
         char text[128];
 
+        if (geo->steps[i - 1].augments)
+            continue;
         f.geo->num_steps = 1;
         f.geo->steps[0] = geo->steps[i - 1];
         f.text = text;
@@ -266,25 +384,53 @@ static void drop_unseen(struct hr__geometry *geo)
 void hr__fold_begin(struct hr__fold *f, int w, int h)
 {
     f->text[0] = '\0';
-    f->geo->num_steps = 0;
+    f->geo->num_steps = f->geo->num_augments = 0;
     begin_step(f, w, h);
 }
 
 enum hr_status hr__fold_end(struct hr__fold *f)
 {
+    enum hr_status status = flush_table(f);
+    int w, h;
+
+    if (status)
+        return status;
     drop_unseen(f->geo);
-    return check_size(f, current(f)->out_w, current(f)->out_h);
+    hr__fold_size(f, &w, &h);
+    f->geo->out_w = w;
+    f->geo->out_h = h;
+    return check_size(f, w, h);
 }
 
 void hr__geometry_size(const struct hr__geometry *geo, int *w, int *h)
 {
-    *w = geo->steps[geo->num_steps - 1].out_w;
-    *h = geo->steps[geo->num_steps - 1].out_h;
+    *w = geo->out_w;
+    *h = geo->out_h;
+}
+
+// Two pictures of the largest size on the way.
+static size_t augment_bytes(const struct hr__geometry *geo, int channels)
+{
+    size_t most = 0;
+    int at = 0;
+
+    for (int i = 0; geo->augments && i < geo->num_steps; i++) {
+        const struct hr__step *s = &geo->steps[i];
+
+        for (int k = 0; k < s->augments; k++, at++) {
+            size_t w = (size_t)geo->augments[at].w, out_w = (size_t)s->out_w;
+            size_t h = (size_t)geo->augments[at].h, out_h = (size_t)s->out_h;
+
+            most = w * h > most ? w * h : most;
+            most = out_w * out_h > most ? out_w * out_h : most;
+        }
+    }
+    return 2 * most * (size_t)channels;
 }
 
 size_t hr__geometry_bytes(const struct hr__geometry *geo, int channels)
 {
-    size_t bytes = 0;
+    size_t bytes = augment_bytes(geo, channels);
 
     for (int i = 0; i < geo->num_steps; i++)
         if (geo->steps[i].transpose || i + 1 < geo->num_steps)

@@ -105,7 +105,7 @@ static enum hr_status check_place(const struct hr__op_def *def, bool may_decode,
 enum hr_status hr__ops_check(const struct hr_op *ops, int num_ops, int channels,
                              char text[128])
 {
-    bool encoded = !channels, values = false;
+    bool encoded = !channels;
     int plain = 0;
 
     text[0] = '\0';
@@ -123,11 +123,6 @@ enum hr_status hr__ops_check(const struct hr_op *ops, int num_ops, int channels,
         if (check_place(def, encoded && i == 0, i == num_ops - 1, text) ||
             hr__op_check(def, &ops[i], channels, text))
             return HR_EINVAL;
-        // Whether it pads, its draw says: some samples would fail.
-        if (values && ops[i].type == HR_OP_RANDOM_CROP &&
-            ops[i].random_crop.pad)
-            return HR__BAD("random_crop: pad behind an op that changes values");
-        values |= def->value != NULL;
         plain += def->draws ? def->draws : 1;
     }
     if (plain > HR_MAX_OPS)
@@ -149,14 +144,16 @@ const char *hr__ops_lost(const struct hr_op *ops, int num_ops,
 
 // ---- Geometry --------------------------------------------------------------
 
-enum hr_status hr__geometry_build(struct hr__geometry *out,
-                                  const struct hr_op *ops, int num_ops,
-                                  enum hr_reference reference, int w, int h,
-                                  int orientation, char text[128])
+// codes: ops that change values are codes.
+static enum hr_status build(struct hr__geometry *out, const struct hr_op *ops,
+                            int num_ops, bool codes,
+                            enum hr_reference reference, int w, int h,
+                            int orientation, char text[128])
 {
     struct hr__fold f = {.geo = out,
                          .reference = reference,
                          .orientation = orientation,
+                         .codes = codes,
                          .text = text};
 
     hr__fold_begin(&f, w, h);
@@ -168,13 +165,44 @@ enum hr_status hr__geometry_build(struct hr__geometry *out,
             return HR__BAD("op %d has not been drawn", (int)ops[i].type);
         if (def->fold && (status = def->fold(&f, &ops[i])))
             return status;
-        f.values |= def->value != NULL;
+        if (def->value && f.codes)
+            hr__fold_values(&f, def, &ops[i]);
     }
     return hr__fold_end(&f);
 }
 
+enum hr_status hr__geometry_build(struct hr__geometry *out,
+                                  const struct hr_op *ops, int num_ops,
+                                  enum hr_reference reference, int w, int h,
+                                  int orientation, char text[128])
+{
+    return build(out, ops, num_ops, hr__ops_augments(ops, num_ops) > 0,
+                 reference, w, h, orientation, text);
+}
+
+// A code of its own for each, and one of the tables before it.
+int hr__ops_augments(const struct hr_op *ops, int num_ops)
+{
+    bool any = false, values = false;
+    int plain = 0;
+
+    for (int i = 0; i < num_ops; i++) {
+        const struct hr__op_def *def = hr__op_def(ops[i].type);
+
+        if (!def)
+            continue;
+        any |= def->info.stage == HR_AUGMENT ||
+               (values && def->mixes && def->mixes(&ops[i]));
+        values |= def->value != NULL;
+        plain += def->draws ? def->draws : 1;
+    }
+    return any ? 2 * plain : 0;
+}
+
 static bool any_value(const struct hr_op *ops, int num_ops)
 {
+    if (hr__ops_augments(ops, num_ops))
+        return false;
     for (int i = 0; i < num_ops; i++)
         if (hr__op_def(ops[i].type)->value)
             return true;
@@ -219,7 +247,7 @@ static enum hr_status plain_ops(struct plain *out, const struct hr_op *ops,
                                 int num_ops, const struct hr_random *key, int w,
                                 int h, int orientation, char text[128])
 {
-    struct hr__geometry geo;
+    struct hr__geometry geo = {0};
     int sized = 0;  // w x h is the picture behind so many of the drawn ops
 
     text[0] = '\0';
@@ -266,8 +294,9 @@ enum hr_status hr__geometry_draw(struct hr__geometry *out,
                                       orientation, text);
 
     return status ? status
-                  : hr__geometry_build(out, plain.ops, plain.num_ops, reference,
-                                       w, h, orientation, text);
+                  : build(out, plain.ops, plain.num_ops,
+                          hr__ops_augments(ops, num_ops) > 0, reference, w, h,
+                          orientation, text);
 }
 
 enum hr_status hr_ops_output_size(const struct hr_op *ops, int num_ops,
@@ -275,7 +304,7 @@ enum hr_status hr_ops_output_size(const struct hr_op *ops, int num_ops,
                                   int *out_w, int *out_h)
 {
     static const struct hr_random any;
-    struct hr__geometry geo;
+    struct hr__geometry geo = {0};
     char text[128];
     enum hr_status status;
 
@@ -321,7 +350,7 @@ enum hr_status hr_ops_draw(const struct hr_op *ops, int num_ops,
                            int orientation, struct hr_op *out, int *num_out)
 {
     static const struct hr_random zero;
-    struct hr__geometry geo;
+    struct hr__geometry geo = {0};
     struct plain plain;
     char text[128];
     enum hr_status status;

@@ -48,8 +48,10 @@ struct hr__fold {
     struct hr__geometry *geo;
     enum hr_reference reference;
     int orientation;  // of the file
-    bool values;      // an op before this one changes values
-    char *text;       // [128]
+    bool codes;       // ops that change values are codes,
+    bool changed;     // and `table` is what they make of bytes; no code yet
+    struct hr__values table;
+    char *text;  // [128]
 };
 
 void hr__fold_begin(struct hr__fold *f, int w, int h);
@@ -57,9 +59,17 @@ enum hr_status hr__fold_end(struct hr__fold *f);
 // The picture as it is at this op.
 void hr__fold_size(const struct hr__fold *f, int *w, int *h);
 // Transposes first, then mirrors.
-void hr__fold_turn(struct hr__fold *f, bool transpose, bool x, bool y);
+enum hr_status hr__fold_turn(struct hr__fold *f, bool transpose, bool x,
+                             bool y);
 // pad: what lies outside of the picture is black; else it is an error.
 enum hr_status hr__fold_crop(struct hr__fold *f, struct hr__rect r, bool pad);
+struct hr__op_def;
+// An op that changes values, where these are codes.
+void hr__fold_values(struct hr__fold *f, const struct hr__op_def *def,
+                     const struct hr_op *op);
+// Adds a code; w and h of it are the picture's, where they are 0.
+enum hr_status hr__fold_augment(struct hr__fold *f,
+                                const struct hr__augment *code);
 // short_side has been made w and h.
 enum hr_status hr__fold_resize(struct hr__fold *f, const struct hr_resize *op);
 
@@ -150,8 +160,11 @@ struct hr__op_def {
                             char text[128]);
     // Adds the op to the geometry; NULL: it changes none.
     enum hr_status (*fold)(struct hr__fold *f, const struct hr_op *op);
-    // What a byte of a channel becomes. The store does it, so what follows such
-    // an op must not mix pixels, nor add some: the fold refuses it.
+    // Whether pixels are mixed or added, so that it does not commute with an op
+    // that changes values; NULL: never.
+    bool (*mixes)(const struct hr_op *op);
+    // What a byte of a channel becomes. The store does it, or, where the list has
+    // codes, a code.
     uint8_t (*value)(const struct hr_op *op, int channel, uint8_t x);
     // Random ops: writes the plain ops that it becomes, and returns how many;
     // -1 with the reason.

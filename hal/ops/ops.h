@@ -5,6 +5,7 @@
 #ifndef HR__OPS_H
 #define HR__OPS_H
 
+#include "hal/engine/augment.h"
 #include "hal/engine/picture.h"
 #include "hal/facts/facts.h"
 
@@ -22,18 +23,20 @@ enum hr_status hr__geometry_draw(struct hr__geometry *out,
                                  enum hr_reference reference, int w, int h,
                                  int orientation, char text[128]);
 void hr__geometry_size(const struct hr__geometry *geo, int *w, int *h);
-// Bytes of the u8 pictures between its steps, as the CPU engine keeps them.
+// Bytes of the u8 pictures between its steps and codes, as the CPU engine keeps
+// them.
 size_t hr__geometry_bytes(const struct hr__geometry *geo, int channels);
 
-// What the ops that change values by a table make of each byte of a channel. The
-// table of the store takes it in, so such an op costs nothing and every engine
-// does it.
-struct hr__values {
-    uint8_t of[3][256];
-};
-// False: no op of the list does. ops have passed hr__ops_check().
+// What the ops that change values make of each byte. The table of the store takes
+// that in, so such an op costs nothing and every engine does it, unless the list
+// has ops of stage augment: then they are codes like these.
+// False: no op of the list does, or they are codes. ops have passed
+// hr__ops_check().
 bool hr__ops_values(const struct hr_op *ops, int num_ops,
                     struct hr__values *out);
+
+// So many codes at most come of the list. 0: it has no op of stage augment.
+int hr__ops_augments(const struct hr_op *ops, int num_ops);
 
 // Four words for draw number draw of the op at that place in its list.
 void hr__random_words(const struct hr_random *key, int place, int draw,

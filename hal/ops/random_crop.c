@@ -59,11 +59,17 @@ static const struct hr__word words[] = {
                    {':', .optional = true, .field = 2}}},
     {0}};
 
+static bool mixes(const struct hr_op *op)
+{
+    return op->random_crop.pad || op->random_crop.pad_if_needed;
+}
+
 const struct hr__op_def hr__op_random_crop = {
     .info = {HR__INFO("random_crop", RANDOM_CROP, RESAMPLE), .random = true,
              .usage = "random_crop=N|WxH[:P]"},
     .draws = 1,
     .words = words,
+    .mixes = mixes,
     .size = offsetof(struct hr_op, random_crop.w),
     .draw = draw,
 };

@@ -84,12 +84,18 @@ static const struct hr__word words[] = {
      .arguments = {{'=', .as = HR__AS_AREA}, HR__ARG(2), HR__ARG(5)}},
     {0}};
 
+static bool mixes(const struct hr_op *op)
+{
+    return op->random_resized_crop.filter != HR_NEAREST;
+}
+
 const struct hr__op_def hr__op_random_resized_crop = {
     .info = {HR__INFO("random_resized_crop", RANDOM_RESIZED_CROP, RESAMPLE),
              .random = true,
              .usage = "random_resized_crop=N|WxH[:FILTER[:ORDER]]"},
     .draws = 2,
     .words = words,
+    .mixes = mixes,
     .size = offsetof(struct hr_op, random_resized_crop.w),
     .draw = draw,
 };

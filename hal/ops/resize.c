@@ -73,10 +73,16 @@ static const struct hr__word words[] = {
      .arguments = {{'=', .as = HR__AS_SHORT}, HR__ARG(3), HR__ARG(5)}},
     {0}};
 
+static bool mixes(const struct hr_op *op)
+{
+    return op->resize.filter != HR_NEAREST;
+}
+
 const struct hr__op_def hr__op_resize = {
     .info = {HR__INFO("resize", RESIZE, RESAMPLE),
              .usage = "resize=N|WxH[:FILTER[:ORDER]]"},
     .words = words,
+    .mixes = mixes,
     .size = offsetof(struct hr_op, resize.w),
     .check = check,
     .fold = fold,

@@ -17,10 +17,11 @@ struct hr__plan {
     } spans[HR_NUM_STAGES];
 };
 
-// Cuts first..HR_STORE into spans, each offered by its engine. Pure: the same
+// Cuts a picture's stages (hr__picture_stages(); HR_STORE is one of them) into
+// spans, each offered by its engine. Pure: the same
 // offers give the same plan. Prefers, in this order: more stages on engines
 // early in the chain, fewer spans. HR_EUNSUPPORTED if some stage has no taker.
-enum hr_status hr__plan_build(struct hr__plan *out, enum hr_stage first,
+enum hr_status hr__plan_build(struct hr__plan *out, unsigned stages,
                               const struct hr__offer *offers, int num_offers);
 
 // ---- Tables (table.c) --------------------------------------------------------------

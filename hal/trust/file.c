@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is found out of devices, on disk, one small text file per key:
 //
-//   headrace certificate 3
+//   headrace certificate 4
 //   <the key, line by line>
 //   tested <seconds since 1970>
 //   record <first> <last> <kind> <tier> <pictures> <failed> <differing> <max>
@@ -117,7 +117,7 @@ bool hr__kept_write(const struct hr__kept *kept, const char *key,
 
 // ---- Certificates ----------------------------------------------------------
 
-static const struct hr__kept kept = {"certificate", 3};
+static const struct hr__kept kept = {"certificate", 4};
 
 static bool read_record(const char **at, struct hr_certificate_record *r)
 {

@@ -103,8 +103,8 @@ TEST_CASE(other_versions)
 {
     static const char *const first[] = {"headrace certificate 1\n",
                                         "headrace certificate 2\n",
-                                        "headrace certificate 4\n",
-                                        "headrace certificate 3\n"};
+                                        "headrace certificate 3\n",
+                                        "headrace certificate 4\n"};
     char path[1024], good[4096], text[4096];
     size_t size, head = strlen(first[0]), n;
     char *sum;

@@ -15,21 +15,39 @@ static bool less(struct cost a, struct cost b)
     return a.engines != b.engines ? a.engines < b.engines : a.spans < b.spans;
 }
 
+enum {
+    ALL = (1 << HR_NUM_STAGES) - 1,
+    PLAIN = ALL & ~(1 << HR_AUGMENT),  // of a picture without such ops
+};
+
+static int count(unsigned stages, int first, int last)
+{
+    int n = 0;
+
+    for (int s = first; s <= last; s++)
+        n += stages >> s & 1;
+    return n;
+}
+
 // Tries every cut; no memory of what it has seen.
-static struct cost brute(int from, const struct hr__offer *offers, int n)
+static struct cost brute(int from, unsigned stages,
+                         const struct hr__offer *offers, int n)
 {
     struct cost best = {0};
 
     if (from == HR_NUM_STAGES)
         return (struct cost){true, 0, 0};
+    if (!(stages >> from & 1))
+        return brute(from + 1, stages, offers, n);
     for (int e = 0; e < n; e++)
         for (int last = from; last < HR_NUM_STAGES; last++) {
             struct cost c;
 
-            if (!(offers[e].spans & HR_SPAN_BIT(from, last)))
+            if (!(offers[e].spans & HR_SPAN_BIT(from, last)) ||
+                !(stages >> last & 1))
                 continue;
-            c = brute(last + 1, offers, n);
-            c.engines += e * (last - from + 1);
+            c = brute(last + 1, stages, offers, n);
+            c.engines += e * count(stages, from, last);
             c.spans++;
             if (less(c, best))
                 best = c;
@@ -37,12 +55,12 @@ static struct cost brute(int from, const struct hr__offer *offers, int n)
     return best;
 }
 
-static void check(enum hr_stage first, const struct hr__offer *offers, int n)
+static void check(unsigned stages, const struct hr__offer *offers, int n)
 {
-    struct cost want = brute(first, offers, n), got = {true, 0, 0};
+    struct cost want = brute(0, stages, offers, n), got = {true, 0, 0};
     struct hr__plan plan, again;
-    enum hr_status status = hr__plan_build(&plan, first, offers, n);
-    int next = first;
+    enum hr_status status = hr__plan_build(&plan, stages, offers, n);
+    int next = 0;
 
     CHECK(status == (want.possible ? HR_OK : HR_EUNSUPPORTED), "%s",
           hr_status_name(status));
@@ -54,10 +72,12 @@ static void check(enum hr_stage first, const struct hr__offer *offers, int n)
         struct hr_span s = plan.spans[i].span;
         int e = plan.spans[i].engine;
 
+        while (!(stages >> next & 1))
+            next++;
         CHECK((int)s.first == next && s.last >= s.first && e >= 0 && e < n &&
                   (offers[e].spans & HR_SPAN_BIT(s.first, s.last)),
               "span %d was not offered", i);
-        got.engines += e * ((int)s.last - (int)s.first + 1);
+        got.engines += e * count(stages, (int)s.first, (int)s.last);
         got.spans++;
         next = s.last + 1;
     }
@@ -65,12 +85,12 @@ static void check(enum hr_stage first, const struct hr__offer *offers, int n)
     CHECK(got.engines == want.engines && got.spans == want.spans,
           "cost %d in %d spans, the best is %d in %d", got.engines, got.spans,
           want.engines, want.spans);
-    hr__plan_build(&again, first, offers, n);
+    hr__plan_build(&again, stages, offers, n);
     CHECK(!memcmp(&plan, &again, sizeof(plan)), "not the same twice");
 }
 
-// All offers of one engine, the CPU's behind it.
-TEST_CASE(every_offer)
+// Offers of one engine, the CPU's behind it.
+TEST_CASE(offers_of_one)
 {
     uint64_t seed = test_seed;
     uint32_t cpu = HR_SPAN_BIT(HR_ENTROPY, HR_COLOR) |
@@ -78,16 +98,17 @@ TEST_CASE(every_offer)
                    HR_SPAN_BIT(HR_ENTROPY, HR_STORE) |
                    HR_SPAN_BIT(HR_RESAMPLE, HR_RESAMPLE) |
                    HR_SPAN_BIT(HR_RESAMPLE, HR_STORE) |
+                   HR_SPAN_BIT(HR_AUGMENT, HR_STORE) |
                    HR_SPAN_BIT(HR_STORE, HR_STORE);
 
-    for (uint32_t set = 0; set < 1 << HR_NUM_SPANS; set++) {
+    for (int i = 0; i < test_loops(32000); i++) {
+        uint32_t set = (uint32_t)random_below(&seed, 1 << HR_NUM_SPANS);
         struct hr__offer offers[2] = {{set, 0}, {cpu, 0}};
 
-        if (test_loops(4) < 4 && random_below(&seed, 16))
-            continue;
-        check(HR_ENTROPY, offers, 1);
-        check(HR_ENTROPY, offers, 2);
-        check(HR_RESAMPLE, offers, 2);
+        check(ALL, offers, 1);
+        check(PLAIN, offers, 1);
+        check(PLAIN, offers, 2);
+        check(ALL & ~0u << HR_RESAMPLE, offers, 2);
     }
 }
 
@@ -107,7 +128,8 @@ TEST_CASE(random_offers)
                 offers[e].spans &= (uint32_t)random_below(&seed,
                                                           1 << HR_NUM_SPANS);
         }
-        check((enum hr_stage)random_below(&seed, HR_NUM_STAGES), offers, n);
+        check((i % 2 ? ALL : PLAIN) & ~0u << random_below(&seed, HR_NUM_STAGES),
+              offers, n);
     }
 }
 
@@ -123,18 +145,18 @@ TEST_CASE(known)
                                    0}};
     struct hr__plan p;
 
-    CHECK(hr__plan_build(&p, HR_ENTROPY, offers, 3) == HR_OK &&
-              p.num_spans == 2 && p.spans[0].engine == 0 &&
-              p.spans[1].engine == 1 && p.spans[1].span.first == HR_COLOR,
+    CHECK(hr__plan_build(&p, PLAIN, offers, 3) == HR_OK && p.num_spans == 2 &&
+              p.spans[0].engine == 0 && p.spans[1].engine == 1 &&
+              p.spans[1].span.first == HR_COLOR,
           "two engines");
     offers[0].spans = 0;
-    CHECK(hr__plan_build(&p, HR_ENTROPY, offers, 3) == HR_OK &&
-              p.num_spans == 2 && p.spans[0].engine == 2 &&
-              p.spans[1].engine == 1 && p.spans[1].span.first == HR_RECONSTRUCT,
+    CHECK(hr__plan_build(&p, PLAIN, offers, 3) == HR_OK && p.num_spans == 2 &&
+              p.spans[0].engine == 2 && p.spans[1].engine == 1 &&
+              p.spans[1].span.first == HR_RECONSTRUCT,
           "entropy on the CPU");
     offers[1].spans = 0;
-    CHECK(hr__plan_build(&p, HR_ENTROPY, offers, 3) == HR_OK &&
-              p.num_spans == 1 && p.spans[0].engine == 2,
+    CHECK(hr__plan_build(&p, PLAIN, offers, 3) == HR_OK && p.num_spans == 1 &&
+              p.spans[0].engine == 2,
           "the CPU alone");
 }
 
@@ -166,7 +188,7 @@ TEST_CASE(planes)
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         struct hr__plan p;
-        enum hr_status status = hr__plan_build(&p, HR_ENTROPY, cases[i].offers,
+        enum hr_status status = hr__plan_build(&p, PLAIN, cases[i].offers,
                                                cases[i].n);
 
         CHECK(!status && p.num_spans == cases[i].spans &&

@@ -18,7 +18,8 @@ rules_of()
     local trace='hal/trace/*' device='hal/device/*'
     local job='hal/job/job.h hal/cache/cache.h'
     local common='tools/common/*' loader="$public hal/engine/base.h"
-    local cpu='cpu_fallback/+([!/]).h hal/engine/plain.h hal/engine/jpeg.h'
+    local cpu='cpu_fallback/+([!/]).h hal/engine/plain.h hal/engine/jpeg.h
+               hal/engine/augment.h cpu_fallback/augment/augment.h'
     local of_tools='jpeglib.h jerror.h png.h popt.h jansson.h'
     libs='-'
     case $1 in
@@ -49,16 +50,19 @@ rules_of()
     examples/engine_*) may="$public $engine" ;;
     examples/*)        may=$public ;;
     # Below its folders stand the files beside them; cpu_ops.c lists the kernels.
+    cpu_fallback/augment/*) may="$cpu cpu_fallback/augment/*" ;;
     cpu_fallback/pixel/*)  may="$cpu cpu_fallback/pixel/*" ;;
     cpu_fallback/packed/*) may="$cpu cpu_fallback/packed/*" ;;
     cpu_fallback/jpeg/*)   may="$cpu cpu_fallback/packed/packed.h
                                 cpu_fallback/pixel/planes.h cpu_fallback/jpeg/*"
                            libs='jpeglib.h jerror.h' ;;
     cpu_fallback/x86/*)    may="$cpu cpu_fallback/jpeg/lanes.h
+                                cpu_fallback/augment/*
                                 cpu_fallback/packed/line.h
                                 cpu_fallback/pixel/reconstruct.h
                                 cpu_fallback/x86/*" ;;
-    cpu_fallback/cpu_ops.c) may="$cpu cpu_fallback/jpeg/lanes.h" ;;
+    cpu_fallback/cpu_ops.c) may="$cpu cpu_fallback/jpeg/lanes.h
+                                cpu_fallback/augment/*" ;;
     cpu_fallback/*)        may=$cpu libs='png.h' ;;
     kernels/*.cl)      may='kernels/layout.h kernels/*.cl' ;;
     kernels/*)         may="$public $engine kernels/*" ;;
@@ -195,7 +199,7 @@ self_test()
     cd "$tmp"
     mkdir -p hal/include/headrace \
           hal/{engine,base,facts,ops,shape,trace,device,job,trust,entry,guard} \
-          examples backends/{cpu,opencl,vaapi} cpu_fallback/{jpeg,packed,pixel,x86} \
+          examples backends/{cpu,opencl,vaapi} cpu_fallback/{augment,jpeg,packed,pixel,x86} \
           kernels loader/{http,pack,queue,source} \
           python/core \
           tools/{common,run,devices,validate,profile,samples,pack,report} tests

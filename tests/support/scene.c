@@ -282,6 +282,9 @@ static bool covered(const struct hr_result *r, bool image)
     for (int i = 0; i < r->num_spans; i++) {
         const struct hr_span_result *s = &r->spans[i];
 
+        // (no picture here has ops of stage augment)
+        if (next == HR_AUGMENT)
+            next = HR_STORE;
         if ((int)s->span.first != next || s->span.last < s->span.first ||
             (strcmp(s->device, "cpu") && strcmp(s->device, "fake:0")))
             return false;

@@ -97,10 +97,18 @@ static bool is_of(const struct hr_op_info *op, enum hr_stage stage)
     return op->stage == HR_COLOR ? stage <= HR_COLOR : op->stage == stage;
 }
 
+// Pictures without ops of augment pass it by in longer spans: what has the stage
+// has spans that begin with it.
+static bool covers(struct hr_span span, enum hr_stage stage)
+{
+    return stage == HR_AUGMENT ? span.first == stage
+                               : span.first <= stage && span.last >= stage;
+}
+
 static bool does(const struct hr_device_info *info, enum hr_stage stage)
 {
     for (int i = 0; i < HR_NUM_SPANS; i++)
-        if (hr_span_of(i).first <= stage && hr_span_of(i).last >= stage &&
+        if (covers(hr_span_of(i), stage) &&
             (info->caps.spans[HR_EXACT] | info->caps.spans[HR_FAST]) >> i & 1)
             return info->available;
     return false;

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The five stages every picture passes, in this one direction:
+// The six stages that a picture passes, in this one direction:
 //
 //   bytes --entropy--> coefficients --reconstruct--> YCbCr planes
-//         --color--> RGB u8 --resample--> RGB u8 --store--> tensor
+//         --color--> RGB u8 --resample--> RGB u8 --augment--> RGB u8
+//         --store--> tensor
 //
 // decode is entropy..color; crop, resize and flip are the geometry of
-// resample; normalize, type and layout are store. A picture that is already
-// pixels enters at resample. A span is a run of stages one engine does in one
+// resample; what changes pixels is augment; normalize, type and layout are
+// store. A picture that is already pixels enters at resample, and one without
+// such ops has no augment. A span is a run of stages one engine does in one
 // go; a plan is the cut of a sample's stages into spans.
 #ifndef HEADRACE_STAGE_H
 #define HEADRACE_STAGE_H
@@ -23,6 +25,7 @@ HR_BEGIN_DECLS
     X(RECONSTRUCT, reconstruct) /* inverse DCT: blocks -> component planes */  \
     X(COLOR, color)             /* upsample, convert: planes -> RGB or grey */ \
     X(RESAMPLE, resample)       /* crop, resize, flip: u8 -> u8 */             \
+    X(AUGMENT, augment)         /* colours, blurs, warps: u8 -> u8 */          \
     X(STORE, store)             /* normalise, type, layout: u8 -> tensor */
 
 enum hr_stage {

@@ -70,6 +70,7 @@ HR_API const char *hr_last_error(void);
     X(GEOMETRY,    10, "geometry")                                          \
     X(FILTER,      11, "resampling filter")                                 \
     X(SERIAL,      12, "entropy coding that cannot be divided")             \
+    X(AUGMENT,     13, "ops that the engine does not have")                 \
     X(SPAN,        14, "the engine has no such span")                       \
     X(DAMAGED,     15, "damaged data")                                      \
     X(FAILED,      17, "the device failed")                                 \

@@ -1,0 +1,429 @@
+// SPDX-License-Identifier: Apache-2.0
+// The list of codes, one after the other on the whole picture. What a code finds
+// out about a picture (a mean, a histogram) becomes a table here.
+#include "cpu_fallback/augment/augment_kernels.h"
+
+struct walk {
+    const struct cpu_augment_ops *ops;
+    struct cpu_pixels *p;
+    uint8_t *other;
+    struct cpu_arena *arena;
+};
+
+static uint8_t *row_of(const struct cpu_pixels *p, int y)
+{
+    return p->data + p->stride * (size_t)y;
+}
+
+// A picture of w x h where p is not; swap() makes it the current one.
+static struct cpu_pixels beside(const struct walk *k, int w, int h)
+{
+    return (struct cpu_pixels){.data = k->other,
+                               .stride = cpu_row_pitch((size_t)w *
+                                                       (size_t)k->p->channels),
+                               .w = w,
+                               .h = h,
+                               .channels = k->p->channels};
+}
+
+static void swap(struct walk *k, const struct cpu_pixels *made)
+{
+    k->other = k->p->data;
+    *k->p = *made;
+}
+
+// ---- Pixels alone -----------------------------------------------------------
+
+static void through(struct walk *k, const struct hr__values *table)
+{
+    for (int y = 0; y < k->p->h; y++)
+        k->ops->table(row_of(k->p, y), row_of(k->p, y), k->p->w, k->p->channels,
+                      table);
+}
+
+static bool run_table(struct walk *k, const struct hr__augment *a)
+{
+    through(k, &a->table);
+    return true;
+}
+
+// Pillow ImageStat's mean of the luma, rounded: PIL/ImageEnhance.py Contrast.
+static uint8_t mean_luma(const struct walk *k)
+{
+    const struct cpu_pixels *p = k->p;
+    uint64_t sum = 0, n = (uint64_t)p->w * (uint64_t)p->h;
+
+    for (int y = 0; y < p->h; y++) {
+        const uint8_t *row = row_of(p, y);
+
+        if (p->channels == 3)
+            sum += k->ops->luma_sum(row, p->w);
+        for (int x = 0; p->channels == 1 && x < p->w; x++)
+            sum += row[x];
+    }
+    return (uint8_t)((2 * sum + n) / (2 * n));
+}
+
+static bool run_mix_mean(struct walk *k, const struct hr__augment *a)
+{
+    uint8_t mean = mean_luma(k);
+    struct hr__values table;
+
+    for (int i = 0; i < 256; i++)
+        table.of[0][i] = cpu_blend(mean, (uint8_t)i, a->factor);
+    memcpy(table.of[1], table.of[0], 256);
+    memcpy(table.of[2], table.of[0], 256);
+    through(k, &table);
+    return true;
+}
+
+static bool run_mix_luma(struct walk *k, const struct hr__augment *a)
+{
+    for (int y = 0; k->p->channels == 3 && y < k->p->h; y++)
+        k->ops->mix_luma(row_of(k->p, y), row_of(k->p, y), k->p->w, a->factor);
+    return true;
+}
+
+static bool run_luma(struct walk *k, const struct hr__augment *a)
+{
+    (void)a;
+    for (int y = 0; k->p->channels == 3 && y < k->p->h; y++)
+        k->ops->luma(row_of(k->p, y), row_of(k->p, y), k->p->w);
+    return true;
+}
+
+static bool run_hue(struct walk *k, const struct hr__augment *a)
+{
+    for (int y = 0; k->p->channels == 3 && y < k->p->h; y++)
+        k->ops->hue(row_of(k->p, y), row_of(k->p, y), k->p->w, a->shift);
+    return true;
+}
+
+static bool run_permute(struct walk *k, const struct hr__augment *a)
+{
+    for (int y = 0; k->p->channels == 3 && y < k->p->h; y++) {
+        uint8_t *p = row_of(k->p, y);
+
+        for (int x = 0; x < k->p->w; x++, p += 3) {
+            uint8_t old[3] = {p[0], p[1], p[2]};
+
+            for (int c = 0; c < 3; c++)
+                p[c] = old[a->from[c]];
+        }
+    }
+    return true;
+}
+
+// ---- Tables of what the picture holds: PIL/ImageOps.py ----------------------
+
+static void identity(uint8_t to[256])
+{
+    for (int i = 0; i < 256; i++)
+        to[i] = (uint8_t)i;
+}
+
+static void flat(uint8_t to[256], const uint32_t counts[256])
+{
+    uint64_t sum = 0, step, n;
+    int last = 255, used = 0;
+
+    for (int i = 0; i < 256; i++) {
+        sum += counts[i];
+        used += counts[i] > 0;
+    }
+    while (last > 0 && !counts[last])
+        last--;
+    step = (sum - counts[last]) / 255;
+    if (used <= 1 || !step) {
+        identity(to);
+        return;
+    }
+    n = step / 2;
+    for (int i = 0; i < 256; i++) {
+        to[i] = (uint8_t)(n / step < 255 ? n / step : 255);
+        n += counts[i];
+    }
+}
+
+// Four tables take turns, so that equal neighbours do not wait for each other.
+static void count(uint32_t counts[4][256], const struct cpu_pixels *p, int c)
+{
+    memset(counts, 0, 4 * sizeof(*counts));
+    for (int y = 0; y < p->h; y++) {
+        const uint8_t *at = row_of(p, y) + c;
+
+        for (int x = 0; x < p->w; x++, at += p->channels)
+            counts[x & 3][*at]++;
+    }
+    for (int i = 0; i < 256; i++)
+        counts[0][i] += counts[1][i] + counts[2][i] + counts[3][i];
+}
+
+static bool run_equalize(struct walk *k, const struct hr__augment *a)
+{
+    uint32_t counts[4][256];
+    struct hr__values table;
+
+    (void)a;
+    for (int c = 0; c < k->p->channels; c++) {
+        count(counts, k->p, c);
+        flat(table.of[c], counts[0]);
+    }
+    through(k, &table);
+    return true;
+}
+
+// In doubles, and in this order: a white pixel may become 254.
+static void stretched(uint8_t to[256], int lo, int hi)
+{
+    double scale = 255.0 / (hi - lo), offset = -lo * scale;
+
+    for (int i = 0; i < 256; i++) {
+        double x = i * scale + offset;
+
+        to[i] = x <= 0 ? 0 : x >= 255 ? 255 : (uint8_t)x;
+    }
+}
+
+static bool run_stretch(struct walk *k, const struct hr__augment *a)
+{
+    struct cpu_range range = {{255, 255, 255}, {0, 0, 0}};
+    struct hr__values table;
+
+    (void)a;
+    k->ops->range(&range, k->p);
+    for (int c = 0; c < k->p->channels; c++) {
+        if (range.hi[c] > range.lo[c])
+            stretched(table.of[c], range.lo[c], range.hi[c]);
+        else
+            identity(table.of[c]);
+    }
+    through(k, &table);
+    return true;
+}
+
+// ---- Neighbours -------------------------------------------------------------
+
+// Calls the slot for each inner row; the outermost rows and columns stay.
+static bool stencil(struct walk *k, const struct hr__augment *a)
+{
+    struct cpu_pixels *p = k->p, out = beside(k, p->w, p->h);
+    size_t c = (size_t)p->channels, width = c * (size_t)p->w;
+    int inner = (p->w - 2) * p->channels;
+
+    if (p->w < 3 || p->h < 3)
+        return true;
+    for (int y = 0; y < p->h; y++) {
+        const uint8_t *row = row_of(p, y);
+        uint8_t *to = row_of(&out, y);
+
+        if (y == 0 || y == p->h - 1) {
+            memcpy(to, row, width);
+            continue;
+        }
+        const uint8_t *rows[3] = {row - p->stride + c, row + c,
+                                  row + p->stride + c};
+
+        if (a->code == HR__AUGMENT_KERNEL3)
+            k->ops->kernel3(to + c, rows, inner, p->channels,
+                            a->kernel3.weights, a->kernel3.offset);
+        else
+            k->ops->mix_smooth(to + c, rows, inner, p->channels, a->factor);
+        memcpy(to, row, c);
+        memcpy(to + width - c, row + width - c, c);
+    }
+    swap(k, &out);
+    return true;
+}
+
+static bool run_mix_smooth(struct walk *k, const struct hr__augment *a)
+{
+    return stencil(k, a);
+}
+
+static bool run_kernel3(struct walk *k, const struct hr__augment *a)
+{
+    return stencil(k, a);
+}
+
+// The row between copies of its first and last pixel.
+static void add_edges(uint8_t *row, int w, int channels, int edge)
+{
+    size_t c = (size_t)channels, n = c * (size_t)w;
+
+    for (size_t i = 1; i <= (size_t)edge; i++) {
+        memcpy(row - c * i, row, c);
+        memcpy(row + n + c * (i - 1), row + n - c, c);
+    }
+}
+
+// line: of a row with reach + 1 pixels before it.
+static void box_row(const struct walk *k, uint8_t *dst, const uint8_t *line,
+                    const struct hr__box *box)
+{
+    const uint8_t *taps[2 * CPU_BOX_NEAR + 3];
+    int w = k->p->w, channels = k->p->channels;
+
+    if (box->reach > CPU_BOX_NEAR) {
+        k->ops->box_x(dst, line + (box->reach + 1) * channels, w, channels,
+                      box);
+        return;
+    }
+    for (int i = 0; i < 2 * box->reach + 3; i++)
+        taps[i] = line + i * channels;
+    k->ops->box_near(dst, taps, w * channels, box);
+}
+
+static bool box_rows(struct walk *k, const struct hr__augment *a)
+{
+    const struct hr__box *box = &a->box.x;
+    struct cpu_pixels *p = k->p;
+    size_t edge = (size_t)(box->reach + 1) * (size_t)p->channels;
+    size_t n = (size_t)p->w * (size_t)p->channels;
+    uint8_t *line = cpu_arena_alloc(k->arena, n + 2 * edge);
+
+    if (!line)
+        return false;
+    for (int y = 0; y < p->h; y++) {
+        for (int i = 0; i < a->box.passes; i++) {
+            memcpy(line + edge, row_of(p, y), n);
+            add_edges(line + edge, p->w, p->channels, box->reach + 1);
+            box_row(k, row_of(p, y), line, box);
+        }
+    }
+    return true;
+}
+
+static const uint8_t *clamped_row(const struct cpu_pixels *p, int y)
+{
+    return row_of(p, y < 0 ? 0 : y < p->h ? y : p->h - 1);
+}
+
+static void box_near_columns(struct walk *k, const struct hr__box *box)
+{
+    struct cpu_pixels *p = k->p, out = beside(k, p->w, p->h);
+    const uint8_t *taps[2 * CPU_BOX_NEAR + 3];
+
+    for (int y = 0; y < p->h; y++) {
+        for (int i = 0; i < 2 * box->reach + 3; i++)
+            taps[i] = clamped_row(p, y + i - box->reach - 1);
+        k->ops->box_near(row_of(&out, y), taps, p->w * p->channels, box);
+    }
+    swap(k, &out);
+}
+
+static void add_row(uint32_t *sums, const uint8_t *row, int n)
+{
+    for (int i = 0; i < n; i++)
+        sums[i] += row[i];
+}
+
+static void take_row(uint32_t *sums, const uint8_t *row, int n)
+{
+    for (int i = 0; i < n; i++)
+        sums[i] -= row[i];
+}
+
+static void box_far_columns(struct walk *k, const struct hr__box *box,
+                            uint32_t *sums)
+{
+    struct cpu_pixels *p = k->p, out = beside(k, p->w, p->h);
+    int n = p->w * p->channels, reach = box->reach;
+
+    memset(sums, 0, sizeof(*sums) * (size_t)n);
+    for (int y = -reach; y < reach; y++)
+        add_row(sums, clamped_row(p, y), n);
+    for (int y = 0; y < p->h; y++) {
+        add_row(sums, clamped_row(p, y + reach), n);
+        k->ops->box_y(row_of(&out, y), sums, clamped_row(p, y - reach - 1),
+                      clamped_row(p, y + reach + 1), n, box);
+        take_row(sums, clamped_row(p, y - reach), n);
+    }
+    swap(k, &out);
+}
+
+static bool run_box(struct walk *k, const struct hr__augment *a)
+{
+    const struct hr__box *y = &a->box.y;
+    size_t n = (size_t)k->p->w * (size_t)k->p->channels;
+    uint32_t *sums = NULL;
+
+    if (a->box.x.inner && !box_rows(k, a))
+        return false;
+    if (y->reach > CPU_BOX_NEAR &&
+        !(sums = cpu_arena_array(k->arena, n, sizeof(*sums))))
+        return false;
+    for (int i = 0; y->inner && i < a->box.passes; i++) {
+        if (sums)
+            box_far_columns(k, y, sums);
+        else
+            box_near_columns(k, y);
+    }
+    return true;
+}
+
+// ---- Other places -----------------------------------------------------------
+
+// Places along one axis, added up in double as Pillow does: ImagingScaleAffine.
+static void places(int32_t *to, int n, double first, double step, int size)
+{
+    double at = first + step * .5;
+
+    for (int i = 0; i < n; i++, at += step)
+        to[i] = at >= 0 && at < size ? (int32_t)at : -1;
+}
+
+static bool warp_axes(struct walk *k, const struct hr__augment *a,
+                      const struct cpu_pixels *out)
+{
+    const struct cpu_pixels *p = k->p;
+    const double *m = a->warp.m;
+    int32_t *x = cpu_arena_array(k->arena, (size_t)a->w, sizeof(*x));
+    int32_t *y = cpu_arena_array(k->arena, (size_t)a->h, sizeof(*y));
+
+    if (!x || !y)
+        return false;
+    places(x, a->w, m[2], m[0], p->w);
+    places(y, a->h, m[5], m[4], p->h);
+    for (int i = 0; i < a->h; i++)
+        k->ops->pick(row_of(out, i), row_of(p, y[i] < 0 ? 0 : y[i]),
+                     y[i] < 0 ? 0 : p->w, x, a->w, p->channels, a->warp.fill);
+    return true;
+}
+
+static bool run_warp(struct walk *k, const struct hr__augment *a)
+{
+    struct cpu_pixels out = beside(k, a->w, a->h);
+
+    if (a->warp.way != HR__WARP_AXES) {
+        for (int y = 0; y < a->h; y++)
+            k->ops->warp(row_of(&out, y), k->p, a->w, y, &a->warp);
+    } else if (!warp_axes(k, a, &out)) {
+        return false;
+    }
+    swap(k, &out);
+    return true;
+}
+
+// ---- The list ---------------------------------------------------------------
+
+bool cpu_augment_run(const struct cpu_augment_ops *ops,
+                     const struct hr__augment *list, int num,
+                     struct cpu_pixels *p, uint8_t *other,
+                     struct cpu_arena *arena)
+{
+#define X(NAME, name) run_##name,
+    static bool (*const run[])(struct walk *, const struct hr__augment *) = {
+        HR__AUGMENT_MAP(X)};
+#undef X
+    struct walk walk = {ops, p, other, arena};
+    bool ok = true;
+
+    for (int i = 0; i < num && ok; i++) {
+        struct cpu_mark mark = cpu_arena_mark(arena);
+
+        ok = run[list[i].code](&walk, &list[i]);
+        cpu_arena_reset(arena, mark);
+    }
+    return ok;
+}

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+// Stage augment: each code by each instruction set against the readable C, on
+// random and extreme pictures of all small sizes; and what a code finds out of a
+// picture with known answers. tests/python/test_augment.py holds the stage
+// against Pillow.
+#include "cpu_fallback/cpu_ops.h"
+#include "heaps.h"
+#include "simd_axes.h"
+#include "testing.h"
+
+enum { MOST = 70, PITCH = 3 * MOST + 2 * CPU_SLACK, ROOM = PITCH * MOST };
+
+struct made {
+    uint8_t first[ROOM + CPU_SLACK], second[ROOM + CPU_SLACK];
+    struct cpu_pixels p;
+};
+
+static int below(int limit)
+{
+    return test_rnd_int(0, limit - 1);
+}
+
+static double between(double lo, double hi)
+{
+    return lo + (hi - lo) * below(1 << 20) / (1 << 20);
+}
+
+static void fill(uint8_t *to, int n)
+{
+    int kind = below(5), base = below(256);
+
+    for (int i = 0; i < n; i++)
+        to[i] = (uint8_t)(kind == 0   ? base
+                          : kind == 1 ? 255 * below(2)
+                          : kind == 2 ? base / 2 + below(20)
+                                      : below(256));
+}
+
+static struct hr__box random_box(void)
+{
+    struct hr__box box = {.reach = below(3) ? below(3) : below(40)};
+    uint32_t whole = 1u << 24, taps = (uint32_t)box.reach * 2 + 1;
+
+    if (!below(6))
+        return (struct hr__box){0};
+    box.inner = whole / (taps + (uint32_t)below(2));
+    box.outer = (whole - taps * box.inner) / 2;
+    return box;
+}
+
+static void random_warp(struct hr__augment *a, int w, int h)
+{
+    static const enum hr_filter filters[] = {HR_NEAREST, HR_BILINEAR,
+                                             HR_BICUBIC};
+    struct hr__warp *warp = &a->warp;
+
+    a->w = 1 + below(MOST);
+    a->h = 1 + below(MOST);
+    warp->way = (enum hr__warp_way)below(5);
+    warp->filter = warp->way <= HR__WARP_SUMS ? HR_NEAREST : filters[below(3)];
+    for (int i = 0; i < 6; i++) {
+        warp->m[i] = i == 2   ? between(-w, w)
+                     : i == 5 ? between(-h, h)
+                              : between(-2, 2);
+        warp->fixed[i] = (int32_t)(warp->m[i] * 65536);
+    }
+    warp->m[6] = between(-.002, .002);
+    warp->m[7] = between(-.002, .002);
+    for (int c = 0; c < 3; c++)
+        warp->fill[c] = (uint8_t)below(256);
+}
+
+// Any parameters that a plan may have.
+static struct hr__augment random_code(enum hr__augment_code code, int w, int h)
+{
+    struct hr__augment a = {.code = code};
+
+    switch (code) {
+    case HR__AUGMENT_TABLE:
+        fill(a.table.of[0], 3 * 256);
+        if (!below(3))
+            memcpy(a.table.of[1], a.table.of[0], 256);
+        break;
+    case HR__AUGMENT_MIX_MEAN:
+    case HR__AUGMENT_MIX_LUMA:
+    case HR__AUGMENT_MIX_SMOOTH:
+        a.factor = (float)between(below(2) ? 0 : -3, below(2) ? 1 : 4);
+        break;
+    case HR__AUGMENT_HUE:
+        a.shift = below(256);
+        break;
+    case HR__AUGMENT_WARP:
+        random_warp(&a, w, h);
+        break;
+    case HR__AUGMENT_BOX:
+        a.box.x = random_box();
+        a.box.y = random_box();
+        a.box.passes = 1 + below(3);
+        break;
+    case HR__AUGMENT_KERNEL3:
+        for (int i = 0; i < 9; i++)
+            a.kernel3.weights[i] = (float)between(-1, 1);
+        a.kernel3.offset = (float)between(-9, 9);
+        break;
+    case HR__AUGMENT_PERMUTE:
+        for (int c = 0; c < 3; c++)
+            a.from[c] = (uint8_t)below(3);
+        break;
+    default:
+        break;
+    }
+    return a;
+}
+
+static void run(struct made *to, const struct cpu_ops *ops,
+                const uint8_t *pixels, int w, int h, int channels,
+                const struct hr__augment *code, struct cpu_arena *arena)
+{
+    to->p = (struct cpu_pixels){to->first,
+                                cpu_row_pitch((size_t)w * (size_t)channels), w,
+                                h, channels};
+    memset(to->first, 0x5a, sizeof(to->first));
+    for (int y = 0; y < h; y++)
+        memcpy(to->first + to->p.stride * (size_t)y,
+               pixels + (size_t)y * (size_t)w * (size_t)channels,
+               (size_t)w * (size_t)channels);
+    CHECK(cpu_augment_run(&ops->augment, code, 1, &to->p, to->second, arena),
+          "no memory");
+}
+
+static bool equal(const struct cpu_pixels *a, const struct cpu_pixels *b)
+{
+    size_t bytes = (size_t)a->w * (size_t)a->channels;
+
+    for (int y = 0; y < a->h; y++)
+        if (memcmp(a->data + a->stride * (size_t)y,
+                   b->data + b->stride * (size_t)y, bytes))
+            return false;
+    return a->w == b->w && a->h == b->h;
+}
+
+TEST_CASE(sisters)
+{
+    static const unsigned flags[] = {CPU_FLAG_AVX2,
+                                     CPU_FLAG_AVX2 | CPU_FLAG_AVX512};
+    static struct made want, got;
+    struct cpu_arena arena;
+    struct cpu_ops c, sister;
+
+    test_rnd_seed(test_seed);
+    cpu_arena_init(&arena, &plain_heap);
+    cpu_ops_init(&c, CPU_FLAG_C);
+    for (int i = 0; i < test_loops(12000); i++) {
+        int w = 1 + below(MOST), h = 1 + below(below(3) ? 9 : MOST);
+        int channels = below(4) ? 3 : 1;
+        struct hr__augment code =
+            random_code((enum hr__augment_code)(i % HR__NUM_AUGMENT), w, h);
+        static uint8_t pixels[3 * MOST * MOST];
+
+        fill(pixels, w * h * channels);
+        run(&want, &c, pixels, w, h, channels, &code, &arena);
+        for (int k = 0; k < 2; k++) {
+            cpu_ops_init(&sister, flags[k]);
+            run(&got, &sister, pixels, w, h, channels, &code, &arena);
+            CHECK(equal(&want.p, &got.p), "%s: code %d of %dx%dx%d, seed %d",
+                  sister.name, code.code, w, h, channels, i);
+        }
+    }
+    cpu_arena_finish(&arena);
+}
+
+// All 2^24 colours, by each instruction set and by the readable C.
+TEST_CASE(every_hue)
+{
+    static uint8_t src[256 * 3 + CPU_SLACK], a[256 * 3 + CPU_SLACK],
+        b[256 * 3 + CPU_SLACK];
+    struct cpu_ops c, best;
+
+    cpu_ops_init(&c, CPU_FLAG_C);
+    cpu_ops_init(&best, ~0u);
+    for (int rg = 0; rg < 65536; rg += 65536 / test_loops(4096)) {
+        for (int blue = 0; blue < 256; blue++) {
+            src[3 * blue] = (uint8_t)(rg >> 8);
+            src[3 * blue + 1] = (uint8_t)rg;
+            src[3 * blue + 2] = (uint8_t)blue;
+        }
+        c.augment.hue(a, src, 256, rg & 255);
+        best.augment.hue(b, src, 256, rg & 255);
+        CHECK(!memcmp(a, b, 256 * 3), "red %d, green %d", rg >> 8, rg & 255);
+    }
+}
