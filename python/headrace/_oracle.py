@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from PIL import ImageOps
+from PIL import Image, ImageEnhance, ImageFilter, ImageOps
 
 from . import _core, ops
 
@@ -134,6 +134,24 @@ def _flip(
     return image if number is None else image.transpose(number)
 
 
+def _enhance(kind: Any) -> Callable[..., Any]:
+    return lambda image, _, factor: kind(image).enhance(factor)
+
+
+def _hue(image: Any, _: Resize, factor: float) -> Any:
+    """torchvision's adjust_hue() of pictures."""
+    if image.mode == "L":
+        return image
+    hue, *rest = image.convert("HSV").split()
+    shift = int(factor * 255)
+    hue = hue.point([(value + shift) & 255 for value in range(256)])
+    return Image.merge("HSV", (hue, *rest)).convert("RGB")
+
+
+def _gaussian_blur(image: Any, _: Resize, sigma: float) -> Any:
+    return image.filter(ImageFilter.GaussianBlur(sigma))
+
+
 # ---- numbers: NumPy's, C x H x W --------------------------------------------
 
 
@@ -177,6 +195,17 @@ _ROWS: dict[str, Callable[..., Any]] = {
     "fit": _fit,
     "flip": _flip,
     "invert": lambda image, _: ImageOps.invert(image),
+    "adjust_brightness": _enhance(ImageEnhance.Brightness),
+    "adjust_contrast": _enhance(ImageEnhance.Contrast),
+    "adjust_saturation": _enhance(ImageEnhance.Color),
+    "adjust_hue": _hue,
+    "adjust_sharpness": _enhance(ImageEnhance.Sharpness),
+    "grayscale": lambda image, _: image.convert("L").convert(image.mode),
+    "posterize": lambda image, _, bits: ImageOps.posterize(image, bits),
+    "solarize": lambda image, _, limit: ImageOps.solarize(image, limit),
+    "equalize": lambda image, _: ImageOps.equalize(image),
+    "autocontrast": lambda image, _: ImageOps.autocontrast(image),
+    "gaussian_blur": _gaussian_blur,
     "normalize": _normalize,
     "table": _table,
 }

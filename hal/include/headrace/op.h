@@ -59,7 +59,18 @@ HR_BEGIN_DECLS
     X(RANDOM_CROP, random_crop)                 \
     X(RANDOM_RESIZED_CROP, random_resized_crop) \
     X(RANDOM_FLIP, random_flip)                 \
-    X(INVERT, invert)
+    X(INVERT, invert)                           \
+    X(ADJUST_BRIGHTNESS, adjust_brightness)     \
+    X(ADJUST_CONTRAST, adjust_contrast)         \
+    X(ADJUST_SATURATION, adjust_saturation)     \
+    X(ADJUST_HUE, adjust_hue)                   \
+    X(ADJUST_SHARPNESS, adjust_sharpness)       \
+    X(GRAYSCALE, grayscale)                     \
+    X(POSTERIZE, posterize)                     \
+    X(SOLARIZE, solarize)                       \
+    X(EQUALIZE, equalize)                       \
+    X(AUTOCONTRAST, autocontrast)               \
+    X(GAUSSIAN_BLUR, gaussian_blur)
 
 enum hr_op_type {
     HR_OP_NONE,
@@ -178,9 +189,42 @@ struct hr_random_flip {
 };
 
 // invert has no parameters. Each byte x becomes 255 - x, as by Pillow's
-// ImageOps.invert() and torchvision's invert(). It may stand wherever a flip may;
-// behind it no crop may pad and no resize but NEAREST: HR_EUNSUPPORTED. A random
-// crop with pad is HR_EINVAL there, whatever it would draw.
+// ImageOps.invert() and torchvision's invert().
+
+// The ops that follow change pixels as Pillow's ImageEnhance, ImageOps and
+// ImageFilter do, and torchvision's functions of these names for Pillow's
+// pictures. They may stand anywhere behind decode, in any order and number, for
+// RGB and grey pictures. invert, adjust_brightness, posterize and solarize are
+// tables, which the store takes in at no cost unless one of the others is in the
+// list, or a pad or a resize that mixes pixels follows. Else they are stage
+// augment like the others, which the CPU does. Behind it crops, pads, flips and
+// resizes go on with the changed pixels.
+
+// factor: 0 gives black (brightness), the mean (contrast), grey (saturation), the
+// smoothed picture (sharpness); 1 changes nothing; below 0 and above 1 it goes
+// on, and is cut to 0 .. 255. adjust_hue: -.5 .. .5 of the circle.
+struct hr_adjust {
+    double factor;
+};
+
+// The `bits` highest bits of each byte stay, 1 .. 8.
+struct hr_posterize {
+    int bits;
+};
+
+// Bytes from the threshold on (0 .. 256) are inverted.
+struct hr_solarize {
+    double threshold;
+};
+
+// Pillow's GaussianBlur, which is three boxes; sigma in pixels. torchvision's
+// gaussian_blur() is another function.
+struct hr_gaussian_blur {
+    double sigma;
+};
+
+// grayscale (three equal channels of luma), equalize and autocontrast have no
+// parameters.
 
 enum hr_arith {
     HR_ARITH_DIV,  // x / 255, - mean, / std, each rounded to float32:
@@ -215,6 +259,11 @@ struct hr_op {
         struct hr_random_crop random_crop;
         struct hr_random_resized_crop random_resized_crop;
         struct hr_random_flip random_flip;
+        struct hr_adjust adjust_brightness, adjust_contrast, adjust_saturation,
+            adjust_hue, adjust_sharpness;
+        struct hr_posterize posterize;
+        struct hr_solarize solarize;
+        struct hr_gaussian_blur gaussian_blur;
     };
 };
 
@@ -345,7 +394,10 @@ HR_API const struct hr_op_info *hr_op_info(enum hr_op_type type);
 //   center_crop=224 center_crop=320x240  crop=X,Y,W,H
 //   random_resized_crop=224 random_resized_crop=320x240:bicubic
 //   random_crop=32 random_crop=32x24:4
-//   hflip vflip transpose invert random_hflip random_hflip=0.3 random_vflip=0.3
+//   adjust_brightness=1.2 adjust_contrast=0.8 adjust_saturation=1.2
+//   adjust_hue=-0.1 adjust_sharpness=1.5 grayscale posterize=4 solarize=128
+//   invert equalize autocontrast gaussian_blur=1.5
+//   hflip vflip transpose random_hflip random_hflip=0.3 random_vflip=0.3
 //   to_tensor to_tensor:v2
 //   normalize=imagenet normalize=M,M,M/S,S,S normalize=M/S normalize=...:v2
 //

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// torchvision's adjust_hue() of Pillow's pictures: the shift is cut towards 0, and
+// no shift goes through HSV, too, which changes pixels.
+#include "hal/ops/op_def.h"
+
+static enum hr_status fold(struct hr__fold *f, const struct hr_op *op)
+{
+    int shift = (int)(op->adjust_hue.factor * 255) & 255;
+
+    return hr__fold_augment(f, &(struct hr__augment){.code = HR__AUGMENT_HUE,
+                                                     .shift = shift});
+}
+
+static const struct hr_op_field fields[] = {
+    HR__FIELD(adjust_hue, factor, DOUBLE, .lo = -.5, .hi = .5),
+};
+
+static const struct hr_op_form forms[] = {
+    {"adjust_hue", HR__FIELDS(1), {.type = HR_OP_ADJUST_HUE}}};
+
+static const struct hr__word words[] = {{.name = "adjust_hue",
+                                         .op = {.type = HR_OP_ADJUST_HUE},
+                                         .arguments = {{'='}}},
+                                        {0}};
+
+const struct hr__op_def hr__op_adjust_hue = {
+    .info = {HR__INFO("adjust_hue", ADJUST_HUE, AUGMENT),
+             .usage = "adjust_hue=F"},
+    .words = words,
+    .fold = fold,
+};

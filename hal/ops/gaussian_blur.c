@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pillow's GaussianBlur (src/libImaging/BoxBlur.c): three boxes along x, then three
+// along y, whose radius has the variance of the Gaussian; float32, but where C
+// promotes to double.
+#include <math.h>
+
+#include "hal/ops/op_def.h"
+
+static float radius_of(float sigma)
+{
+    float s2 = sigma * sigma / 3;
+    float length = (float)sqrt(12.0 * (double)s2 + 1.0);
+    float l = (float)floor(((double)length - 1.0) / 2.0);
+    float a = (2 * l + 1) * (l * (l + 1) - 3 * s2);
+
+    a /= 6 * (s2 - (l + 1) * (l + 1));
+    return l + a;
+}
+
+static struct hr__box box_of(float radius)
+{
+    struct hr__box box = {.reach = (int)radius};
+
+    box.inner = (uint32_t)((float)(1 << 24) / (radius * 2 + 1));
+    box.outer = ((1u << 24) - (uint32_t)(box.reach * 2 + 1) * box.inner) / 2;
+    return box;
+}
+
+static enum hr_status fold(struct hr__fold *f, const struct hr_op *op)
+{
+    struct hr__box box = box_of(radius_of((float)op->gaussian_blur.sigma));
+
+    if (op->gaussian_blur.sigma == 0)
+        return HR_OK;
+    return hr__fold_augment(
+        f, &(struct hr__augment){.code = HR__AUGMENT_BOX,
+                                 .box = {.x = box, .y = box, .passes = 3}});
+}
+
+static const struct hr_op_field fields[] = {
+    HR__FIELD(gaussian_blur, sigma, DOUBLE, .lo = 0, .hi = 1e4),
+};
+
+static const struct hr_op_form forms[] = {
+    {"gaussian_blur", HR__FIELDS(1), {.type = HR_OP_GAUSSIAN_BLUR}}};
+
+static const struct hr__word words[] = {{.name = "gaussian_blur",
+                                         .op = {.type = HR_OP_GAUSSIAN_BLUR},
+                                         .arguments = {{'='}}},
+                                        {0}};
+
+const struct hr__op_def hr__op_gaussian_blur = {
+    .info = {HR__INFO("gaussian_blur", GAUSSIAN_BLUR, AUGMENT),
+             .usage = "gaussian_blur=SIGMA"},
+    .words = words,
+    .fold = fold,
+};

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pillow PIL/ImageOps.py posterize(): the highest bits of each byte.
+#include "hal/ops/op_def.h"
+
+static uint8_t value(const struct hr_op *op, int channel, uint8_t x)
+{
+    (void)channel;
+    return (uint8_t)(x & ~((1 << (8 - op->posterize.bits)) - 1));
+}
+
+static const struct hr_op_field fields[] = {
+    HR__FIELD(posterize, bits, INT, .lo = 1, .hi = 8),
+};
+
+static const struct hr_op_form forms[] = {
+    {"posterize", HR__FIELDS(1), {.type = HR_OP_POSTERIZE}}};
+
+static const struct hr__word words[] = {{.name = "posterize",
+                                         .op = {.type = HR_OP_POSTERIZE},
+                                         .arguments = {{'='}}},
+                                        {0}};
+
+const struct hr__op_def hr__op_posterize = {
+    .info = {HR__INFO("posterize", POSTERIZE, STORE),
+             .usage = "posterize=BITS"},
+    .words = words,
+    .value = value,
+};
