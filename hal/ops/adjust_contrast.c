@@ -22,7 +22,7 @@ static const struct hr_op_form forms[] = {
 
 static const struct hr__word words[] = {{.name = "adjust_contrast",
                                          .op = {.type = HR_OP_ADJUST_CONTRAST},
-                                         .arguments = {{'='}}},
+                                         .arguments = {{.before = '='}}},
                                         {0}};
 
 const struct hr__op_def hr__op_adjust_contrast = {

@@ -20,7 +20,7 @@ static const struct hr_op_form forms[] = {
 
 static const struct hr__word words[] = {{.name = "adjust_hue",
                                          .op = {.type = HR_OP_ADJUST_HUE},
-                                         .arguments = {{'='}}},
+                                         .arguments = {{.before = '='}}},
                                         {0}};
 
 const struct hr__op_def hr__op_adjust_hue = {

@@ -46,7 +46,7 @@ static const struct hr_op_form forms[] = {
 
 static const struct hr__word words[] = {{.name = "gaussian_blur",
                                          .op = {.type = HR_OP_GAUSSIAN_BLUR},
-                                         .arguments = {{'='}}},
+                                         .arguments = {{.before = '='}}},
                                         {0}};
 
 const struct hr__op_def hr__op_gaussian_blur = {

@@ -17,7 +17,7 @@ static const struct hr_op_form forms[] = {
 
 static const struct hr__word words[] = {{.name = "posterize",
                                          .op = {.type = HR_OP_POSTERIZE},
-                                         .arguments = {{'='}}},
+                                         .arguments = {{.before = '='}}},
                                         {0}};
 
 const struct hr__op_def hr__op_posterize = {

@@ -15,9 +15,10 @@ static const struct hr_op_field fields[] = {
 static const struct hr_op_form forms[] = {
     {"solarize", HR__FIELDS(1), {.type = HR_OP_SOLARIZE}}};
 
-static const struct hr__word words[] = {
-    {.name = "solarize", .op = {.type = HR_OP_SOLARIZE}, .arguments = {{'='}}},
-    {0}};
+static const struct hr__word words[] = {{.name = "solarize",
+                                         .op = {.type = HR_OP_SOLARIZE},
+                                         .arguments = {{.before = '='}}},
+                                        {0}};
 
 const struct hr__op_def hr__op_solarize = {
     .info = {HR__INFO("solarize", SOLARIZE, STORE), .usage = "solarize=T"},
