@@ -7,6 +7,10 @@
 
 #include "cpu_fallback/x86/pixels_avx512.h"
 
+// (without optimisation only a constant expression is an immediate)
+#define DOWN (_MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC)
+#define NEAREST (_MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)
+
 // Places of sixteen output pixels in the source.
 struct places {
     __mmask16 inside;
@@ -35,9 +39,8 @@ CPU_INLINE __mmask8 within(__m512d at, int size)
 
 CPU_INLINE void split(__m512d at, bool nearest, __m256i *whole, __m256 *part)
 {
-    const int down = _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC;
     __m512d from = nearest ? at : _mm512_sub_pd(at, _mm512_set1_pd(.5));
-    __m512d floor = _mm512_roundscale_pd(from, down);
+    __m512d floor = _mm512_roundscale_pd(from, DOWN);
 
     *whole = _mm512_cvttpd_epi32(floor);
     *part = _mm512_cvtpd_ps(_mm512_sub_pd(from, floor));
@@ -204,9 +207,8 @@ struct made {
 CPU_INLINE void add_channel(struct made *to, int c, __m512 value,
                             __mmask16 mixed, float doubt)
 {
-    const int near = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
     const __m512i most = _mm512_set1_epi32(255), zero = _mm512_setzero_si512();
-    __m512 off = _mm512_sub_ps(value, _mm512_roundscale_ps(value, near));
+    __m512 off = _mm512_sub_ps(value, _mm512_roundscale_ps(value, NEAREST));
     __m512i byte = _mm512_cvttps_epi32(value);
 
     byte = _mm512_max_epi32(_mm512_min_epi32(byte, most), zero);
