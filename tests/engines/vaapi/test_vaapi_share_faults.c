@@ -351,6 +351,29 @@ TEST_CASE(completing)
 
 // ---- A driver that does not answer -----------------------------------------
 
+// Batches do not come back, and neither do their surfaces, until they do.
+TEST_CASE(late_batches)
+{
+    int fds = imports_fds();
+
+    struct fault_rule r = {.entry = FAULT_clSetEventCallback,
+                           .first = 1,
+                           .action = FAULT_LATE};
+
+    for (int ever = 0; ever < 2; ever++) {
+        snprintf(imports.label, sizeof(imports.label),
+                 ever ? "late batches" : "late batch");
+        share_set_up(share_tiled, FAULT_SHARES, false);
+        imports.deadline_ms = DEADLINE_MS;
+        imports_open_scene(ever ? MANY : IMPORTS_N);
+        // (One of two is that of the picture that the CPU has decoded.)
+        r.last = ever ? 0 : 2;
+        imports_check_late(&r, DEADLINE_MS);
+        imports_run(20000);
+        imports_close_scene(fds);
+    }
+}
+
 TEST_CASE(hangs)
 {
     test_hung(4);
@@ -389,29 +412,6 @@ TEST_CASE(hangs)
         CHECK(!imports_now().misused, "%s: %d misused", imports.label,
               imports_now().misused);
         vaapi_forget_left();
-    }
-}
-
-// Batches do not come back, and neither do their surfaces, until they do.
-TEST_CASE(late_batches)
-{
-    int fds = imports_fds();
-
-    struct fault_rule r = {.entry = FAULT_clSetEventCallback,
-                           .first = 1,
-                           .action = FAULT_LATE};
-
-    for (int ever = 0; ever < 2; ever++) {
-        snprintf(imports.label, sizeof(imports.label),
-                 ever ? "late batches" : "late batch");
-        share_set_up(share_tiled, FAULT_SHARES, false);
-        imports.deadline_ms = DEADLINE_MS;
-        imports_open_scene(ever ? MANY : IMPORTS_N);
-        // (One of two is that of the picture that the CPU has decoded.)
-        r.last = ever ? 0 : 2;
-        imports_check_late(&r, DEADLINE_MS);
-        imports_run(20000);
-        imports_close_scene(fds);
     }
 }
 
