@@ -72,9 +72,9 @@ static struct entry *unref(struct entry *e)
     return e;
 }
 
-static struct entry *evict(struct hr__cache *cache)
+static struct entry *evict(struct hr__cache *cache, struct entry *e)
 {
-    struct entry *e = cache->oldest, **at = bucket_of(cache, e->hash);
+    struct entry **at = bucket_of(cache, e->hash);
 
     while (*at != e)
         at = &(*at)->next;
@@ -150,7 +150,7 @@ void hr__cache_unref(struct hr__cache *cache)
         return;
     // (Whoever holds an entry has a reference.)
     while (cache->oldest)
-        free(evict(cache));
+        free(evict(cache, cache->oldest));
     pthread_mutex_destroy(&cache->lock);
     free(cache->buckets);
     free(cache);
@@ -294,21 +294,42 @@ void hr__cache_count(struct hr__cache *cache, bool hit)
     pthread_mutex_unlock(&cache->lock);
 }
 
+// Evicts entries until `bytes` bytes of memory are free, the oldest first, and
+// returns them as a list. What somebody holds stays: it would free nothing. NULL:
+// there are not so many.
+static struct entry *evict_bytes(struct hr__cache *cache, size_t bytes)
+{
+    struct entry *gone = NULL, *newer;
+    size_t found = 0;
+
+    for (struct entry *e = cache->oldest; e && found < bytes; e = e->newer)
+        found += e->refs == 1 ? e->bytes : 0;
+    if (found < bytes)
+        return NULL;
+    found = 0;
+    for (struct entry *e = cache->oldest; found < bytes; e = newer) {
+        newer = e->newer;
+        if (e->refs != 1)
+            continue;
+        found += e->bytes;
+        evict(cache, e);
+        e->next = gone;
+        gone = e;
+    }
+    return gone;
+}
+
 // Whether there is room for so many bytes, which are then taken.
 static bool take_room(struct hr__cache *cache, size_t bytes)
 {
     struct entry *gone = NULL, *e;
+    size_t limit = cache->pub.bytes;
     bool ok;
 
     pthread_mutex_lock(&cache->lock);
-    if (bytes <= cache->pub.bytes)
-        while (cache->oldest && cache->stats.bytes > cache->pub.bytes - bytes)
-            if ((e = evict(cache))) {
-                e->next = gone;
-                gone = e;
-            }
-    ok = bytes <= cache->pub.bytes &&
-         cache->stats.bytes <= cache->pub.bytes - bytes;
+    if (bytes <= limit && cache->stats.bytes > limit - bytes)
+        gone = evict_bytes(cache, cache->stats.bytes - (limit - bytes));
+    ok = bytes <= limit && cache->stats.bytes <= limit - bytes;
     cache->stats.bytes += ok ? bytes : 0;
     pthread_mutex_unlock(&cache->lock);
     while ((e = gone)) {

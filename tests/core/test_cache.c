@@ -418,6 +418,55 @@ TEST_CASE(order)
     hr_cache_release(&cache);
 }
 
+// What is held makes no room, and the others do not go in vain.
+TEST_CASE(held_stays)
+{
+    enum { FILES = 5, ROOM = 3 };
+    uint64_t seed = test_seed;
+    struct bytes b[FILES];
+    struct hr_sample s[FILES];
+    struct stat file[FILES] = {0};
+    hr_cached held[ROOM];
+    struct hr_cache_stats stats;
+    struct hr_result r = {0};
+    hr_cache cache = hr_cache_create(8 * MIB);
+    hr_device dev = with_cache("cpu", cache);
+
+    for (int i = 0; i < FILES; i++) {
+        b[i] = test_jpeg(181, 143, &seed);
+        s[i] = small_sample(&b[i]);
+        file[i].st_ino = (ino_t)i + 1;
+        s[i].status = &file[i];
+        free(small_make(dev, s[i], &r));
+    }
+    hr_cache_stats(cache, &stats);
+    hr_device_close(&dev);
+    hr_cache_release(&cache);
+    cache = hr_cache_create(stats.bytes * ROOM / FILES +
+                            stats.bytes / FILES / 2);
+    dev = with_cache("cpu", cache);
+    for (int i = 0; i < ROOM; i++)
+        free(small_make(dev, s[i], &r));
+    held[0] = hr_cache_find(cache, &file[0]);
+    free(small_make(dev, s[3], &r));
+    held[1] = hr_cache_find(cache, &file[2]);
+    held[2] = hr_cache_find(cache, &file[3]);
+    CHECK(held[0] && held[1] && held[2] && !hr_cache_find(cache, &file[1]),
+          "the oldest that is not held makes room");
+    free(small_make(dev, s[4], &r));
+    hr_cache_stats(cache, &stats);
+    CHECK(stats.pictures == ROOM, "%d are left", (int)stats.pictures);
+    for (int i = 0; i < ROOM; i++)
+        hr_cached_release(&held[i]);
+    free(small_make(dev, s[4], &r));
+    free(small_make(dev, s[4], &r));
+    CHECK(from_cache(&r), "there is room again");
+    for (int i = 0; i < FILES; i++)
+        free(b[i].data);
+    hr_device_close(&dev);
+    hr_cache_release(&cache);
+}
+
 // A limit of the file is one of the file.
 TEST_CASE(limits)
 {
