@@ -217,13 +217,16 @@ static enum hr_status read_entry(const struct hr__source *s, uint64_t i,
 
     if (!status)
         status = hr_pack_sample(file, number, &sample);
+    // (A file that was cut has no index to read.)
+    if (status)
+        return status;
     to->data = sample.data;
     to->size = sample.size;
     to->verified = sample.verified;
     hr_pack_entry(file, number, &entry);
     to->packed = entry.packed;
     to->source = entry.packed ? entry.source : 0;
-    return status;
+    return HR_OK;
 }
 
 static enum hr_status read_path(const struct hr__source *s, uint64_t i,

@@ -418,6 +418,29 @@ TEST_CASE(changed_while_open)
     hr_pack_close(&file);
 }
 
+// As a loader reads it: nothing of a file that was cut is looked at.
+TEST_CASE(cut_while_open)
+{
+    static const off_t sizes[] = {100, 4096, 0};
+    const char *path = pack_path("cut.hrp");
+
+    for (int i = 0; i < 3; i++) {
+        struct hr_encoded to = {0};
+        hr_source source;
+
+        CHECK(pack_data_write(path, 400, test_seed), "%s", hr_last_error());
+        source = hr_source_open(path);
+        CHECK(source && !hr_source_read(source, 399, 0, &to), "%s",
+              hr_last_error());
+        CHECK(!truncate(path, sizes[i]), "cut");
+        CHECK(source && hr_source_read(source, 399, 0, &to) == HR_EIO &&
+                  hr_source_read(source, 0, 0, &to) == HR_EIO,
+              "%d bytes: %s", (int)sizes[i], hr_last_error());
+        hr_encoded_finish(&to);
+        hr_source_close(&source);
+    }
+}
+
 TEST_CASE(not_files)
 {
     const char *folder = test_folder();
