@@ -35,12 +35,21 @@ static bool by_media(const struct hr__work *work)
            work->plan.spans[0].span.first == HR_ENTROPY;
 }
 
+// Ops that change pixels make more of a deviation than the certificate knows of.
+static bool magnifies(const struct hr__work *work)
+{
+    struct hr__values values;
+
+    return work->pic.geo.num_augments ||
+           hr__ops_values(work->sample.ops, work->sample.num_ops, &values);
+}
+
 bool hr__check_wanted(struct hr__work *work)
 {
     struct hr__device *dev = work->job->dev;
     uint64_t n;
 
-    if (work->check || dev->probing || !by_media(work) ||
+    if (work->check || dev->probing || !by_media(work) || magnifies(work) ||
         hr__job_stops(work->job))
         return false;
     n = atomic_fetch_add(&dev->media_pictures, 1);
