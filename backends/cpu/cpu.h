@@ -257,8 +257,7 @@ struct cpu_sink {
 void cpu_sink_row(const struct cpu_run *run, const struct cpu_sink *s, int y,
                   const uint8_t *row);
 // Memory of the arena for w x h pixels, and for `least` bytes; the payload for the
-// next engine. They
-// set *s; false = failed, the run knows why.
+// next engine. They set *s; false = failed, the run knows why.
 bool cpu_sink_memory(struct cpu_run *run, struct cpu_sink *s, int w, int h,
                      size_t least);
 bool cpu_sink_payload(struct cpu_run *run, struct cpu_sink *s,

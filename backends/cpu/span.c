@@ -21,6 +21,7 @@ static bool put_rows(struct cpu_run *run, const struct cpu_sink *from, int rows,
 {
     for (int y = 0; y < rows && !cpu_run_stops(run); y++)
         cpu_sink_row(run, to, y, from->data + from->stride * (size_t)y);
+    cpu_lap(run, to->pic ? HR_PART_STORE : HR_PART_RESAMPLE);
     return !run->out.status;
 }
 
@@ -53,6 +54,7 @@ static bool run_codes(struct cpu_run *run, struct cpu_sink *s, int w, int h,
     for (int i = 0; other && i < n; i++) {
         uint8_t *before = p.data;
 
+        run->asked |= 31;  // a code may take long: the clock is asked each time
         if (cpu_run_stops(run))
             return false;
         if (!cpu_augment_run(&run->w->engine->ops.augment, &codes[i], 1, &p,

@@ -88,6 +88,7 @@ static enum hr_status add_code(struct hr__fold *f,
                                const struct hr__augment *code)
 {
     struct hr__geometry *geo = f->geo;
+    enum hr_status status;
     int w, h;
 
     hr__fold_size(f, &w, &h);
@@ -97,6 +98,10 @@ static enum hr_status add_code(struct hr__fold *f,
     }
     geo->out_w = code->w ? code->w : w;
     geo->out_h = code->h ? code->h : h;
+    // It has the whole of it, also where a crop follows.
+    if ((status = check_size(f, w, h)) ||
+        (status = check_size(f, geo->out_w, geo->out_h)))
+        return status;
     if (geo->augments) {
         geo->augments[geo->num_augments] = *code;
         geo->augments[geo->num_augments].w = geo->out_w;
@@ -138,7 +143,8 @@ void hr__fold_values(struct hr__fold *f, const struct hr__op_def *def,
     f->changed = true;
 }
 
-// Pixel (x, y) becomes that of column ax x + bx and row ay y + by.
+// Pixel (x, y) becomes that of column ax x + bx and row ay y + by, a picture of
+// w x h.
 static enum hr_status move_pixels(struct hr__fold *f, int ax, int bx, int ay,
                                   int by, int w, int h)
 {
@@ -408,24 +414,26 @@ void hr__geometry_size(const struct hr__geometry *geo, int *w, int *h)
     *h = geo->out_h;
 }
 
-// Two pictures of the largest size on the way.
+// For each step with codes two pictures of the largest size on the way, as the
+// CPU engine keeps rows.
 static size_t augment_bytes(const struct hr__geometry *geo, int channels)
 {
-    size_t most = 0;
+    size_t bytes = 0, c = (size_t)channels;
     int at = 0;
 
     for (int i = 0; geo->augments && i < geo->num_steps; i++) {
         const struct hr__step *s = &geo->steps[i];
+        size_t most = ((size_t)s->out_w * c + 128) * (size_t)s->out_h;
 
         for (int k = 0; k < s->augments; k++, at++) {
-            size_t w = (size_t)geo->augments[at].w, out_w = (size_t)s->out_w;
-            size_t h = (size_t)geo->augments[at].h, out_h = (size_t)s->out_h;
+            const struct hr__augment *a = &geo->augments[at];
+            size_t size = ((size_t)a->w * c + 128) * (size_t)a->h;
 
-            most = w * h > most ? w * h : most;
-            most = out_w * out_h > most ? out_w * out_h : most;
+            most = size > most ? size : most;
         }
+        bytes += s->augments ? 2 * most : 0;
     }
-    return 2 * most * (size_t)channels;
+    return bytes;
 }
 
 size_t hr__geometry_bytes(const struct hr__geometry *geo, int channels)

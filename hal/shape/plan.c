@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The planner: the stages of a picture, cut into spans. A pure function of the offers, so
-// it is tested without any device.
+// The planner: the stages of a picture, cut into spans. A pure function of the
+// offers, so it is tested without any device.
 //
 // Backwards over the stages: best[s] is the best cut of stages s .. STORE.
 // A cut is better if it leaves fewer stages to engines late in the chain

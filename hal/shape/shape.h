@@ -18,9 +18,8 @@ struct hr__plan {
 };
 
 // Cuts a picture's stages (hr__picture_stages(); HR_STORE is one of them) into
-// spans, each offered by its engine. Pure: the same
-// offers give the same plan. Prefers, in this order: more stages on engines
-// early in the chain, fewer spans. HR_EUNSUPPORTED if some stage has no taker.
+// spans, each offered by its engine. Pure: the same offers give the same plan.
+// Prefers, in this order: more stages on engines early in the chain, fewer spans. HR_EUNSUPPORTED if some stage has no taker.
 enum hr_status hr__plan_build(struct hr__plan *out, unsigned stages,
                               const struct hr__offer *offers, int num_offers);
 
