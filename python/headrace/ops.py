@@ -12,7 +12,8 @@
 
 A list of ops is a tuple; each op is a tuple of numbers, so both can be
 pickled, compared and kept. Order: decode first (only of encoded pictures),
-then crops, resizes, flips in any order, then at most one normalize or table.
+then crops, resizes, flips and what changes pixels in any order, then at most
+one normalize or table.
 Each takes what the one before it made, as torchvision's transforms do; sizes
 are in pixels. Little is checked here: submit() does, and raises
 headrace.ArgumentError or TypeError that names the op.
@@ -224,16 +225,21 @@ def table(values: Buffer) -> Op:
 
 
 def __getattr__(name: str) -> Callable[..., Op]:
-    """Return the function of an op that has none above: its fields, or 0."""
+    """Return the function of an op that has none above: it takes its fields."""
     if name not in _core.OPS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     fields = list(_core.OPS[name][2])
 
     def function(*values: Any, **named: Any) -> Op:
-        given = dict(zip(fields, values), **named)
-        if len(values) > len(fields) or set(given) - set(fields):
+        given = dict(zip(fields, values))
+        if (
+            len(values) > len(fields)
+            or set(given) & set(named)
+            or set(given) | set(named) != set(fields)
+        ):
             raise TypeError(f"{name}() takes {', '.join(fields) or 'nothing'}")
-        return _op(name, *(given.get(field) for field in fields))
+        given.update(named)
+        return _op(name, *(given[field] for field in fields))
 
     function.__name__ = name
     return function

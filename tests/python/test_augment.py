@@ -145,6 +145,22 @@ class Augment(unittest.TestCase):
             with self.assertRaisesRegex(headrace.ArgumentError, words):
                 _core.output_size((ops.decode(), op), 5, 5)
 
+    def test_arguments(self):
+        """None is left out, or given twice."""
+        for call in (
+            lambda: ops.adjust_contrast(),
+            lambda: ops.adjust_contrast(1.0, factor=2.0),
+            lambda: ops.adjust_contrast(1.0, 2.0),
+            lambda: ops.grayscale(1),
+        ):
+            self.assertRaises(TypeError, call)
+
+    def test_size(self):
+        """A code has a whole picture, which a later crop does not make small."""
+        steps = ops.parse("resize=256,adjust_contrast=2,center_crop=224")
+        with self.assertRaisesRegex(headrace.ArgumentError, "at most"):
+            _core.output_size(steps, 3, 65535)
+
     def test_text(self):
         text = "adjust_contrast=1.5,hflip,gaussian_blur=0.5,grayscale"
         self.assertIn(text, ops.text(ops.parse(text)))
