@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lists with ops of stage augment, drawn by chance, against Pillow: 0 differ."""
+"""Lists with ops of stage augment, drawn by chance: 0 bytes off Pillow's."""
 
 import io
 import os
@@ -156,7 +156,7 @@ class Augment(unittest.TestCase):
             self.assertRaises(TypeError, call)
 
     def test_size(self):
-        """A code has a whole picture, which a later crop does not make small."""
+        """A code has a whole picture, also where a crop follows."""
         steps = ops.parse("resize=256,adjust_contrast=2,center_crop=224")
         with self.assertRaisesRegex(headrace.ArgumentError, "at most"):
             _core.output_size(steps, 3, 65535)
