@@ -522,7 +522,9 @@ def _source(
                 "stand for it"
             )
         if given:
-            raise ArgumentError("classes: a PackFolder has its own")
+            raise ArgumentError(
+                "classes: a PackFolder has its own; name them to that"
+            )
         core = _core.Source(sequence=Entries(source))
         return core, tuple(source.classes), source._skipped
     if isinstance(source, Cifar):

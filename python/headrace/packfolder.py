@@ -25,8 +25,12 @@ class PackFolder:
     files and lists whose labels are numbers, these are the classes, and
     classes[i] is "" for a number that does not occur.
 
-    A picture without a label, where others have one, is no sample: that is one
-    warning, and in the attribute skipped; with strict headrace.ReadError.
+    classes: names in the order of their numbers, or a mapping of names to
+    numbers, in place of the file's own, such as those of another pack file.
+
+    A picture without a label, where others have one, or of none of the named
+    classes, is no sample: that is one warning, and in the attribute skipped;
+    with strict headrace.ReadError.
 
     After headrace.set_image_backend() pictures are recorded, and a batch is
     one job; without it each is made when it is asked for. The numbers are the
@@ -46,8 +50,10 @@ class PackFolder:
         transform: Callable[[Any], Any] | None = None,
         target_transform: Callable[[int], Any] | None = None,
         *,
+        classes: _left_out.Classes | None = None,
         strict: bool = False,
     ) -> None:
+        named = _left_out.numbered(classes)
         one = isinstance(path, (str, os.PathLike))
         paths: list[Any] = [path] if one else list(path)  # type: ignore
         self.root = path
@@ -63,13 +69,14 @@ class PackFolder:
         ]
         # ImageFolder's order: classes; folders in them; names in those.
         found.sort(key=lambda each: each[:3])
-        self.class_to_idx = numbers = _numbers(self.packs)
+        self.class_to_idx = numbers = named or _numbers(self.packs)
+        other = _left_out.OTHER if named else _left_out.WORD
         self.classes = list(_left_out.listed(numbers))
         # As beside the folders of classes: it is no sample.
         self._skipped: _left_out.Skipped = tuple(
             (
                 os.path.join(pack.path, name),
-                _left_out.WORD if label else _left_out.UNLABELLED,
+                other if label else _left_out.UNLABELLED,
             )
             for label, _, name, pack, _ in found
             if numbers and label not in numbers

@@ -108,6 +108,26 @@ class Order(Folders):
         self.assertEqual(ours.targets, stock.targets)
         self.same(epochs(ours), epochs(stock))
 
+    def test_named_classes(self):
+        """Those of the program; what is in none of them is left out, once."""
+        named = {"c": 0, "a": 7}
+        with self.assertWarnsRegex(UserWarning, "none of the classes"):
+            ours = headrace.PackFolder(self.path, classes=named)
+        _, stock = self.both(None)
+        wanted = [named[stock.classes[target]] for target in stock.targets
+                  if stock.classes[target] in named]
+        self.assertEqual(ours.targets, wanted)
+        self.assertEqual(ours.class_to_idx, named)
+        self.assertEqual(ours.classes, ["c", *[""] * 6, "a"])
+        self.assertEqual(len(ours) + len(ours.skipped), len(stock))
+        self.assertEqual(pickle.loads(pickle.dumps(ours)).targets, wanted)
+        same = headrace.PackFolder(self.path, classes=stock.classes)
+        self.assertEqual(same.targets, stock.targets)
+        with self.assertRaises(headrace.ReadError):
+            headrace.PackFolder(self.path, classes=named, strict=True)
+        with self.assertRaisesRegex(headrace.ArgumentError, "name them to"):
+            headrace.Loader(same, (headrace.ops.decode(),), classes=named)
+
     def test_as_the_source_of_a_loader(self):
         ours, stock = self.both(None)
         steps = headrace.ops.decode(), headrace.ops.crop(3, 2, 16, 12)
