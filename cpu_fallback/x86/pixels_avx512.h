@@ -14,10 +14,14 @@ struct cpu_rgb {
     __m512i r, g, b;
 };
 
+// All bytes of sixteen pixels. A mask that is not known to be that costs more than
+// the pixels (AMD Zen 4), so whole vectors are loaded and stored without one.
+#define CPU_SIXTEEN 0xffffffffffffull
+
 // Of three bytes for each of n <= 16 pixels.
 CPU_INLINE __mmask64 cpu_bytes_of(int n)
 {
-    return n >= 16 ? 0xffffffffffffull : (1ull << 3 * n) - 1;
+    return n >= 16 ? CPU_SIXTEEN : (1ull << 3 * n) - 1;
 }
 
 // Byte c of each triple to the lowest byte of a lane.
@@ -32,7 +36,8 @@ CPU_INLINE __m512i cpu_spread(int c)
 CPU_INLINE struct cpu_rgb cpu_load_rgb(const uint8_t *src, __mmask64 bytes)
 {
     const __mmask64 lowest = 0x1111111111111111ull;
-    __m512i x = _mm512_maskz_loadu_epi8(bytes, src);
+    __m512i x = bytes == CPU_SIXTEEN ? _mm512_loadu_si512(src)
+                                     : _mm512_maskz_loadu_epi8(bytes, src);
 
     return (struct cpu_rgb){
         _mm512_maskz_permutexvar_epi8(lowest, cpu_spread(0), x),
@@ -49,7 +54,14 @@ CPU_INLINE void cpu_put_lanes(uint8_t *dst, __m512i x, __mmask64 bytes)
                                          0x34323130, 0x39383635, 0x3e3d3c3a, 0,
                                          0, 0, 0);
 
-    _mm512_mask_storeu_epi8(dst, bytes, _mm512_permutexvar_epi8(at, x));
+    x = _mm512_permutexvar_epi8(at, x);
+    if (bytes == CPU_SIXTEEN) {
+        _mm256_storeu_si256((__m256i *)dst, _mm512_castsi512_si256(x));
+        _mm_storeu_si128((__m128i *)(dst + 32),
+                         _mm512_extracti32x4_epi32(x, 2));
+    } else {
+        _mm512_mask_storeu_epi8(dst, bytes, x);
+    }
 }
 
 // Channels that are 0 .. 255.
