@@ -161,6 +161,7 @@ static bool measure(struct sizes *z, const struct hr_sample *s, int n,
                     const struct hr_job_params *params)
 {
     struct hr__dst dst;
+    size_t augments = 0;
     const char *lost;
 
     *z = (struct sizes){0};
@@ -176,7 +177,9 @@ static bool measure(struct sizes *z, const struct hr_sample *s, int n,
             z->ops += sizeof(struct hr_op) * (size_t)s[i].num_ops;
         if (!i || !same_table(&s[i], &s[i - 1], batch))
             z->tables++;
-        z->augments += (size_t)hr__ops_augments(s[i].ops, s[i].num_ops);
+        if (!i || !same_ops(&s[i], &s[i - 1]))
+            augments = (size_t)hr__ops_augments(s[i].ops, s[i].num_ops);
+        z->augments += augments;
         z->text += s[i].path ? strlen(s[i].path) + 1 : 0;
         z->text += s[i].name ? strlen(s[i].name) + 1 : 0;
         z->bytes += s[i].size + (size_t)dst.w * (size_t)dst.h * (size_t)dst.c *
@@ -254,7 +257,9 @@ static void fill_work(struct hr__job *job, int i, const struct hr_sample *s,
                         dst->c, dst->dtype);
     w->pic.table = &job->tables[f->tables - 1];
     w->pic.geo.augments = f->augments;
-    w->pic.geo.room = hr__ops_augments(s[i].ops, s[i].num_ops);
+    w->pic.geo.room = i && same_ops(&s[i], &s[i - 1])
+                          ? job->works[i - 1].pic.geo.room
+                          : hr__ops_augments(s[i].ops, s[i].num_ops);
     f->augments += w->pic.geo.room;
     fill_picture(w);
     hr__cache_fill_begin(w);
