@@ -58,7 +58,7 @@ static void describe(struct hr__engine *e, const struct cpu_ops *ops)
 
 // ---- What it offers ---------------------------------------------------------
 
-// Those that end behind the colours.
+// Returns the spans from `first` that end behind the colours.
 static uint32_t to_the_end(enum hr_stage first)
 {
     uint32_t spans = 0;

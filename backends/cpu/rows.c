@@ -125,9 +125,9 @@ static bool rows_planes(struct cpu_run *run, struct cpu_rows *rows)
 bool cpu_rows_finish(struct cpu_run *run, struct cpu_rows *rows)
 {
     struct cpu_decode_error err = {.offset = -1};
-    // Of a JPEG with an end the job has looked for what libjpeg refuses below
-    // the window (prepare.c), so reading on is spared unless only the end is
-    // left. Damage of a PNG shows only when it is inflated.
+    // The job has looked below the window of a JPEG with an end for what libjpeg
+    // refuses (prepare.c), so reading on is spared unless only the end is left.
+    // Damage of a PNG shows only when it is inflated.
     bool check = !run->out.status && rows->next == rows->window.h &&
                  (rows->window.y + rows->window.h == run->pic->height ||
                   !run->pic->info.ends ||

@@ -54,8 +54,7 @@ bool cpu_sink_memory(struct cpu_run *run, struct cpu_sink *s, int w, int h,
         !(s->data = cpu_arena_alloc(&run->w->arena,
                                     size > least ? size : least)))
         return cpu_run_fail(run, HR_ENOMEM,
-                            "no room for the picture between "
-                            "two resamplings");
+                            "no room for the picture between two steps");
     return true;
 }
 

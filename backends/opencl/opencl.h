@@ -38,8 +38,8 @@
 //   loader.c    libOpenCL at run time
 //   error.c     OpenCL's codes
 //
-// Who calls OpenCL. Only the driver thread (thread 0 of the guard) and, for the
-// list of devices, a thread of hr__call_with_deadline(). The HAL's threads push
+// Only the driver thread (thread 0 of the guard) calls OpenCL and, for the list of
+// devices, a thread of hr__call_with_deadline(). The HAL's threads push
 // to the guard's queue and return. The guard's clock thread and its helpers
 // deliver what the device is done with; they never call OpenCL, so they never
 // hang. An event callback, or the driver thread in its place (await.c), only

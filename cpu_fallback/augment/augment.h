@@ -32,10 +32,10 @@ struct cpu_augment_ops {
     void (*luma)(uint8_t *dst, const uint8_t *src, int w);
     uint32_t (*luma_sum)(const uint8_t *src, int w);
     void (*hue)(uint8_t *dst, const uint8_t *src, int w, int shift);
-    // Of a whole picture: widens the range of each channel.
+    // Widens the range of each channel by a whole picture.
     void (*range)(struct cpu_range *range, const struct cpu_pixels *p);
-    // Of three rows, from above to below; n bytes, and `channels` bytes on both
-    // sides of the rows are read. dst is none of them.
+    // Take three rows, from above to below; n bytes, and `channels` bytes on both
+    // sides of the rows, are read. dst is none of them.
     void (*mix_smooth)(uint8_t *dst, const uint8_t *const rows[3], int n,
                        int channels, float factor);
     void (*kernel3)(uint8_t *dst, const uint8_t *const rows[3], int n,

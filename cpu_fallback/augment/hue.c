@@ -11,8 +11,8 @@ struct hsv {
     int h, s, v;
 };
 
-// Whether Pillow's float32 falls just short of this hue, where the quotient is
-// whole.
+// Returns whether Pillow's float32 falls just short of this hue, where the quotient
+// is whole.
 static bool falls_short(int hue)
 {
     static const uint32_t hues[8] = {0xfffffffe, 0,          0x11000000,

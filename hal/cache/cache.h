@@ -42,8 +42,8 @@ struct hr__cache_entry *hr__cache_find(struct hr__cache *cache,
 // Counts a picture that was found, or could have been: once, however often it
 // was looked for.
 void hr__cache_count(struct hr__cache *cache, bool hit);
-// A new entry, held, which nobody finds yet: of the file of these facts that
-// begins at header. NULL: no room, no memory.
+// Makes an entry, held, which is not in the table yet: of the file of these facts
+// that begins at header. NULL: no room, no memory.
 struct hr__cache_entry *hr__cache_make(struct hr__cache *cache,
                                        const struct hr__cache_key *key,
                                        size_t size, const struct hr_info *info,

@@ -45,7 +45,7 @@ struct hr__step {
 };
 
 // The codes of all steps follow each other in `augments`, which has room for
-// `room`; NULL: nobody wants them, as where only a size is asked for.
+// `room`; NULL: they are not kept, as where only a size is asked for.
 struct hr__geometry {
     int num_steps;  // >= 1
     struct hr__step steps[HR__MAX_STEPS];

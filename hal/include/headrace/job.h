@@ -56,7 +56,7 @@ struct hr_sample {
     // data is all of the file that had this status when it was read, and
     // before and after; and a tenth of a second later than its st_ctim (two
     // seconds, if that has no fractions). A cache finds it by the status, as it
-    // finds a path, and nobody need look at all of data. NULL = not known.
+    // finds a path, without a look at all of data. NULL = not known.
     const struct stat *status;
 };
 
