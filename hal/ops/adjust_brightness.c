@@ -19,6 +19,7 @@ static const struct hr_op_form forms[] = {
     {"adjust_brightness", HR__FIELDS(1), {.type = HR_OP_ADJUST_BRIGHTNESS}}};
 
 static const struct hr__word words[] = {{.name = "adjust_brightness",
+                                         .syntax = "FACTOR",
                                          .op = {.type = HR_OP_ADJUST_BRIGHTNESS},
                                          .arguments = {{.before = '='}}},
                                         {0}};

@@ -21,6 +21,7 @@ static const struct hr_op_form forms[] = {
     {"adjust_contrast", HR__FIELDS(1), {.type = HR_OP_ADJUST_CONTRAST}}};
 
 static const struct hr__word words[] = {{.name = "adjust_contrast",
+                                         .syntax = "FACTOR",
                                          .op = {.type = HR_OP_ADJUST_CONTRAST},
                                          .arguments = {{.before = '='}}},
                                         {0}};

@@ -19,6 +19,7 @@ static const struct hr_op_form forms[] = {
     {"adjust_hue", HR__FIELDS(1), {.type = HR_OP_ADJUST_HUE}}};
 
 static const struct hr__word words[] = {{.name = "adjust_hue",
+                                         .syntax = "FACTOR",
                                          .op = {.type = HR_OP_ADJUST_HUE},
                                          .arguments = {{.before = '='}}},
                                         {0}};

@@ -21,6 +21,7 @@ static const struct hr_op_form forms[] = {
     {"adjust_saturation", HR__FIELDS(1), {.type = HR_OP_ADJUST_SATURATION}}};
 
 static const struct hr__word words[] = {{.name = "adjust_saturation",
+                                         .syntax = "FACTOR",
                                          .op = {.type = HR_OP_ADJUST_SATURATION},
                                          .arguments = {{.before = '='}}},
                                         {0}};

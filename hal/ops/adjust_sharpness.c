@@ -22,6 +22,7 @@ static const struct hr_op_form forms[] = {
     {"adjust_sharpness", HR__FIELDS(1), {.type = HR_OP_ADJUST_SHARPNESS}}};
 
 static const struct hr__word words[] = {{.name = "adjust_sharpness",
+                                         .syntax = "FACTOR",
                                          .op = {.type = HR_OP_ADJUST_SHARPNESS},
                                          .arguments = {{.before = '='}}},
                                         {0}};

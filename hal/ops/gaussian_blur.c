@@ -45,6 +45,7 @@ static const struct hr_op_form forms[] = {
     {"gaussian_blur", HR__FIELDS(1), {.type = HR_OP_GAUSSIAN_BLUR}}};
 
 static const struct hr__word words[] = {{.name = "gaussian_blur",
+                                         .syntax = "SIGMA",
                                          .op = {.type = HR_OP_GAUSSIAN_BLUR},
                                          .arguments = {{.before = '='}}},
                                         {0}};

@@ -16,6 +16,7 @@ static const struct hr_op_form forms[] = {
     {"posterize", HR__FIELDS(1), {.type = HR_OP_POSTERIZE}}};
 
 static const struct hr__word words[] = {{.name = "posterize",
+                                         .syntax = "BITS",
                                          .op = {.type = HR_OP_POSTERIZE},
                                          .arguments = {{.before = '='}}},
                                         {0}};

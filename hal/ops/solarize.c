@@ -16,6 +16,7 @@ static const struct hr_op_form forms[] = {
     {"solarize", HR__FIELDS(1), {.type = HR_OP_SOLARIZE}}};
 
 static const struct hr__word words[] = {{.name = "solarize",
+                                         .syntax = "THRESHOLD",
                                          .op = {.type = HR_OP_SOLARIZE},
                                          .arguments = {{.before = '='}}},
                                         {0}};

@@ -145,6 +145,13 @@ class Augment(unittest.TestCase):
             with self.assertRaisesRegex(headrace.ArgumentError, words):
                 _core.output_size((ops.decode(), op), 5, 5)
 
+    def test_text_without_a_number(self):
+        for name, draw in PIXELS.items():
+            if draw:
+                with self.assertRaisesRegex(
+                        headrace.ArgumentError, "'=[A-Z]+' is missing"):
+                    ops.parse(name)
+
     def test_arguments(self):
         """None is left out, or given twice."""
         for call in (
