@@ -120,6 +120,30 @@ class Measuring(unittest.TestCase):
             self.assertGreater(one["first"]["cpu_s"], 0.005)
         self.assertEqual(code, 0)
 
+    @unittest.skipUnless(TORCH, "needs torch, torchvision and Pillow")
+    def test_a_recipe(self):
+        code, out, _ = run(PHOTOS, "--recipe", "moco", "--rounds", 1, "--later",
+                           1, "--workers", 0, "--batch", 8, "--size", 32,
+                           "--json", "-")
+        told = json.loads(out)
+        rows = told["rows"]
+        self.assertEqual((code, told["not_run"]), (0, {}))
+        self.assertEqual([row["key"] for row in rows],
+                         ["stock", "drop-in", "cached"])
+        self.assertEqual({row["pixels"] for row in rows}, {"stock"})
+        bits = {row["rounds"][0]["bits"] for row in rows}
+        self.assertEqual((len(bits), None in bits), (1, False))
+        self.assertIn(f"{2 * TAKEN} recorded", rows[1]["rounds"][0]["made"])
+
+    @unittest.skipUnless(TORCH, "needs torch, torchvision and Pillow")
+    def test_without_the_recipes_package(self):
+        if importlib.util.find_spec("timm"):
+            self.skipTest("timm is there")
+        code, out, _ = run(PHOTOS, "--recipe", "timm", "--only", "stock")
+        self.assertEqual(code, 1)
+        self.assertRegex(out, r"\nnot run: stock: .*No module named 'timm' "
+                         r"\(it needs .* timm\)\n")
+
     def test_what_is_not_there_is_named(self):
         failing = script("not_there", """
             echo '{"not_run": "ModuleNotFoundError: of the test"}'\n""")
@@ -291,7 +315,7 @@ class Figures(unittest.TestCase):
             {"machine": "a machine", "cores": 2, "pictures": 100,
              "left_out": 3, "mean_bytes": 1000, "mean_pixels": 10 ** 6,
              "size": 224, "batch": 64, "workers": 2, "rounds": 3,
-             "others": 0.25},
+             "recipe": "plain", "v2": False, "others": 0.25},
             [self.stock, self.ours], {"dali": "it is not there"})
 
     def test_medians_of_rounds(self):
@@ -316,6 +340,15 @@ class Figures(unittest.TestCase):
         self.assertEqual(lines[-1], "not run: dali: it is not there")
         self.assertRegex("\n".join(lines), "left out.* damaged: 3\n")
         self.assertIn("25 %", "\n".join(lines))
+
+    def test_other_bits_than_stocks(self):
+        self.stock.rounds[0]["bits"] = "a"
+        self.ours.rounds[0]["bits"] = "a"
+        self.assertEqual(self.figures.pixels(self.ours), "stock")
+        self.ours.rounds[0]["bits"] = "b"
+        self.assertEqual(self.figures.pixels(self.ours), "differ")
+        self.assertEqual(self.figures.pixels(self.stock), "stock")
+        self.assertIn("DIFFER", list(text.lines(self.figures))[-3])
 
     def test_one_epoch_only(self):
         for row in self.figures.rows:
@@ -417,6 +450,9 @@ class CommandLine(unittest.TestCase):
             (["a", "--rounds", "0"], "--rounds 0"),
             (["a", "--workers", "-1"], "--workers"),
             (["a", "--what"], "--what"),
+            (["a", "--recipe", "no"], "--recipe no: there are plain, "),
+            (["a", "--recipe", "moco", "--only", "dali"], "--only dali"),
+            (["a", "--v2", "--only", "loader"], "--v2"),
         ):
             with self.subTest(why):
                 code, out, said = run(*arguments)
@@ -426,6 +462,8 @@ class CommandLine(unittest.TestCase):
     def test_defaults(self):
         read = options.parse(["a"])
         self.assertEqual(read.only, list(programs.PROGRAMS))
+        self.assertEqual(options.parse(["a", "--recipe", "moco"]).only,
+                         ["stock", "drop-in", "cached"])
         self.assertEqual(read.pythons, [sys.executable])
         self.assertEqual(read.workers, len(os.sched_getaffinity(0)))
 

@@ -16,6 +16,7 @@ Files of this package:
   programs  the programs that are measured; each runs in a process of its own,
             started by its path, perhaps by another interpreter: it knows
             nothing of the others here, and Headrace is one of its programs
+  recipes   what the programs make of pictures
   children  those processes, and what memory they hold
   figures   what was measured, as medians of rounds
   text      figures as text and as JSON

@@ -51,6 +51,14 @@ class Row:
         """Bytes at most, of all rounds."""
         return max(int(r["memory_bytes"]) for r in self.rounds)
 
+    def bits(self) -> str | None:
+        """A digest of what the first round made of given seeds."""
+        return self.rounds[0].get("bits")
+
+    def made(self) -> str | None:
+        """Who made the pictures of the last round."""
+        return self.rounds[-1].get("made")
+
     def beside(self) -> int:
         """Of these what it did not hold when packages were imported."""
         return max(0, self.memory() - self.import_bytes)
@@ -75,6 +83,15 @@ class Figures:
         both = zip(row.rates(which), stock[0].rates(which))
         ratios = [ours / theirs for ours, theirs in both]
         return statistics.median(ratios) if ratios else None
+
+
+    def pixels(self, row: Row) -> str:
+        """"stock", "others", or "differ": they should be stock's."""
+        stock = [r.bits() for r in self.measured() if r.key == "stock"]
+        ours = row.bits() if row.rounds else None
+        if row.pixels == "stock" and stock and ours not in (None, *stock):
+            return "differ"
+        return row.pixels
 
 
 def median(values: list[float]) -> float | None:

@@ -27,7 +27,7 @@ def _items(f: Figures) -> Iterator[_html.Item]:
         [_html.word("program"),
          *map(_html.column, (*columns, *text.LAST), text.DIGITS),
          _html.word(text.LAST[-1])],
-        [(row.name, *text.cells(f, row), text.pixels(row))
+        [(row.name, *text.cells(f, row), text.pixels(f, row))
          for row in f.measured()],
     )
     yield _html.note(

@@ -14,6 +14,7 @@ any interpreter can run it that has the package to be measured.
 from __future__ import annotations
 
 import gc
+import hashlib
 import json
 import os
 import random
@@ -23,11 +24,18 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, Literal, TextIO
 
-MEAN, STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
+if __package__:
+    from . import recipes
+else:  # a program of its own
+    sys.path.append(os.path.dirname(__file__))
+    import recipes  # type: ignore[import-not-found,no-redef]
+
+MEAN, STD = recipes.MEAN, recipes.STD
+BITS = 512  # pictures, at least, whose bits are compared
 
 # What CONFIG.json holds: folder (with one folder for each class), pictures
-# [[path, width, height], ...], batch, size, workers, later (epochs), device,
-# cache.
+# [[path, width, height], ...], batch, size, workers, threads (the same, at
+# least 1), later (epochs), device, cache, recipe, v2.
 Config = dict[str, Any]
 # Crop (top, left, height, width), and whether it is mirrored.
 Window = tuple[int, int, int, int, bool]
@@ -53,10 +61,12 @@ class Program:
 
     The constructor imports; open() begins with a data set that has not been
     read; epoch() gives the number of pictures of each batch, which is there;
-    close() ends what open() began.
+    close() ends what open() began. bits(): a digest of tensors that the same
+    seeds give, None if there are no such seeds; made(): who made them.
     """
 
     pixels = "others"  # than those of torchvision on Pillow
+    recipes = False  # whether it takes others than "plain"
 
     def __init__(self, config: Config) -> None:
         self.c = config
@@ -71,11 +81,18 @@ class Program:
     def close(self) -> None:
         pass
 
+    def bits(self) -> str | None:
+        return None
+
+    def made(self) -> str | None:
+        return None
+
 
 class Stock(Program):
-    """ImageFolder, a Compose of v1, and a DataLoader with worker processes."""
+    """ImageFolder, a recipe, and a DataLoader with worker processes."""
 
     pixels = "stock"
+    recipes = True
 
     def __init__(self, config: Config) -> None:
         super().__init__(config)
@@ -87,25 +104,22 @@ class Stock(Program):
         self.name = (
             f"torchvision {_release(torchvision)} on Pillow {PIL.__version__}"
         )
+        self.transform()
+
+    def transform(self) -> Any:
+        c = self.c
+        return recipes.transform(c["recipe"], c["size"], c["v2"])
 
     def data(self) -> Any:
-        from torchvision import datasets, transforms
+        from torchvision import datasets
 
-        return datasets.ImageFolder(
-            self.c["folder"],
-            transforms.Compose(
-                [
-                    transforms.RandomResizedCrop(self.c["size"]),
-                    transforms.RandomHorizontalFlip(),
-                    transforms.ToTensor(),
-                    transforms.Normalize(MEAN, STD),
-                ]
-            ),
-        )
+        return datasets.ImageFolder(self.c["folder"], self.transform())
 
     def open(self) -> None:
+        """Draws what all programs draw of which this is one."""
         import torch
 
+        seed()
         self.batches = torch.utils.data.DataLoader(
             self.data(),
             self.c["batch"],
@@ -117,6 +131,18 @@ class Stock(Program):
         for _, y in self.batches:
             yield len(y)
 
+    def bits(self) -> str | None:
+        self.open()
+        digest, pictures = hashlib.sha1(), 0
+        for x, y in self.batches:
+            for view in x if isinstance(x, list) else [x]:
+                digest.update(view.contiguous().numpy())
+            pictures += len(y)
+            if pictures >= BITS:
+                break
+        self.close()
+        return digest.hexdigest()
+
 
 class DropIn(Stock):
     """The same program after the two lines."""
@@ -127,6 +153,30 @@ class DropIn(Stock):
 
         headrace.set_image_backend(config["device"])
         self.name = f"headrace {headrace.version()}, drop-in"
+
+    def made(self) -> str | None:
+        import headrace
+
+        return str(headrace.dropin.report(reset=True))
+
+
+class Cached(DropIn):
+    """The same with a cache, which the first epoch fills."""
+
+    def __init__(self, config: Config) -> None:
+        super().__init__(config)
+        self.name += ", cache"
+
+    def open(self) -> None:
+        import headrace
+
+        headrace.set_cache(self.c["cache"])
+        super().open()
+
+    def close(self) -> None:
+        import headrace
+
+        headrace.set_cache(None)
 
 
 class Tensors(Stock):
@@ -146,6 +196,8 @@ class Tensors(Stock):
         from torchvision import io
 
         return io.decode_jpeg(io.read_file(path), mode=io.ImageReadMode.RGB)
+
+    recipes = False
 
     def data(self) -> Any:
         import torch
@@ -221,7 +273,7 @@ class Loader(Program):
             batch=c["batch"],
             shuffle=True,
             epochs=1 + c["later"],
-            threads=c["workers"],
+            threads=c["threads"],
             device=c["device"],
             cache=self.cache,
             to=self.to,
@@ -250,7 +302,7 @@ class Dali(Program):
 
         c = self.c
         files = [path for path, *_ in c["pictures"]]
-        self.pipe = Pipeline(c["batch"], c["workers"], device_id=None)
+        self.pipe = Pipeline(c["batch"], c["threads"], device_id=None)
         with self.pipe:
             jpegs, labels = fn.readers.file(files=files, random_shuffle=True)
             im = fn.decoders.image_random_crop(
@@ -302,7 +354,7 @@ class Spdl(Program):
     def epoch(self) -> Iterator[int]:
         import numpy
 
-        rng, threads = self.rng, self.c["workers"]
+        rng, threads = self.rng, self.c["threads"]
         source = [
             (path, draw_window(rng, w, h)) for path, w, h in self.c["pictures"]
         ]
@@ -369,7 +421,7 @@ class MindSpore(Program):
             vision.Normalize([255 * m for m in MEAN], [255 * s for s in STD]),
             vision.HWC2CHW(),
         ]
-        threads = {"num_parallel_workers": c["workers"]}
+        threads = {"num_parallel_workers": c["threads"]}
         data = dataset.ImageFolderDataset(c["folder"], shuffle=True, **threads)
         self.data = data.map(steps, ["image"], **threads).batch(c["batch"])
 
@@ -386,6 +438,7 @@ PROGRAMS: dict[str, tuple[type[Program], str]] = {
     "stock": (Stock, "torch torchvision pillow"),
     "tensors": (Tensors, "torch torchvision pillow"),
     "drop-in": (DropIn, "torch torchvision pillow"),
+    "cached": (Cached, "torch torchvision pillow"),
     "loader": (Loader, "numpy"),
     "dali": (Dali, "nvidia-dali-cuda120"),
     "spdl": (Spdl, "spdl_core spdl_io numpy"),
@@ -396,6 +449,16 @@ PROGRAMS: dict[str, tuple[type[Program], str]] = {
 
 def _release(module: Any) -> str:
     return str(module.__version__).partition("+")[0]
+
+
+def seed() -> None:
+    """Of all generators that recipes draw from."""
+    import torch
+
+    random.seed(7)
+    torch.manual_seed(7)
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed(7)
 
 
 # ---- a round ---------------------------------------------------------------
@@ -422,7 +485,8 @@ def measure_round(program: Program, later: int) -> dict[str, Any]:
     finally:
         program.close()
         gc.collect()
-    return {"first_batch_s": waited, "first": first, "later": rest}
+    return {"first_batch_s": waited, "first": first, "later": rest,
+            "made": program.made()}
 
 
 def _epoch(
@@ -478,7 +542,13 @@ def main() -> None:
 
     def make() -> tuple[str, Callable[[], dict[str, Any]]]:
         program = PROGRAMS[name][0](config)
-        return program.name, lambda: measure_round(program, config["later"])
+        todo = [program.bits]
+
+        def measure() -> dict[str, Any]:
+            found = measure_round(program, config["later"])
+            return found | {"bits": todo.pop()() if todo else None}
+
+        return program.name, measure
 
     serve(make)
 

@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from .figures import Figures, Row, median
+from .recipes import RECIPES
 
 EPOCHS = (("first", "first epoch"), ("later", "later epochs"))
 COLUMNS = ("img/s", "x stock", "CPU s")
 LAST = ("batch s", "whole", "beside", "pixels")  # columns behind them
-_PIXELS = {"stock": "stock's", "others": "others"}
+_PIXELS = {"stock": "stock's", "others": "others", "differ": "DIFFER"}
 
 
 def _some(n: int, what: str) -> str:
@@ -38,8 +39,8 @@ def facts(f: Figures) -> list[tuple[str, str]]:
         ("pictures", pictures),
         (
             "work",
-            f"RandomResizedCrop({a['size']}), flip, ToTensor, Normalize; "
-            f"batches of {a['batch']}; workers or threads: {a['workers']}",
+            f"{work(f)}; batches of {a['batch']}; workers or threads: "
+            f"{a['workers']}",
         ),
         (
             "rounds",
@@ -61,8 +62,15 @@ def cells(f: Figures, row: Row) -> list[float | None]:
     return [*found, row.first_batch(), row.memory() / 1e6, row.beside() / 1e6]
 
 
-def pixels(row: Row) -> str:
-    return _PIXELS[row.pixels]
+def pixels(f: Figures, row: Row) -> str:
+    return _PIXELS[f.pixels(row)]
+
+
+def work(f: Figures) -> str:
+    a = f.facts
+    words = RECIPES[a["recipe"]][1]
+    v2 = ", torchvision's v2" if a["v2"] else ""
+    return f"{words}, tensor, Normalize, {a['size']} pixels{v2}"
 
 
 def lines(f: Figures) -> Iterator[str]:
@@ -79,7 +87,12 @@ def lines(f: Figures) -> Iterator[str]:
     for row in f.measured():
         numbers = ("-" if x is None else f"{x:.{digits}f}"
                    for x, digits in zip(cells(f, row), DIGITS, strict=True))
-        yield form.format(row.name, *numbers, pixels(row))
+        yield form.format(row.name, *numbers, pixels(f, row))
+    for row in f.measured():
+        made = row.made()
+        if made and f.facts["recipe"] != "plain":
+            yield ""
+            yield row.name + ", " + made
     if f.not_run:
         yield ""
     for key, why in f.not_run.items():
@@ -93,7 +106,7 @@ def as_json(f: Figures) -> dict[str, Any]:
         one: dict[str, Any] = {
             "key": row.key,
             "name": row.name,
-            "pixels": row.pixels,
+            "pixels": f.pixels(row),
             "import_s": row.import_s,
             "first_batch_s": row.first_batch(),
             "memory_bytes": row.memory(),
