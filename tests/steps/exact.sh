@@ -1,13 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# compare.py against one release of Pillow and torchvision.
-#   exact.sh debian [ARGS]   the distribution's, with all instruction sets
-#   exact.sh NAME [ARGS]     those of tests/python/NAME.txt, and with the
-#                            libjpeg-turbo that their Pillow carries
+# compare.py, then compare_ops.py, against one release of Pillow and torchvision.
+#   exact.sh debian      the distribution's, with all instruction sets
+#   exact.sh NAME        those of tests/python/NAME.txt, and with the
+#                        libjpeg-turbo that their Pillow carries
+#   exact.sh NAME ops    compare_ops.py alone, with more comparisons
 . "$(dirname "$0")/lib.sh"
-release=$1 interpreter=$python
-shift
-[[ ! $long ]] || set -- "$@" --long
+release=$1 what=${2-} interpreter=$python rc=0
+set -- ${long:+--long}
 if [[ $release == debian ]]; then
     "$python" -c 'import numpy, PIL, torchvision' 2>/dev/null ||
         skip "$python lacks numpy, Pillow or torchvision"
@@ -21,5 +21,17 @@ else
     # All instruction sets, and all files, are in the step exact.
     [[ $long || $release == torch ]] || set -- "$@" --draw-level --part 3
 fi
-"$interpreter" "$root/tests/compare/compare.py" --build "$build" \
-    --jobs "$half" "$@"
+compare_ops()  # comparisons
+{
+    "$interpreter" "$root/tests/compare/compare_ops.py" --build "$build" \
+        --jobs "$half" --count "$1" || rc=$?
+}
+case $what in
+ops) compare_ops 60000${long:+0} ;;
+*)
+    "$interpreter" "$root/tests/compare/compare.py" --build "$build" \
+        --jobs "$half" "$@" || rc=$?
+    compare_ops 4000
+    ;;
+esac
+exit $rc

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Parameters of ops, drawn: a row per op, of its name.
+
+Ranges are those of training recipes, and wider ones, as far as ops and Pillow
+go; values at which arithmetic changes are drawn often. test_augment.py and
+tests/compare/compare_ops.py make what is drawn here, and Pillow makes it, too.
+"""
+
+import headrace
+from headrace import _core, ops
+
+# Ops that need no row: what begins a list and what ends in numbers.
+NONE = ("decode", "normalize", "table")
+FILTERS = ("nearest", "box", "bilinear", "hamming", "bicubic", "lanczos")
+MOST = 1000  # pixels of a side, for ops that say how large
+
+
+def draw(name, rnd, w, h):
+    """The op, for a picture of w x h."""
+    row = DRAWS[name]
+    drawn = row(rnd, w, h) if row else ()
+    return drawn if name in GEOMETRY else getattr(ops, name)(*drawn)
+
+
+def drawn_list(rnd, w, h):
+    """2 to 8 ops, each with a parameter for the picture that it gets."""
+    steps = []
+    for _ in range(rnd.randrange(2, 9)):
+        names = GEOMETRY if rnd.random() < 0.25 else list(DRAWS)
+        op = draw(rnd.choice(names), rnd, w, h)
+        try:
+            size = _core.output_size((op,), w, h)
+        except headrace.ArgumentError:  # fit: an empty picture
+            continue
+        if max(size) <= MOST:
+            steps.append(op)
+            w, h = size
+    return steps
+
+
+# ---- one parameter ----------------------------------------------------------
+
+def _factor(rnd, *_):
+    """Of recipes: 0.05 to 1.95, in steps; beyond: -1 to 3 and far away."""
+    return rnd.choice([
+        rnd.uniform(0, 2), 1 + rnd.randrange(-30, 31) * 0.99 / 30,
+        rnd.uniform(-1, 3), rnd.uniform(-50, 50), 0.0, 1.0, 0.5, 2.0, -1.0,
+        1e-7, 1 - 2 ** -24, 1e6]),
+
+
+def _hue(rnd, *_):
+    return rnd.choice([rnd.uniform(-0.5, 0.5), rnd.uniform(-0.1, 0.1), 0.0,
+                       -0.5, 0.5, 0.003]),
+
+
+def _threshold(rnd, *_):
+    return rnd.choice([rnd.uniform(0, 256), rnd.randrange(257), 0, 128, 255,
+                       256, 127.5, rnd.randrange(31) * 8.5]),
+
+
+def _sigma(rnd, *_):
+    return rnd.choice([rnd.uniform(0.1, 2), rnd.uniform(0, 9), 0.0, 0.5, 2.0,
+                       rnd.uniform(0, 60), 2 ** 0.5, 1e-3]),
+
+
+# ---- geometry ---------------------------------------------------------------
+
+def _crop(rnd, w, h):
+    if rnd.random() < 0.5:
+        return ops.crop(
+            rnd.randint(-w // 2, w - 1), rnd.randint(-h // 2, h - 1),
+            rnd.randint(1, w + w // 2 + 2), rnd.randint(1, h + h // 2 + 2),
+            pad=True)
+    new_w, new_h = rnd.randint(1, w), rnd.randint(1, h)
+    return ops.crop(rnd.randint(0, w - new_w), rnd.randint(0, h - new_h),
+                    new_w, new_h)
+
+
+def _center_crop(rnd, w, h):
+    return ops.center_crop(rnd.randint(1, w + 9), rnd.randint(1, h + 9),
+                           pad=True)
+
+
+def _side(rnd):
+    return rnd.choice([rnd.randint(1, 64), rnd.randint(1, 256), 224])
+
+
+def _resize(rnd, w, h):
+    return ops.resize(_side(rnd), _side(rnd), filter=rnd.choice(FILTERS))
+
+
+def _resize_short(rnd, w, h):
+    # So that the longer side stays in bounds.
+    most = max(1, MOST * min(w, h) // max(w, h))
+    return ops.resize_short(rnd.randint(1, min(256, most)),
+                            filter=rnd.choice(FILTERS))
+
+
+def _fit(rnd, w, h):
+    return ops.fit(_side(rnd), _side(rnd), filter=rnd.choice(FILTERS),
+                   enlarge=rnd.random() < 0.5)
+
+
+def _flip(rnd, *_):
+    x, y, turn = (rnd.random() < 0.5 for _ in range(3))
+    return ops.flip(horizontal=x, vertical=y, transpose=turn)
+
+
+# Name -> the arguments of the function of that name in headrace.ops; None: it
+# has none. Of geometry: the op.
+DRAWS = {
+    "crop": _crop,
+    "center_crop": _center_crop,
+    "resize": _resize,
+    "resize_short": _resize_short,
+    "fit": _fit,
+    "flip": _flip,
+    "adjust_brightness": _factor,
+    "adjust_contrast": _factor,
+    "adjust_saturation": _factor,
+    "adjust_hue": _hue,
+    "adjust_sharpness": _factor,
+    "posterize": lambda rnd, *_: (rnd.randint(1, 8),),
+    "solarize": _threshold,
+    "gaussian_blur": _sigma,
+    "grayscale": None,
+    "equalize": None,
+    "autocontrast": None,
+    "invert": None,
+}
+GEOMETRY = ["crop", "center_crop", "resize", "resize_short", "fit", "flip"]
