@@ -6,7 +6,7 @@ Draws pictures (noise, 0 and 255, flat, gradients, few values, blocks; RGB and
 L; sides from 1 to 1000), and makes of each with every op of the table, and
 with some lists of ops, what the installed Pillow makes (headrace._oracle), on
 every instruction set of this machine. Parameters are drawn by the rows of
-tests/support/op_draws.py, whose ranges are those of recipes and wider ones;
+tests/python/op_draws.py, whose ranges are those of recipes and wider ones;
 an op that has no row there fails. The pass condition is 0 differing bytes.
 
     tests/compare/compare_ops.py --build build               some seconds
