@@ -8,11 +8,20 @@
 
 // ---- Checks ----------------------------------------------------------------
 
-// Both 0, or a range above 0.
-static bool is_range(const double r[2])
+// Both 0, or a range above 0, or within the field's limits.
+static enum hr_status check_range(const char *op, const struct hr_op_field *f,
+                                  const double r[2], char text[128])
 {
-    return (r[0] == 0 && r[1] == 0) ||
-           (r[0] > 0 && r[0] <= r[1] && isfinite(r[1]));
+    bool limits = f->lo != 0 || f->hi != 0;
+
+    if ((r[0] == 0 && r[1] == 0) ||
+        (r[0] <= r[1] && (limits ? r[0] >= f->lo && r[1] <= f->hi
+                                 : r[0] > 0 && isfinite(r[1]))))
+        return HR_OK;
+    return limits ? HR__BAD("%s: %s %g .. %g: must rise within %g .. %g", op,
+                            f->name, r[0], r[1], f->lo, f->hi)
+                  : HR__BAD("%s: %s %g .. %g: must rise from above 0", op,
+                            f->name, r[0], r[1]);
 }
 
 static enum hr_status check_number(const char *op, const struct hr_op_field *f,
@@ -37,20 +46,17 @@ static enum hr_status check_field(const char *op, const struct hr_op_field *f,
                                   const void *at, char text[128])
 {
     const float *box = at;
-    const double *range = at;
+    const double *number = at;
 
     switch (f->kind) {
     case HR_FIELD_INT:
         return check_number(op, f, *(const int *)at, text);
     case HR_FIELD_DOUBLE:
-        return check_number(op, f, *range, text);
+        return check_number(op, f, *number, text);
     case HR_FIELD_ENUM:
         return check_value(op, f, *(const int *)at, text);
     case HR_FIELD_RANGE:
-        if (is_range(range))
-            return HR_OK;
-        return HR__BAD("%s: %s %g .. %g: must rise from above 0", op, f->name,
-                       range[0], range[1]);
+        return check_range(op, f, number, text);
     case HR_FIELD_BOX:
         if (isfinite(box[0]) && isfinite(box[1]) && isfinite(box[2]) &&
             isfinite(box[3]))
@@ -126,9 +132,9 @@ enum hr_status hr__ops_check(const struct hr_op *ops, int num_ops, int channels,
         plain += def->draws ? def->draws : 1;
     }
     if (plain > HR_MAX_OPS)
-        return HR__BAD("%d ops with those of random crops (at most %d)", plain,
-                       HR_MAX_OPS);
-    return HR_OK;
+        return HR__BAD("%d ops with those that random ones become (at most %d)",
+                       plain, HR_MAX_OPS);
+    return hr__groups_check(ops, num_ops, text);
 }
 
 const char *hr__ops_lost(const struct hr_op *ops, int num_ops,
@@ -161,7 +167,7 @@ static enum hr_status build(struct hr__geometry *out, const struct hr_op *ops,
         const struct hr__op_def *def = hr__op_def(ops[i].type);
         enum hr_status status = HR_OK;
 
-        if (!def || def->draw)
+        if (!def || def->info.random)
             return HR__BAD("op %d has not been drawn", (int)ops[i].type);
         if (def->fold && (status = def->fold(&f, &ops[i])))
             return status;
@@ -237,9 +243,25 @@ struct plain {
 static bool any_random(const struct hr_op *ops, int num_ops)
 {
     for (int i = 0; i < num_ops; i++)
-        if (hr__op_def(ops[i].type)->draw)
+        if (hr__op_def(ops[i].type)->info.random)
             return true;
     return false;
+}
+
+// How many plain ops are written to *out; -1 with the reason.
+static int draw_op(const struct hr_op *ops, int num_ops,
+                   const struct hr__draw *d, struct hr_op *out,
+                   bool off[HR_MAX_OPS], char text[128])
+{
+    const struct hr_op *op = &ops[d->place];
+    const struct hr__op_def *def = hr__op_def(op->type);
+
+    if (def->draw)
+        return def->draw(op, d, out, text);
+    if (def->group)
+        return hr__group_drop(ops, num_ops, d, off), 0;
+    *out = *op;
+    return 1;
 }
 
 // ops have passed hr__ops_check(). On failure *text is the reason.
@@ -249,6 +271,7 @@ static enum hr_status plain_ops(struct plain *out, const struct hr_op *ops,
 {
     struct hr__geometry geo = {0};
     int sized = 0;  // w x h is the picture behind so many of the drawn ops
+    bool off[HR_MAX_OPS] = {false};
 
     text[0] = '\0';
     out->ops = ops;
@@ -263,19 +286,20 @@ static enum hr_status plain_ops(struct plain *out, const struct hr_op *ops,
         enum hr_status status;
         int n;
 
-        if (!def->draw) {
-            *to = ops[i];
-            out->num_ops++;
+        if (off[i])
             continue;
+        if (def->sees_size) {
+            status = hr__geometry_build(&geo, out->drawn + sized,
+                                        out->num_ops - sized,
+                                        HR_REFERENCE_DEFAULT, w, h, orientation,
+                                        text);
+            if (status)
+                return status;
+            hr__geometry_size(&geo, &w, &h);
+            sized = out->num_ops;
         }
-        status = hr__geometry_build(&geo, out->drawn + sized,
-                                    out->num_ops - sized, HR_REFERENCE_DEFAULT,
-                                    w, h, orientation, text);
-        if (status)
-            return status;
-        hr__geometry_size(&geo, &w, &h);
-        sized = out->num_ops;
-        n = def->draw(&ops[i], &(struct hr__draw){key, i, w, h}, to, text);
+        n = draw_op(ops, num_ops, &(struct hr__draw){key, i, w, h}, to, off,
+                    text);
         if (n < 0)
             return HR_EINVAL;
         out->num_ops += n;
@@ -339,10 +363,9 @@ bool hr_ops_fixed_size(const struct hr_op *ops, int num_ops, int *w, int *h)
             *h = size[1];
         }
     }
-    for (int i = fixed + 1; fixed >= 0 && i < num_ops; i++)
-        if (hr_ops_output_size(&ops[i], 1, *w, *h, 1, w, h))
-            return false;
-    return fixed >= 0;
+    fixed++;
+    return fixed > 0 &&
+           !hr_ops_output_size(ops + fixed, num_ops - fixed, *w, *h, 1, w, h);
 }
 
 enum hr_status hr_ops_draw(const struct hr_op *ops, int num_ops,

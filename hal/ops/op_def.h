@@ -102,6 +102,8 @@ enum hr__argument_form {
     HR__AS_AREA,     // fields w and h: W x H, or one number for both
     HR__AS_SHORT,    // fields w, h, side: W x H, or one number, the side
     HR__AS_ABOVE_0,  // as the field says, and above 0
+    HR__AS_AROUND,   // one number, the range around what changes nothing: 1 of
+                     // factors, of which none is below 0, else 0
 };
 
 struct hr__argument {
@@ -150,7 +152,10 @@ enum hr__op_place {
 struct hr__op_def {
     struct hr_op_info info;  // what everybody may read
     enum hr__op_place place;
-    int draws;  // a random op becomes so many plain ones at most
+    int draws;       // a random op becomes so many plain ones at most
+    bool sees_size;  // draw() asks for the size of the picture
+    size_t group;    // offset of int count: so many items behind it are its own
+                     // (0 = 1); 0: it is no group
     const struct hr__word *words;  // the last has no name
     size_t size;  // offset of int w, h, which are the size of any picture that
                   // it makes, unless w is 0; 0: the picture's own decides
@@ -170,12 +175,23 @@ struct hr__op_def {
     // -1 with the reason.
     int (*draw)(const struct hr_op *op, const struct hr__draw *draw,
                 struct hr_op *out, char text[128]);
+    // Groups: whether that item of it, from 0, runs.
+    bool (*stays)(const struct hr_op *op, const struct hr__draw *draw,
+                  int item);
 };
 
 // What can be said of one op before any picture is known.
 enum hr_status hr__op_check(const struct hr__op_def *def,
                             const struct hr_op *op, int channels,
                             char text[128]);
+
+// Whether each group of a list has its items, and these keep the size. The ops
+// have passed hr__op_check().
+enum hr_status hr__groups_check(const struct hr_op *ops, int num_ops,
+                                char text[128]);
+// Sets off[] of the items of the group at draw->place that do not run.
+void hr__group_drop(const struct hr_op *ops, int num_ops,
+                    const struct hr__draw *draw, bool off[HR_MAX_OPS]);
 
 // NULL: there is no such op.
 const struct hr__op_def *hr__op_def(enum hr_op_type type);

@@ -68,6 +68,7 @@ const struct hr__op_def hr__op_random_crop = {
     .info = {HR__INFO("random_crop", RANDOM_CROP, RESAMPLE), .random = true,
              .usage = "random_crop=N|WxH[:P]"},
     .draws = 1,
+    .sees_size = true,
     .words = words,
     .mixes = mixes,
     .size = offsetof(struct hr_op, random_crop.w),

@@ -94,6 +94,7 @@ const struct hr__op_def hr__op_random_resized_crop = {
              .random = true,
              .usage = "random_resized_crop=N|WxH[:FILTER[:ORDER]]"},
     .draws = 2,
+    .sees_size = true,
     .words = words,
     .mixes = mixes,
     .size = offsetof(struct hr_op, random_resized_crop.w),

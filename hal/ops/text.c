@@ -222,6 +222,30 @@ static bool read_field(struct parser *p, const struct hr_op_field *f,
     }
 }
 
+// x on both sides of what changes nothing; 0: no range.
+static void around(const struct hr_op_field *f, double x, double range[2])
+{
+    double middle = f->lo < 0 ? 0 : 1;
+
+    range[0] = x > 0 ? fmax(middle - x, f->lo) : 0;
+    range[1] = x > 0 ? middle + x : 0;
+}
+
+static bool read_around(struct parser *p, const struct hr_op_field *f,
+                        double range[2])
+{
+    const char *at = p->at;
+    double x;
+
+    if (!read_real(p, &x))
+        return false;
+    if (x < 0 || x > f->hi)
+        return fail_at(p, at, "%.*s is not in 0 .. %g", (int)(p->at - at), at,
+                       f->hi);
+    around(f, x, range);
+    return true;
+}
+
 static bool read_argument(struct parser *p, const struct hr__argument *a,
                           const struct hr_op_field *f, struct hr_op *op)
 {
@@ -233,6 +257,8 @@ static bool read_argument(struct parser *p, const struct hr__argument *a,
         return read_field(p, f, a->values, op) &&
                (a->as == HR__AS_FIELD || (c[0] > 0 && c[1] > 0 && c[2] > 0) ||
                 fail_at(p, at, "a standard deviation is not above 0"));
+    if (a->as == HR__AS_AROUND)
+        return read_around(p, f, hr__field(op, f));
     if (!read_size(p, to, hr__field(op, &f[1])))
         return false;
     if (*(int *)hr__field(op, &f[1]))
@@ -404,6 +430,8 @@ static bool append(struct parser *p, const char *at, struct hr_op op)
 
 static bool read_list(struct parser *p)
 {
+    char text[128];
+
     skip_blanks(p);
     if (!*p->at)
         return fail_at(p, p->text, "no op is named");
@@ -424,7 +452,8 @@ static bool read_list(struct parser *p)
         if (op.type && !append(p, at, op))
             return false;
     } while (take(p, ','));
-    return true;
+    return !hr__groups_check(p->ops, p->num, text) ||
+           fail_at(p, p->at, "%s", text);
 }
 
 // Numbers are those of the C locale; programs may have a decimal comma.
@@ -540,6 +569,24 @@ static void print_field(struct printer *o, const struct hr_op_field *f,
     }
 }
 
+// The shortest number that comes back, if there is one.
+static void print_around(struct printer *o, const struct hr_op_field *f,
+                         const double *range)
+{
+    double x = range[1] - (f->lo < 0 || range[1] == 0 ? 0 : 1);
+    char text[40];
+
+    for (int digits = 1; digits <= 17; digits++) {
+        double back[2];
+
+        snprintf(text, sizeof(text), "%.*g", digits, x);
+        around(f, strtod(text, NULL), back);
+        if (!memcmp(back, range, sizeof(back)))
+            break;
+    }
+    print(o, "%s", text);
+}
+
 static void print_argument(struct printer *o, const struct hr__argument *a,
                            const struct hr_op_field *f, const struct hr_op *op)
 {
@@ -547,6 +594,8 @@ static void print_argument(struct printer *o, const struct hr__argument *a,
 
     if (a->as == HR__AS_SHORT && !*number)
         return print_field(o, &f[2], NULL, hr__field_of(op, &f[2]));
+    if (a->as == HR__AS_AROUND)
+        return print_around(o, f, hr__field_of(op, f));
     print_field(o, f, a->values, number);
     if ((a->as == HR__AS_AREA && number[1] != *number) || a->as == HR__AS_SHORT)
         print(o, "x%d", number[1]);

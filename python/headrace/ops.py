@@ -24,8 +24,8 @@ headrace.reference()) and torchvision's ToTensor and Normalize, bit for bit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, Union
 
 from . import _core
 from .errors import ArgumentError
@@ -44,6 +44,7 @@ Filter: TypeAlias = Literal[
 ]
 Order: TypeAlias = Literal["reference", "horizontal", "vertical"]
 Arithmetic: TypeAlias = Literal["div", "mul"]
+Amount: TypeAlias = Union[float, tuple[float, float]]
 
 def _op(name: str, *values: Any) -> Op:
     """The tuple of an op; words become the library's numbers."""
@@ -189,6 +190,96 @@ def random_flip(
     if not horizontal and not vertical:  # it was asked for
         return flip()
     return _op("random_flip", horizontal or 0.0, vertical or 0.0)
+
+
+def random_apply(steps: Iterable[Op | Ops], p: float = 0.5) -> Ops:
+    """Do all of steps with probability p, or none: torchvision's RandomApply.
+
+    Returns several ops, which stand in a list with a star; steps may have such
+    ones. Those of a random_apply and random_choice keep the size of a picture.
+
+        ops.decode(), *ops.random_apply([ops.color_jitter(0.4)], 0.8)
+    """
+    flat = _flat(steps)
+    if not flat:
+        raise ArgumentError("random_apply: there are no steps")
+    return (_op("random_apply", p, _items(flat)), *flat)
+
+
+def random_choice(*choices: Op | Ops) -> Ops:
+    """Do one of these, each as likely as the others: RandomChoice.
+
+    A choice is an op, or several; see random_apply() for what is returned.
+    """
+    made: list[Op] = []
+    for choice in choices:
+        flat = _flat([choice])
+        made += flat if _items(flat) == 1 else random_apply(flat, 1.0)
+    return (_op("random_choice", len(choices)), *made)
+
+
+def _flat(steps: Iterable[Op | Ops]) -> Ops:
+    """Ops, and those of groups that have no star."""
+    flat: list[Op] = []
+    for step in steps:
+        if step and isinstance(step[0], int):
+            flat.append(step)
+        else:
+            flat += _flat(step)
+    return tuple(flat)
+
+
+def _items(flat: Ops) -> int:
+    """How many there are, where a group counts with its items as one."""
+    items, left = 0, 0  # left: of the group that is counted
+    for op in flat:
+        if not left:
+            items, left = items + 1, 1
+        left += _count(op) - 1
+    return items
+
+
+def _count(op: Op) -> int:
+    """How many items an op has behind it."""
+    for name in ("random_apply", "random_choice"):
+        number, _, fields = _core.OPS[name]
+        if op[0] == number:  # (the count is the last field)
+            return op[len(fields)] or 1 if len(op) > len(fields) else 1
+    return 0
+
+
+def color_jitter(
+    brightness: Amount = 0.0,
+    contrast: Amount = 0.0,
+    saturation: Amount = 0.0,
+    hue: Amount = 0.0,
+) -> Op:
+    """Change all four by random factors, in a random order: ColorJitter.
+
+    Each is a pair of factors, or how far they go from 1 (hue: from 0) to both
+    sides.
+    """
+    factors = (_around(x, 1.0) for x in (brightness, contrast, saturation))
+    return _op("color_jitter", *factors, _around(hue, 0.0))
+
+
+def _around(x: Amount, middle: float) -> tuple[float, float] | None:
+    if not isinstance(x, (int, float)):
+        low, high = x
+        if middle and low == high == 0:
+            raise ArgumentError(
+                "color_jitter: factors 0 .. 0 leave nothing to chance: "
+                "adjust_brightness(0.0) and its like"
+            )
+        return low, high
+    if x < 0:
+        raise ArgumentError(f"color_jitter: {x} must be 0 or more")
+    return (max(middle - x, 0.0) if middle else -x, middle + x) if x else None
+
+
+def random_grayscale(p: float = 0.1) -> Op:
+    """Make three channels of luma with probability p: RandomGrayscale."""
+    return _op("random_grayscale", p)
 
 
 def normalize(

@@ -375,6 +375,23 @@ static const struct hr_op train[] = {
     HR_OP_NORMALIZE(.mean = {.5f, .4f, .3f}, .std = {.2f, .3f, .4f}),
 };
 
+static const struct hr_op recipe[] = {
+    HR_OP_DECODE(.apply_orientation = true),
+    HR_OP_RANDOM_RESIZED_CROP(.w = W, .h = H),
+    HR_OP_RANDOM_APPLY(.p = .6, .count = 2),
+    HR_OP_COLOR_JITTER(.brightness = {.6, 1.4}, .contrast = {.6, 1.4},
+                       .saturation = {.6, 1.4}, .hue = {-.1, .1}),
+    HR_OP_RANDOM_GRAYSCALE(.p = .4),
+    HR_OP_RANDOM_FLIP(.horizontal = .5),
+    HR_OP_NORMALIZE(.mean = {.5f, .4f, .3f}, .std = {.2f, .3f, .4f}),
+};
+
+static const struct {
+    const struct hr_op *ops;
+    int num;
+} kinds[] = {{train, COUNT(train)}, {recipe, COUNT(recipe)}};
+static int kind;  // of lists that samples have
+
 // A JPEG with an orientation: APP1 comes behind SOI.
 static struct bytes oriented(struct bytes jpeg, int orientation)
 {
@@ -394,7 +411,7 @@ static struct bytes oriented(struct bytes jpeg, int orientation)
 
 static struct hr_sample sample_of(int i)
 {
-    return test_sample(&sources[i], train, COUNT(train),
+    return test_sample(&sources[i], kinds[kind].ops, kinds[kind].num,
                        .random = {.seed = 3, .epoch = 2, .index = (uint64_t)i});
 }
 
@@ -445,8 +462,8 @@ static float *made_plain(hr_device dev)
     for (int i = 0; i < SAMPLES; i++) {
         const struct hr_result *r = &job->results[i];
 
-        CU_ASSERT(!hr_ops_draw(train, COUNT(train), &s[i].random, r->width,
-                               r->height, r->orientation, ops[i],
+        CU_ASSERT(!hr_ops_draw(kinds[kind].ops, kinds[kind].num, &s[i].random,
+                               r->width, r->height, r->orientation, ops[i],
                                &s[i].num_ops));
         s[i].ops = ops[i];
         s[i].random = (struct hr_random){0};
@@ -476,7 +493,7 @@ static void make_sources(void)
     }
 }
 
-TEST_CASE(same_everywhere)
+static void compare_runs(void)
 {
     static const struct {
         const char *device;
@@ -492,7 +509,6 @@ TEST_CASE(same_everywhere)
     hr_device cpu = test_device("cpu", 1, 0);
     float *want;
 
-    make_sources();
     want = made_plain(cpu);
     hr_device_close(&cpu);
     for (int i = 0; i < COUNT(runs); i++) {
@@ -502,11 +518,19 @@ TEST_CASE(same_everywhere)
         fake_reset_spans(FAKE_RS);
         dev = test_device(runs[i].device, runs[i].threads, 0);
         got = made(dev, runs[i].batch, runs[i].backwards);
-        CHECK(!memcmp(got, want, size), "run %d: other bytes", i);
+        CHECK(!memcmp(got, want, size), "list %d, run %d: other bytes", kind,
+              i);
         free(got);
         hr_device_close(&dev);
     }
     free(want);
+}
+
+TEST_CASE(same_everywhere)
+{
+    make_sources();
+    for (kind = 0; kind < COUNT(kinds); kind++)
+        compare_runs();
     for (int i = 0; i < SAMPLES; i++)
         free(sources[i].data);
 }

@@ -14,8 +14,8 @@
 // number of crop, resize, fit and flip, then at most one normalize. The library
 // folds the list into geometry; nothing runs step by step unless it must.
 //
-// Random crops and flips are ops like the others. The library draws them when
-// it knows the size of the picture, so nothing has to be probed first:
+// Random ops are ops like the others. The library draws them when it knows the
+// size of the picture, so nothing has to be probed first:
 //
 //   const struct hr_op train[] = {
 //       hr_op_decode(0),
@@ -70,7 +70,11 @@ HR_BEGIN_DECLS
     X(SOLARIZE, solarize)                       \
     X(EQUALIZE, equalize)                       \
     X(AUTOCONTRAST, autocontrast)               \
-    X(GAUSSIAN_BLUR, gaussian_blur)
+    X(GAUSSIAN_BLUR, gaussian_blur)             \
+    X(RANDOM_APPLY, random_apply)               \
+    X(RANDOM_CHOICE, random_choice)             \
+    X(COLOR_JITTER, color_jitter)               \
+    X(RANDOM_GRAYSCALE, random_grayscale)
 
 enum hr_op_type {
     HR_OP_NONE,
@@ -226,6 +230,40 @@ struct hr_gaussian_blur {
 // grayscale (three equal channels of luma), equalize and autocontrast have no
 // parameters.
 
+// Two random ops are groups: chance decides which of the items behind them run.
+// An item is an op, or a group with its own items. A count in a flat list keeps
+// a list what it is, an array that can be copied, compared, pickled and written
+// as text; a second list would need a pointer, and somebody who owns it.
+//
+//   hr_op_random_apply(.p = .8), hr_op_color_jitter(...),
+//   hr_op_random_choice(.count = 2), hr_op_random_apply(.p = 1, .count = 2),
+//       hr_op_grayscale(), hr_op_posterize(.bits = 4), hr_op_equalize(),
+//
+// jitters with 0.8, then either makes grey and posterizes, or equalizes. Items
+// keep the size of any picture, so that all keys make one size; each op draws by
+// its own place in the list, whatever runs before it. torchvision's RandomApply
+// and RandomChoice, of equal weights.
+struct hr_random_apply {
+    double p;   // of all items, or none: 0 .. 1
+    int count;  // of items; 0 = 1
+};
+struct hr_random_choice {
+    int count;  // of items, of which one runs; > 0
+};
+
+// adjust_brightness, _contrast, _saturation and _hue in a random order, each
+// with a factor between two: torchvision's ColorJitter. Both 0: not that one.
+// Counts as four ops of HR_MAX_OPS.
+struct hr_color_jitter {
+    double brightness[2], contrast[2], saturation[2];  // 0 ..
+    double hue[2];                                     // -.5 .. .5
+};
+
+// grayscale with probability p, 0 .. 1: torchvision's RandomGrayscale.
+struct hr_random_grayscale {
+    double p;
+};
+
 enum hr_arith {
     HR_ARITH_DIV,  // x / 255, - mean, / std, each rounded to float32:
                    // torchvision v1 ToTensor + Normalize
@@ -264,6 +302,10 @@ struct hr_op {
         struct hr_posterize posterize;
         struct hr_solarize solarize;
         struct hr_gaussian_blur gaussian_blur;
+        struct hr_random_apply random_apply;
+        struct hr_random_choice random_choice;
+        struct hr_color_jitter color_jitter;
+        struct hr_random_grayscale random_grayscale;
     };
 };
 
@@ -293,6 +335,14 @@ struct hr_op {
     {.type = HR_OP_RANDOM_RESIZED_CROP, .random_resized_crop = {__VA_ARGS__}}
 #define HR_OP_RANDOM_FLIP(...) \
     {.type = HR_OP_RANDOM_FLIP, .random_flip = {__VA_ARGS__}}
+#define HR_OP_RANDOM_APPLY(...) \
+    {.type = HR_OP_RANDOM_APPLY, .random_apply = {__VA_ARGS__}}
+#define HR_OP_RANDOM_CHOICE(...) \
+    {.type = HR_OP_RANDOM_CHOICE, .random_choice = {__VA_ARGS__}}
+#define HR_OP_COLOR_JITTER(...) \
+    {.type = HR_OP_COLOR_JITTER, .color_jitter = {__VA_ARGS__}}
+#define HR_OP_RANDOM_GRAYSCALE(...) \
+    {.type = HR_OP_RANDOM_GRAYSCALE, .random_grayscale = {__VA_ARGS__}}
 // clang-format on
 #define hr_op_decode(...) ((struct hr_op)HR_OP_DECODE(__VA_ARGS__))
 #define hr_op_crop(...) ((struct hr_op)HR_OP_CROP(__VA_ARGS__))
@@ -305,6 +355,12 @@ struct hr_op {
     ((struct hr_op)HR_OP_RANDOM_RESIZED_CROP(__VA_ARGS__))
 #define hr_op_invert() ((struct hr_op){.type = HR_OP_INVERT})
 #define hr_op_random_flip(...) ((struct hr_op)HR_OP_RANDOM_FLIP(__VA_ARGS__))
+#define hr_op_random_apply(...) ((struct hr_op)HR_OP_RANDOM_APPLY(__VA_ARGS__))
+#define hr_op_random_choice(...) \
+    ((struct hr_op)HR_OP_RANDOM_CHOICE(__VA_ARGS__))
+#define hr_op_color_jitter(...) ((struct hr_op)HR_OP_COLOR_JITTER(__VA_ARGS__))
+#define hr_op_random_grayscale(...) \
+    ((struct hr_op)HR_OP_RANDOM_GRAYSCALE(__VA_ARGS__))
 
 // Computes the size of the picture that ops make of one of width x height
 // pixels with that EXIF orientation (1 .. 8, 0 = 1), as the engines do. It is
@@ -339,7 +395,7 @@ enum hr_field_kind {
     HR_FIELD_BOOL,      // bool
     HR_FIELD_ENUM,      // an enum; its values have names
     HR_FIELD_DOUBLE,    // double
-    HR_FIELD_RANGE,     // double[2], rising from above 0; both 0: the default
+    HR_FIELD_RANGE,     // double[2], rising; both 0: the default
     HR_FIELD_BOX,       // float[4]
     HR_FIELD_CHANNELS,  // float[3]
     HR_FIELD_TABLE,     // const float *, of 256 for each channel
@@ -354,7 +410,8 @@ struct hr_op_field {
     const char *name;
     enum hr_field_kind kind;
     size_t offset, size;               // in struct hr_op, bytes
-    double lo, hi;                     // of INT and DOUBLE, both included
+    double lo, hi;                     // of INT, DOUBLE and RANGE, both
+                                       // included; both 0: above 0
     const struct hr_op_value *values;  // of ENUM; the last has no name
     bool not_zero;  // 0 means that it was not named: it cannot be said
 };
@@ -394,6 +451,8 @@ HR_API const struct hr_op_info *hr_op_info(enum hr_op_type type);
 //   center_crop=224 center_crop=320x240  crop=X,Y,W,H
 //   random_resized_crop=224 random_resized_crop=320x240:bicubic
 //   random_crop=32 random_crop=32x24:4
+//   random_apply=0.8 random_apply=0.8:2 random_choice=3 (of the next 3 items)
+//   color_jitter=0.4:0.4:0.4:0.1 random_grayscale random_grayscale=0.2
 //   adjust_brightness=1.2 adjust_contrast=0.8 adjust_saturation=1.2
 //   adjust_hue=-0.1 adjust_sharpness=1.5 grayscale posterize=4 solarize=128
 //   invert equalize autocontrast gaussian_blur=1.5

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// Groups of ops: random_apply, random_choice. How long one is follows from its
+// count and those of groups inside of it.
+#include <string.h>
+
+#include "hal/ops/op_def.h"
+
+// Items that an op has behind it.
+static int items(const struct hr_op *op)
+{
+    const struct hr__op_def *def = hr__op_def(op->type);
+    int count;
+
+    if (!def->group)
+        return 0;
+    memcpy(&count, (const char *)op + def->group, sizeof(count));
+    return count ? count : 1;
+}
+
+// The place behind the item that begins at `at`; 0: it is longer than the list.
+static int behind(const struct hr_op *ops, int num_ops, int at)
+{
+    for (long left = 1; left > 0; at++) {
+        if (at == num_ops)
+            return 0;
+        left += items(&ops[at]) - 1;
+    }
+    return at;
+}
+
+// Whether a plain op leaves pictures of any size as large as they are.
+static bool keeps_size(const struct hr_op *op)
+{
+    static const int sides[][2] = {{5, 7}, {11, 3}, {HR_MAX_SIDE, HR_MAX_SIDE}};
+    char text[128];
+
+    for (int i = 0; i < HR__NUM(sides); i++) {
+        struct hr__geometry geo = {0};
+        int w, h;
+
+        if (hr__geometry_build(&geo, op, 1, HR_REFERENCE_DEFAULT, sides[i][0],
+                               sides[i][1], 1, text))
+            return false;
+        hr__geometry_size(&geo, &w, &h);
+        if (w != sides[i][0] || h != sides[i][1])
+            return false;
+    }
+    return true;
+}
+
+enum hr_status hr__groups_check(const struct hr_op *ops, int num_ops,
+                                char text[128])
+{
+    int inside = 0;  // the items of groups so far end there
+
+    for (int i = 0; i < num_ops; i++) {
+        const struct hr__op_def *def = hr__op_def(ops[i].type);
+        int end = behind(ops, num_ops, i);
+
+        if (!end)
+            return HR__BAD("%s: fewer than %d ops or groups follow it",
+                           def->info.name, items(&ops[i]));
+        if (i < inside &&
+            (def->place != HR__ANYWHERE ||
+             (def->info.random ? def->size > 0 : !keeps_size(&ops[i]))))
+            return HR__BAD("%s: not in a group, whose items keep the size of "
+                           "any picture, and are no decode or normalize",
+                           def->info.name);
+        inside = end > inside ? end : inside;
+    }
+    return HR_OK;
+}
+
+void hr__group_drop(const struct hr_op *ops, int num_ops,
+                    const struct hr__draw *d, bool off[HR_MAX_OPS])
+{
+    const struct hr_op *group = &ops[d->place];
+    int at = d->place + 1;
+
+    for (int i = 0; i < items(group); i++) {
+        int end = behind(ops, num_ops, at);
+
+        if (!hr__op_def(group->type)->stays(group, d, i))
+            memset(off + at, true, (size_t)(end - at));
+        at = end;
+    }
+}
