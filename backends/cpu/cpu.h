@@ -11,6 +11,7 @@
 //   span.c     one task: rows in, its steps, rows out
 //   run.c      how a task fails, stops and decodes
 //   step.c     one of the steps
+//   augment.c  the codes behind a step
 //   entropy.c  one task: packed coefficients out
 //   planes.c   one task: planes out
 //   packed.c   a task that begins with a packed picture
@@ -262,6 +263,19 @@ bool cpu_sink_memory(struct cpu_run *run, struct cpu_sink *s, int w, int h,
                      size_t least);
 bool cpu_sink_payload(struct cpu_run *run, struct cpu_sink *s,
                       struct hr__rect rect);
+// All rows of one that is memory.
+bool cpu_sink_rows(struct cpu_run *run, const struct cpu_sink *from, int rows,
+                   const struct cpu_sink *to);
+
+// ---- Stage augment (augment.c) ----------------------------------------------
+
+// Bytes of the largest picture that the codes behind a step take or make; with
+// none, of its output.
+size_t cpu_codes_bytes(const struct cpu_run *run, const struct hr__step *step);
+// These codes on the output of the step, in s, which has room for that. Then the
+// rows go to *to, or, if it is NULL, are in s.
+bool cpu_codes_run(struct cpu_run *run, const struct hr__step *step,
+                   struct cpu_sink *s, const struct cpu_sink *to);
 
 // ---- One step (step.c) ------------------------------------------------------
 
@@ -270,12 +284,14 @@ bool cpu_step_run(struct cpu_run *run, const struct hr__step *step,
                   const struct cpu_sink *from, const struct cpu_sink *to);
 // The same in pieces, of a task that begins with a file in a lane: begin() makes
 // the step in the worker's arena, and its rows, of which only the window is set;
-// go_on() takes the rows that are there by now. False: it failed, the run knows
-// why; or, of begin(), the step is not one for pieces.
+// go_on() takes the rows that are there by now; finish(), when they were all,
+// does the codes behind the step, in the arena of the run's worker. False: it
+// failed, the run knows why; or, of begin(), the step is not one for pieces.
 struct cpu_step;
 bool cpu_step_begin(struct cpu_run *run, struct cpu_step **out,
                     struct cpu_rows **rows);
 bool cpu_step_go_on(struct cpu_run *run, struct cpu_step *s);
+bool cpu_step_finish(struct cpu_run *run, struct cpu_step *s);
 // Whether all of its output has been made.
 bool cpu_step_complete(const struct cpu_step *s);
 

@@ -13,8 +13,10 @@
 #include "backends/cpu/cpu.h"
 
 enum {
-    // What an empty place keeps of its arena.
+    // What an empty place keeps of its arena, and a block of it: for a photo of
+    // 500 x 375 with the head of what is packed of it.
     KEEP = 512 << 10,
+    BLOCK = 140 << 10,
     // Bytes of what is packed in lanes. Photos of 120 KB in 16 lanes never come
     // to that; where pictures are larger, the one that has least to go leaves
     // its lane whenever they do, and soon none is as far as another.
@@ -69,6 +71,7 @@ static bool create(struct cpu_worker *w)
         m->place[i].w = (struct cpu_worker){.engine = w->engine};
         cpu_arena_init(&m->place[i].w.arena, heap);
         m->place[i].w.arena.limit = w->arena.limit;
+        m->place[i].w.arena.block = BLOCK;
     }
     w->many = m;
     w->pieces.keep = PACKED / CPU_PIECE;
@@ -80,14 +83,15 @@ static bool create(struct cpu_worker *w)
 
 // ---- A picture in a lane ----------------------------------------------------
 
-// Whether the task is all stages of a JPEG of one scan, Huffman coded.
+// Whether the task is all stages of a JPEG of one scan, Huffman coded. Beside 16
+// pictures that wait for their codes there is no room for packed ones.
 static bool fits(const struct hr__task *task)
 {
     const struct hr__picture *pic = task->pic;
 
     return !task->in && task->span.first == HR_ENTROPY &&
            task->span.last == HR_STORE && pic->info.format == HR_FORMAT_JPEG &&
-           cpu_entropy_takes(pic);
+           !(pic->keep && pic->geo.num_augments) && cpu_entropy_takes(pic);
 }
 
 // What passes between two laps of this thread is the stage entropy, whoever's:
@@ -180,6 +184,20 @@ static bool add(struct cpu_worker *w, struct hr__task *task)
 
 // ---- All of them ------------------------------------------------------------
 
+// The codes of a complete picture, in memory of the thread.
+static void augment(struct cpu_worker *w, struct cpu_place *place)
+{
+    struct cpu_run *run = &place->run;
+
+    if (place->given_up || run->out.status || !run->pic->geo.num_augments)
+        return;
+    run->w = w;
+    run->lap = run->lap ? place->many->lap : 0;
+    cpu_step_finish(run, place->step);
+    place->many->lap = run->lap;
+    cpu_arena_clear(&w->arena, CPU_KEEP);
+}
+
 // What has been packed is kept as far as the cache wants it.
 static void keep(struct cpu_place *place)
 {
@@ -206,6 +224,7 @@ static void end_place(struct cpu_worker *w, struct cpu_place *place)
     keep(place);
     if (place->run.pic->keep)
         cpu_packing_drop(&place->pic.packing);
+    augment(w, place);
     cpu_arena_clear(&place->w.arena, KEEP);
     if (place->given_up && !place->run.out.status) {
         again = place->task;

@@ -74,3 +74,12 @@ bool cpu_sink_payload(struct cpu_run *run, struct cpu_sink *s,
     s->data = out->data;
     return true;
 }
+
+bool cpu_sink_rows(struct cpu_run *run, const struct cpu_sink *from, int rows,
+                   const struct cpu_sink *to)
+{
+    for (int y = 0; y < rows && !cpu_run_stops(run); y++)
+        cpu_sink_row(run, to, y, from->data + from->stride * (size_t)y);
+    cpu_lap(run, to->pic ? HR_PART_STORE : HR_PART_RESAMPLE);
+    return !run->out.status;
+}

@@ -16,67 +16,10 @@ static bool run_turned(struct cpu_run *run, const struct hr__step *step,
     return true;
 }
 
-static bool put_rows(struct cpu_run *run, const struct cpu_sink *from, int rows,
-                     const struct cpu_sink *to)
-{
-    for (int y = 0; y < rows && !cpu_run_stops(run); y++)
-        cpu_sink_row(run, to, y, from->data + from->stride * (size_t)y);
-    cpu_lap(run, to->pic ? HR_PART_STORE : HR_PART_RESAMPLE);
-    return !run->out.status;
-}
-
-// Bytes of the largest of n pictures on the way, the first of w x h included.
-static size_t largest(const struct cpu_run *run, int w, int h,
-                      const struct hr__augment *codes, int n)
-{
-    size_t c = (size_t)run->pic->channels;
-    size_t most = cpu_row_pitch((size_t)w * c) * (size_t)h;
-
-    for (int i = 0; i < n; i++) {
-        size_t size = cpu_row_pitch((size_t)codes[i].w * c) *
-                      (size_t)codes[i].h;
-
-        most = size > most ? size : most;
-    }
-    return most;
-}
-
-// n codes on the picture of w x h in s, which has room for all of them; *rows is
-// the height of what is there then.
-static bool run_codes(struct cpu_run *run, struct cpu_sink *s, int w, int h,
-                      const struct hr__augment *codes, int n, int *rows)
-{
-    struct cpu_arena *arena = &run->w->arena;
-    struct cpu_pixels p = {s->data, s->stride, w, h, run->pic->channels};
-    uint8_t *other = cpu_arena_alloc(arena, largest(run, w, h, codes, n));
-
-    run->out.stage = HR_AUGMENT;
-    for (int i = 0; other && i < n; i++) {
-        uint8_t *before = p.data;
-
-        run->asked |= 31;  // a code may take long: the clock is asked each time
-        if (cpu_run_stops(run))
-            return false;
-        if (!cpu_augment_run(&run->w->engine->ops.augment, &codes[i], 1, &p,
-                             other, arena))
-            other = NULL;
-        else if (p.data != before)
-            other = before;
-    }
-    if (!other)
-        return cpu_run_fail(run, HR_ENOMEM, "no room for a picture");
-    cpu_lap(run, HR_PART_AUGMENT);
-    s->data = p.data;
-    s->stride = p.stride;
-    *rows = p.h;
-    return true;
-}
-
 // The steps, and the codes between them; those behind the last if augment.
 static bool run_steps(struct cpu_run *run, struct cpu_sink *final, bool augment)
 {
     const struct hr__geometry *geo = &run->pic->geo;
-    const struct hr__augment *codes = geo->augments;
     struct cpu_sink between[2];
 
     for (int i = 0; i < geo->num_steps; i++) {
@@ -84,21 +27,20 @@ static bool run_steps(struct cpu_run *run, struct cpu_sink *final, bool augment)
         struct cpu_sink *from = i ? &between[(i - 1) & 1] : NULL;
         struct cpu_sink *to = &between[i & 1];
         bool last = i == geo->num_steps - 1;
-        int n = !last || augment ? step->augments : 0, rows = step->out_h;
+        bool codes = step->augments && (!last || augment);
 
-        if (last && !n && !step->transpose)
+        if (last && !codes && !step->transpose)
             return cpu_step_run(run, step, from, final);
         if (!cpu_sink_memory(run, to, step->out_w, step->out_h,
-                             largest(run, step->out_w, step->out_h, codes, n)))
+                             cpu_codes_bytes(run, step)))
             return false;
         if (!(step->transpose ? run_turned(run, step, from, to)
                               : cpu_step_run(run, step, from, to)))
             return false;
-        if (n && !run_codes(run, to, step->out_w, step->out_h, codes, n, &rows))
+        if (codes && !cpu_codes_run(run, step, to, last ? final : NULL))
             return false;
-        if (last)
-            return put_rows(run, to, rows, final);
-        codes += n;
+        if (last && !codes)
+            return cpu_sink_rows(run, to, step->out_h, final);
     }
     return true;
 }
@@ -151,20 +93,14 @@ static bool run_augment(struct cpu_run *run, struct cpu_sink *final)
 {
     const struct hr__geometry *geo = &run->pic->geo;
     const struct hr__step *step = &geo->steps[geo->num_steps - 1];
-    const struct hr__augment *codes = geo->augments + geo->num_augments -
-                                      step->augments;
     struct cpu_rows rows = {.window = {0, 0, step->out_w, step->out_h}};
     struct cpu_sink s;
-    int h = 0;
 
     run->out.stage = HR_AUGMENT;
     return cpu_sink_memory(run, &s, step->out_w, step->out_h,
-                           largest(run, step->out_w, step->out_h, codes,
-                                   step->augments)) &&
+                           cpu_codes_bytes(run, step)) &&
            cpu_rows_payload(run, &rows) && copy_rows(run, &rows, &s) &&
-           run_codes(run, &s, step->out_w, step->out_h, codes, step->augments,
-                     &h) &&
-           put_rows(run, &s, h, final);
+           cpu_codes_run(run, step, &s, final);
 }
 
 static bool run_span(struct cpu_run *run)

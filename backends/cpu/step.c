@@ -354,8 +354,12 @@ bool cpu_step_run(struct cpu_run *run, const struct hr__step *step,
 struct cpu_step {
     struct resample r;
     struct cpu_rows rows;
-    struct cpu_sink to;
+    struct cpu_sink to;  // the tensor, or a picture that waits for its codes
+    size_t waiting;      // bytes of that, when its first row comes
 };
+
+// 224 x 224 pixels are some less. Of what is larger entropy is a small part.
+enum { WAITING = 176 << 10 };
 
 bool cpu_step_begin(struct cpu_run *run, struct cpu_step **out,
                     struct cpu_rows **rows)
@@ -363,28 +367,51 @@ bool cpu_step_begin(struct cpu_run *run, struct cpu_step **out,
     const struct hr__geometry *geo = &run->pic->geo;
     struct cpu_step *s = cpu_arena_alloc(&run->w->arena, sizeof(*s));
 
-    if (!s || geo->num_steps != 1 || geo->steps[0].transpose ||
-        geo->num_augments)
+    if (!s || geo->num_steps != 1 || geo->steps[0].transpose)
         return false;
-    *s = (struct cpu_step){.to = {.pic = run->pic}};
+    *s = (struct cpu_step){0};
+    if (geo->num_augments)
+        s->waiting = cpu_codes_bytes(run, &geo->steps[0]);
+    if (s->waiting > WAITING)
+        return false;
     if (!build_axes(run, &s->r, &geo->steps[0]) || !s->r.x.out || !s->r.y.out)
         return false;
     s->rows.window = window_of(&s->r);
     s->rows.channels = run->pic->channels;
     if (!setup(run, &s->r))
         return false;
-    black_margins(run, &s->r, &s->to);
     *out = s;
     *rows = &s->rows;
     return true;
 }
 
+static bool open_sink(struct cpu_run *run, struct cpu_step *s)
+{
+    const struct hr__step *step = s->r.step;
+
+    if (s->waiting &&
+        !cpu_sink_memory(run, &s->to, step->out_w, step->out_h, s->waiting))
+        return false;
+    s->to.pic = s->waiting ? NULL : run->pic;
+    black_margins(run, &s->r, &s->to);
+    return true;
+}
+
 bool cpu_step_go_on(struct cpu_run *run, struct cpu_step *s)
 {
+    if (!s->to.pic && !s->to.data && !open_sink(run, s))
+        return false;
     while (s->r.left && s->rows.next < s->rows.lane->there)
         if (!take_rows(run, &s->r, &s->rows, &s->to))
             return false;
     return !run->out.status;
+}
+
+bool cpu_step_finish(struct cpu_run *run, struct cpu_step *s)
+{
+    const struct cpu_sink final = {.pic = run->pic};
+
+    return !s->waiting || cpu_codes_run(run, s->r.step, &s->to, &final);
 }
 
 bool cpu_step_complete(const struct cpu_step *s)

@@ -61,8 +61,9 @@ struct cpu_augment_ops {
 };
 
 // Runs the list on a picture in *p, whose memory has room for the largest
-// picture on the way; `other` is as large. *p is the result then, in one of the
-// two. False: the arena has no room.
+// picture on the way; `other` is as large, or NULL where no code is one apart
+// (hr__augment_apart()). *p is the result then, in one of the two. False: the
+// arena has no room.
 bool cpu_augment_run(const struct cpu_augment_ops *ops,
                      const struct hr__augment *list, int num,
                      struct cpu_pixels *p, uint8_t *other,

@@ -414,8 +414,8 @@ void hr__geometry_size(const struct hr__geometry *geo, int *w, int *h)
     *h = geo->out_h;
 }
 
-// For each step with codes two pictures of the largest size on the way, as the
-// CPU engine keeps rows.
+// For each step with codes a picture of the largest size on the way, or two, as
+// the CPU engine keeps rows.
 static size_t augment_bytes(const struct hr__geometry *geo, int channels)
 {
     size_t bytes = 0, c = (size_t)channels;
@@ -424,14 +424,16 @@ static size_t augment_bytes(const struct hr__geometry *geo, int channels)
     for (int i = 0; geo->augments && i < geo->num_steps; i++) {
         const struct hr__step *s = &geo->steps[i];
         size_t most = ((size_t)s->out_w * c + 128) * (size_t)s->out_h;
+        bool apart = false;
 
         for (int k = 0; k < s->augments; k++, at++) {
             const struct hr__augment *a = &geo->augments[at];
             size_t size = ((size_t)a->w * c + 128) * (size_t)a->h;
 
             most = size > most ? size : most;
+            apart |= hr__augment_apart(a->code);
         }
-        bytes += s->augments ? 2 * most : 0;
+        bytes += s->augments ? most << apart : 0;
     }
     return bytes;
 }

@@ -108,6 +108,13 @@ TEST_CASE(no_allocations)
         {.type = HR_OP_FLIP, .flip = {.horizontal = true}},
         {.type = HR_OP_NORMALIZE},
     };
+    static const struct hr_op codes[] = {
+        {.type = HR_OP_DECODE},
+        {.type = HR_OP_RESIZE, .resize = {.w = W, .h = H}},
+        {.type = HR_OP_ADJUST_CONTRAST, .adjust_contrast = {1.3}},
+        {.type = HR_OP_GAUSSIAN_BLUR, .gaussian_blur = {9}},
+        {.type = HR_OP_NORMALIZE},
+    };
     uint64_t seed = test_seed;
     struct bytes files[] = {
         test_jpeg(400, 300, &seed),
@@ -126,6 +133,9 @@ TEST_CASE(no_allocations)
 
         scenario(names[i], 1, &s, NULL);
         scenario(names[i], 3, &s, NULL);
+        s.ops = codes;
+        scenario(names[i], 2, &s, NULL);
+        s.ops = ops;
         if (i < 2)  // PNG is not kept
             cached(names[i], &s);
         s.data = NULL;

@@ -21,6 +21,16 @@ static const struct hr_op ops[] = {
     HR_OP_FLIP(.horizontal = true),
     HR_OP_NORMALIZE(),
 };
+// With codes of stage augment, in place and apart: each lane holds a picture
+// that waits for them.
+static const struct hr_op codes[] = {
+    HR_OP_DECODE(.mode = HR_RGB),
+    HR_OP_RESIZE(.w = SIDE, .h = SIDE),
+    {.type = HR_OP_ADJUST_CONTRAST, .adjust_contrast = {1.3}},
+    {.type = HR_OP_ADJUST_SHARPNESS, .adjust_sharpness = {.4}},
+    HR_OP_NORMALIZE(),
+};
+static const struct hr_op *list = ops;  // of five
 
 // What a device's last thread gives back after it was closed is waited for, lest
 // it counts as less for the next one.
@@ -46,7 +56,7 @@ static long needs(const struct bytes *file, int threads, size_t cache_bytes)
     int wrong = 0;
 
     for (int i = 0; i < N; i++)
-        s[i] = test_sample(file, ops, 5);
+        s[i] = test_sample(file, list, 5);
     atomic_store(&malloc_counts.peak, before);
     for (int i = 0; i < test_loops(2); i++) {
         hr_job job = hr_submit(dev, s, N, out,
@@ -100,6 +110,10 @@ TEST_CASE(photos)
         one_kind("4:4:4", jpeg_ycc(.w = 500, .h = 375, .quality = 90));
         one_kind("4:2:0", jpeg_ycc(.w = 500, .h = 375, .factors = {0x22},
                                    .quality = 90));
+        list = codes;
+        one_kind("4:4:4, with codes",
+                 jpeg_ycc(.w = 500, .h = 375, .quality = 90));
+        list = ops;
     }
     unsetenv("HEADRACE_LANES");
     one_kind("progressive",

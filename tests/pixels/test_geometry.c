@@ -521,6 +521,33 @@ TEST_CASE(one_step)
           "%d steps", geo.num_steps);
 }
 
+// What lies beside the tensor while codes run: one picture if they change it in
+// place, two if one of them makes another.
+TEST_CASE(bytes_of_codes)
+{
+    const struct hr_op ops[] = {
+        hr_op_resize(.w = 100, .h = 80),
+        {.type = HR_OP_ADJUST_CONTRAST, .adjust_contrast = {2}},
+        {.type = HR_OP_EQUALIZE},
+        {.type = HR_OP_ADJUST_SHARPNESS, .adjust_sharpness = {2}}};
+    struct hr__augment codes[8];
+    struct hr__geometry geo = {.augments = codes, .room = 8};
+    const size_t least[] = {0, 1, 1, 2};
+    char text[128];
+
+    for (int n = 1; n <= 4; n++) {
+        size_t picture = 3 * 100 * 80, bytes;
+
+        CHECK(hr__geometry_build(&geo, ops, n, HR_REFERENCE_DEFAULT, 50, 50, 1,
+                                 text) == HR_OK,
+              "%s", text);
+        bytes = hr__geometry_bytes(&geo, 3);
+        CHECK(bytes >= least[n - 1] * picture &&
+                  2 * bytes < (3 * least[n - 1] + 1) * picture,
+              "%d ops: %zu bytes", n, bytes);
+    }
+}
+
 int main(int argc, char **argv)
 {
     int result;
