@@ -12,7 +12,7 @@ import torch
 from dropin_case import KINDS, facts, on
 from headrace import dropin
 from headrace.dropin.pillow import pictures
-from PIL import Image, ImageEnhance, ImageOps, JpegImagePlugin
+from PIL import Image, ImageOps, JpegImagePlugin
 from torchvision.transforms import functional as F
 
 
@@ -118,8 +118,8 @@ class Pictures(case.Case):
     def test_luma_and_colours_decode_once(self):
         with on():
             image = Image.open(io.BytesIO(KINDS["colour"])).convert("RGB")
-            image = ImageEnhance.Contrast(image).enhance(1.4)
-            ImageEnhance.Color(image).enhance(0.3)
+            image.convert("L").histogram()
+            image.histogram()
             self.assertEqual(dropin.report()["totals"]["jobs"], 1)
 
     def test_load_lets_go_of_the_file(self):

@@ -11,14 +11,20 @@ import dropin_case as case  # first: it may skip this file
 import headrace
 import numpy as np
 import torch
-from PIL import Image, features
+from PIL import Image, ImageFilter, features
 from torch.utils.data import DataLoader, Dataset
 from torchvision import datasets, transforms
 
 N = 12
 RESIZE = [transforms.Resize((16, 16)), transforms.ToTensor()]
-JITTER = [transforms.Resize((16, 16)), transforms.ColorJitter(0.4),
-          transforms.ToTensor()]
+
+
+def median(image):
+    """A transform that no op is."""
+    return image.filter(ImageFilter.MedianFilter(3))
+
+
+MEDIAN = [transforms.Resize((16, 16)), median, transforms.ToTensor()]
 
 
 def setUpModule():
@@ -86,11 +92,11 @@ class Reports(case.Case):
             self.assertNotIn("pillow", found)
 
     def test_pixels_that_a_transform_needs(self):
-        where = fill("jitter", ["jpg"])
-        for found, maker in self.both(self.images(where, JITTER)):
+        where = fill("median", ["jpg"])
+        for found, maker in self.both(self.images(where, MEDIAN)):
             self.assertEqual(found["devices"], {maker: N})
             (reason,) = found["materialised"]
-            self.assertTrue(reason.endswith(".adjust_brightness"), reason)
+            self.assertIn("median", reason)
 
     def test_pixels_that_the_program_needs(self):
         where = fill("pixels", ["jpg"])

@@ -125,19 +125,20 @@ Triples = Iterator[tuple[Any, Any, Any]]
 
 
 def _pillow_hooks(plugin: Any) -> Triples:
-    from .pillow import pictures
+    from .pillow import enhance, pictures
 
     module = plugin.Image
     entry = look(module.OPEN, "JPEG")
     if type(entry) is not tuple or len(entry) != 2 or not callable(entry[0]):
         refuse('PIL.Image.OPEN["JPEG"] is not (factory, accept)')
-    for name in ("load", "convert", "crop", "resize", "transpose", "copy"):
+    for name in "load convert crop filter resize transpose copy".split():
         _function(module.Image, name)
     if in_worker():
         pictures.reference = _reference
     else:
         pictures.reference = _reference or find_reference(module)
     yield module.OPEN, "JPEG", (pictures.open_jpeg(entry[0]), entry[1])
+    yield module, "blend", enhance.blend(_function(module, "blend"))
     yield _reducers(), pictures.HeadraceImage, pictures.transport
 
 
@@ -151,9 +152,34 @@ def _reducers() -> dict[Any, Any]:
 
 
 def _image_ops_hooks(module: Any) -> Triples:
-    from .pillow import pictures
+    from .pillow import enhance, pixels
 
-    yield module, "expand", pictures.expand(_function(module, "expand"))
+    yield module, "expand", enhance.expand(_function(module, "expand"))
+    for name, op in (
+        ("posterize", pixels.posterized),
+        ("solarize", pixels.solarized),
+        ("invert", pixels.inverted),
+        ("equalize", pixels.equalized),
+        ("autocontrast", pixels.autocontrasted),
+    ):
+        yield module, name, enhance.image_ops(_function(module, name), op)
+
+
+def _image_enhance_hooks(module: Any) -> Triples:
+    from .pillow import enhance
+
+    for kind in enhance.ENHANCERS:
+        owner = getattr(module, kind)
+        stock = _function(owner, "__init__")
+        yield owner, "__init__", enhance.enhancer(stock, kind)
+
+
+def _functional_pil_hooks(module: Any) -> Triples:
+    from .pillow import enhance
+
+    for name in ("adjust_hue", "to_grayscale"):
+        wrap = getattr(enhance, name)
+        yield module, name, wrap(_function(module, name))
 
 
 def _folder_hooks(module: Any) -> Triples:
@@ -272,7 +298,10 @@ PILLOW = "PIL.JpegImagePlugin"
 SETS: dict[str, Callable[[Any], Triples]] = {
     PILLOW: _pillow_hooks,
     "PIL.ImageOps": _image_ops_hooks,
+    "PIL.ImageEnhance": _image_enhance_hooks,
     "torchvision.datasets.folder": _folder_hooks,
+    "torchvision.transforms.functional_pil": _functional_pil_hooks,
+    "torchvision.transforms._functional_pil": _functional_pil_hooks,
     "torchvision.transforms.functional": _functional_hooks,
     "torchvision.transforms.v2": _v2_hooks,
     "torch.utils.data": _data_hooks,
@@ -282,6 +311,9 @@ SETS: dict[str, Callable[[Any], Triples]] = {
 # A set whose hooks make use of the one before.
 _NEEDS = {
     "PIL.ImageOps": PILLOW,
+    "PIL.ImageEnhance": PILLOW,
+    "torchvision.transforms.functional_pil": PILLOW,
+    "torchvision.transforms._functional_pil": PILLOW,
     "torchvision.datasets.folder": PILLOW,
     "torchvision.transforms.functional": PILLOW,
     "torchvision.transforms.v2": "torchvision.transforms.functional",
@@ -398,6 +430,8 @@ def _set_active(active: bool) -> None:
     pictures: Any = sys.modules.get(__package__ + ".pillow.pictures")
     if pictures is not None:
         pictures.active = active
+        if not active:
+            pictures.pixels.forget()
     # (It may be what is importing torch.)
     speculate = sys.modules.get(__package__ + ".torch.speculate")
     drop = getattr(speculate, "drop", None)

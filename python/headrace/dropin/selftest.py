@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One picture of 16 x 24, stock and recorded: run when hooks are installed."""
+"""One picture of 16 x 24, stock and recorded: run when hooks are installed.
+
+What is wrong with it stops the drop-in. Ops that change pixels are compared one
+by one, once: an op that differs (another compiler's Pillow, a program's own
+ImageOps) stays with stock Pillow.
+"""
 
 from __future__ import annotations
 
@@ -10,17 +15,37 @@ from typing import Any
 
 from PIL import Image
 
-from .. import _core
+from .. import _core, _oracle
 from .base import fetch
 from .base.report import add, take
-from .pillow import jobs, pictures
+from .pillow import jobs, pictures, pixels
 
 _MEAN = [0.485, 0.456, 0.406]
 _STD = [0.229, 0.224, 0.225]
 
 
+# Each op that pixels.py records, with arguments that take its ways.
+_PROBES: tuple[tuple[Any, ...], ...] = (
+    ("adjust_brightness", 1.7),
+    ("adjust_contrast", 1.3),
+    ("adjust_contrast", 0.4),
+    ("adjust_saturation", 1.6),
+    ("adjust_sharpness", 1.9),
+    ("adjust_hue", -0.3),
+    ("grayscale",),
+    ("posterize", 3),
+    ("solarize", 99.5),
+    ("invert",),
+    ("equalize",),
+    ("autocontrast",),
+    ("gaussian_blur", 0.8),
+    ("gaussian_blur", 2.5),
+)
+_W, _H = 16, 24
+
+
 def _jpeg() -> bytes:
-    w, h = 16, 24
+    w, h = _W, _H
     state, pixels = 1, bytearray()
     for _ in range(w * h * 3):
         state = state * 1103515245 + 12345 & 0x7FFFFFFF
@@ -67,6 +92,8 @@ def _run(hooked: Collection[str]) -> str | None:
         return "recording (nothing was recorded)"
     if recorded().tobytes() != stock.tobytes():
         return "a picture"
+    if not pixels.compared:
+        pixels.refuse(differing(data))
     if "torchvision.transforms.functional" in hooked:
         functional = sys.modules["torchvision.transforms.functional"]
         if not _equal(_v1, functional, recorded(), stock):
@@ -76,6 +103,25 @@ def _run(hooked: Collection[str]) -> str | None:
         if not _equal(_v2, functional, recorded(), stock):
             return "torchvision.transforms.v2.functional"
     return None
+
+
+def differing(data: bytes) -> list[str]:
+    """Names of the ops whose pixels are not the installed Pillow's."""
+    picture = jobs.open_stock(data).convert("RGB")
+    size = _W * _H * 3
+    probes = [pixels.op(name, *values) for name, *values in _PROBES]
+    made = bytearray(size * len(probes))
+    batch = _core.Batch(len(probes), 3, _H, _W, "u8", "nhwc", data=made)
+    failed = jobs.run([(data, (_DECODE, op)) for op in probes], batch)
+    wrong = {_PROBES[index][0] for index, _ in failed}
+    for index, (probe, op) in enumerate(zip(_PROBES, probes)):
+        want = _oracle.apply(picture, (op,)).tobytes()
+        if made[index * size : (index + 1) * size] != want:
+            wrong.add(probe[0])
+    return sorted(wrong)
+
+
+_DECODE = pictures.DECODE_OPS["RGB"][0]
 
 
 def _equal(way: Any, functional: Any, recorded: Any, stock: Any) -> bool:

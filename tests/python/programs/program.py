@@ -123,7 +123,7 @@ def program(**more: Any) -> Callable[[Any], Any]:
 # ---- running one -----------------------------------------------------------
 
 _MODULES = """
-contextlib copy gc io json os pathlib pickle queue random shutil stat sys
+contextlib copy gc io json math os pathlib pickle queue random shutil stat sys
 tarfile tempfile threading time warnings weakref zipfile multiprocessing
 numpy:np torch torchvision PIL torch.utils.data:data torch.nn.functional:nnf
 PIL.Image PIL.ImageChops PIL.ImageDraw PIL.ImageEnhance PIL.ImageFile

@@ -39,7 +39,7 @@ from ... import _core
 from ..._oracle import FLIPS
 from ..base import fetch
 from ..base.report import caller, count, total
-from . import files, headers, jobs
+from . import files, headers, jobs, pixels
 from .jobs import CROP, DECODE, FLIP, GRAY, RESIZE, RGB, Recording
 
 # Set by hooks.py. A picture that was recorded before stays valid after.
@@ -86,7 +86,9 @@ def _as_pillow_has_it(name: str) -> Any:
 # What is replaced in Pillow is called, for recorded pictures as well.
 _STOCK = {
     name: _as_pillow_has_it(name)
-    for name in ("copy", "convert", "crop", "resize", "transpose")
+    for name in (
+        "copy", "convert", "crop", "filter", "resize", "transpose",
+    )
 }
 _STOCK_LOAD = ImageFile.ImageFile.load
 STOCK_OPEN = Image.open
@@ -311,6 +313,14 @@ class _Recorder:
             size = (size[1], size[0])
         return _derive(self, hr, hr[0][1] + (flip,), size)
 
+    def filter(self, filter: Any) -> Image.Image:
+        if is_stock("filter"):
+            picture = record(self, pixels.filtered(filter))
+            if picture is not None:
+                return picture
+        materialise(self)
+        return self.filter(filter)
+
     def putpalette(self, *args: Any, **kwargs: Any) -> None:
         materialise(self)
         self.putpalette(*args, **kwargs)
@@ -523,6 +533,44 @@ def _derive(
     return picture
 
 
+def record(
+    picture: Any, op: pixels.Op | None, fresh: bool = False
+) -> HeadraceImage | None:
+    """What the op makes of it; None: stock Pillow must make it.
+
+    fresh: stock makes it of nothing that the picture has besides pixels.
+    """
+    hr = recording(picture) if op is not None else None
+    if hr is None or len(hr[0][1]) >= jobs.MAX_OPS:
+        return None
+    return _changed(picture, hr, op, fresh)  # type: ignore[arg-type]
+
+
+def _changed(
+    picture: Any, hr: tuple[Recording, str], op: pixels.Op, fresh: bool
+) -> HeadraceImage:
+    made = _derive(picture, hr, hr[0][1] + (op,), picture._size)
+    if fresh:
+        made._hr_info = {}
+    return made
+
+
+def blended(
+    degenerate: HeadraceImage, picture: Any, factor: Any
+) -> HeadraceImage | None:
+    """Image.blend() of them, if the first is a degenerate of the second."""
+    first, second = recording(degenerate), recording(picture)
+    if first is None or second is None:
+        return None
+    (source, ops), (other, before) = first[0], second[0]
+    if source is not other or ops[:-1] != before:
+        return None
+    op = pixels.blended(ops[-1], factor)
+    if op is None:
+        return None
+    return _derive(degenerate, second, before + (op,), picture._size)
+
+
 def _lazy_info(picture: Any) -> _core.FileBytes | None:
     info = _own(picture).get("_hr_info")
     return info if type(info) is _core.FileBytes else None
@@ -548,10 +596,10 @@ def _converted(
     if want not in DECODE_OPS:
         return None
     # Grey through and through: all channels are one, so the mode may change
-    # at any time. Else luma is taken from colours, and a resize before it
+    # at any time. Else luma is taken from colours, and what is no crop or flip
     # would have rounded them.
     if native != "L":
-        if want != "L" or any(op[0] == RESIZE for op in ops):
+        if want != "L" or any(op[0] not in (CROP, FLIP) for op in ops[1:]):
             return None
     return DECODE_OPS[want] + ops[1:]
 
@@ -698,41 +746,6 @@ def _source_of(
     if (info.width, info.height) != size:
         return "header: size", None
     return None, source if files.may_decode(info, mode) else None
-
-
-def expand(stock: Any) -> Any:
-    """PIL.ImageOps.expand, around the stock one: black borders are recorded.
-
-    This is how torchvision pads a picture.
-    """
-
-    def expand(image: Any, border: Any = 0, fill: Any = 0) -> Any:
-        if type(image) in RECORDERS and active and recording(image):
-            picture = _padded(image, border, fill)
-            if picture is not None:
-                return picture
-        return stock(image, border, fill)
-
-    return expand
-
-
-def _padded(image: Any, border: Any, fill: Any) -> HeadraceImage | None:
-    black = (0,) * len(image.getbands())
-    if not (type(fill) is int and fill == 0 or fill == black):
-        return None
-    if type(border) is int:
-        border = (border,) * 4
-    if type(border) is not tuple or len(border) not in (2, 4):
-        return None
-    if any(type(side) is not int or side < 0 for side in border):
-        return None
-    left, top, right, bottom = border * (4 // len(border))
-    w, h = image._size
-    picture = image.crop((-left, -top, w + right, h + bottom))
-    if type(picture) is not HeadraceImage:
-        return None
-    picture.info = {}  # stock pastes into a new picture
-    return picture
 
 
 # ---- between processes ----------------------------------------------------

@@ -29,7 +29,7 @@ from torch.utils.data import dataloader
 from ..base.refusal import stock_function
 from ..base.report import add, take
 from ..base.worker import Worker, in_worker
-from ..pillow import folder, pictures
+from ..pillow import folder, pictures, pixels
 from ..torch import tensor
 from . import again, channel
 
@@ -330,12 +330,15 @@ class WorkerLoop:
 
     def __reduce__(self) -> Any:
         home = _scope.home or Home(os.getpid(), None, 0)
-        reference = pictures.reference
-        return _rebuild, (self.module, self.install, reference, home)
+        known = pictures.reference, pixels.refused
+        return _rebuild, (self.module, self.install, known, home)
 
 
 def _rebuild(
-    module: str, install: Install, reference: str | None, home: Home
+    module: str,
+    install: Install,
+    known: tuple[str | None, frozenset[str]],
+    home: Home,
 ) -> WorkerLoop:
     """In a worker that was not forked from the process with the hooks."""
     if home.pid != os.getpid():
@@ -343,7 +346,8 @@ def _rebuild(
     stock = getattr(importlib.import_module(module), "_worker_loop")
     if isinstance(stock, WorkerLoop):
         stock = stock.stock
-    install(reference)
+    install(known[0])
+    pixels.refuse(known[1])
     return WorkerLoop(module, stock, install, home)
 
 

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions of Pillow and torchvision that change a recorded picture's pixels.
+
+Each function here takes the stock one and returns what stands in its place.
+They stand where stock would look at pixels (a mean, a histogram, an array), or
+would make a long list in Python; all else goes through the picture's own
+methods.
+
+An enhancer of PIL.ImageEnhance keeps its `degenerate`: a recorded picture,
+which is that of factor 0, and Image.blend() of both is the op.
+
+Threads: as Pillow's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from . import pictures, pixels
+from .pictures import RECORDERS, HeadraceImage
+
+_NAMES = {
+    "Brightness": "adjust_brightness",
+    "Contrast": "adjust_contrast",
+    "Color": "adjust_saturation",
+    "Sharpness": "adjust_sharpness",
+}
+ENHANCERS = tuple(_NAMES)
+
+
+def _is_recorded(image: Any) -> bool:
+    return type(image) in RECORDERS and pictures.active
+
+
+def enhancer(stock: Any, kind: str) -> Any:
+    """__init__ of a class of PIL.ImageEnhance."""
+    name = _NAMES[kind]
+    # Stock makes it new, or of the picture.
+    fresh = kind in ("Brightness", "Contrast")
+
+    def __init__(self: Any, image: Any) -> None:
+        degenerate = None
+        # (Stock Brightness does not read the file yet.)
+        if _is_recorded(image) and (kind != "Brightness" or image._hr):
+            degenerate = pictures.record(image, pixels.degenerate(name), fresh)
+        if degenerate is None:
+            stock(self, image)
+            return
+        self.image = image
+        if kind == "Color":
+            self.intermediate_mode = "L"
+        self.degenerate = degenerate
+
+    return __init__
+
+
+def blend(stock: Any) -> Any:
+    """PIL.Image.blend, where one picture is the other's degenerate."""
+
+    def blend(im1: Any, im2: Any, alpha: Any) -> Any:
+        if type(im1) is HeadraceImage and type(im2) in RECORDERS:
+            made = pictures.blended(im1, im2, alpha)
+            if made is not None:
+                return made
+        return stock(im1, im2, alpha)
+
+    return blend
+
+
+def image_ops(stock: Any, op: Callable[..., pixels.Op | None]) -> Any:
+    """A function of PIL.ImageOps that is one op, of its other arguments."""
+
+    def changed(image: Any, *args: Any) -> Any:
+        if _is_recorded(image):
+            made = pictures.record(image, op(*args))
+            if made is not None:
+                return made
+        return stock(image, *args)
+
+    return changed
+
+
+def adjust_hue(stock: Any) -> Any:
+    """torchvision's adjust_hue() of Pillow's pictures."""
+
+    def adjust_hue(img: Any, hue_factor: Any) -> Any:
+        if _is_recorded(img) and img.mode == "RGB":
+            made = pictures.record(img, pixels.hue(hue_factor), True)
+            if made is not None:
+                return made
+        return stock(img, hue_factor)
+
+    return adjust_hue
+
+
+def to_grayscale(stock: Any) -> Any:
+    """torchvision's to_grayscale() of Pillow's pictures."""
+
+    def to_grayscale(img: Any, num_output_channels: Any) -> Any:
+        if type(num_output_channels) is int and num_output_channels == 3:
+            if _is_recorded(img) and img.mode == "RGB":
+                made = pictures.record(img, pixels.gray(), True)
+                if made is not None:
+                    return made
+        return stock(img, num_output_channels)
+
+    return to_grayscale
+
+
+def expand(stock: Any) -> Any:
+    """PIL.ImageOps.expand, around the stock one: black borders are recorded.
+
+    This is how torchvision pads a picture.
+    """
+
+    def expand(image: Any, border: Any = 0, fill: Any = 0) -> Any:
+        if _is_recorded(image) and pictures.recording(image):
+            picture = _padded(image, border, fill)
+            if picture is not None:
+                return picture
+        return stock(image, border, fill)
+
+    return expand
+
+
+def _padded(image: Any, border: Any, fill: Any) -> HeadraceImage | None:
+    black = (0,) * len(image.getbands())
+    if not (type(fill) is int and fill == 0 or fill == black):
+        return None
+    if type(border) is int:
+        border = (border,) * 4
+    if type(border) is not tuple or len(border) not in (2, 4):
+        return None
+    if any(type(side) is not int or side < 0 for side in border):
+        return None
+    left, top, right, bottom = border * (4 // len(border))
+    w, h = image._size
+    picture = image.crop((-left, -top, w + right, h + bottom))
+    if type(picture) is not HeadraceImage:
+        return None
+    picture.info = {}  # stock pastes into a new picture
+    return picture

@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ops that change pixels, recorded: by which calls, in how many jobs. (That
+each use gives what stock gives: programs/text/picture_uses.txt.)"""
+
+import io
+import os
+import random
+import tempfile
+import unittest
+import unittest.mock
+
+import dropin_case as case  # first: it may skip this file
+import numpy as np
+import torch
+from dropin_case import KINDS, facts, on
+from headrace import _oracle, dropin
+from headrace.dropin.pillow import pictures, pixels
+from PIL import Image, ImageEnhance, ImageFilter, ImageOps
+from torchvision import transforms as T
+from torchvision.transforms import functional as F
+
+
+def _enhance(kind):
+    def draw(rnd):
+        factor = rnd.choice([rnd.uniform(-1, 3), 0.0, 1.0])
+        return lambda image: getattr(ImageEnhance, kind)(image).enhance(factor)
+
+    return draw
+
+
+def _with(function, draw):
+    def drawn(rnd):
+        value = draw(rnd)
+        return lambda image: function(image, value)
+
+    return drawn
+
+
+CHANGES = {
+    **{kind: _enhance(kind) for kind in (
+        "Brightness", "Contrast", "Color", "Sharpness")},
+    "posterize": _with(ImageOps.posterize, lambda rnd: rnd.randint(1, 8)),
+    "solarize": _with(ImageOps.solarize, lambda rnd: rnd.uniform(0, 256)),
+    "invert": lambda rnd: ImageOps.invert,
+    "equalize": lambda rnd: ImageOps.equalize,
+    "autocontrast": lambda rnd: ImageOps.autocontrast,
+    "blur": _with(
+        lambda image, radius: image.filter(ImageFilter.GaussianBlur(radius)),
+        lambda rnd: rnd.uniform(0, 4)),
+    "hue": _with(F.adjust_hue, lambda rnd: rnd.uniform(-0.5, 0.5)),
+    "grey": lambda rnd: lambda image: F.to_grayscale(image, 3),
+}
+GEOMETRY = {
+    "crop": lambda rnd: lambda image: image.crop((-2, 3, 40, 50)),
+    "resize": lambda rnd: lambda image: image.resize((50, 40), 2),
+    "flip": lambda rnd: lambda image: image.transpose(0),
+    "turn": lambda rnd: lambda image: image.transpose(2),
+    "pad": lambda rnd: lambda image: ImageOps.expand(image, 3),
+}
+
+
+def opened(kind="colour", mode="RGB"):
+    return Image.open(io.BytesIO(KINDS[kind])).convert(mode)
+
+
+class Data(torch.utils.data.Dataset):
+    def __init__(self, transform, paths):
+        self.transform = transform
+        self.paths = paths
+
+    def __len__(self):
+        return len(self.paths)
+
+    def __getitem__(self, index):
+        return self.transform(Image.open(self.paths[index]).convert("RGB"))
+
+
+class Pixels(case.Case):
+    def test_is_recorded(self):
+        for name, draw in CHANGES.items():
+            with self.subTest(name):
+                change = draw(random.Random(3))
+                wanted = facts(change(opened()))
+                with on():
+                    image = change(opened())
+                    self.assertIs(type(image), pictures.HeadraceImage)
+                    self.assertNotIn("materialised", dropin.report())
+                    self.assertEqual(facts(image.copy())[1:], wanted[1:])
+                    self.assertEqual(dropin.report()["totals"]["jobs"], 1)
+
+    def test_lists(self):
+        """Random lists of all of them, and of geometry between."""
+        seed = random.randrange(1 << 30)
+        rnd = random.Random(seed)
+        kinds = [*CHANGES.items(), *GEOMETRY.items()]
+        for round_ in range(120):
+            kind = rnd.choice(list(KINDS))
+            mode = rnd.choice(["RGB", "RGB", "L"])
+            names, changes = [], []
+            for _ in range(rnd.randint(1, 6)):
+                name, draw = rnd.choice(kinds)
+                names.append(name)
+                changes.append(draw(rnd))
+
+            def run():
+                image = opened(kind, mode)
+                for change in changes:
+                    image = change(image)
+                return facts(image)[1:]
+
+            wanted = run()
+            with self.subTest(f"seed {seed}", kind=kind, mode=mode, ops=names):
+                with on():
+                    self.assertEqual(run(), wanted)
+
+    def test_jitter_is_one_job(self):
+        """A batch of ColorJitter, grey and blur, with stock's draws."""
+        transform = T.Compose([
+            T.RandomResizedCrop(32), T.ColorJitter(0.4, 0.4, 0.4, 0.1),
+            T.RandomGrayscale(0.3), T.RandomHorizontalFlip(),
+            T.RandomApply([lambda image: image.filter(
+                ImageFilter.GaussianBlur(random.uniform(0.1, 2)))]),
+            T.ToTensor()])
+        with tempfile.TemporaryDirectory() as folder:
+            paths = []
+            for number, data in enumerate(list(KINDS.values()) * 3):
+                if data is KINDS["cmyk"]:
+                    continue
+                paths.append(os.path.join(folder, "%d.jpg" % number))
+                with open(paths[-1], "wb") as file:
+                    file.write(data)
+
+            def run():
+                data = Data(transform, paths)
+                batches = list(torch.utils.data.DataLoader(data, 4))
+                return batches, torch.rand(3), random.random()
+
+            wanted = case.stock(run)
+            found, report = case.ours(run)
+        self.assertEqual(facts(found), facts(wanted))
+        self.assertNotIn("materialised", report)
+        self.assertEqual(report["totals"]["jobs"], len(wanted[0]))
+
+    def test_what_differs_stays_stock(self):
+        """An op whose pixels are not this Pillow's is not recorded."""
+        number = pixels.op("adjust_hue")[0]
+        rows = {number: lambda image, *_: image.transpose(0)}
+        with unittest.mock.patch.dict(_oracle.STEPS, rows), on():
+            self.assertEqual(pixels.refused, {"adjust_hue"})
+            image = F.adjust_hue(opened(), 0.2)
+            self.assertIs(type(image), Image.Image)
+            self.assertEqual(
+                dropin.report()["pillow"],
+                {"adjust_hue: its pixels are not the library's": 1})
+            image = ImageOps.equalize(opened())
+            self.assertIs(type(image), pictures.HeadraceImage)
+        with on():
+            self.assertEqual(pixels.refused, set())
+
+    def test_enhancers_share_a_picture(self):
+        """Each records; the picture itself is not made."""
+        def run():
+            image = opened()
+            parts = [ImageEnhance.Contrast(image), ImageEnhance.Color(image)]
+            return [
+                part.enhance(factor) for part in parts for factor in (0.3, 2)
+            ], image
+
+        wanted = facts(run()[0])
+        with on():
+            made, image = run()
+            self.assertIs(type(image), pictures.HeadraceImage)
+            for picture, want in zip(made, wanted[1]):
+                self.assertIs(type(picture), pictures.HeadraceImage)
+                self.assertEqual(facts(picture)[1:], want[1:])
+
+    def test_stays_valid_after_undo(self):
+        wanted = ImageEnhance.Contrast(opened()).enhance(0.7)
+        with on():
+            before = ImageEnhance.Contrast(opened())
+            recorded = before.enhance(0.7)
+        for image in (recorded, before.enhance(0.7)):
+            self.assertEqual(image.tobytes(), wanted.tobytes())
+
+    def test_replayed(self):
+        """What stock Pillow makes of a recording is what the job makes."""
+        rnd = random.Random(5)
+        with on():
+            for name, draw in CHANGES.items():
+                image = draw(rnd)(opened())
+                recording = pictures.recording(image)[0]
+                replayed = pictures.jobs.replay(recording)
+                self.assertEqual(
+                    np.asarray(replayed).tolist(), np.asarray(image).tolist(),
+                    name)
+
+
+if __name__ == "__main__":
+    unittest.main()
