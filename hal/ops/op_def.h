@@ -87,6 +87,11 @@ static inline double hr__draw_uniform(uint32_t word, double low, double high)
     return low + (high - low) * ((double)word * 0x1p-32);
 }
 
+static inline bool hr__draw_chance(uint32_t word, double p)
+{
+    return hr__draw_uniform(word, 0, 1) < p;
+}
+
 static inline int hr__draw_below(uint32_t word, int limit)
 {
     return (int)((uint64_t)word * (uint64_t)limit >> 32);

@@ -9,7 +9,7 @@ static bool stays(const struct hr_op *op, const struct hr__draw *d, int item)
 
     (void)item;
     hr__random_words(d->key, d->place, 0, word);
-    return hr__draw_uniform(word[0], 0, 1) < op->random_apply.p;
+    return hr__draw_chance(word[0], op->random_apply.p);
 }
 
 static const struct hr_op_field fields[] = {

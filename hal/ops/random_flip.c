@@ -13,9 +13,9 @@ static int draw(const struct hr_op *random, const struct hr__draw *d,
     (void)text;
     hr__random_words(d->key, d->place, 0, word);
     if (op->horizontal > 0)
-        flip.horizontal = hr__draw_uniform(word[used++], 0, 1) < op->horizontal;
+        flip.horizontal = hr__draw_chance(word[used++], op->horizontal);
     if (op->vertical > 0)
-        flip.vertical = hr__draw_uniform(word[used++], 0, 1) < op->vertical;
+        flip.vertical = hr__draw_chance(word[used++], op->vertical);
     *out = (struct hr_op){.type = HR_OP_FLIP, .flip = flip};
     return flip.horizontal || flip.vertical;
 }

@@ -10,7 +10,7 @@ static int draw(const struct hr_op *op, const struct hr__draw *d,
     (void)text;
     hr__random_words(d->key, d->place, 0, word);
     *out = (struct hr_op){.type = HR_OP_GRAYSCALE};
-    return hr__draw_uniform(word[0], 0, 1) < op->random_grayscale.p;
+    return hr__draw_chance(word[0], op->random_grayscale.p);
 }
 
 static const struct hr_op_field fields[] = {

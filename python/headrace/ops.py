@@ -282,6 +282,22 @@ def random_grayscale(p: float = 0.1) -> Op:
     return _op("random_grayscale", p)
 
 
+def random_solarize(threshold: float, p: float = 0.5) -> Op:
+    """Invert bytes from threshold on with probability p: RandomSolarize."""
+    return _op("random_solarize", p, threshold)
+
+
+def random_gaussian_blur(
+    p: float = 0.5, *, sigma: tuple[float, float] = (0.1, 2.0)
+) -> Op:
+    """Blur by Pillow's GaussianBlur with probability p, as MoCo and DINO do.
+
+    sigma, in pixels, is drawn between these. torchvision's GaussianBlur is
+    another function.
+    """
+    return _op("random_gaussian_blur", p, sigma)
+
+
 def normalize(
     mean: Sequence[float] | float = 0.0,
     std: Sequence[float] | float = 1.0,

@@ -42,7 +42,7 @@ static void check_share(const char *what, int count, int of, double share)
           of);
 }
 
-// ---- color_jitter, random_grayscale ------------------------------------------
+// ---- color_jitter and chances ---------------------------------------------------
 
 static const struct hr_op jitter = HR_OP_COLOR_JITTER(.brightness = {.6, 1.4},
                                                       .contrast = {0, 2},
@@ -108,22 +108,57 @@ TEST_CASE(jitter_in_part)
     CU_ASSERT_EQUAL(drawn(&part, 1, 0, out), 0);
 }
 
-TEST_CASE(grayscale)
+// Ops that run with a probability, which is the first field.
+TEST_CASE(chances)
 {
+    static const struct {
+        struct hr_op op;
+        enum hr_op_type makes;
+    } all[] = {
+        {HR_OP_RANDOM_GRAYSCALE(0), HR_OP_GRAYSCALE},
+        {HR_OP_RANDOM_SOLARIZE(.threshold = 9), HR_OP_SOLARIZE},
+        {HR_OP_RANDOM_GAUSSIAN_BLUR(0), HR_OP_GAUSSIAN_BLUR},
+    };
     static const double shares[] = {0, .1, .5, 1};
     struct hr_op out[HR_MAX_OPS];
 
-    for (int k = 0; k < COUNT(shares); k++) {
-        const struct hr_op op = hr_op_random_grayscale(.p = shares[k]);
+    for (int k = 0; k < COUNT(all) * COUNT(shares); k++) {
+        struct hr_op op = all[k % COUNT(all)].op;
+        double p = shares[k / COUNT(all)];
         int count = 0;
 
+        memcpy((char *)&op + hr_op_info(op.type)->fields[0].offset, &p,
+               sizeof(p));
         for (int i = 0; i < DRAWS; i++) {
             int n = drawn(&op, 1, i, out);
 
-            CU_ASSERT(!n || out[0].type == HR_OP_GRAYSCALE);
+            CU_ASSERT(!n || out[0].type == all[k % COUNT(all)].makes);
             count += n;
         }
-        check_share("grey", count, DRAWS, shares[k]);
+        check_share(hr_op_info(op.type)->name, count, DRAWS, p);
+    }
+}
+
+TEST_CASE(sigmas)
+{
+    static const double ends[][2] = {{0, 0}, {.5, 4}};
+    struct hr_op out[HR_MAX_OPS];
+
+    for (int k = 0; k < COUNT(ends); k++) {
+        struct hr_op op = hr_op_random_gaussian_blur(.p = 1);
+        double low = k ? ends[k][0] : .1, high = k ? ends[k][1] : 2;
+        int parts[10] = {0};
+
+        memcpy(op.random_gaussian_blur.sigma, ends[k], sizeof(ends[k]));
+        for (int i = 0; i < DRAWS; i++) {
+            double share;
+
+            drawn(&op, 1, i, out);
+            share = (out[0].gaussian_blur.sigma - low) / (high - low);
+            CU_ASSERT_FATAL(share >= 0 && share < 1);
+            parts[(int)(share * 10)]++;
+        }
+        check_even("sigmas", parts, 10);
     }
 }
 

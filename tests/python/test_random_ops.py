@@ -26,6 +26,7 @@ SIMCLR = (
 )
 LISTS = {
     "simclr": SIMCLR,
+    "moco": (*SIMCLR, ops.random_gaussian_blur(), ops.random_solarize(99.5)),
     "jitter": (ops.decode(), ops.color_jitter((0, 3), 1.5, (0.5, 2), 0.5)),
     "grey": (ops.decode("L"), ops.color_jitter(0.4, 0.4, 0.4, 0.1),
              ops.random_grayscale(0.5)),

@@ -74,7 +74,9 @@ HR_BEGIN_DECLS
     X(RANDOM_APPLY, random_apply)               \
     X(RANDOM_CHOICE, random_choice)             \
     X(COLOR_JITTER, color_jitter)               \
-    X(RANDOM_GRAYSCALE, random_grayscale)
+    X(RANDOM_GRAYSCALE, random_grayscale)       \
+    X(RANDOM_SOLARIZE, random_solarize)         \
+    X(RANDOM_GAUSSIAN_BLUR, random_gaussian_blur)
 
 enum hr_op_type {
     HR_OP_NONE,
@@ -264,6 +266,18 @@ struct hr_random_grayscale {
     double p;
 };
 
+// solarize with probability p: torchvision's RandomSolarize.
+struct hr_random_solarize {
+    double p, threshold;  // threshold: 0 .. 256
+};
+
+// gaussian_blur with probability p and a sigma between two, which is how MoCo and
+// DINO blur Pillow's pictures.
+struct hr_random_gaussian_blur {
+    double p;
+    double sigma[2];  // both 0 = .1, 2
+};
+
 enum hr_arith {
     HR_ARITH_DIV,  // x / 255, - mean, / std, each rounded to float32:
                    // torchvision v1 ToTensor + Normalize
@@ -306,6 +320,8 @@ struct hr_op {
         struct hr_random_choice random_choice;
         struct hr_color_jitter color_jitter;
         struct hr_random_grayscale random_grayscale;
+        struct hr_random_solarize random_solarize;
+        struct hr_random_gaussian_blur random_gaussian_blur;
     };
 };
 
@@ -343,6 +359,10 @@ struct hr_op {
     {.type = HR_OP_COLOR_JITTER, .color_jitter = {__VA_ARGS__}}
 #define HR_OP_RANDOM_GRAYSCALE(...) \
     {.type = HR_OP_RANDOM_GRAYSCALE, .random_grayscale = {__VA_ARGS__}}
+#define HR_OP_RANDOM_SOLARIZE(...) \
+    {.type = HR_OP_RANDOM_SOLARIZE, .random_solarize = {__VA_ARGS__}}
+#define HR_OP_RANDOM_GAUSSIAN_BLUR(...) \
+    {.type = HR_OP_RANDOM_GAUSSIAN_BLUR, .random_gaussian_blur = {__VA_ARGS__}}
 // clang-format on
 #define hr_op_decode(...) ((struct hr_op)HR_OP_DECODE(__VA_ARGS__))
 #define hr_op_crop(...) ((struct hr_op)HR_OP_CROP(__VA_ARGS__))
@@ -361,6 +381,10 @@ struct hr_op {
 #define hr_op_color_jitter(...) ((struct hr_op)HR_OP_COLOR_JITTER(__VA_ARGS__))
 #define hr_op_random_grayscale(...) \
     ((struct hr_op)HR_OP_RANDOM_GRAYSCALE(__VA_ARGS__))
+#define hr_op_random_solarize(...) \
+    ((struct hr_op)HR_OP_RANDOM_SOLARIZE(__VA_ARGS__))
+#define hr_op_random_gaussian_blur(...) \
+    ((struct hr_op)HR_OP_RANDOM_GAUSSIAN_BLUR(__VA_ARGS__))
 
 // Computes the size of the picture that ops make of one of width x height
 // pixels with that EXIF orientation (1 .. 8, 0 = 1), as the engines do. It is
@@ -453,6 +477,8 @@ HR_API const struct hr_op_info *hr_op_info(enum hr_op_type type);
 //   random_crop=32 random_crop=32x24:4
 //   random_apply=0.8 random_apply=0.8:2 random_choice=3 (of the next 3 items)
 //   color_jitter=0.4:0.4:0.4:0.1 random_grayscale random_grayscale=0.2
+//   random_solarize=128 random_solarize=128:0.2
+//   random_gaussian_blur=0.5 random_gaussian_blur=0.5:0.1,2
 //   adjust_brightness=1.2 adjust_contrast=0.8 adjust_saturation=1.2
 //   adjust_hue=-0.1 adjust_sharpness=1.5 grayscale posterize=4 solarize=128
 //   invert equalize autocontrast gaussian_blur=1.5

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// MoCo moco/loader.py GaussianBlur, DINO utils.py GaussianBlur: sigma is uniform.
+#include "hal/ops/op_def.h"
+
+static int draw(const struct hr_op *random, const struct hr__draw *d,
+                struct hr_op *out, char text[128])
+{
+    static const double any[2] = {.1, 2};
+    const struct hr_random_gaussian_blur *op = &random->random_gaussian_blur;
+    const double *sigma = op->sigma[1] > 0 ? op->sigma : any;
+    uint32_t word[4];
+
+    (void)text;
+    hr__random_words(d->key, d->place, 0, word);
+    *out = (struct hr_op){
+        .type = HR_OP_GAUSSIAN_BLUR,
+        .gaussian_blur.sigma = hr__draw_uniform(word[1], sigma[0], sigma[1])};
+    return hr__draw_chance(word[0], op->p);
+}
+
+static const struct hr_op_field fields[] = {
+    HR__FIELD(random_gaussian_blur, p, DOUBLE, .hi = 1),
+    HR__FIELD(random_gaussian_blur, sigma, RANGE, .lo = 0, .hi = 1e4),
+};
+
+static const struct hr_op_form forms[] = {
+    {"random_gaussian_blur", HR__FIELDS(2), HR_OP_RANDOM_GAUSSIAN_BLUR(0)}};
+
+static const struct hr__word words[] = {{.name = "random_gaussian_blur",
+                                         .syntax = "PROBABILITY",
+                                         .op = HR_OP_RANDOM_GAUSSIAN_BLUR(0),
+                                         .arguments = {{.before = '='},
+                                                       HR__ARG(1)}},
+                                        {0}};
+
+const struct hr__op_def hr__op_random_gaussian_blur = {
+    .info = {HR__INFO("random_gaussian_blur", RANDOM_GAUSSIAN_BLUR, AUGMENT),
+             .random = true, .usage = "random_gaussian_blur=P[:SIGMA,SIGMA]"},
+    .draws = 1,
+    .words = words,
+    .draw = draw,
+};
