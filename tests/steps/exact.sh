@@ -1,10 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# compare.py, then compare_ops.py, against one release of Pillow and torchvision.
+# compare.py, compare_ops.py and, where torchvision is, compare_recipes.py, against
+# one release of Pillow and torchvision.
 #   exact.sh debian      the distribution's, with all instruction sets
 #   exact.sh NAME        those of tests/python/NAME.txt, and with the
 #                        libjpeg-turbo that their Pillow carries
-#   exact.sh NAME ops    compare_ops.py alone, with more comparisons
+#   exact.sh NAME ops|recipes   one of these alone, with more comparisons
 . "$(dirname "$0")/lib.sh"
 release=$1 what=${2-} interpreter=$python rc=0
 set -- ${long:+--long}
@@ -21,17 +22,17 @@ else
     # All instruction sets, and all files, are in the step exact.
     [[ $long || $release == torch ]] || set -- "$@" --draw-level --part 3
 fi
-compare_ops()  # comparisons
+compare()  # program [arguments]
 {
-    "$interpreter" "$root/tests/compare/compare_ops.py" --build "$build" \
-        --jobs "$half" --count "$1" || rc=$?
+    "$interpreter" "$root/tests/compare/$1.py" --build "$build" "${@:2}" || rc=$?
 }
 case $what in
-ops) compare_ops 60000${long:+0} ;;
+ops) compare compare_ops --jobs "$half" --count 60000${long:+0} ;;
+recipes) compare compare_recipes --count 200${long:+0} --size 224 ;;
 *)
-    "$interpreter" "$root/tests/compare/compare.py" --build "$build" \
-        --jobs "$half" "$@" || rc=$?
-    compare_ops 4000
+    compare compare --jobs "$half" "$@"
+    compare compare_ops --jobs "$half"
+    [[ $release == pillow-* ]] || compare compare_recipes
     ;;
 esac
 exit $rc

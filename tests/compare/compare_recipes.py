@@ -1,0 +1,155 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Does the drop-in make stock's tensors of whole recipes, to the bit?
+
+Runs each recipe of headrace.bench (torchvision's TrivialAugmentWide,
+RandAugment, AutoAugment, ColorJitter, MoCo v2, DINO, timm's), with
+torchvision's v1 and v2, without worker processes and with two, first without
+the drop-in and then with it, from the same seeds, over generated photos and
+those of the corpus. The pass condition is 0 tensors that differ, and that of
+recipes that the drop-in records whole it leaves no picture to Pillow:
+otherwise stock would be compared with stock.
+
+    tests/compare/compare_recipes.py --build build
+    tests/compare/compare_recipes.py --build build --count 200 --only moco
+
+Exit code 1 if anything differs, 77 if torchvision is missing.
+"""
+import argparse
+import hashlib
+import itertools
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+
+sys.path.append(os.path.dirname(__file__) + "/../support")
+try:
+    import compare  # which says what else is missing, and ends
+    import torch
+    import torchvision
+    from headrace import dropin
+    from headrace.bench import programs, recipes
+    from PIL import Image
+except ImportError as e:
+    print(f"not run: {e}\n0 passed, 0 failed, 1 skipped")
+    sys.exit(77)
+
+WORKERS = (0, 2)
+BATCH = 16
+# Recipes of which the drop-in leaves nothing to Pillow.
+WHOLE = ("plain", "jitter", "moco", "dino")
+
+
+def digests(data, workers):
+    """Of each picture, with all of its views."""
+    programs.seed()
+    found = []
+    loader = torch.utils.data.DataLoader(
+        data, BATCH, shuffle=True, num_workers=workers)
+    for x, _ in loader:
+        views = x if isinstance(x, (list, tuple)) else [x]
+        for sample in zip(*views):
+            digest = hashlib.sha1()
+            for view in sample:
+                digest.update(view.contiguous().numpy())
+            found.append(digest.digest())
+    return found
+
+
+def compare_recipe(tally, name, v2, workers, o, folder):
+    data = torchvision.datasets.ImageFolder(
+        folder, recipes.transform(name, o.size, v2))
+    stock = digests(data, workers)
+    dropin.install()
+    try:
+        dropin.report(reset=True)
+        ours = digests(data, workers)
+        found = dropin.report()
+    finally:
+        dropin.uninstall()
+    bad = sum(a != b for a, b in itertools.zip_longest(stock, ours))
+    what, level = f"{name}, v{1 + v2}", f"{workers} workers"
+    for one in stock:
+        tally.add(what, level, one, 0)
+    if bad or not stock:
+        tally.add(what, level, "", bad or 1, f"{what}, {level}: {bad} of "
+                  f"{len(stock)} pictures differ")
+    left = {**found.get("materialised", {}), **found.get("pillow", {})}
+    made = found["totals"].get("pictures", 0)
+    print(f"{what}, {level}: {made} pictures made, {sum(left.values())} of them "
+          f"left to Pillow {left or ''}")
+    if name in WHOLE and (left or made < len(stock)):
+        tally.add(what, level, "", 1, f"{what}, {level}: left to Pillow: {left}")
+
+
+def photos(o, folder):
+    """One class with as many pictures, half of them the corpus's, if it is
+    there, which is returned."""
+    top, made = os.path.join(folder, "classes/all"), os.path.join(folder, "made")
+    os.makedirs(top)
+    subprocess.run(
+        [os.path.join(o.build, "headrace"), "samples", "--photos-only",
+         "--seed", o.seed, "--count", str(o.count), "--size", "320x240",
+         made], check=True, stdout=subprocess.DEVNULL)
+    chosen = []
+    for root, most in ((os.path.join(compare.CORPUS, "photos"), o.count // 2),
+                       (made, o.count)):
+        files = [path for path, *_ in compare.tree(root, "")
+                 if path.lower().endswith((".jpg", ".jpeg"))]
+        most = min(most - len(chosen), len(files))
+        chosen += random.Random(o.seed).sample(files, most)
+    for number, path in enumerate(chosen):
+        os.symlink(os.path.abspath(path), os.path.join(top, f"{number}.jpg"))
+    return os.path.isdir(compare.CORPUS)
+
+
+def parse():
+    a = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    a.add_argument("--build", required=True, help="build folder")
+    a.add_argument("--count", type=int, default=24, help="pictures [24]")
+    a.add_argument("--size", type=int, default=64, help="of a side [64]")
+    a.add_argument("--seed", default="1", help="of which pictures [1]")
+    a.add_argument("--only", default="", help="recipes with commas between")
+    return a.parse_args()
+
+
+def able(skips):
+    """(recipe, whether it is of v2) of what is installed here."""
+    for v2 in (False, True):
+        for name in recipes.RECIPES:
+            if v2 and name.startswith("timm"):
+                continue
+            try:
+                recipes.transform(name, 64, v2)
+                yield name, v2
+            except ImportError as error:
+                which = "all of v2" if v2 else name
+                skips.append(f"{which}: {error}")
+                if v2:
+                    return
+
+
+def main():
+    o = parse()
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    begin, tally, skips = time.monotonic(), compare.Tally(), []
+    print(f"seed {o.seed}; Pillow {Image.__version__}; torchvision "
+          f"{torchvision.__version__}; {o.count} pictures to {o.size}")
+    with tempfile.TemporaryDirectory(prefix="headrace-recipes-") as folder:
+        if not photos(o, folder):
+            skips.append("the corpus: set HEADRACE_CORPUS to its folder")
+        for (name, v2), workers in itertools.product(able(skips), WORKERS):
+            if not o.only or name in o.only.split(","):
+                compare_recipe(tally, name, v2, workers, o,
+                               os.path.join(folder, "classes"))
+    print(f"{time.monotonic() - begin:.0f} s")
+    return compare.report(tally, skips)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
