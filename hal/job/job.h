@@ -66,6 +66,8 @@ struct hr__work {
     enum hr__work_state state;
     struct hr_sample sample;  // ops, path and name point into the job
     struct hr__picture pic;
+    const struct hr__table *codes_table;  // of the store, if the picture has
+                                          // codes; NULL: pic.table in any case
     struct hr__plan plan;
     int at;  // span of the plan at work
     // For the schedule: the engine that has it, and 1; 0: none. Since when, and

@@ -92,6 +92,8 @@ static bool fold(struct hr__work *work)
                           pic->width, pic->height, orientation, work->out.text);
     if (work->out.status)
         return false;
+    if (work->codes_table && pic->geo.num_augments)
+        pic->table = work->codes_table;
     hr__geometry_size(&pic->geo, &w, &h);
     if (w != pic->dst.w || h != pic->dst.h)
         return FAIL(work, HR_EINVAL,

@@ -129,6 +129,15 @@ static bool same_normalize(const struct hr_normalize *a,
            !memcmp(a->std, b->std, sizeof(a->std));
 }
 
+// A table with the values, and, where these may be codes, one without.
+static int tables_of(const struct hr_sample *s, struct hr__values *values)
+{
+    return hr__ops_values(s->ops, s->num_ops, values) &&
+                   hr__ops_augments(s->ops, s->num_ops)
+               ? 2
+               : 1;
+}
+
 static bool same_values(const struct hr_sample *a, const struct hr_sample *b)
 {
     struct hr__values va, vb;
@@ -138,7 +147,8 @@ static bool same_values(const struct hr_sample *a, const struct hr_sample *b)
         return true;
     in_a = hr__ops_values(a->ops, a->num_ops, &va);
     in_b = hr__ops_values(b->ops, b->num_ops, &vb);
-    return in_a == in_b && (!in_a || !memcmp(&va, &vb, sizeof(va)));
+    return in_a == in_b && (!in_a || !memcmp(&va, &vb, sizeof(va))) &&
+           tables_of(a, &va) == tables_of(b, &vb);
 }
 
 static bool same_table(const struct hr_sample *a, const struct hr_sample *b,
@@ -161,6 +171,7 @@ static bool measure(struct sizes *z, const struct hr_sample *s, int n,
                     const struct hr_job_params *params)
 {
     struct hr__dst dst;
+    struct hr__values values;
     size_t augments = 0;
     const char *lost;
 
@@ -176,7 +187,7 @@ static bool measure(struct sizes *z, const struct hr_sample *s, int n,
         if (!i || !same_ops(&s[i], &s[i - 1]))
             z->ops += sizeof(struct hr_op) * (size_t)s[i].num_ops;
         if (!i || !same_table(&s[i], &s[i - 1], batch))
-            z->tables++;
+            z->tables += (size_t)tables_of(&s[i], &values);
         if (!i || !same_ops(&s[i], &s[i - 1]))
             augments = (size_t)hr__ops_augments(s[i].ops, s[i].num_ops);
         z->augments += augments;
@@ -224,12 +235,37 @@ static void fill_picture(struct hr__work *w)
     pic->channels = pic->mode == HR_GRAY ? 1 : 3;
 }
 
+static void fill_tables(struct hr__job *job, int i, const struct hr_sample *s,
+                        struct fill *f)
+{
+    const struct hr_normalize *normalize = normalize_of(&s[i]);
+    struct hr__work *w = &job->works[i];
+    const struct hr__dst *dst = &w->pic.dst;
+    struct hr__table *table = &job->tables[f->tables];
+    struct hr__values values;
+    int n = tables_of(&s[i], &values);
+
+    if (i && same_table(&s[i], &s[i - 1], job->batch)) {
+        w->pic.table = job->works[i - 1].pic.table;
+        w->codes_table = job->works[i - 1].codes_table;
+        return;
+    }
+    f->tables += n;
+    hr__table_build(table, normalize,
+                    hr__ops_values(s[i].ops, s[i].num_ops, &values) ? &values
+                                                                    : NULL,
+                    dst->c, dst->dtype);
+    w->pic.table = table;
+    if (n == 1)
+        return;
+    hr__table_build(table + 1, normalize, NULL, dst->c, dst->dtype);
+    w->codes_table = table + 1;
+}
+
 static void fill_work(struct hr__job *job, int i, const struct hr_sample *s,
                       struct fill *f)
 {
     struct hr__work *w = &job->works[i];
-    struct hr__dst *dst = &w->pic.dst;
-    struct hr__values values;
 
     w->sample = s[i];
     w->sample.path = hr__copy_text(&f->text, s[i].path);
@@ -248,14 +284,8 @@ static void fill_work(struct hr__job *job, int i, const struct hr_sample *s,
             memcpy(f->ops, s[i].ops, sizeof(*f->ops) * (size_t)s[i].num_ops);
         f->ops += s[i].num_ops;
     }
-    find_dst(&s[i], i, job->batch, &job->params, dst);
-    if (!i || !same_table(&s[i], &s[i - 1], job->batch))
-        hr__table_build(&job->tables[f->tables++], normalize_of(&s[i]),
-                        hr__ops_values(s[i].ops, s[i].num_ops, &values)
-                            ? &values
-                            : NULL,
-                        dst->c, dst->dtype);
-    w->pic.table = &job->tables[f->tables - 1];
+    find_dst(&s[i], i, job->batch, &job->params, &w->pic.dst);
+    fill_tables(job, i, s, f);
     w->pic.geo.augments = f->augments;
     w->pic.geo.room = i && same_ops(&s[i], &s[i - 1])
                           ? job->works[i - 1].pic.geo.room

@@ -396,7 +396,8 @@ void hr__fold_begin(struct hr__fold *f, int w, int h)
 
 enum hr_status hr__fold_end(struct hr__fold *f)
 {
-    enum hr_status status = flush_table(f);
+    bool stored = f->values == HR__VALUES_EITHER && !f->geo->num_augments;
+    enum hr_status status = stored ? HR_OK : flush_table(f);
     int w, h;
 
     if (status)

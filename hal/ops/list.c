@@ -150,16 +150,35 @@ const char *hr__ops_lost(const struct hr_op *ops, int num_ops,
 
 // ---- Geometry --------------------------------------------------------------
 
-// codes: ops that change values are codes.
+// Whether ops that change values make the same of each picture: no other op of the
+// list makes codes, and none of a group may be left out.
+static bool same_values(const struct hr_op *ops, int num_ops)
+{
+    for (int i = 0; i < num_ops; i++) {
+        const struct hr__op_def *def = hr__op_def(ops[i].type);
+
+        if (def && (def->info.stage == HR_AUGMENT || def->group))
+            return false;
+    }
+    return true;
+}
+
+static enum hr__value_way value_way(const struct hr_op *ops, int num_ops)
+{
+    if (!hr__ops_augments(ops, num_ops))
+        return HR__VALUES_STORED;
+    return same_values(ops, num_ops) ? HR__VALUES_EITHER : HR__VALUES_CODES;
+}
+
 static enum hr_status build(struct hr__geometry *out, const struct hr_op *ops,
-                            int num_ops, bool codes,
+                            int num_ops, enum hr__value_way values,
                             enum hr_reference reference, int w, int h,
                             int orientation, char text[128])
 {
     struct hr__fold f = {.geo = out,
                          .reference = reference,
                          .orientation = orientation,
-                         .codes = codes,
+                         .values = values,
                          .text = text};
 
     hr__fold_begin(&f, w, h);
@@ -171,7 +190,7 @@ static enum hr_status build(struct hr__geometry *out, const struct hr_op *ops,
             return HR__BAD("op %d has not been drawn", (int)ops[i].type);
         if (def->fold && (status = def->fold(&f, &ops[i])))
             return status;
-        if (def->value && f.codes)
+        if (def->value && values != HR__VALUES_STORED)
             hr__fold_values(&f, def, &ops[i]);
     }
     return hr__fold_end(&f);
@@ -182,14 +201,14 @@ enum hr_status hr__geometry_build(struct hr__geometry *out,
                                   enum hr_reference reference, int w, int h,
                                   int orientation, char text[128])
 {
-    return build(out, ops, num_ops, hr__ops_augments(ops, num_ops) > 0,
-                 reference, w, h, orientation, text);
+    return build(out, ops, num_ops, value_way(ops, num_ops), reference, w, h,
+                 orientation, text);
 }
 
 // A code of its own for each, and one of the tables before it.
 int hr__ops_augments(const struct hr_op *ops, int num_ops)
 {
-    bool any = false, values = false;
+    bool any = false, values = false, group = false;
     int plain = 0;
 
     for (int i = 0; i < num_ops; i++) {
@@ -200,14 +219,15 @@ int hr__ops_augments(const struct hr_op *ops, int num_ops)
         any |= def->info.stage == HR_AUGMENT ||
                (values && def->mixes && def->mixes(&ops[i]));
         values |= def->value != NULL;
+        group |= def->group > 0;
         plain += def->draws ? def->draws : 1;
     }
-    return any ? 2 * plain : 0;
+    return any || (values && group) ? 2 * plain : 0;
 }
 
 static bool any_value(const struct hr_op *ops, int num_ops)
 {
-    if (hr__ops_augments(ops, num_ops))
+    if (!same_values(ops, num_ops))
         return false;
     for (int i = 0; i < num_ops; i++)
         if (hr__op_def(ops[i].type)->value)
@@ -317,10 +337,10 @@ enum hr_status hr__geometry_draw(struct hr__geometry *out,
     enum hr_status status = plain_ops(&plain, ops, num_ops, key, w, h,
                                       orientation, text);
 
-    return status ? status
-                  : build(out, plain.ops, plain.num_ops,
-                          hr__ops_augments(ops, num_ops) > 0, reference, w, h,
-                          orientation, text);
+    return status
+               ? status
+               : build(out, plain.ops, plain.num_ops, value_way(ops, num_ops),
+                       reference, w, h, orientation, text);
 }
 
 enum hr_status hr_ops_output_size(const struct hr_op *ops, int num_ops,

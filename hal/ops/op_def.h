@@ -42,16 +42,23 @@ static inline const void *hr__field_of(const struct hr_op *op,
 
 // ---- Folding ---------------------------------------------------------------
 
+// What ops that change values are.
+enum hr__value_way {
+    HR__VALUES_STORED,  // the store's table has them: nothing here
+    HR__VALUES_CODES,
+    HR__VALUES_EITHER,  // codes, if a picture has any; else as STORED
+};
+
 // State of the fold: the last step of geo is the one being built. Each function
 // writes the reason of a failure to text.
 struct hr__fold {
     struct hr__geometry *geo;
     enum hr_reference reference;
     int orientation;  // of the file
-    bool codes;       // ops that change values are codes,
-    bool changed;     // and `table` is what they make of bytes; no code yet
-    struct hr__values table;
-    char *text;  // [128]
+    enum hr__value_way values;
+    bool changed;             // `table` is what ops make of bytes; no code yet
+    struct hr__values table;  // (never of HR__VALUES_STORED)
+    char *text;               // [128]
 };
 
 void hr__fold_begin(struct hr__fold *f, int w, int h);

@@ -29,9 +29,11 @@ size_t hr__geometry_bytes(const struct hr__geometry *geo, int channels);
 
 // What the ops that change values make of each byte. The table of the store takes
 // that in, so such an op costs nothing and every engine does it, unless the list
-// has ops of stage augment: then they are codes like these.
-// False: no op of the list does, or they are codes. ops have passed
-// hr__ops_check().
+// has ops of stage augment: then they are codes like these. So they are where a
+// picture is padded or resized behind them: one whose geometry has codes is
+// stored without these values.
+// False: no op of the list does, or they are codes of each picture. ops have
+// passed hr__ops_check().
 bool hr__ops_values(const struct hr_op *ops, int num_ops,
                     struct hr__values *out);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops that change values, which the table of the store takes in unless what
 // follows mixes or adds pixels: what they make wherever they stand in a list.
+#include "hal/ops/ops.h"
 #include "testing.h"
 
 enum { W = 23, H = 17 };
@@ -149,6 +150,67 @@ TEST_CASE(mixed)
             hr_image_release(&src);
             hr_image_release(&inverted);
         }
+}
+
+// Pads that the picture does not need leave no code: every engine does such a list.
+// Where it does, what stands behind the border is stored, or another code.
+TEST_CASE(may_pad)
+{
+    const struct hr_op ops[] = {hr_op_invert(),
+                                hr_op_crop(.w = 9, .h = 9, .center = true,
+                                           .pad = true),
+                                {.type = HR_OP_SOLARIZE, .solarize = {99}}};
+    struct hr__augment codes[8];
+    struct hr__geometry geo = {.augments = codes, .room = 8};
+    char text[128];
+
+    for (int n = 2; n <= 3; n++)
+        for (int side = 8; side <= 9; side++) {
+            CHECK(!hr__geometry_build(&geo, ops, n, HR_REFERENCE_DEFAULT, side,
+                                      20, 1, text),
+                  "%s", text);
+            CHECK(geo.num_augments == (side == 9 ? 0 : n), "%d ops, %d: %d", n,
+                  side, geo.num_augments);
+        }
+}
+
+// Beside each other in one job: with a border and without, other ops, none.
+TEST_CASE(tables)
+{
+    const struct hr_op inside[] = {hr_op_invert(),
+                                   hr_op_crop(.w = W, .h = H, .center = true,
+                                              .pad = true)};
+    const struct hr_op moved[] = {
+        hr_op_invert(), hr_op_crop(.x = 1, .w = W, .h = H, .pad = true)};
+    const struct hr_op group[] = {hr_op_random_apply(.p = 0), hr_op_invert()};
+    hr_image src = picture(3, NULL), inverted = picture(3, src);
+    hr_batch batch = hr_batch_create(
+        dev, hr_batch_params(.n = 6, .c = 3, .h = H, .w = W, .dtype = HR_U8,
+                             .layout = HR_NHWC));
+    const struct hr_sample s[] = {
+        {.image = src, .ops = moved, .num_ops = 2},
+        {.image = src, .ops = inside, .num_ops = 2},
+        {.image = src, .ops = inside, .num_ops = 2},
+        {.image = src, .ops = inside, .num_ops = 1},
+        {.image = src, .ops = group, .num_ops = 2},
+        {.image = src},
+    };
+    hr_job job = hr_submit(dev, s, 6, batch, NULL);
+    const uint8_t *data = batch->params.data, *in = inverted->params.data;
+
+    CHECK(job && !hr_job_wait(job, HR_FOREVER), "%s", hr_last_error());
+    for (int y = 0; y < H; y++, data += 3 * W, in += 3 * W)
+        CHECK(!memcmp(data, in + 3, 3 * (W - 1)) && !data[3 * W - 1],
+              "row %d of the moved one", y);
+    for (int i = 1; i < 6; i++)
+        CHECK(!memcmp((const uint8_t *)batch->params.data +
+                          batch->params.stride_n * (size_t)i,
+                      (i < 4 ? inverted : src)->params.data, (size_t)W * H * 3),
+              "sample %d", i);
+    hr_job_release(&job);
+    hr_batch_destroy(&batch);
+    hr_image_release(&src);
+    hr_image_release(&inverted);
 }
 
 int main(int argc, char **argv)
