@@ -23,7 +23,7 @@ generated photos.
 
 Rows are in groups, see GROUPS below; --only GROUP,GROUP measures some of them.
 They are in bench_rows.py (transforms and their parts), bench_epochs.py (later
-epochs: caches and pack files), bench_alone.py (stages, pictures alone),
+epochs: caches and pack files), bench_augment.py (ops), bench_alone.py (stages, pictures alone),
 bench_costs.py (what the library itself costs), bench_host.py (what the host
 does for a device), bench_opencl.py; how they are timed: bench_table.py; what they work on: bench_work.py. The chart of README.md
 is made from the JSON by bench_chart.py. Other programs than Pillow and
@@ -51,6 +51,7 @@ eval: eval_transform, decode_rgb.
 stages: stage_entropy, stage_{unpack,reconstruct,color,resample}_LEVEL,
   cycles_entropy, cycles_{unpack,reconstruct,color}_LEVEL, normalize,
   normalize_LEVEL.
+augment: op_NAME_LEVEL, op_NAME_PARAMETER_LEVEL.
 alone: alone_photo_{1,2} (threads), alone_photo_p99,
   alone_{2,6,12}mp_{1,2,threads}, train_{2,6,12}mp.
 resize: resize_bilinear, resize_bicubic, resize_lanczos, resize_large,
@@ -91,6 +92,7 @@ except ImportError as e:
 
 from bench_alone import (large_rows, latency_rows, pixel_stage_rows,
                          stage_rows)
+from bench_augment import op_rows
 from bench_costs import (allocation_rows, open_row, overhead_row, probe_row,
                          rss_rows, submit_rows)
 from bench_epochs import cache_rows, pack_rows, packing_row
@@ -113,6 +115,8 @@ GROUPS = {
     "eval": ("other transforms", [eval_rows], []),
     "stages": ("each stage alone, pictures of the set",
                [stage_rows, pixel_stage_rows], []),
+    "augment": ("what each op adds to a picture of 224x224 RGB; one core",
+                [op_rows], []),
     "alone": ("large pictures; one picture alone: Resize(256), "
               "CenterCrop(224), ToTensor, Normalize", [large_rows],
               [latency_rows]),
