@@ -370,6 +370,21 @@ static void look_below(struct hr__picture *pic)
         info->ends = false;  // once: engines that were given up may read it
 }
 
+// What is painted on a tensor the host paints: who stores it must not do so out
+// of its reach.
+static void leave_store(const struct hr__work *work, const struct hr__engine *e,
+                        struct hr__offer *offer)
+{
+    const struct hr__memory *memory = work->pic.dst.memory;
+    int num_ops = work->sample.num_ops;
+
+    if (!hr__on_device(memory) || memory->owner != e ||
+        hr__ops_making(work->sample.ops, num_ops) == num_ops)
+        return;
+    for (int s = HR_ENTROPY; s <= HR_STORE; s++)
+        offer->spans &= ~HR_SPAN_BIT(s, HR_STORE);
+}
+
 // Asks every engine that has not failed this sample, and cuts.
 static bool plan(struct hr__work *work)
 {
@@ -384,6 +399,7 @@ static bool plan(struct hr__work *work)
         if (work->excluded & 1u << i)
             continue;
         hr__device_offer(dev, i, &work->pic, &offers[i]);
+        leave_store(work, e, &offers[i]);
         if (!e->host && work->job->params.spans)
             offers[i].spans &= work->job->params.spans;
         for (int s = HR_ENTROPY; !e->host && work->serial && s <= HR_STORE; s++)

@@ -108,9 +108,7 @@ static size_t round64(size_t n)
 
 static const struct hr_normalize *normalize_of(const struct hr_sample *s)
 {
-    const struct hr_op *last = s->num_ops ? &s->ops[s->num_ops - 1] : NULL;
-
-    return last && last->type == HR_OP_NORMALIZE ? &last->normalize : NULL;
+    return hr__ops_normalize(s->ops, s->num_ops);
 }
 
 // Ops that stand at the same place are copied once; so are equal tables.

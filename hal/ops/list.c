@@ -65,6 +65,7 @@ static enum hr_status check_field(const char *op, const struct hr_op_field *f,
     case HR_FIELD_BOOL:
     case HR_FIELD_CHANNELS:
     case HR_FIELD_TABLE:
+    case HR_FIELD_BLOCK:
         break;
     }
     return HR_OK;
@@ -97,14 +98,39 @@ enum hr_status hr__op_check(const struct hr__op_def *def,
     return status;
 }
 
+int hr__ops_making(const struct hr_op *ops, int num_ops)
+{
+    while (num_ops) {
+        const struct hr__op_def *def = hr__op_def(ops[num_ops - 1].type);
+
+        if (!def || def->place != HR__BEHIND)
+            break;
+        num_ops--;
+    }
+    return num_ops;
+}
+
+const struct hr_normalize *hr__ops_normalize(const struct hr_op *ops,
+                                             int num_ops)
+{
+    int n = hr__ops_making(ops, num_ops);
+
+    return n && ops[n - 1].type == HR_OP_NORMALIZE ? &ops[n - 1].normalize
+                                                   : NULL;
+}
+
+// i: where it stands among num, the ops that make the tensor.
 static enum hr_status check_place(const struct hr__op_def *def, bool may_decode,
-                                  bool last, char text[128])
+                                  int i, int num, char text[128])
 {
     if (def->place == HR__FIRST && !may_decode)
         return HR__BAD("%s must be the first op of an encoded picture",
                        def->info.name);
-    if (def->place == HR__LAST && !last)
+    if (def->place == HR__LAST && i < num - 1)
         return HR__BAD("%s must be the last op", def->info.name);
+    if (def->place == HR__BEHIND && i < num)
+        return HR__BAD("%s must stand behind all that makes the tensor",
+                       def->info.name);
     return HR_OK;
 }
 
@@ -112,11 +138,12 @@ enum hr_status hr__ops_check(const struct hr_op *ops, int num_ops, int channels,
                              char text[128])
 {
     bool encoded = !channels;
-    int plain = 0;
+    int plain = 0, making;
 
     text[0] = '\0';
     if (num_ops < 0 || num_ops > HR_MAX_OPS || (num_ops && !ops))
         return HR__BAD("%d ops (at most %d)", num_ops, HR_MAX_OPS);
+    making = hr__ops_making(ops, num_ops);
     if (encoded && (!num_ops || ops[0].type != HR_OP_DECODE))
         return HR__BAD("an encoded picture needs decode as its first op");
     if (encoded)
@@ -126,7 +153,7 @@ enum hr_status hr__ops_check(const struct hr_op *ops, int num_ops, int channels,
 
         if (!def)
             return HR__BAD("unknown op %d", (int)ops[i].type);
-        if (check_place(def, encoded && i == 0, i == num_ops - 1, text) ||
+        if (check_place(def, encoded && i == 0, i, making, text) ||
             hr__op_check(def, &ops[i], channels, text))
             return HR_EINVAL;
         plain += def->draws ? def->draws : 1;
@@ -140,10 +167,9 @@ enum hr_status hr__ops_check(const struct hr_op *ops, int num_ops, int channels,
 const char *hr__ops_lost(const struct hr_op *ops, int num_ops,
                          enum hr_dtype dtype)
 {
-    const struct hr_op *last = num_ops ? &ops[num_ops - 1] : NULL;
+    const struct hr_normalize *normalize = hr__ops_normalize(ops, num_ops);
 
-    return dtype == HR_U8 && last && last->type == HR_OP_NORMALIZE &&
-                   !last->normalize.table
+    return dtype == HR_U8 && normalize && !normalize->table
                ? "normalize makes numbers around 0, of which u8 keeps nothing"
                : NULL;
 }
@@ -341,6 +367,24 @@ enum hr_status hr__geometry_draw(struct hr__geometry *out,
                ? status
                : build(out, plain.ops, plain.num_ops, value_way(ops, num_ops),
                        reference, w, h, orientation, text);
+}
+
+int hr__ops_erases(const struct hr_op *ops, int num_ops,
+                   const struct hr_random *key, int w, int h,
+                   struct hr_erase out[HR_MAX_OPS])
+{
+    int num = 0;
+
+    for (int i = hr__ops_making(ops, num_ops); i < num_ops; i++) {
+        const struct hr__op_def *def = hr__op_def(ops[i].type);
+        struct hr_op op = ops[i];
+        char text[128];
+
+        if (!def->draw ||
+            def->draw(&ops[i], &(struct hr__draw){key, i, w, h}, &op, text) > 0)
+            out[num++] = op.erase;
+    }
+    return num;
 }
 
 enum hr_status hr_ops_output_size(const struct hr_op *ops, int num_ops,

@@ -4,6 +4,7 @@
 #ifndef HR__OP_DEF_H
 #define HR__OP_DEF_H
 
+#include <math.h>
 #include <stddef.h>
 #include <stdio.h>
 
@@ -25,6 +26,11 @@
 #define HR__NUM(array) ((int)(sizeof(array) / sizeof(*(array))))
 
 extern const struct hr_op_value hr__filters[], hr__orders[];
+
+static inline bool hr__finite(const float of[3])
+{
+    return isfinite(of[0]) && isfinite(of[1]) && isfinite(of[2]);
+}
 
 // Bits of fields by their places, for forms.
 #define HR__FIELDS(n) ((1u << (n)) - 1)
@@ -152,8 +158,9 @@ struct hr__word {
 
 enum hr__op_place {
     HR__ANYWHERE,
-    HR__FIRST,  // of an encoded picture, and only there
-    HR__LAST,
+    HR__FIRST,   // of an encoded picture, and only there
+    HR__LAST,    // of what makes the tensor
+    HR__BEHIND,  // all of that: it paints on the tensor
 };
 
 // With arrays `fields` and `forms`.

@@ -40,6 +40,20 @@ bool hr__ops_values(const struct hr_op *ops, int num_ops,
 // So many codes at most come of the list. 0: it has no op of stage augment.
 int hr__ops_augments(const struct hr_op *ops, int num_ops);
 
+// So many ops make the tensor; those behind them paint on it. ops may be
+// unchecked, but for their number.
+int hr__ops_making(const struct hr_op *ops, int num_ops);
+// NULL: the tensor has the bytes themselves.
+const struct hr_normalize *hr__ops_normalize(const struct hr_op *ops,
+                                             int num_ops);
+// What is painted on a tensor of w x h, in this order; returns how many.
+// ops have passed hr__ops_check().
+int hr__ops_erases(const struct hr_op *ops, int num_ops,
+                   const struct hr_random *key, int w, int h,
+                   struct hr_erase out[HR_MAX_OPS]);
+// n of the normal numbers that `noise` stands for, from that one on.
+void hr__random_normals(int noise, uint64_t first, float *out, int n);
+
 // Four words for draw number draw of the op at that place in its list.
 void hr__random_words(const struct hr_random *key, int place, int draw,
                       uint32_t out[4]);

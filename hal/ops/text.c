@@ -269,6 +269,11 @@ static bool read_argument(struct parser *p, const struct hr__argument *a,
     return true;
 }
 
+static bool is_pointer(const struct hr_op_field *f)
+{
+    return f->kind == HR_FIELD_TABLE || f->kind == HR_FIELD_BLOCK;
+}
+
 // Any op by its fields: those that are not 0, in any order.
 static bool read_fields(struct parser *p, const struct hr_op_info *info,
                         struct hr_op *op)
@@ -278,7 +283,7 @@ static bool read_fields(struct parser *p, const struct hr_op_info *info,
         const struct hr_op_field *f = info->fields;
         const struct hr_op_field *end = f + info->num_fields;
 
-        while (f < end && (f->kind == HR_FIELD_TABLE || !take_word(p, f->name)))
+        while (f < end && (is_pointer(f) || !take_word(p, f->name)))
             f++;
         if (f == end)
             return fail_at(p, p->at, "'%.*s' is not a field of %s",
@@ -410,7 +415,11 @@ static bool append(struct parser *p, const char *at, struct hr_op op)
         return fail_at(p, at, "%s", text);
     if ((last || p->image) && def->place == HR__FIRST)
         return fail_at(p, at, "%s can only be the first op", def->info.name);
-    if (last && last->type == HR_OP_NORMALIZE) {
+    if (last && def->place != HR__BEHIND &&
+        hr__op_def(last->type)->place == HR__BEHIND)
+        return fail_at(p, at, "%s cannot follow %s", def->info.name,
+                       hr__op_def(last->type)->info.name);
+    if (last && last->type == HR_OP_NORMALIZE && def->place != HR__BEHIND) {
         bool scaling = last->normalize.std[0] == 0;
 
         if (op.type != HR_OP_NORMALIZE || !scaling || op.normalize.std[0] == 0)

@@ -188,15 +188,16 @@ static const Py_buffer *find_table(const struct held *tables, PyObject *object)
     return NULL;
 }
 
-static const float *next_table(struct fields *f, const char *field,
-                               int channels, struct held *tables)
+// NULL: the field is missing, or f->bad.
+static const float *next_numbers(struct fields *f, const char *field,
+                                 int64_t most, const char *what,
+                                 struct held *tables)
 {
-    static const char what[] = "a buffer of float32, channels x 256";
     PyObject *object = next(f, field);
     const Py_buffer *view;
 
     if (!object)
-        return refuse(f, what);
+        return NULL;
     if (!(view = find_table(tables, object))) {
         if (!held_add(tables, object, PyBUF_FORMAT | PyBUF_C_CONTIGUOUS))
             return refuse(f, what);
@@ -204,15 +205,40 @@ static const float *next_table(struct fields *f, const char *field,
     }
     if (!is_float32(view->format) || (uintptr_t)view->buf % sizeof(float))
         return refuse(f, what);
-    if (view->len < (Py_ssize_t)(256 * sizeof(float)) * channels) {
+    if (view->len / (Py_ssize_t)sizeof(float) < most) {
         if (!f->bad)
             PyErr_Format(core_argument_error(),
-                         "op %d: table: %zd bytes, %d channels need %d",
-                         f->number, view->len, channels, 1024 * channels);
+                         "op %d: %s: %zd bytes, there must be %lld", f->number,
+                         f->name, view->len, (long long)most * 4);
         f->bad = true;
         return NULL;
     }
     return view->buf;
+}
+
+static const float *next_table(struct fields *f, const char *field,
+                               int channels, struct held *tables)
+{
+    static const char what[] = "a buffer of float32, channels x 256";
+    const float *table = next_numbers(f, field, 256 * channels, what, tables);
+
+    return table || f->bad ? table : refuse(f, what);
+}
+
+// w and h of op are known.
+static const float *next_block(struct fields *f, const char *field,
+                               int channels, const struct hr_op *op,
+                               struct held *tables)
+{
+    const struct hr_erase *e = &op->erase;
+    int64_t w = e->w > 0 ? e->w : 0, h = e->h > 0 ? e->h : 0;
+
+    // (Of larger ones the library says that they are too large.)
+    w = w < HR_MAX_SIDE ? w : HR_MAX_SIDE;
+    h = h < HR_MAX_SIDE ? h : HR_MAX_SIDE;
+    return next_numbers(f, field, channels * h * w,
+                        "a buffer of float32, channels x h x w, or None",
+                        tables);
 }
 
 // ---- One op -----------------------------------------------------------------
@@ -249,6 +275,9 @@ static void read_field(struct fields *f, const struct hr_op_field *field,
         return;
     case HR_FIELD_TABLE:
         *(const float **)to = next_table(f, field->name, channels, tables);
+        return;
+    case HR_FIELD_BLOCK:
+        *(const float **)to = next_block(f, field->name, channels, op, tables);
     }
 }
 
@@ -371,7 +400,7 @@ static PyObject *field_value(const struct hr_op_field *field,
                    ? Py_NewRef(Py_None)
                    : Py_BuildValue("(ffff)", x[0], x[1], x[2], x[3]);
     default:
-        // The table is the caller's: its tuple is put back by ops_draw().
+        // The buffer is the caller's: its tuple is put back by ops_draw().
         return Py_NewRef(Py_None);
     }
 }
@@ -505,20 +534,34 @@ PyObject *ops_to_text(PyObject *module, PyObject *list)
                   : PyUnicode_FromString(text);
 }
 
-// A table is the last op, before drawing and after.
-static PyObject *put_table_back(PyObject *drawn, PyObject *list,
-                                const struct hr_op *last)
+// The caller's numbers that the op holds, or NULL.
+static const float *numbers_of(const struct hr_op *op)
 {
-    PyObject *op;
+    return op->type == HR_OP_NORMALIZE ? op->normalize.table
+           : op->type == HR_OP_ERASE   ? op->erase.values
+                                       : NULL;
+}
 
-    if (!drawn || last->type != HR_OP_NORMALIZE || !last->normalize.table)
-        return drawn;
-    op = PyTuple_GetItem(list, PyTuple_Size(list) - 1);
-    if (PyTuple_SetItem(drawn, PyTuple_Size(drawn) - 1, Py_NewRef(op))) {
-        Py_DECREF(drawn);
-        return NULL;
+// The buffers of tables and blocks, which are the caller's: each such op of the
+// n in `list` stands in `made`, as it was. They are in the same order.
+static PyObject *put_buffers_back(PyObject *made, PyObject *list,
+                                  const struct hr_op *ops, int n,
+                                  const struct hr_op *drawn)
+{
+    int num = made ? (int)PyTuple_Size(made) : 0, from = 0;
+
+    for (int i = 0; i < num; i++) {
+        if (!numbers_of(&drawn[i]))
+            continue;
+        while (from < n && !numbers_of(&ops[from]))
+            from++;
+        if (PyTuple_SetItem(made, i,
+                            Py_NewRef(PyTuple_GetItem(list, from++)))) {
+            Py_DECREF(made);
+            return NULL;
+        }
     }
-    return drawn;
+    return made;
 }
 
 PyObject *ops_draw(PyObject *module, PyObject *args, PyObject *kwargs)
@@ -542,8 +585,7 @@ PyObject *ops_draw(PyObject *module, PyObject *args, PyObject *kwargs)
         return NULL;
     if (hr_ops_draw(ops, n, &random, w, h, orientation, drawn, &num))
         return core_raise_last(core);
-    return num ? put_table_back(ops_to_tuple(drawn, num), list, &ops[n - 1])
-               : PyTuple_New(0);
+    return put_buffers_back(ops_to_tuple(drawn, num), list, ops, n, drawn);
 }
 
 // ---- Constants --------------------------------------------------------------
@@ -645,6 +687,7 @@ bool ops_add_constants(PyObject *module)
         {"NORMALIZE", HR_OP_NORMALIZE},
         {"TABLE", NUMBER(HR_OP_NORMALIZE, 1)},
         {"RANDOM_FLIP", HR_OP_RANDOM_FLIP},
+        {"ERASE", HR_OP_ERASE},
         {"RGB", HR_RGB},
         {"GRAY", HR_GRAY},
         {"ORDER_VERTICAL", HR_ORDER_VERTICAL},

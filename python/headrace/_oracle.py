@@ -179,6 +179,87 @@ def _table(image: Any, _: Resize, table: Any) -> Any:
     return np.stack([row[c] for row, c in zip(rows, _pixels(image))])
 
 
+def _erase(
+    image: Any,
+    _: Resize,
+    x: int,
+    y: int,
+    w: int,
+    h: int,
+    value: Any = 0.0,
+    values: Any = None,
+    noise: int = 0,
+) -> Any:
+    """As torch assigns to [..., y : y + h, x : x + w].
+
+    Of a picture, and of the bytes H x W x C that this makes of one, too.
+    """
+    import numpy as np
+
+    made = np.array(image)
+    planes = made
+    if made.dtype == np.uint8:  # of a picture
+        planes = np.moveaxis(np.atleast_3d(made), 2, 0)
+    c = len(planes)
+    value = np.array(value, np.float32).flatten()[:c].reshape(-1, 1, 1)
+    block = np.broadcast_to(value, (c, h, w))
+    if values is not None:
+        block = np.frombuffer(values, np.float32, c * h * w)
+    elif noise:
+        block = _normals(noise, c * h * w)
+    block = block.reshape(c, h, w)
+    if made.dtype == np.uint8:
+        block = np.nan_to_num(np.clip(block, 0, 255)).astype(np.uint8)
+    inside = planes[:, y : y + h, x : x + w]
+    inside[...] = block[:, : inside.shape[1], : inside.shape[2]]
+    return made
+
+
+def _normals(noise: int, n: int) -> Any:
+    """hal/ops/random.c: Philox4x32-10, and Wichura's PPND7."""
+    import numpy as np
+
+    low = np.uint64(0xFFFFFFFF)
+    words = [np.arange(-(-n // 4), dtype=np.uint64)]
+    words += [np.zeros_like(words[0])] * 3
+    keys = [noise, 0]
+    for _ in range(10):
+        one = words[0] * np.uint64(0xD2511F53)
+        two = words[2] * np.uint64(0xCD9E8D57)
+        words = [
+            (two >> np.uint64(32)) ^ words[1] ^ np.uint64(keys[0]),
+            two & low,
+            (one >> np.uint64(32)) ^ words[3] ^ np.uint64(keys[1]),
+            one & low,
+        ]
+        keys[0] = (keys[0] + 0x9E3779B9) & 0xFFFFFFFF
+        keys[1] = (keys[1] + 0xBB67AE85) & 0xFFFFFFFF
+    p = (np.stack(words, 1).flatten()[:n].astype(np.float64) + 0.5) / 2.0**32
+    q = p - 0.5
+    r = 0.180625 - q * q
+    middle = q * (
+        (((59.109374720 * r + 159.29113202) * r + 50.434271938) * r
+         + 3.3871327179)
+        / (((67.187563600 * r + 78.757757664) * r + 17.895169469) * r + 1)
+    )
+    tail = np.where(q < 0, p, 1 - p)
+    m, exponent = np.frexp(tail)
+    small = m < 0.70710678118654752
+    m, exponent = np.where(small, m * 2, m), exponent - small
+    s = (m - 1) / (m + 1)
+    s2 = s * s
+    series = 1 + s2 * (
+        1 / 3 + s2 * (1 / 5 + s2 * (1 / 7 + s2 * (1 / 9 + s2 / 11)))
+    )
+    r = np.sqrt(-0.69314718055994531 * exponent - 2 * s * series) - 1.6
+    far = (
+        ((0.17023821103 * r + 1.3067284816) * r + 2.7568153900) * r
+        + 1.4234372777
+    ) / ((0.12021132975 * r + 0.73700164250) * r + 1)
+    made = np.where(np.abs(q) <= 0.425, middle, np.where(q < 0, -far, far))
+    return made.astype(np.float32)
+
+
 def _pixels(image: Any) -> Any:
     import numpy as np
 
@@ -208,5 +289,6 @@ _ROWS: dict[str, Callable[..., Any]] = {
     "gaussian_blur": _gaussian_blur,
     "normalize": _normalize,
     "table": _table,
+    "erase": _erase,
 }
 STEPS = {_core.OPS[name][0]: row for name, row in _ROWS.items()}

@@ -13,7 +13,7 @@
 A list of ops is a tuple; each op is a tuple of numbers, so both can be
 pickled, compared and kept. Order: decode first (only of encoded pictures),
 then crops, resizes, flips and what changes pixels in any order, then at most
-one normalize or table.
+one normalize or table, then erase and random_erasing.
 Each takes what the one before it made, as torchvision's transforms do; sizes
 are in pixels. Little is checked here: submit() does, and raises
 headrace.ArgumentError or TypeError that names the op.
@@ -329,6 +329,48 @@ def table(values: Buffer) -> Op:
     even. A job holds the buffer until it is done.
     """
     return _op("table", values)
+
+
+def erase(
+    x: int,
+    y: int,
+    w: int,
+    h: int,
+    *,
+    value: Sequence[float] | float = 0.0,
+    values: Buffer | None = None,
+    noise: int = 0,
+) -> Op:
+    """Paint w x h elements of the tensor from (x, y): torchvision's erase().
+
+    It stands behind normalize or table, and paints numbers of the tensor as
+    they are; what lies outside is ignored. value: one for all channels, or
+    one for each. values: the caller's own, channels x h x w float32, which a
+    job holds until it is done. noise: normal numbers, drawn from this one.
+    """
+    return _op("erase", x, y, w, h, _channels(value), values, noise)
+
+
+def random_erasing(
+    p: float = 0.5,
+    *,
+    scale: tuple[float, float] = (0.02, 0.33),
+    ratio: tuple[float, float] = (0.3, 3.3),
+    value: Sequence[float] | float | Literal["random"] = 0.0,
+) -> Op:
+    """Paint a rectangle with probability p: torchvision's RandomErasing.
+
+    scale: least and greatest share of the area; ratio: of height / width.
+    value: as of erase(), or "random" for normal numbers.
+    """
+    if not p:  # it was asked for
+        return erase(0, 0, 0, 0)
+    noise = value == "random"
+    if isinstance(value, str):
+        if not noise:
+            raise ArgumentError(f'value must be "random", not {value!r}')
+        value = 0.0
+    return _op("random_erasing", p, scale, ratio, _channels(value), noise)
 
 
 def __getattr__(name: str) -> Callable[..., Op]:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from typing_extensions import CapsuleType
 
 _RANDOM = {number for number, random, _ in _core.OPS.values() if random}
+# Ops that may stand behind what makes the numbers.
+_PAINTS = {_core.OPS[name][0] for name in ("erase", "random_erasing")}
 
 
 class Pipeline:
@@ -316,7 +318,8 @@ def dtype_of(
 
     Raises headrace.ArgumentError for what no tensor can be, or has no use.
     """
-    last = steps[-1][0] if steps else None
+    making = [op[0] for op in steps if op[0] not in _PAINTS]
+    last = making[-1] if making else None
     if said is None:
         said = "f32" if last in (_core.NORMALIZE, _core.TABLE) else "u8"
     name = _core.form(said, layout, memory)

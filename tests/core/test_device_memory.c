@@ -227,6 +227,38 @@ TEST_CASE(batches)
         }
 }
 
+// What is painted on a tensor is there in device memory, too.
+TEST_CASE(painted)
+{
+    const struct hr_op ops[] = {
+        to_float[0],
+        to_float[1],
+        to_float[2],
+        {.type = HR_OP_ERASE, .erase = {.w = 20, .h = 10, .value = {1, 2, 3}}},
+    };
+    const struct hr_batch_params p = {.n = 1, .c = 3, .h = 30, .w = 40};
+
+    for (int d = 0; d < COUNT(devices) && devices[d]; d++) {
+        struct hr_sample s = sample_of(BASELINE, ops, COUNT(ops));
+        hr_device cpu = test_device("cpu", 1, 0);
+        hr_batch ours = make_batch(devices[d], HR_MEMORY_DEVICE, &p);
+        hr_batch theirs = make_batch(cpu, HR_MEMORY_HOST, &p);
+        uint8_t *a, *b;
+
+        CHECK(run(devices[d], &s, 1, ours, NULL, NULL) == HR_OK &&
+                  run(cpu, &s, 1, theirs, NULL, NULL) == HR_OK,
+              "%s", hr_last_error());
+        a = batch_bytes(ours);
+        b = batch_bytes(theirs);
+        CHECK(same_elements(&ours->params, a, b), "%s", devices[d]->name);
+        free(a);
+        free(b);
+        hr_batch_destroy(&ours);
+        hr_batch_destroy(&theirs);
+        hr_device_close(&cpu);
+    }
+}
+
 // ---- Images, one op after the other ---------------------------------------
 
 static void chain_on(hr_device dev, int file)

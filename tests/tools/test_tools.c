@@ -319,6 +319,7 @@ static void draw_field(uint64_t *seed, const struct hr_op_field *f, void *to)
         }
         break;
     case HR_FIELD_TABLE:
+    case HR_FIELD_BLOCK:
         break;
     }
 }

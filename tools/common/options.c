@@ -95,7 +95,9 @@ const char *options_ops(const char *command, const char *text,
         options_fail(command, "--ops: files need decode, not image");
         return NULL;
     }
-    if (dtype == HR_U8 && list->ops[list->num - 1].type == HR_OP_NORMALIZE) {
+    for (int i = 0; i < list->num; i++) {
+        if (dtype != HR_U8 || list->ops[i].type != HR_OP_NORMALIZE)
+            continue;
         options_fail(command,
                      "--dtype u8 keeps whole levels, 0 .. 255: to_tensor and "
                      "normalize make fractions, of which nothing would be "

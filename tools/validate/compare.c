@@ -53,11 +53,12 @@ double validate_psnr(const struct validate_stats *stats)
 static const struct hr_normalize *normalize_of(const struct validate_picture *p,
                                                hr_image image)
 {
-    const struct hr_op *last = p->num_ops ? &p->ops[p->num_ops - 1] : NULL;
+    const struct hr_normalize *found = NULL;
 
-    return last && last->type == HR_OP_NORMALIZE && image->params.dtype != HR_U8
-               ? &last->normalize
-               : NULL;
+    for (int i = 0; i < p->num_ops; i++)
+        if (p->ops[i].type == HR_OP_NORMALIZE)
+            found = &p->ops[i].normalize;
+    return image->params.dtype != HR_U8 ? found : NULL;
 }
 
 // value = (level / 255 - mean) / std, so level = value * scale + offset.

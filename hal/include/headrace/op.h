@@ -11,8 +11,9 @@
 //
 // An op list reads as it would in torchvision: each op takes what the one
 // before it made. Order: decode first (only for encoded sources), then any
-// number of crop, resize, fit and flip, then at most one normalize. The library
-// folds the list into geometry; nothing runs step by step unless it must.
+// number of crop, resize, fit and flip, then at most one normalize, then erase,
+// which paints on the tensor. The library folds the list into geometry; nothing
+// runs step by step unless it must.
 //
 // Random ops are ops like the others. The library draws them when it knows the
 // size of the picture, so nothing has to be probed first:
@@ -49,34 +50,36 @@ HR_BEGIN_DECLS
 
 // Every op, by its type and its name: hal/ops has a file for each. The numbers
 // of types are their places here, from 1.
-#define HR_OP_MAP(X)                            \
-    X(DECODE, decode)                           \
-    X(CROP, crop)                               \
-    X(RESIZE, resize)                           \
-    X(FLIP, flip)                               \
-    X(NORMALIZE, normalize)                     \
-    X(FIT, fit)                                 \
-    X(RANDOM_CROP, random_crop)                 \
-    X(RANDOM_RESIZED_CROP, random_resized_crop) \
-    X(RANDOM_FLIP, random_flip)                 \
-    X(INVERT, invert)                           \
-    X(ADJUST_BRIGHTNESS, adjust_brightness)     \
-    X(ADJUST_CONTRAST, adjust_contrast)         \
-    X(ADJUST_SATURATION, adjust_saturation)     \
-    X(ADJUST_HUE, adjust_hue)                   \
-    X(ADJUST_SHARPNESS, adjust_sharpness)       \
-    X(GRAYSCALE, grayscale)                     \
-    X(POSTERIZE, posterize)                     \
-    X(SOLARIZE, solarize)                       \
-    X(EQUALIZE, equalize)                       \
-    X(AUTOCONTRAST, autocontrast)               \
-    X(GAUSSIAN_BLUR, gaussian_blur)             \
-    X(RANDOM_APPLY, random_apply)               \
-    X(RANDOM_CHOICE, random_choice)             \
-    X(COLOR_JITTER, color_jitter)               \
-    X(RANDOM_GRAYSCALE, random_grayscale)       \
-    X(RANDOM_SOLARIZE, random_solarize)         \
-    X(RANDOM_GAUSSIAN_BLUR, random_gaussian_blur)
+#define HR_OP_MAP(X)                              \
+    X(DECODE, decode)                             \
+    X(CROP, crop)                                 \
+    X(RESIZE, resize)                             \
+    X(FLIP, flip)                                 \
+    X(NORMALIZE, normalize)                       \
+    X(FIT, fit)                                   \
+    X(RANDOM_CROP, random_crop)                   \
+    X(RANDOM_RESIZED_CROP, random_resized_crop)   \
+    X(RANDOM_FLIP, random_flip)                   \
+    X(INVERT, invert)                             \
+    X(ADJUST_BRIGHTNESS, adjust_brightness)       \
+    X(ADJUST_CONTRAST, adjust_contrast)           \
+    X(ADJUST_SATURATION, adjust_saturation)       \
+    X(ADJUST_HUE, adjust_hue)                     \
+    X(ADJUST_SHARPNESS, adjust_sharpness)         \
+    X(GRAYSCALE, grayscale)                       \
+    X(POSTERIZE, posterize)                       \
+    X(SOLARIZE, solarize)                         \
+    X(EQUALIZE, equalize)                         \
+    X(AUTOCONTRAST, autocontrast)                 \
+    X(GAUSSIAN_BLUR, gaussian_blur)               \
+    X(RANDOM_APPLY, random_apply)                 \
+    X(RANDOM_CHOICE, random_choice)               \
+    X(COLOR_JITTER, color_jitter)                 \
+    X(RANDOM_GRAYSCALE, random_grayscale)         \
+    X(RANDOM_SOLARIZE, random_solarize)           \
+    X(RANDOM_GAUSSIAN_BLUR, random_gaussian_blur) \
+    X(ERASE, erase)                               \
+    X(RANDOM_ERASING, random_erasing)
 
 enum hr_op_type {
     HR_OP_NONE,
@@ -299,6 +302,30 @@ struct hr_normalize {
                          // clamped to 0 .. 255
 };
 
+// Paints a rectangle of the tensor, behind normalize: torchvision's erase(). The
+// part that lies outside is ignored, and a side may be 0. What is painted are
+// elements of the tensor as they are, not levels of a picture: f16 rounds them
+// half to even, u8 towards 0 and into 0 .. 255.
+struct hr_erase {
+    int x, y, w, h;       // in elements of the tensor; >= 0
+    float value[3];       // of each channel, finite;
+    const float *values;  // or the caller's own, entry [(c * h + y) * w + x];
+                          // the job borrows it until it is done;
+    int noise;  // or, if > 0, normal numbers with mean 0 and deviation
+                // 1, the same for the same noise, w and h
+};
+
+// Paints a rectangle of random area, shape and place: torchvision's
+// RandomErasing. Ten tries that do not fit leave the tensor as it is.
+struct hr_random_erasing {
+    double p;         // 0 .. 1; 0 is HR_EINVAL, as in random_flip
+    double scale[2];  // least and greatest share of the area, at most 1;
+                      // both 0 = .02, .33
+    double ratio[2];  // least and greatest height / width; both 0 = .3, 3.3
+    float value[3];
+    bool noise;  // normal numbers instead
+};
+
 struct hr_op {
     enum hr_op_type type;
     union {
@@ -322,6 +349,8 @@ struct hr_op {
         struct hr_random_grayscale random_grayscale;
         struct hr_random_solarize random_solarize;
         struct hr_random_gaussian_blur random_gaussian_blur;
+        struct hr_erase erase;
+        struct hr_random_erasing random_erasing;
     };
 };
 
@@ -423,6 +452,7 @@ enum hr_field_kind {
     HR_FIELD_BOX,       // float[4]
     HR_FIELD_CHANNELS,  // float[3]
     HR_FIELD_TABLE,     // const float *, of 256 for each channel
+    HR_FIELD_BLOCK,     // const float *, of w * h for each channel, or NULL
 };
 
 struct hr_op_value {
@@ -484,6 +514,7 @@ HR_API const struct hr_op_info *hr_op_info(enum hr_op_type type);
 //   invert equalize autocontrast gaussian_blur=1.5
 //   hflip vflip transpose random_hflip random_hflip=0.3 random_vflip=0.3
 //   to_tensor to_tensor:v2
+//   erase=X,Y,W,H erase=X,Y,W,H:V,V,V random_erasing random_erasing=0.25
 //   normalize=imagenet normalize=M,M,M/S,S,S normalize=M/S normalize=...:v2
 //
 // Any op may be written by its fields (hr_op_info()), those that are not 0:
@@ -493,8 +524,8 @@ HR_API const struct hr_op_info *hr_op_info(enum hr_op_type type);
 //
 // Blanks may stand around the commas. Sizes are WIDTHxHEIGHT everywhere; crops
 // of a picture that is smaller are padded. decode stands first and may be left
-// out, unless the list is for pixels: then it begins with "image". to_tensor and
-// normalize end the list.
+// out, unless the list is for pixels: then it begins with "image". Only erase and
+// random_erasing may follow to_tensor and normalize.
 
 // Reads text to ops[HR_MAX_OPS] and *num_ops. HR_EINVAL, and hr_last_error()
 // says at which character (from 1). Threads: any.
