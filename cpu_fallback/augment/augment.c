@@ -145,30 +145,37 @@ static void flat(uint8_t to[256], const uint32_t counts[256])
     }
 }
 
-// Four tables take turns, so that equal neighbours do not wait for each other.
-static void count(uint32_t counts[4][256], const struct cpu_pixels *p, int c)
+// Byte i of a row counts in table i % 12: equal neighbours do not wait for each
+// other, and those of a channel, one of three, are in four of them.
+static void count(uint32_t counts[12][256], const struct cpu_pixels *p)
 {
-    memset(counts, 0, 4 * sizeof(*counts));
-    for (int y = 0; y < p->h; y++) {
-        const uint8_t *at = row_of(p, y) + c;
+    int n = p->w * p->channels;
 
-        for (int x = 0; x < p->w; x++, at += p->channels)
-            counts[x & 3][*at]++;
+    memset(counts, 0, 12 * sizeof(*counts));
+    for (int y = 0; y < p->h; y++) {
+        const uint8_t *row = row_of(p, y);
+        int i = 0;
+
+        for (; i + 12 <= n; i += 12)
+            for (int k = 0; k < 12; k++)
+                counts[k][row[i + k]]++;
+        for (int k = 0; i < n; i++, k++)
+            counts[k][row[i]]++;
     }
-    for (int i = 0; i < 256; i++)
-        counts[0][i] += counts[1][i] + counts[2][i] + counts[3][i];
+    for (int k = p->channels; k < 12; k++)
+        for (int i = 0; i < 256; i++)
+            counts[k % p->channels][i] += counts[k][i];
 }
 
 static bool run_equalize(struct walk *k, const struct hr__augment *a)
 {
-    uint32_t counts[4][256];
+    uint32_t counts[12][256];
     struct hr__values table;
 
     (void)a;
-    for (int c = 0; c < k->p->channels; c++) {
-        count(counts, k->p, c);
-        flat(table.of[c], counts[0]);
-    }
+    count(counts, k->p);
+    for (int c = 0; c < k->p->channels; c++)
+        flat(table.of[c], counts[c]);
     through(k, &table);
     return true;
 }

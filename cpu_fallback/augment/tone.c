@@ -52,16 +52,36 @@ uint32_t SISTER(cpu_luma_sum)(const uint8_t *src, int w)
     return sum;
 }
 
+// A multiple of the channels, 3 or 1, and of a compiler's vectors.
+enum { LANES = 96 };
+
+static inline void widen(uint8_t lo[LANES], uint8_t hi[LANES],
+                         const uint8_t *row, int n)
+{
+    for (int i = 0; i < n; i++) {
+        lo[i] = row[i] < lo[i] ? row[i] : lo[i];
+        hi[i] = row[i] > hi[i] ? row[i] : hi[i];
+    }
+}
+
 void SISTER(cpu_range)(struct cpu_range *range, const struct cpu_pixels *p)
 {
+    uint8_t lo[LANES], hi[LANES];
+    int n = p->w * p->channels, whole = n - n % LANES;
+
+    memset(lo, 255, LANES);
+    memset(hi, 0, LANES);
     for (int y = 0; y < p->h; y++) {
         const uint8_t *row = p->data + p->stride * (size_t)y;
 
-        for (int i = 0; i < p->w * p->channels; i++) {
-            int c = i % p->channels;
+        for (int i = 0; i < whole; i += LANES)
+            widen(lo, hi, row + i, LANES);
+        widen(lo, hi, row + whole, n - whole);
+    }
+    for (int i = 0; i < LANES; i++) {
+        int c = i % p->channels;
 
-            range->lo[c] = row[i] < range->lo[c] ? row[i] : range->lo[c];
-            range->hi[c] = row[i] > range->hi[c] ? row[i] : range->hi[c];
-        }
+        range->lo[c] = lo[i] < range->lo[c] ? lo[i] : range->lo[c];
+        range->hi[c] = hi[i] > range->hi[c] ? hi[i] : range->hi[c];
     }
 }
