@@ -17,6 +17,10 @@ const struct hr_op_value hr__filters[] = {{"nearest", HR_NEAREST},
                                           {"bicubic", HR_BICUBIC},
                                           {"lanczos", HR_LANCZOS},
                                           {NULL, 0}};
+const struct hr_op_value hr__warp_filters[] = {{"nearest", HR_NEAREST},
+                                               {"bilinear", HR_BILINEAR},
+                                               {"bicubic", HR_BICUBIC},
+                                               {NULL, 0}};
 const struct hr_op_value hr__orders[] = {{"reference", HR_ORDER_REFERENCE},
                                          {"horizontal", HR_ORDER_HORIZONTAL},
                                          {"vertical", HR_ORDER_VERTICAL},

@@ -62,10 +62,17 @@ static enum hr_status check_field(const char *op, const struct hr_op_field *f,
             isfinite(box[3]))
             return HR_OK;
         return HR__BAD("%s: %s is not finite", op, f->name);
+    case HR_FIELD_DOUBLES:
+        for (size_t i = 0; i < f->size / sizeof(double); i++)
+            if (!isfinite(number[i]))
+                return HR__BAD("%s: %s is not finite", op, f->name);
+        break;
     case HR_FIELD_BOOL:
     case HR_FIELD_CHANNELS:
     case HR_FIELD_TABLE:
     case HR_FIELD_BLOCK:
+    case HR_FIELD_BYTES:
+    case HR_FIELD_COLOR:
         break;
     }
     return HR_OK;

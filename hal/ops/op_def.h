@@ -26,6 +26,7 @@
 #define HR__NUM(array) ((int)(sizeof(array) / sizeof(*(array))))
 
 extern const struct hr_op_value hr__filters[], hr__orders[];
+extern const struct hr_op_value hr__warp_filters[];  // that a warp has
 
 static inline bool hr__finite(const float of[3])
 {
@@ -83,6 +84,8 @@ void hr__fold_values(struct hr__fold *f, const struct hr__op_def *def,
 // Adds a code; w and h of it are the picture's, where they are 0.
 enum hr_status hr__fold_augment(struct hr__fold *f,
                                 const struct hr__augment *code);
+// What affine makes of the picture: as few codes as say it.
+enum hr_status hr__fold_affine(struct hr__fold *f, const struct hr_affine *op);
 // short_side has been made w and h.
 enum hr_status hr__fold_resize(struct hr__fold *f, const struct hr_resize *op);
 

@@ -196,6 +196,21 @@ static bool read_size(struct parser *p, int *w, int *h)
            (!take(p, 'x') || read_int(p, 1, HR_MAX_SIDE, h));
 }
 
+static bool read_color(struct parser *p, uint8_t *to)
+{
+    const char *at = p->at;
+    double x[3];
+
+    if (!read_reals(p, 3, 255, x))
+        return false;
+    for (int c = 0; c < 3; c++) {
+        if (x[c] < 0 || x[c] != floor(x[c]))
+            return fail_at(p, at, "a colour has whole numbers 0 .. 255");
+        to[c] = (uint8_t)x[c];
+    }
+    return true;
+}
+
 static bool read_field(struct parser *p, const struct hr_op_field *f,
                        const struct hr_op_value *values, struct hr_op *op)
 {
@@ -209,7 +224,10 @@ static bool read_field(struct parser *p, const struct hr_op_field *f,
     case HR_FIELD_DOUBLE:
         return read_double(p, f, to);
     case HR_FIELD_RANGE:
-        return read_reals(p, 2, DBL_MAX, to);
+    case HR_FIELD_DOUBLES:
+        return read_reals(p, (int)(f->size / sizeof(double)), DBL_MAX, to);
+    case HR_FIELD_COLOR:
+        return read_color(p, to);
     case HR_FIELD_BOX:
     case HR_FIELD_CHANNELS:
         if (!read_reals(p, n, FLT_MAX, x))
@@ -271,7 +289,8 @@ static bool read_argument(struct parser *p, const struct hr__argument *a,
 
 static bool is_pointer(const struct hr_op_field *f)
 {
-    return f->kind == HR_FIELD_TABLE || f->kind == HR_FIELD_BLOCK;
+    return f->kind == HR_FIELD_TABLE || f->kind == HR_FIELD_BLOCK ||
+           f->kind == HR_FIELD_BYTES;
 }
 
 // Any op by its fields: those that are not 0, in any order.
@@ -557,6 +576,7 @@ static void print_field(struct printer *o, const struct hr_op_field *f,
                         const struct hr_op_value *values, const void *from)
 {
     const int *number = from;
+    const uint8_t *color = from;
 
     switch (f->kind) {
     case HR_FIELD_INT:
@@ -564,7 +584,13 @@ static void print_field(struct printer *o, const struct hr_op_field *f,
         break;
     case HR_FIELD_DOUBLE:
     case HR_FIELD_RANGE:
+    case HR_FIELD_DOUBLES:
         print_reals(o, from, sizeof(double), (int)(f->size / sizeof(double)));
+        break;
+    case HR_FIELD_COLOR:
+        print(o, "%d", color[0]);
+        if (color[1] != color[0] || color[2] != color[0])
+            print(o, ",%d,%d", color[1], color[2]);
         break;
     case HR_FIELD_BOX:
     case HR_FIELD_CHANNELS:
@@ -613,14 +639,14 @@ static void print_argument(struct printer *o, const struct hr__argument *a,
 static void print_fields(struct printer *o, const struct hr_op_info *info,
                          const struct hr_op *op)
 {
-    static const double zero[2];
+    static const struct hr_op zero;
 
     print(o, "%s", info->name);
     for (int i = 0; i < info->num_fields; i++) {
         const struct hr_op_field *f = &info->fields[i];
         const void *from = hr__field_of(op, f);
 
-        if (!memcmp(from, zero, f->size))
+        if (!memcmp(from, &zero, f->size))
             continue;
         print(o, ":%s%s", f->name, f->kind == HR_FIELD_BOOL ? "" : "=");
         if (f->kind != HR_FIELD_BOOL)
@@ -683,7 +709,7 @@ static bool print_if(struct printer *o, const char *text,
 static bool print_op(struct printer *o, const struct hr_op *op)
 {
     const struct hr__op_def *def = hr__op_def(op->type);
-    char text[300];
+    char text[600];
 
     for (const struct hr__word *w = def ? def->words : NULL; w && w->name; w++)
         for (int most = 0; most < HR__NUM(w->arguments); most++) {

@@ -29,6 +29,7 @@ PyObject *ops_fixed_size(PyObject *module, PyObject *list);
 PyObject *ops_from_text(PyObject *module, PyObject *text);
 PyObject *ops_to_text(PyObject *module, PyObject *list);
 PyObject *ops_draw(PyObject *module, PyObject *args, PyObject *kwargs);
+PyObject *ops_warp_matrix(PyObject *module, PyObject *args);
 bool ops_add_constants(PyObject *module);
 
 // ---- device -----------------------------------------------------------------

@@ -277,6 +277,9 @@ static PyMethodDef methods[] = {
      "parse_ops($module, text, /)\n--\n\nSee headrace.ops.parse()."},
     {"format_ops", ops_to_text, METH_O,
      "format_ops($module, ops, /)\n--\n\nSee headrace.ops.text()."},
+    {"warp_matrix", ops_warp_matrix, METH_VARARGS,
+     "warp_matrix($module, /, *numbers)\n--\n\n"
+     "Return the matrix of headrace.ops.affine(), or of perspective()."},
     {"submit", (PyCFunction)(void (*)(void))submit,
      METH_VARARGS | METH_KEYWORDS,
      "submit($module, /, samples, out, *, device=None, on_error='fail',\n"

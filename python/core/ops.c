@@ -3,6 +3,7 @@
 // is missing at the end, or None, is 0.
 #include "inputs.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -139,6 +140,44 @@ static int next_doubles(struct fields *f, const char *field, double *out,
     return f->bad ? 0 : (int)n;
 }
 
+// All numbers of a field of doubles.
+static void next_all(struct fields *f, const struct hr_op_field *field,
+                     double *to)
+{
+    int num = (int)(field->size / sizeof(*to));
+    char what[20];
+
+    snprintf(what, sizeof(what), "%d floats", num);
+    if (next_doubles(f, field->name, to, num, what) != num)
+        refuse(f, what);
+}
+
+// One number, or one for each channel; missing: 0.
+static void next_color(struct fields *f, const struct hr_op_field *field,
+                       uint8_t *to)
+{
+    static const char what[] = "an int or 3 ints, 0 .. 255";
+    PyObject *value = next(f, field->name);
+    bool single = value && PyLong_Check(value);
+    PyObject *tuple = !value   ? NULL
+                      : single ? PyTuple_Pack(1, value)
+                               : PySequence_Tuple(value);
+    Py_ssize_t n = tuple ? PyTuple_Size(tuple) : 0;
+
+    if (value && n != 1 && n != 3)
+        refuse(f, what);
+    for (int c = 0; c < 3 && tuple && !f->bad; c++) {
+        long x = PyLong_AsLong(PyTuple_GetItem(tuple, n == 3 ? c : 0));
+
+        if (x == -1 && PyErr_Occurred())
+            refuse(f, what);
+        else if (x < 0 || x > 255)
+            refuse_as(f, core_argument_error(), what);
+        to[c] = (uint8_t)x;
+    }
+    Py_XDECREF(tuple);
+}
+
 // Numbers of a sequence, of which one counts for all channels.
 static void next_reals(struct fields *f, const struct hr_op_field *field,
                        void *to)
@@ -189,20 +228,43 @@ static const Py_buffer *find_table(const struct held *tables, PyObject *object)
 }
 
 // NULL: the field is missing, or f->bad.
+static const Py_buffer *next_buffer(struct fields *f, const char *field,
+                                    const char *what, struct held *tables)
+{
+    PyObject *object = next(f, field);
+    const Py_buffer *view = object ? find_table(tables, object) : NULL;
+
+    if (!object || view)
+        return view;
+    if (!held_add(tables, object, PyBUF_FORMAT | PyBUF_C_CONTIGUOUS))
+        return refuse(f, what);
+    return &tables->views[tables->n - 1];
+}
+
+static void next_bytes(struct fields *f, const char *field, struct hr_lut *to,
+                       struct held *tables)
+{
+    static const char what[] = "a buffer of 256 or 768 bytes";
+    const Py_buffer *view = next_buffer(f, field, what, tables);
+
+    if (!view) {
+        refuse(f, what);
+        return;
+    }
+    *to = (struct hr_lut){view->buf, (int)view->len};
+    if (view->itemsize != 1 || (view->len != 256 && view->len != 3 * 256))
+        refuse_as(f, core_argument_error(), what);
+}
+
+// NULL: the field is missing, or f->bad.
 static const float *next_numbers(struct fields *f, const char *field,
                                  int64_t most, const char *what,
                                  struct held *tables)
 {
-    PyObject *object = next(f, field);
-    const Py_buffer *view;
+    const Py_buffer *view = next_buffer(f, field, what, tables);
 
-    if (!object)
+    if (!view)
         return NULL;
-    if (!(view = find_table(tables, object))) {
-        if (!held_add(tables, object, PyBUF_FORMAT | PyBUF_C_CONTIGUOUS))
-            return refuse(f, what);
-        view = &tables->views[tables->n - 1];
-    }
     if (!is_float32(view->format) || (uintptr_t)view->buf % sizeof(float))
         return refuse(f, what);
     if (view->len / (Py_ssize_t)sizeof(float) < most) {
@@ -272,6 +334,15 @@ static void read_field(struct fields *f, const struct hr_op_field *field,
     case HR_FIELD_BOX:
     case HR_FIELD_CHANNELS:
         next_reals(f, field, to);
+        return;
+    case HR_FIELD_DOUBLES:
+        next_all(f, field, to);
+        return;
+    case HR_FIELD_COLOR:
+        next_color(f, field, to);
+        return;
+    case HR_FIELD_BYTES:
+        next_bytes(f, field->name, to, tables);
         return;
     case HR_FIELD_TABLE:
         *(const float **)to = next_table(f, field->name, channels, tables);
@@ -373,12 +444,24 @@ bool ops_parse_key(PyObject *key, struct hr_random *out)
 
 // ---- And back ---------------------------------------------------------------
 
+static PyObject *doubles(const double *from, size_t size)
+{
+    Py_ssize_t n = (Py_ssize_t)(size / sizeof(*from));
+    PyObject *tuple = PyTuple_New(n);
+
+    for (Py_ssize_t i = 0; tuple && i < n; i++)
+        PyTuple_SetItem(tuple, i, PyFloat_FromDouble(from[i]));
+    return tuple;
+}
+
 static PyObject *field_value(const struct hr_op_field *field,
                              const struct hr_op *op)
 {
     const void *from = at((struct hr_op *)op, field);
     const double *d = from;
     const float *x = from;
+    const uint8_t *color = from;
+    const struct hr_lut *lut = from;
 
     switch (field->kind) {
     case HR_FIELD_INT:
@@ -389,7 +472,13 @@ static PyObject *field_value(const struct hr_op_field *field,
     case HR_FIELD_DOUBLE:
         return PyFloat_FromDouble(*d);
     case HR_FIELD_RANGE:
-        return Py_BuildValue("(dd)", d[0], d[1]);
+    case HR_FIELD_DOUBLES:
+        return doubles(d, field->size);
+    case HR_FIELD_COLOR:
+        return Py_BuildValue("(iii)", color[0], color[1], color[2]);
+    case HR_FIELD_BYTES:
+        return PyBytes_FromStringAndSize((const char *)lut->table,
+                                         lut->entries);
     case HR_FIELD_CHANNELS:
         // Three zeros of a std mean that there is none.
         return field->not_zero && x[0] == 0 && x[1] == 0 && x[2] == 0
@@ -468,16 +557,19 @@ PyObject *ops_output_size(PyObject *module, PyObject *args, PyObject *kwargs)
     struct hr_op ops[HR_MAX_OPS];
     struct held tables = {0};
     PyObject *list;
+    enum hr_status status = HR_OK;
     int n, w, h, orientation = 1;
 
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "Oii|i:output_size", names,
                                      &list, &w, &h, &orientation))
         return NULL;
     n = ops_parse(list, 1, ops, &tables);
+    if (n >= 0)
+        status = hr_ops_output_size(ops, n, w, h, orientation, &w, &h);
     held_release(&tables);
     if (n < 0)
         return NULL;
-    if (hr_ops_output_size(ops, n, w, h, orientation, &w, &h))
+    if (status)
         return core_raise_last(core);
     return Py_BuildValue("(ii)", w, h);
 }
@@ -486,17 +578,21 @@ PyObject *ops_fixed_size(PyObject *module, PyObject *list)
 {
     struct hr_op ops[HR_MAX_OPS];
     struct held tables = {0};
+    enum hr_status status = HR_OK;
+    bool fixed = false;
     int n, w, h;
 
     n = ops_parse(list, 1, ops, &tables);
+    // What is wrong with the list is wrong for the largest picture, too.
+    if (n >= 0 && !(status = hr_ops_output_size(ops, n, HR_MAX_SIDE,
+                                                HR_MAX_SIDE, 1, &w, &h)))
+        fixed = hr_ops_fixed_size(ops, n, &w, &h);
     held_release(&tables);
     if (n < 0)
         return NULL;
-    // What is wrong with the list is wrong for the largest picture, too.
-    if (hr_ops_output_size(ops, n, HR_MAX_SIDE, HR_MAX_SIDE, 1, &w, &h))
+    if (status)
         return core_raise_last(PyModule_GetState(module));
-    return hr_ops_fixed_size(ops, n, &w, &h) ? Py_BuildValue("(ii)", w, h)
-                                             : Py_NewRef(Py_None);
+    return fixed ? Py_BuildValue("(ii)", w, h) : Py_NewRef(Py_None);
 }
 
 PyObject *ops_from_text(PyObject *module, PyObject *text)
@@ -521,7 +617,7 @@ PyObject *ops_to_text(PyObject *module, PyObject *list)
 {
     struct hr_op ops[HR_MAX_OPS];
     struct held tables = {0};
-    char text[HR_MAX_OPS * 200];
+    char text[HR_MAX_OPS * 400];
     int n = ops_parse(list, 1, ops, &tables);
     enum hr_status status = HR_OK;
 
@@ -572,7 +668,7 @@ PyObject *ops_draw(PyObject *module, PyObject *args, PyObject *kwargs)
     struct hr_op ops[HR_MAX_OPS], drawn[HR_MAX_OPS];
     struct held tables = {0};
     struct hr_random random;
-    PyObject *list, *key;
+    PyObject *list, *key, *made = NULL;
     int n, w, h, orientation = 1, num = 0;
 
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOii|i:draw_ops", names,
@@ -580,12 +676,48 @@ PyObject *ops_draw(PyObject *module, PyObject *args, PyObject *kwargs)
         !ops_parse_key(key, &random))
         return NULL;
     n = ops_parse(list, 1, ops, &tables);
+    if (n >= 0 && hr_ops_draw(ops, n, &random, w, h, orientation, drawn, &num))
+        core_raise_last(core);
+    else if (n >= 0)
+        made = put_buffers_back(ops_to_tuple(drawn, num), list, ops, n, drawn);
     held_release(&tables);
-    if (n < 0)
+    return made;
+}
+
+// ---- Matrices ---------------------------------------------------------------
+
+static PyObject *affine_matrix(PyObject *args)
+{
+    double angle, scale, move[2], shear[2], center[2], matrix[6];
+    int centered;
+
+    if (!PyArg_ParseTuple(args, "d(dd)d(dd)(dd)p:warp_matrix", &angle, &move[0],
+                          &move[1], &scale, &shear[0], &shear[1], &center[0],
+                          &center[1], &centered))
         return NULL;
-    if (hr_ops_draw(ops, n, &random, w, h, orientation, drawn, &num))
-        return core_raise_last(core);
-    return put_buffers_back(ops_to_tuple(drawn, num), list, ops, n, drawn);
+    hr_affine_matrix(angle, move, scale, shear, centered ? NULL : center,
+                     matrix);
+    return doubles(matrix, sizeof(matrix));
+}
+
+static PyObject *perspective_matrix(PyObject *args)
+{
+    double s[8], e[8], matrix[8];
+
+    if (!PyArg_ParseTuple(args, "(dddddddd)(dddddddd):warp_matrix", &s[0],
+                          &s[1], &s[2], &s[3], &s[4], &s[5], &s[6], &s[7],
+                          &e[0], &e[1], &e[2], &e[3], &e[4], &e[5], &e[6],
+                          &e[7]))
+        return NULL;
+    return hr_perspective_matrix(s, e, matrix) ? doubles(matrix, sizeof(matrix))
+                                               : Py_NewRef(Py_None);
+}
+
+PyObject *ops_warp_matrix(PyObject *module, PyObject *args)
+{
+    (void)module;
+    return PyTuple_Size(args) == 2 ? perspective_matrix(args)
+                                   : affine_matrix(args);
 }
 
 // ---- Constants --------------------------------------------------------------

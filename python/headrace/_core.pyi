@@ -4,7 +4,7 @@
 from collections.abc import Callable, Generator, Sequence
 from os import PathLike
 from types import TracebackType
-from typing import Any, Final, Literal, TypeAlias, final
+from typing import Any, Final, Literal, TypeAlias, final, overload
 
 from _typeshed import structseq
 from typing_extensions import Buffer, CapsuleType, Self
@@ -145,6 +145,20 @@ def draw_ops(
 def fixed_size(ops: _Ops, /) -> tuple[int, int] | None: ...
 def parse_ops(text: str, /) -> _Ops: ...
 def format_ops(ops: _Ops, /) -> str: ...
+@overload
+def warp_matrix(
+    angle: float,
+    translate: tuple[float, float],
+    scale: float,
+    shear: tuple[float, float],
+    center: tuple[float, float],
+    centered: bool,
+    /,
+) -> tuple[float, ...]: ...
+@overload
+def warp_matrix(
+    start: tuple[float, ...], end: tuple[float, ...], /
+) -> tuple[float, ...] | None: ...
 def set_cache(cache: Cache | int | str | None, /) -> None: ...
 def get_cache() -> Cache | None: ...
 def pack(source: Buffer, /) -> bytes: ...

@@ -152,6 +152,59 @@ def _gaussian_blur(image: Any, _: Resize, sigma: float) -> Any:
     return image.filter(ImageFilter.GaussianBlur(sigma))
 
 
+def _fill(image: Any, fill: Any) -> Any:
+    """A colour of the picture's mode, of an int or 3."""
+    red, *more = (fill,) if isinstance(fill or 0, int) else fill
+    return (red or 0) if image.mode == "L" else tuple([red or 0, *more] * 3)[:3]
+
+
+def _transform(method: Image.Transform, image: Any, fields: Any) -> Any:
+    data, w, h, filter_, fill = fields
+    return image.transform(
+        (w, h) if w else image.size, method, data, PIL_FILTERS[filter_],
+        fillcolor=_fill(image, fill),
+    )
+
+
+def _affine(
+    image: Any,
+    _: Resize,
+    matrix: Any,
+    w: int = 0,
+    h: int = 0,
+    filter_: int = 0,
+    fill: Any = 0,
+    centered: bool = False,
+) -> Any:
+    if centered:  # torchvision's _get_inverse_affine_matrix()
+        a, b, tx, d, e, ty = matrix
+        cx, cy = image.width * 0.5, image.height * 0.5
+        c = a * (-cx - tx) + b * (-cy - ty) + cx
+        f = d * (-cx - tx) + e * (-cy - ty) + cy
+        matrix = (a, b, c, d, e, f)
+    fields = matrix, w, h, filter_, fill
+    return _transform(Image.Transform.AFFINE, image, fields)
+
+
+def _perspective(
+    image: Any,
+    _: Resize,
+    matrix: Any,
+    w: int = 0,
+    h: int = 0,
+    filter_: int = 0,
+    fill: Any = 0,
+) -> Any:
+    fields = matrix, w, h, filter_, fill
+    return _transform(Image.Transform.PERSPECTIVE, image, fields)
+
+
+def _lut(image: Any, _: Resize, table: Any) -> Any:
+    table = list(bytes(table))
+    count = 256 * len(image.getbands())
+    return image.point((table * 3)[:count])
+
+
 # ---- numbers: NumPy's, C x H x W --------------------------------------------
 
 
@@ -287,6 +340,9 @@ _ROWS: dict[str, Callable[..., Any]] = {
     "equalize": lambda image, _: ImageOps.equalize(image),
     "autocontrast": lambda image, _: ImageOps.autocontrast(image),
     "gaussian_blur": _gaussian_blur,
+    "lut": _lut,
+    "affine": _affine,
+    "perspective": _perspective,
     "normalize": _normalize,
     "table": _table,
     "erase": _erase,

@@ -43,8 +43,11 @@ Filter: TypeAlias = Literal[
     "nearest", "box", "bilinear", "hamming", "bicubic", "lanczos"
 ]
 Order: TypeAlias = Literal["reference", "horizontal", "vertical"]
+WarpFilter: TypeAlias = Literal["nearest", "bilinear", "bicubic"]
 Arithmetic: TypeAlias = Literal["div", "mul"]
 Amount: TypeAlias = Union[float, tuple[float, float]]
+Color: TypeAlias = int | Sequence[int]
+Pair: TypeAlias = tuple[float, float]
 
 def _op(name: str, *values: Any) -> Op:
     """The tuple of an op; words become the library's numbers."""
@@ -190,6 +193,75 @@ def random_flip(
     if not horizontal and not vertical:  # it was asked for
         return flip()
     return _op("random_flip", horizontal or 0.0, vertical or 0.0)
+
+
+def lut(table: Buffer | Sequence[int]) -> Op:
+    """Map bytes by a table of 256 entries, or 256 for each of 3 channels.
+
+    Pillow's Image.point(). A job holds a buffer until it is done.
+    """
+    if isinstance(table, (list, tuple)):
+        table = bytes(table)
+    return _op("lut", table)
+
+
+def affine(
+    matrix: Sequence[float] | None = None,
+    *,
+    angle: float = 0.0,
+    translate: Pair = (0.0, 0.0),
+    scale: float = 1.0,
+    shear: Pair | float = 0.0,
+    center: Pair | None = None,
+    w: int = 0,
+    h: int = 0,
+    filter: WarpFilter = "nearest",
+    fill: Color = 0,
+) -> Op:
+    """Take each pixel from where an affine map says.
+
+    matrix: Pillow's transform(AFFINE): pixel (x, y) comes from
+    (a x + b y + c, d x + e y + f). Without it the others make one, as
+    torchvision's affine() does: degrees clockwise, pixels, factor, degrees;
+    around the centre of the picture, unless center says around which point.
+    w, h: of what is made; 0: the picture's. fill: what lies outside.
+    """
+    centered = matrix is None and center is None
+    if matrix is None:
+        if not scale > 0:
+            raise ArgumentError(f"affine: scale must be above 0, not {scale}")
+        sheared = (shear, 0.0) if isinstance(shear, (int, float)) else shear
+        matrix = _core.warp_matrix(
+            angle, translate, scale, sheared, center or (0.0, 0.0), centered
+        )
+    return _op("affine", tuple(matrix), w, h, filter, fill, centered)
+
+
+def perspective(
+    matrix: Sequence[float] | None = None,
+    *,
+    start: Sequence[Pair] = (),
+    end: Sequence[Pair] = (),
+    w: int = 0,
+    h: int = 0,
+    filter: WarpFilter = "bilinear",
+    fill: Color = 0,
+) -> Op:
+    """Take each pixel from where a perspective map says.
+
+    matrix: Pillow's transform(PERSPECTIVE): of eight numbers, the first six
+    as affine()'s, both divided by g x + h y + 1. Without it four corners move
+    from start to end, as torchvision's perspective() says; its numbers come
+    from LAPACK and may be off by one float32.
+    """
+    if matrix is None:
+        points = [tuple(x for point in p for x in point) for p in (start, end)]
+        if [len(p) for p in points] != [8, 8]:
+            raise ArgumentError("perspective: start and end must be 4 points")
+        matrix = _core.warp_matrix(*points)
+        if matrix is None:
+            raise ArgumentError(f"perspective: nothing moves {start} to {end}")
+    return _op("perspective", tuple(matrix), w, h, filter, fill)
 
 
 def random_apply(steps: Iterable[Op | Ops], p: float = 0.5) -> Ops:

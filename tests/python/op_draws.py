@@ -19,7 +19,7 @@ def draw(name, rnd, w, h):
     """The op, for a picture of w x h."""
     row = DRAWS[name]
     drawn = row(rnd, w, h) if row else ()
-    return drawn if name in GEOMETRY else getattr(ops, name)(*drawn)
+    return drawn if name in MADE else getattr(ops, name)(*drawn)
 
 
 def drawn_list(rnd, w, h):
@@ -106,8 +106,64 @@ def _flip(rnd, *_):
     return ops.flip(horizontal=x, vertical=y, transpose=turn)
 
 
+# ---- pixels from other places -----------------------------------------------
+
+def _fill(rnd):
+    return rnd.choice(
+        [0, rnd.randrange(256), tuple(rnd.randrange(256) for _ in range(3))])
+
+
+def _warp(rnd):
+    """The arguments that all warps have."""
+    size = rnd.choice([(0, 0), (0, 0), (_side(rnd), _side(rnd))])
+    return {"w": size[0], "h": size[1], "fill": _fill(rnd),
+            "filter": rnd.choice(["nearest", "bilinear", "bicubic"])}
+
+
+def _matrix(rnd, w, h):
+    """A shift, a shear, a scale, a turn, any numbers, or round ones."""
+    some = rnd.uniform(-2, 2)
+    return rnd.choice([
+        (1, 0, rnd.randrange(-w, w + 1), 0, 1, rnd.randrange(-h, h + 1)),
+        (1, 0, rnd.uniform(-w, w), 0, 1, rnd.uniform(-h, h)),
+        (1, some, 0, 0, 1, 0), (1, 0, 0, some, 1, 0),
+        (some, 0, w / 2, 0, -some, h / 2), (1, 0, 0, 0, 1, 0),
+        (-1, 0, w, 0, -1, h), (0, 1, 0, -1, 0, w), (some * 1e4,) * 6,
+        tuple(rnd.uniform(-2, 2) * (50 if i % 3 == 2 else 1)
+              for i in range(6)),
+        tuple(rnd.choice([0, 0.0, -0.0, 1, -1, 0.5, 0.25, 30, 200.25])
+              for _ in range(6)),
+    ])
+
+
+def _affine(rnd, w, h):
+    named = _warp(rnd)
+    if rnd.random() < 0.6:
+        return ops.affine(_matrix(rnd, w, h), **named)
+    named |= {
+        "angle": rnd.choice([rnd.uniform(-180, 180), 0.0, 90.0]),
+        "translate": (rnd.uniform(-9, 9), rnd.randrange(-9, 9)),
+        "scale": rnd.uniform(0.2, 3),
+        "shear": rnd.choice([0.0, (rnd.uniform(-40, 40), 8.0)]),
+        "center": rnd.choice([None, (rnd.uniform(0, w), rnd.uniform(0, h))]),
+    }
+    return ops.affine(**named)
+
+
+def _perspective(rnd, w, h):
+    named = _warp(rnd)
+    if rnd.random() < 0.5:
+        matrix = [rnd.uniform(-1, 1) * (30 if i in (2, 5) else 0.5 ** (i // 2))
+                  for i in range(8)]
+        return ops.perspective(matrix, **named)
+    start = [(0, 0), (w, 0), (w, h), (0, h)]
+    end = [(x + rnd.uniform(-.2, .2) * w, y + rnd.uniform(-.2, .2) * h)
+           for x, y in start]
+    return ops.perspective(start=start, end=end, **named)
+
+
 # Name -> the arguments of the function of that name in headrace.ops; None: it
-# has none. Of geometry: the op.
+# has none. Of those in MADE: the op.
 DRAWS = {
     "crop": _crop,
     "center_crop": _center_crop,
@@ -123,9 +179,13 @@ DRAWS = {
     "posterize": lambda rnd, *_: (rnd.randint(1, 8),),
     "solarize": _threshold,
     "gaussian_blur": _sigma,
+    "lut": lambda rnd, *_: (rnd.randbytes(rnd.choice([256, 768])),),
+    "affine": _affine,
+    "perspective": _perspective,
     "grayscale": None,
     "equalize": None,
     "autocontrast": None,
     "invert": None,
 }
 GEOMETRY = ["crop", "center_crop", "resize", "resize_short", "fit", "flip"]
+MADE = [*GEOMETRY, "affine", "perspective"]

@@ -10,16 +10,12 @@ import unittest
 
 import headrace
 import numpy as np
+import op_draws
 from headrace import _core, _oracle, ops
 from PIL import Image, __version__
 
 LISTS = 250
 REFERENCE = "pillow-13" if int(__version__.split(".")[0]) > 12 else "pillow-12"
-
-
-def _factor(rnd):
-    return rnd.choice(
-        [rnd.uniform(0, 2), rnd.uniform(-1, 3), 0.0, 1.0, 0.01, 1.99])
 
 
 def _picture(rnd):
@@ -39,70 +35,15 @@ def _picture(rnd):
     return Image.fromarray(np.clip(pixels, 0, 255).astype(np.uint8))
 
 
-# Each draws an op for a picture of w x h: the op, and the size it makes.
-def _crop(rnd, w, h):
-    new_w, new_h = rnd.randrange(1, w + 1), rnd.randrange(1, h + 1)
-    x, y = rnd.randrange(w - new_w + 1), rnd.randrange(h - new_h + 1)
-    return ops.crop(x, y, new_w, new_h), new_w, new_h
-
-
-def _pad(rnd, w, h):
-    w, h = w + rnd.randrange(1, 9), h + rnd.randrange(1, 9)
-    x, y = -rnd.randrange(9), -rnd.randrange(9)
-    return ops.crop(x, y, w, h, pad=True), w, h
-
-
-def _resize(rnd, w, h):
-    w, h = rnd.randrange(1, 200), rnd.randrange(1, 200)
-    filters = ["nearest", "bilinear", "bicubic"]
-    return ops.resize(w, h, filter=rnd.choice(filters)), w, h
-
-
-def _flip(rnd, w, h):
-    x, y, turn = (rnd.random() < 0.5 for _ in range(3))
-    op = ops.flip(horizontal=x, vertical=y, transpose=turn)
-    return (op, h, w) if turn else (op, w, h)
-
-
-GEOMETRY = [_crop, _pad, _resize, _flip]
-PIXELS = {
-    "adjust_brightness": _factor,
-    "adjust_contrast": _factor,
-    "adjust_saturation": _factor,
-    "adjust_hue": lambda rnd: rnd.choice([rnd.uniform(-0.5, 0.5), 0.0, -0.5]),
-    "adjust_sharpness": _factor,
-    "posterize": lambda rnd: rnd.randrange(1, 9),
-    "solarize": lambda rnd: rnd.choice([rnd.uniform(0, 256), 0, 128, 256]),
-    "gaussian_blur": lambda rnd: rnd.choice(
-        [rnd.uniform(0.1, 2), rnd.uniform(0, 9), 0.0]),
-    "grayscale": None,
-    "equalize": None,
-    "autocontrast": None,
-    "invert": None,
-}
-
-
-def _list(rnd, size):
-    """A list of ops, and the size of what it makes."""
-    w, h = size
-    made = [ops.decode("L" if rnd.random() < 0.25 else "RGB")]
-    for _ in range(rnd.randrange(1, 6)):
-        if rnd.random() < 0.3:
-            op, w, h = rnd.choice(GEOMETRY)(rnd, w, h)
-        else:
-            name, draw = rnd.choice(list(PIXELS.items()))
-            op = getattr(ops, name)(*([draw(rnd)] if draw else []))
-        made.append(op)
-    return tuple(made), (w, h)
-
-
 def compare(seed, lists):
     """Returns the lists whose pictures differ from Pillow's."""
     rnd = random.Random(seed)
     differ = []
     for _ in range(lists):
         picture = _picture(rnd)
-        steps, size = _list(rnd, picture.size)
+        mode = "L" if rnd.random() < 0.25 else "RGB"
+        steps = (ops.decode(mode), *op_draws.drawn_list(rnd, *picture.size))
+        size = _core.output_size(steps, *picture.size)
         file = io.BytesIO()
         picture.save(file, "PNG")
         want = np.asarray(_oracle.apply(picture, steps))
@@ -141,15 +82,57 @@ class Augment(unittest.TestCase):
             (ops.solarize(257.0), "solarize: threshold"),
             (ops.gaussian_blur(-1.0), "gaussian_blur: sigma"),
             (ops.adjust_contrast(float("nan")), "adjust_contrast: factor"),
+            (ops.affine((float("inf"), 0, 0, 0, 1, 0)), "affine: matrix is"),
+            (ops.affine(w=5), "affine to 5x0: a side must be 1"),
+            (ops.affine(fill=(0, 1, 256)), "affine: fill must be an int or 3"),
+            (ops.lut(bytes(255)), "lut: table must be a buffer of 256 or 768"),
         ):
             with self.assertRaisesRegex(headrace.ArgumentError, words):
                 _core.output_size((ops.decode(), op), 5, 5)
 
+    def test_matrices(self):
+        """They are torchvision's, those of LAPACK to one float32."""
+        try:
+            from torchvision.transforms import functional as F
+        except ImportError:
+            self.skipTest("no torchvision")
+        rnd = random.Random(5)
+        for _ in range(300):
+            angle, scale = rnd.uniform(-200, 200), rnd.uniform(0.1, 3)
+            shear = rnd.uniform(-80, 80), rnd.uniform(-80, 80)
+            move = rnd.uniform(-9, 9), rnd.uniform(-9, 9)
+            center = rnd.uniform(0, 99), rnd.uniform(0, 99)
+            op = ops.affine(angle=angle, scale=scale, shear=shear,
+                            translate=move, center=center)
+            want = F._get_inverse_affine_matrix(
+                center, angle, move, scale, shear)
+            self.assertEqual(list(op[1]), want)
+            start = [(0, 0), (99, 0), (99, 79), (0, 79)]
+            end = [(x + rnd.randrange(-30, 30), y + rnd.randrange(-30, 30))
+                   for x, y in start]
+            op = ops.perspective(start=start, end=end)
+            want = F._get_perspective_coeffs(start, end)
+            off = 2e-7 if int(__version__.split(".")[0]) > 9 else 1e-4
+            for got, number in zip(op[1], want):
+                self.assertLessEqual(
+                    abs(got - number), off * max(1, abs(number)))
+        with self.assertRaisesRegex(headrace.ArgumentError, "nothing moves"):
+            ops.perspective(start=start, end=[(0, 0)] * 4)
+
+    def test_lut_is_drawn(self):
+        """A table is borrowed, and comes back as bytes."""
+        table = bytes(reversed(range(256)))
+        steps = ops.decode(), ops.lut(bytearray(table)), ops.equalize()
+        drawn = _core.draw_ops(steps, None, 5, 5)
+        self.assertEqual(drawn[1], (steps[1][0], table))
+        with self.assertRaisesRegex(headrace.Error, "no text says it"):
+            ops.text(steps)
+
     def test_text_without_a_number(self):
-        for name, draw in PIXELS.items():
-            if draw:
+        for name in op_draws.DRAWS:
+            if name.startswith("adjust") or name in ("affine", "posterize"):
                 with self.assertRaisesRegex(
-                        headrace.ArgumentError, "'=[A-Z]+' is missing"):
+                        headrace.ArgumentError, "'=[A-Z,]+' is missing"):
                     ops.parse(name)
 
     def test_arguments(self):
@@ -169,8 +152,13 @@ class Augment(unittest.TestCase):
             _core.output_size(steps, 3, 65535)
 
     def test_text(self):
-        text = "adjust_contrast=1.5,hflip,gaussian_blur=0.5,grayscale"
-        self.assertIn(text, ops.text(ops.parse(text)))
+        for text in (
+            "adjust_contrast=1.5,hflip,gaussian_blur=0.5,grayscale",
+            "affine=1,0.5,-3,0,1,2:nearest:255,0,7,hflip",
+            "perspective=1,0,0,0,1,0,0.001,0",
+            "affine:matrix=1,0,0,0,1,4:w=40:h=30:filter=bicubic:centered",
+        ):
+            self.assertIn(text, ops.text(ops.parse(text)))
 
 
 if __name__ == "__main__":

@@ -318,6 +318,17 @@ static void draw_field(uint64_t *seed, const struct hr_op_field *f, void *to)
             ((float *)to)[i] = bits >> 62 ? number : (float)(bits >> 61);
         }
         break;
+    case HR_FIELD_DOUBLES:
+        for (int i = 0; i < n / 2; i++, bits = next_random(seed)) {
+            memcpy(&number, &bits, sizeof(number));
+            ((double *)to)[i] = bits >> 63 ? (double)number * x
+                                           : (double)number;
+        }
+        break;
+    case HR_FIELD_COLOR:
+        memcpy(to, &bits, 3);
+        break;
+    case HR_FIELD_BYTES:
     case HR_FIELD_TABLE:
     case HR_FIELD_BLOCK:
         break;

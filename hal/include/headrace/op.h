@@ -72,6 +72,9 @@ HR_BEGIN_DECLS
     X(EQUALIZE, equalize)                         \
     X(AUTOCONTRAST, autocontrast)                 \
     X(GAUSSIAN_BLUR, gaussian_blur)               \
+    X(LUT, lut)                                   \
+    X(AFFINE, affine)                             \
+    X(PERSPECTIVE, perspective)                   \
     X(RANDOM_APPLY, random_apply)                 \
     X(RANDOM_CHOICE, random_choice)               \
     X(COLOR_JITTER, color_jitter)                 \
@@ -235,6 +238,38 @@ struct hr_gaussian_blur {
 // grayscale (three equal channels of luma), equalize and autocontrast have no
 // parameters.
 
+// Each byte by a table: Pillow's Image.point() with a list. It is a table as
+// invert is one.
+struct hr_lut {
+    const uint8_t *table;  // the caller's own; the job borrows it until it is
+                           // done
+    int entries;           // 256 for all channels, or 768: entry
+                           // [c * 256 + byte], of which grey takes the first
+};
+
+// Pixels from other places: Pillow's Image.transform() with AFFINE. In pixels,
+// whose centres are at .5, output (x, y) is input (a x + b y + c,
+// d x + e y + f) of matrix a .. f, which hr_affine_matrix() makes. What lies
+// outside has the colour `fill`.
+struct hr_affine {
+    double matrix[6];
+    int w, h;  // of the picture that it makes; both 0: as the one it takes
+    enum hr_filter filter;  // NEAREST, BILINEAR or BICUBIC, as there: of 1, 4
+                            // or 16 pixels, whatever the scale
+    uint8_t fill[3];        // grey takes the first
+    bool centered;  // c and f are translations by as many pixels, and the
+                    // matrix is around the centre of the picture
+};
+
+// The same with PERSPECTIVE: both are divided by g x + h y + 1, of matrix
+// a .. h.
+struct hr_perspective {
+    double matrix[8];
+    int w, h;
+    enum hr_filter filter;
+    uint8_t fill[3];
+};
+
 // Two random ops are groups: chance decides which of the items behind them run.
 // An item is an op, or a group with its own items. A count in a flat list keeps
 // a list what it is, an array that can be copied, compared, pickled and written
@@ -343,6 +378,9 @@ struct hr_op {
         struct hr_posterize posterize;
         struct hr_solarize solarize;
         struct hr_gaussian_blur gaussian_blur;
+        struct hr_lut lut;
+        struct hr_affine affine;
+        struct hr_perspective perspective;
         struct hr_random_apply random_apply;
         struct hr_random_choice random_choice;
         struct hr_color_jitter color_jitter;
@@ -438,6 +476,21 @@ HR_API enum hr_status hr_ops_draw(const struct hr_op *ops, int num_ops,
                                   int height, int orientation,
                                   struct hr_op *out, int *num_out);
 
+// Writes the matrix of hr_affine that turns clockwise by `angle`, moves, scales
+// and shears: torchvision's affine() for Pillow's pictures, bit for bit with
+// the same C library. Angles are in degrees; scale is not 0. center: the point
+// that stays; NULL: the centre of the picture, for a `centered` op.
+// Threads: any.
+HR_API void hr_affine_matrix(double angle, const double translate[2],
+                             double scale, const double shear[2],
+                             const double center[2], double matrix[6]);
+
+// Writes the matrix of hr_perspective that moves four corners of the picture, x
+// and y each, from start to end: torchvision's perspective(), whose numbers are
+// rounded to float32. false: no matrix does. Threads: any.
+HR_API bool hr_perspective_matrix(const double start[8], const double end[8],
+                                  double matrix[8]);
+
 // ---- The table of ops ------------------------------------------------------
 //
 // What bindings, parsers and documents need to know of an op: its fields, and
@@ -453,6 +506,9 @@ enum hr_field_kind {
     HR_FIELD_CHANNELS,  // float[3]
     HR_FIELD_TABLE,     // const float *, of 256 for each channel
     HR_FIELD_BLOCK,     // const float *, of w * h for each channel, or NULL
+    HR_FIELD_BYTES,     // const uint8_t *, and an int behind it: 256 or 768
+    HR_FIELD_DOUBLES,   // double[size / sizeof(double)], all of them
+    HR_FIELD_COLOR,     // uint8_t[3]
 };
 
 struct hr_op_value {
@@ -512,6 +568,8 @@ HR_API const struct hr_op_info *hr_op_info(enum hr_op_type type);
 //   adjust_brightness=1.2 adjust_contrast=0.8 adjust_saturation=1.2
 //   adjust_hue=-0.1 adjust_sharpness=1.5 grayscale posterize=4 solarize=128
 //   invert equalize autocontrast gaussian_blur=1.5
+//   affine=A,B,C,D,E,F affine=A,B,C,D,E,F:nearest
+//   perspective=A,B,C,D,E,F,G,H:bicubic:255,0,0
 //   hflip vflip transpose random_hflip random_hflip=0.3 random_vflip=0.3
 //   to_tensor to_tensor:v2
 //   erase=X,Y,W,H erase=X,Y,W,H:V,V,V random_erasing random_erasing=0.25
@@ -533,8 +591,8 @@ HR_API enum hr_status hr_ops_parse(const char *text, struct hr_op *ops,
                                    int *num_ops);
 
 // Writes a text of which hr_ops_parse() makes the same ops. HR_EUNSUPPORTED: no
-// text means that op, as a normalize by a table; HR_EINVAL: the list is not
-// valid; HR_ELIMIT: it needs more than size bytes. Threads: any.
+// text means that op, as one with a table of the caller's; HR_EINVAL: the list
+// is not valid; HR_ELIMIT: it needs more than size bytes. Threads: any.
 HR_API enum hr_status hr_ops_format(const struct hr_op *ops, int num_ops,
                                     char *text, size_t size);
 
