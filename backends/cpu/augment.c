@@ -28,6 +28,27 @@ size_t cpu_codes_bytes(const struct cpu_run *run, const struct hr__step *step)
     return most;
 }
 
+// Where the last code comes to a table the store does it, by its own; else, or
+// without memory, the code does: *to.
+static const struct cpu_sink *by_store(struct cpu_run *run,
+                                       const struct hr__augment *code,
+                                       const struct cpu_pixels *p,
+                                       const struct cpu_sink *to,
+                                       struct cpu_sink *stored)
+{
+    struct hr__values values;
+    struct hr__table *table;
+
+    if (!cpu_augment_table(&run->w->engine->ops.augment, code, p, &values) ||
+        !(table = cpu_arena_alloc(&run->w->arena, sizeof(*table))))
+        return to;
+    hr__table_through(table, to->pic->table, &values, p->channels,
+                      to->pic->dst.dtype);
+    *stored = *to;
+    stored->table = table;
+    return stored;
+}
+
 bool cpu_codes_run(struct cpu_run *run, const struct hr__step *step,
                    struct cpu_sink *s, const struct cpu_sink *to)
 {
@@ -35,6 +56,7 @@ bool cpu_codes_run(struct cpu_run *run, const struct hr__step *step,
     struct cpu_arena *arena = &run->w->arena;
     struct cpu_pixels p = {s->data, s->stride, step->out_w, step->out_h,
                            run->pic->channels};
+    struct cpu_sink by_table;
     uint8_t *other = NULL;
 
     run->out.stage = HR_AUGMENT;
@@ -45,6 +67,9 @@ bool cpu_codes_run(struct cpu_run *run, const struct hr__step *step,
         run->asked |= 31;  // a code may take long: the clock is asked each time
         if (cpu_run_stops(run))
             return false;
+        if (i == step->augments - 1 && to && to->pic &&
+            (to = by_store(run, &codes[i], &p, to, &by_table)) == &by_table)
+            break;
         if (apart && !other)
             other = cpu_arena_alloc(arena, cpu_codes_bytes(run, step));
         if ((apart && !other) ||

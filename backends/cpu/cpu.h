@@ -249,6 +249,7 @@ enum hr_status cpu_pack_alone(const void *data, size_t size,
 
 struct cpu_sink {
     const struct hr__picture *pic;  // a tensor,
+    const struct hr__table *table;  // by another table than the picture's; NULL
     uint8_t *data;                  // or rows of u8 in memory
     size_t stride, bytes;
     int column;  // > 0: of memory, and a row coming in is

@@ -39,7 +39,7 @@ void cpu_sink_row(const struct cpu_run *run, const struct cpu_sink *s, int y,
     // The next row's memory was mostly used a batch ago.
     run->w->engine->ops.store(to, y + 1 < d->h ? d->stride_h : 0, row, d->w,
                               d->c, d->layout == HR_NCHW, d->dtype,
-                              s->pic->table);
+                              s->table ? s->table : s->pic->table);
 }
 
 bool cpu_sink_memory(struct cpu_run *run, struct cpu_sink *s, int w, int h,

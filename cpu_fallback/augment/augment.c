@@ -34,47 +34,11 @@ static void swap(struct walk *k, const struct cpu_pixels *made)
 
 // ---- Pixels alone -----------------------------------------------------------
 
-static void through(struct walk *k, const struct hr__values *table)
+static void through(const struct walk *k, const struct hr__values *table)
 {
     for (int y = 0; y < k->p->h; y++)
         k->ops->table(row_of(k->p, y), row_of(k->p, y), k->p->w, k->p->channels,
                       table);
-}
-
-static bool run_table(struct walk *k, const struct hr__augment *a)
-{
-    through(k, &a->table);
-    return true;
-}
-
-// Pillow ImageStat's mean of the luma, rounded: PIL/ImageEnhance.py Contrast.
-static uint8_t mean_luma(const struct walk *k)
-{
-    const struct cpu_pixels *p = k->p;
-    uint64_t sum = 0, n = (uint64_t)p->w * (uint64_t)p->h;
-
-    for (int y = 0; y < p->h; y++) {
-        const uint8_t *row = row_of(p, y);
-
-        if (p->channels == 3)
-            sum += k->ops->luma_sum(row, p->w);
-        for (int x = 0; p->channels == 1 && x < p->w; x++)
-            sum += row[x];
-    }
-    return (uint8_t)((2 * sum + n) / (2 * n));
-}
-
-static bool run_mix_mean(struct walk *k, const struct hr__augment *a)
-{
-    uint8_t mean = mean_luma(k);
-    struct hr__values table;
-
-    for (int i = 0; i < 256; i++)
-        table.of[0][i] = cpu_blend(mean, (uint8_t)i, a->factor);
-    memcpy(table.of[1], table.of[0], 256);
-    memcpy(table.of[2], table.of[0], 256);
-    through(k, &table);
-    return true;
 }
 
 static bool run_mix_luma(struct walk *k, const struct hr__augment *a)
@@ -114,7 +78,34 @@ static bool run_permute(struct walk *k, const struct hr__augment *a)
     return true;
 }
 
-// ---- Tables of what the picture holds: PIL/ImageOps.py ----------------------
+// ---- Tables, also of what the picture holds ---------------------------------
+
+// Pillow ImageStat's mean of the luma, rounded: PIL/ImageEnhance.py Contrast.
+static uint8_t mean_luma(const struct cpu_augment_ops *ops,
+                         const struct cpu_pixels *p)
+{
+    uint64_t sum = 0, n = (uint64_t)p->w * (uint64_t)p->h;
+
+    for (int y = 0; y < p->h; y++) {
+        const uint8_t *row = row_of(p, y);
+
+        if (p->channels == 3)
+            sum += ops->luma_sum(row, p->w);
+        for (int x = 0; p->channels == 1 && x < p->w; x++)
+            sum += row[x];
+    }
+    return (uint8_t)((2 * sum + n) / (2 * n));
+}
+
+static void mixed(struct hr__values *table, uint8_t mean, float factor)
+{
+    for (int i = 0; i < 256; i++)
+        table->of[0][i] = cpu_blend(mean, (uint8_t)i, factor);
+    memcpy(table->of[1], table->of[0], 256);
+    memcpy(table->of[2], table->of[0], 256);
+}
+
+// What follows is PIL/ImageOps.py.
 
 static void identity(uint8_t to[256])
 {
@@ -167,21 +158,17 @@ static void count(uint32_t counts[12][256], const struct cpu_pixels *p)
             counts[k % p->channels][i] += counts[k][i];
 }
 
-static bool run_equalize(struct walk *k, const struct hr__augment *a)
+static void equalized(struct hr__values *table, const struct cpu_pixels *p)
 {
     uint32_t counts[12][256];
-    struct hr__values table;
 
-    (void)a;
-    count(counts, k->p);
-    for (int c = 0; c < k->p->channels; c++)
-        flat(table.of[c], counts[c]);
-    through(k, &table);
-    return true;
+    count(counts, p);
+    for (int c = 0; c < p->channels; c++)
+        flat(table->of[c], counts[c]);
 }
 
 // In doubles, and in this order: a white pixel may become 254.
-static void stretched(uint8_t to[256], int lo, int hi)
+static void between(uint8_t to[256], int lo, int hi)
 {
     double scale = 255.0 / (hi - lo), offset = -lo * scale;
 
@@ -192,21 +179,70 @@ static void stretched(uint8_t to[256], int lo, int hi)
     }
 }
 
-static bool run_stretch(struct walk *k, const struct hr__augment *a)
+static void stretched(struct hr__values *table,
+                      const struct cpu_augment_ops *ops,
+                      const struct cpu_pixels *p)
 {
     struct cpu_range range = {{255, 255, 255}, {0, 0, 0}};
+
+    ops->range(&range, p);
+    for (int c = 0; c < p->channels; c++) {
+        if (range.hi[c] > range.lo[c])
+            between(table->of[c], range.lo[c], range.hi[c]);
+        else
+            identity(table->of[c]);
+    }
+}
+
+bool cpu_augment_table(const struct cpu_augment_ops *ops,
+                       const struct hr__augment *code,
+                       const struct cpu_pixels *p, struct hr__values *table)
+{
+    switch (code->code) {
+    case HR__AUGMENT_TABLE:
+        *table = code->table;
+        return true;
+    case HR__AUGMENT_MIX_MEAN:
+        mixed(table, mean_luma(ops, p), code->factor);
+        return true;
+    case HR__AUGMENT_EQUALIZE:
+        equalized(table, p);
+        return true;
+    case HR__AUGMENT_STRETCH:
+        stretched(table, ops, p);
+        return true;
+    default:
+        return false;
+    }
+}
+
+static bool run_tabled(struct walk *k, const struct hr__augment *a)
+{
     struct hr__values table;
 
-    (void)a;
-    k->ops->range(&range, k->p);
-    for (int c = 0; c < k->p->channels; c++) {
-        if (range.hi[c] > range.lo[c])
-            stretched(table.of[c], range.lo[c], range.hi[c]);
-        else
-            identity(table.of[c]);
-    }
+    cpu_augment_table(k->ops, a, k->p, &table);
     through(k, &table);
     return true;
+}
+
+static bool run_table(struct walk *k, const struct hr__augment *a)
+{
+    return run_tabled(k, a);
+}
+
+static bool run_mix_mean(struct walk *k, const struct hr__augment *a)
+{
+    return run_tabled(k, a);
+}
+
+static bool run_equalize(struct walk *k, const struct hr__augment *a)
+{
+    return run_tabled(k, a);
+}
+
+static bool run_stretch(struct walk *k, const struct hr__augment *a)
+{
+    return run_tabled(k, a);
 }
 
 // ---- Neighbours -------------------------------------------------------------

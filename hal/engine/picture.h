@@ -84,6 +84,11 @@ void hr__axis_reach(const struct hr__step *step, int which, void *mem, int *lo,
 // same weights get the same bytes.
 int hr__axis_alone(const struct hr__step *step, int which, struct hr__step *to);
 
+// The table of a store whose bytes go through values first. dtype: that of table.
+void hr__table_through(struct hr__table *out, const struct hr__table *table,
+                       const struct hr__values *values, int channels,
+                       enum hr_dtype dtype);
+
 // ---- The picture: everything that is known before an engine starts ---------
 
 // Memory that an engine made, see memory_alloc. What else it must know of it

@@ -95,6 +95,31 @@ void hr__table_build(struct hr__table *out, const struct hr_normalize *n,
         }
 }
 
+void hr__table_through(struct hr__table *out, const struct hr__table *table,
+                       const struct hr__values *values, int channels,
+                       enum hr_dtype dtype)
+{
+    out->u8_identity = false;
+    for (int c = 0; c < channels; c++)
+        for (int x = 0; x < 256; x++) {
+            int to = values->of[c][x];
+
+            switch (dtype) {
+            case HR_F32:
+                out->f32[c][x] = table->f32[c][to];
+                for (int i = 0; i < 4; i++)
+                    out->f32_bytes[c][i][x] = table->f32_bytes[c][i][to];
+                break;
+            case HR_F16:
+                out->f16[c][x] = table->f16[c][to];
+                break;
+            case HR_U8:
+                out->u8[c][x] = table->u8[c][to];
+                break;
+            }
+        }
+}
+
 // ---- Types of elements -----------------------------------------------------
 
 size_t hr_dtype_size(enum hr_dtype dtype)

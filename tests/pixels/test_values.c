@@ -152,6 +152,38 @@ TEST_CASE(mixed)
         }
 }
 
+// A last code that comes to a table is stored by it: as if what follows had another
+// picture, of bytes, before it.
+TEST_CASE(last_code)
+{
+    const struct hr_op cases[][2] = {
+        {{.type = HR_OP_ADJUST_CONTRAST, .adjust_contrast = {1.7}}},
+        {{.type = HR_OP_EQUALIZE}},
+        {{.type = HR_OP_AUTOCONTRAST}, {.type = HR_OP_ADJUST_CONTRAST}},
+        {{.type = HR_OP_GRAYSCALE},
+         {.type = HR_OP_POSTERIZE, .posterize = {3}}}};
+    const struct hr_op normalize = hr_op_normalize(.mean = {.4f, .5f, .6f},
+                                                   .std = {.2f, .3f, .4f});
+
+    for (int k = 0; k < 4 * 3 * 2; k++) {
+        const struct hr_op *codes = cases[k % 4];
+        enum hr_dtype dtype = (enum hr_dtype)(k / 4 % 3);
+        int n = codes[1].type ? 2 : 1, more = dtype != HR_U8;
+        struct hr_op ops[3] = {codes[0], codes[1], normalize};
+        hr_image src = picture(k / 12 ? 3 : 1, NULL), bytes, a, b;
+
+        ops[n] = normalize;
+        bytes = make(src, codes, n, HR_U8);
+        a = make(src, ops, n + more, dtype);
+        b = make(bytes, &normalize, more, dtype);
+        CHECK(same(a, b), "list %d, type %d", k % 4, (int)dtype);
+        hr_image_release(&src);
+        hr_image_release(&bytes);
+        hr_image_release(&a);
+        hr_image_release(&b);
+    }
+}
+
 // Pads that the picture does not need leave no code: every engine does such a list.
 // Where it does, what stands behind the border is stored, or another code.
 TEST_CASE(may_pad)
