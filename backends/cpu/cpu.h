@@ -8,6 +8,7 @@
 //   lend.c     threads without a task, lent to one that is large
 //   many.c     many tasks in the lanes of one worker
 //   trial.c    whether lanes pay on this processor
+//   views.c    tasks that begin with the same bytes, which are decoded once
 //   span.c     one task: rows in, its steps, rows out
 //   run.c      how a task fails, stops and decodes
 //   step.c     one of the steps
@@ -80,21 +81,32 @@ static inline struct cpu_engine *cpu_engine(struct hr__engine *e)
     return e->priv;
 }
 
-// The first task of the queue, or NULL. The lock is held.
+// At most so many tasks of one source are taken together.
+enum { CPU_VIEWS = 16 };
+
+// The first task of the queue, and linked to it those behind it that have its
+// source; or NULL. The lock is held.
 static inline struct hr__task *cpu_queue_pop(struct cpu_engine *c)
 {
-    struct hr__task *t = c->head;
+    struct hr__task *t = c->head, *last = t;
+    int n = 1;
 
     if (!t)
         return NULL;
-    if (!(c->head = t->next)) {
+    for (; t->source && n < CPU_VIEWS && last->next &&
+           last->next->source == t->source;
+         n++)
+        last = last->next;
+    if (!(c->head = last->next)) {
         c->tail = &c->head;
         atomic_store_explicit(&c->queued, false, memory_order_relaxed);
     }
-    c->queued_tasks--;
-    t->next = NULL;
+    c->queued_tasks -= n;
+    last->next = NULL;
     return t;
 }
+// Puts a list of tasks that was taken, and not begun, back to its head.
+void cpu_queue_return(struct cpu_engine *c, struct hr__task *list);
 
 enum hr_status cpu_workers_start(struct cpu_engine *c, int threads);
 void cpu_workers_finish(struct cpu_engine *c);  // accepts half-started ones
@@ -142,6 +154,11 @@ void cpu_many_finish(struct cpu_worker *w, struct cpu_place *place);
 // Tries lanes with CPU_LANES pictures (trial.c), for some milliseconds.
 bool cpu_lanes_pay(struct cpu_engine *c,
                    const struct cpu_lane_params *const *pictures);
+
+// ---- Many tasks of one source (views.c) ----
+
+// Runs tasks of one source, as they were taken, not prepared yet.
+void cpu_views_run(struct cpu_worker *w, struct hr__task *list);
 
 // ---- Rows (rows.c) ----------------------------------------------------------
 
@@ -198,6 +215,7 @@ struct cpu_run {
     bool plain;        // libjpeg-turbo decodes: our own decoder gave up
     bool redo;         // it does now
     bool packed;       // what is decoded is a packed picture
+    const struct cpu_shared *shared;  // what it begins with was decoded before
     struct hr__payload *payload;  // for the next engine, also of a run before
     enum hr_part decode_part;     // which decoding counts for
     int64_t lap;  // if somebody watches: when the last part ended,
@@ -220,6 +238,8 @@ static inline void cpu_lap(struct cpu_run *run, enum hr_part part)
 // A run in pieces: begin(), what there is to do, end(), which ends the task.
 struct cpu_run cpu_run_begin(struct cpu_worker *w, struct hr__task *task);
 void cpu_run_end(struct cpu_run *run);
+// All that there is to do; false = failed, the run knows why.
+bool cpu_run_span(struct cpu_run *run);
 
 // run.c
 // What a decoder's result is called outside.
@@ -255,6 +275,9 @@ struct cpu_sink {
     int column;  // > 0: of memory, and a row coming in is
 };               // a column of it, of so many pixels
 
+// All rows of the window, to s; false = failed, the run knows why.
+bool cpu_rows_copy(struct cpu_run *run, struct cpu_rows *rows,
+                   const struct cpu_sink *s);
 // Row y, or column y, comes in.
 void cpu_sink_row(const struct cpu_run *run, const struct cpu_sink *s, int y,
                   const uint8_t *row);
@@ -277,6 +300,12 @@ size_t cpu_codes_bytes(const struct cpu_run *run, const struct hr__step *step);
 // rows go to *to, or, if it is NULL, are in s.
 bool cpu_codes_run(struct cpu_run *run, const struct hr__step *step,
                    struct cpu_sink *s, const struct cpu_sink *to);
+
+// Pixels of the source of several tasks.
+struct cpu_shared {
+    struct hr__rect rect;  // of the source
+    struct cpu_sink pixels;
+};
 
 // ---- One step (step.c) ------------------------------------------------------
 

@@ -427,7 +427,9 @@ void cpu_many_run(struct cpu_worker *w, struct hr__task *task)
     if (next != CPU_MANY_TAKE || !add(w, task))
         cpu_run(w, task);
     while (more || (w->many && w->many->tasks)) {
-        if (more && hr__task_prepare(more) && !add(w, more))
+        if (more && more->source)
+            cpu_views_run(w, more);
+        else if (more && hr__task_prepare(more) && !add(w, more))
             cpu_run(w, more);
         next = next_of(w, &more);
         if (next == CPU_MANY_LANES)

@@ -185,8 +185,20 @@ bool cpu_rows_payload(struct cpu_run *run, struct cpu_rows *rows)
     return cpu_rows_memory(run, rows, in->data, in->stride, in->size);
 }
 
+static bool rows_shared(struct cpu_run *run, struct cpu_rows *rows)
+{
+    const struct cpu_shared *s = run->shared;
+
+    rows->x0 = s->rect.x;
+    rows->y0 = s->rect.y;
+    return cpu_rows_memory(run, rows, s->pixels.data, s->pixels.stride,
+                           s->pixels.stride * (size_t)s->rect.h);
+}
+
 bool cpu_rows_open(struct cpu_run *run, struct cpu_rows *rows)
 {
+    if (run->shared)
+        return rows_shared(run, rows);
     if (run->task->in)
         return run->task->in->after == HR_RECONSTRUCT
                    ? rows_planes(run, rows)

@@ -47,9 +47,8 @@ static bool run_steps(struct cpu_run *run, struct cpu_sink *final, bool augment)
 
 // ---- Spans that end or begin elsewhere --------------------------------------
 
-// All rows of the window; false = failed, the run knows why.
-static bool copy_rows(struct cpu_run *run, struct cpu_rows *rows,
-                      const struct cpu_sink *s)
+bool cpu_rows_copy(struct cpu_run *run, struct cpu_rows *rows,
+                   const struct cpu_sink *s)
 {
     const uint8_t *src[CPU_DECODE_ROWS];
 
@@ -74,7 +73,7 @@ static bool run_decode(struct cpu_run *run)
     if (!cpu_step_window(run, &rows.window) ||
         !cpu_sink_payload(run, &s, rows.window) || !cpu_rows_open(run, &rows))
         return false;
-    ok = copy_rows(run, &rows, &s);
+    ok = cpu_rows_copy(run, &rows, &s);
     return cpu_rows_finish(run, &rows) && ok;
 }
 
@@ -85,7 +84,7 @@ static bool run_store(struct cpu_run *run)
     struct cpu_sink s = {.pic = run->pic};
 
     run->out.stage = HR_STORE;
-    return cpu_rows_payload(run, &rows) && copy_rows(run, &rows, &s);
+    return cpu_rows_payload(run, &rows) && cpu_rows_copy(run, &rows, &s);
 }
 
 // augment..: the payload is the output of the last step.
@@ -99,11 +98,11 @@ static bool run_augment(struct cpu_run *run, struct cpu_sink *final)
     run->out.stage = HR_AUGMENT;
     return cpu_sink_memory(run, &s, step->out_w, step->out_h,
                            cpu_codes_bytes(run, step)) &&
-           cpu_rows_payload(run, &rows) && copy_rows(run, &rows, &s) &&
+           cpu_rows_payload(run, &rows) && cpu_rows_copy(run, &rows, &s) &&
            cpu_codes_run(run, step, &s, final);
 }
 
-static bool run_span(struct cpu_run *run)
+bool cpu_run_span(struct cpu_run *run)
 {
     const struct hr_span *span = &run->task->span;
     const struct hr__geometry *geo = &run->pic->geo;
@@ -178,7 +177,7 @@ void cpu_run(struct cpu_worker *w, struct hr__task *task)
         run.out = (struct hr__outcome){.offset = -1, .stage = task->span.first};
         run.plain = run.redo;
         run.redo = false;
-        ok = run_span(&run);
+        ok = cpu_run_span(&run);
         cpu_arena_clear(&w->arena, CPU_KEEP);
     } while (run.redo);
     if (!ok && !run.out.status)

@@ -302,7 +302,7 @@ static bool look_at_source(struct cpu_run *run)
     struct cpu_rows rows = {.window = {0, 0, 1, 1}};
     const uint8_t *src[1];
 
-    if (run->task->in || !run->pic->data)
+    if (run->task->in || !run->pic->data || run->shared)
         return true;
     if (!cpu_rows_decode(run, &rows))
         return false;

@@ -17,6 +17,23 @@ static void signal_idle(struct cpu_engine *c, int n)
         pthread_cond_signal(&c->wake);
 }
 
+void cpu_queue_return(struct cpu_engine *c, struct hr__task *list)
+{
+    struct hr__task *last = list;
+    int n = 1;
+
+    if (!list)
+        return;
+    for (; last->next; n++)
+        last = last->next;
+    pthread_mutex_lock(&c->lock);
+    if (!(last->next = c->head))
+        c->tail = &last->next;
+    c->head = list;
+    signal_idle(c, n);
+    pthread_mutex_unlock(&c->lock);
+}
+
 void cpu_submit(struct hr__engine *e, struct hr__task *list)
 {
     struct cpu_engine *c = cpu_engine(e);
@@ -177,6 +194,8 @@ static void *work(void *arg)
             cpu_many_finish(w, f.place);
         else if (f.help)
             cpu_lend_run(w->engine, f.help, f.call);
+        else if (f.task->source)
+            cpu_views_run(w, f.task);
         else if (hr__task_prepare(f.task))
             cpu_many_run(w, f.task);
     return NULL;

@@ -30,6 +30,9 @@ struct hr__task {
     struct hr_span span;
     struct hr__payload *in;  // NULL if the span starts the plan
     bool prepared;           // see hr__task_prepare()
+    // Tasks of one job whose samples read the same bytes have the same, and come
+    // one behind the other; NULL: no other reads them.
+    const void *source;
     // What backend->copy_file() made of the sample's file; NULL: nothing. The
     // host's memory, as what claim and unclaim are for.
     const struct hr__payload *ahead;
@@ -44,6 +47,7 @@ struct hr__outcome {
     enum hr_stage stage;
     int64_t offset;  // in the source, -1 unknown
     int warnings;
+    bool shared;  // made of what was decoded for another task
     char text[160];
 };
 

@@ -13,6 +13,7 @@ static struct hr__task *arm(struct hr__work *work, int engine)
     et->begun = e->host ? 0 : hr__watch_begin();
     et->task.next = NULL;
     et->task.pic = &work->pic;
+    et->task.source = work->lead;
     et->task.ahead = NULL;
     et->task.copy = (struct hr__copy){0};
     if (work->prepared) {

@@ -107,6 +107,12 @@ struct hr__work {
     struct hr__check *check;   // its picture, while the CPU makes it again
     struct hr__access reads, writes;
     struct hr__work *next;  // in a list of this room that has it
+    // The first work of its job that reads the same bytes, NULL: no other does;
+    // and the next of these. (found: of the search for them, submit.c.)
+    struct hr__work *lead, *view;
+    struct {
+        struct hr__work *bucket, *chain, *last;
+    } found;
 };
 
 struct hr__staged {

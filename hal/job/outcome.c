@@ -130,6 +130,7 @@ static void count(struct hr__work *work)
     s->samples++;
     s->failed += status != HR_OK && status != HR_ECANCELED;
     s->canceled += status == HR_ECANCELED;
+    s->shared += work->out.shared && !status;
     s->cache_hits += work->hit;
     s->cache_misses += work->missed;
     s->fallbacks += work->job->results[work->index].fallbacks > 0;

@@ -191,8 +191,10 @@ static bool measure(struct sizes *z, const struct hr_sample *s, int n,
         z->augments += augments;
         z->text += s[i].path ? strlen(s[i].path) + 1 : 0;
         z->text += s[i].name ? strlen(s[i].name) + 1 : 0;
-        z->bytes += s[i].size + (size_t)dst.w * (size_t)dst.h * (size_t)dst.c *
-                                    hr_dtype_size(dst.dtype);
+        z->bytes += (size_t)dst.w * (size_t)dst.h * (size_t)dst.c *
+                    hr_dtype_size(dst.dtype);
+        if (!i || s[i].data != s[i - 1].data)
+            z->bytes += s[i].size;
         // It may have to come to the host.
         if (s[i].image && !s[i].image->params.data)
             z->bytes += s[i].image->size;
@@ -361,6 +363,41 @@ static void fill_job(struct hr__job *job, const struct sizes *z,
         fill_work(job, i, s, &f);
 }
 
+// ---- Samples that read the same bytes ---------------------------------------
+
+static bool same_source(const struct hr__work *a, const struct hr__work *b)
+{
+    const struct hr_sample *s = &a->sample, *t = &b->sample;
+
+    return s->data == t->data && s->size == t->size && s->cached == t->cached &&
+           s->verified == t->verified && a->cache == b->cache;
+}
+
+// Links them, so that they are queued one behind the other. (Of paths nothing
+// is known: each work reads what it finds there.)
+static void find_views(struct hr__job *job, int n)
+{
+    struct hr__work *w = job->works, *end = w + n, *v, **bucket;
+
+    for (; w < end; w++) {
+        if (!w->sample.data)
+            continue;
+        bucket = &job->works[((uintptr_t)w->sample.data >> 4) % (size_t)n]
+                      .found.bucket;
+        for (v = *bucket; v && !same_source(v, w);)
+            v = v->found.chain;
+        if (v) {
+            v->lead = w->lead = v;
+            v->found.last = v->found.last->view = w;
+        } else {
+            w->found.chain = *bucket;
+            w->found.last = *bucket = w;
+        }
+    }
+}
+
+// ---- The beginning ----------------------------------------------------------
+
 static uint64_t next_id(void)
 {
     static _Atomic uint64_t last;
@@ -394,22 +431,26 @@ static void enlist(struct hr__job *job)
 static struct hr__waiter *take_turns(struct hr__job *job)
 {
     struct hr__waiter *ready = NULL, **end = &ready;
+    struct hr__work *w, *last = job->works + job->pub.num_samples;
 
     hr__graph_lock();
     enlist(job);
-    for (int i = 0; i < job->pub.num_samples; i++) {
-        struct hr__work *w = &job->works[i];
+    for (w = job->works; w < last; w++) {
         struct hr__track *from = w->reads.track, *to = w->writes.track;
 
         w->wait.blockers = from &&
                            !hr__track_add(from, &w->reads, &w->wait, false);
         w->wait.blockers += to &&
                             !hr__track_add(to, &w->writes, &w->wait, true);
-        if (w->wait.blockers)
-            continue;
-        *end = &w->wait;
-        end = &w->wait.next;
     }
+    for (w = job->works; w < last; w++)
+        for (struct hr__work *v = w->lead && w->lead != w ? NULL : w; v;
+             v = v->view) {
+            if (v->wait.blockers)
+                continue;
+            *end = &v->wait;
+            end = &v->wait.next;
+        }
     *end = NULL;
     hr__graph_unlock();
     return ready;
@@ -477,6 +518,7 @@ hr_job hr__submit(struct hr__device *dev, const struct hr_sample *samples,
     if (batch)
         atomic_fetch_add(&batch->refs, 1);
     fill_job(job, &z, samples, n);
+    find_views(job, n);
     hr__job_begin(job, begin);
     return &job->pub;
 }

@@ -358,7 +358,7 @@ static PyObject *get_stats(PyObject *self, PyObject *none)
     hr_device_stats(device_of(self)->device, &s);
     hr_device_profile(device_of(self)->device, &profile);
     return Py_BuildValue(
-        "{s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:n,s:n,s:K,s:K,s:N,s:N,s:(KKKK)}",
+        "{s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:n,s:n,s:K,s:K,s:N,s:N,s:(KKKK),s:K}",
         "jobs", s.jobs, "samples", s.samples, "failed", s.failed, "canceled",
         s.canceled, "fallbacks", s.fallbacks, "abandoned", s.abandoned,
         "mismatches", s.mismatches, "bytes_in_flight",
@@ -366,7 +366,8 @@ static PyObject *get_stats(PyObject *self, PyObject *none)
         "cache_hits", s.cache_hits, "cache_misses", s.cache_misses,
         "fallback_reasons", fallbacks_dict(&s), "engines",
         core_tuple(profile.num_engines, engine_name, &profile), "shares",
-        s.shares[0], s.shares[1], s.shares[2], s.shares[3]);
+        s.shares[0], s.shares[1], s.shares[2], s.shares[3], "shared",
+        s.shared);
 }
 
 // ---- Closing ----------------------------------------------------------------

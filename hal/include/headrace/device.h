@@ -241,6 +241,9 @@ struct hr_stats {
     // was given, in the order of hr_device_profile(); as the first of its
     // engines, if a sample has several.
     uint64_t shares[4];
+    // Samples that were made of pixels decoded for another of their job, which
+    // reads the same bytes.
+    uint64_t shared;
 };
 HR_API void hr_device_stats(hr_device dev, struct hr_stats *stats);
 

@@ -12,6 +12,8 @@
 //    or hr_submit() waits for room if params.wait_for_room says so.
 // 5. A sample that fails never harms its neighbours: each has its own result.
 // 6. Each result says which device made which span, and why one was left.
+//    Those that read the same data are decoded once by the CPU, where that pays;
+//    their pictures and results are as if each had been alone.
 // 7. A hung engine ends in HR_ETIMEDOUT or on the next engine, never in a
 //    hung caller.
 //
