@@ -132,6 +132,17 @@ class Equal(Case):
              for name, row in found.json["pipelines"].items()
              if row["not_run"] is None])
 
+    def test_a_list_of_ops(self):
+        for steps in ("decode=gray:exif,adjust_hue=0.1,random_resized_crop=64,"
+                     "color_jitter=0.4,equalize,random_hflip,normalize=0.5/0.2",
+                     "decode=exif,adjust_hue=0.1,resize=70,gaussian_blur=1",
+                     "decode"):
+            found = self.validate("--limit", "7", "--ops", steps)
+            self.assertEqual(found.code, 0, found.text)
+            self.assertEqual(list(found.json["pipelines"]), ["ops"])
+            row = found.json["pipelines"]["ops"]
+            self.assertEqual((row["results"], row["differing"]), (7, 0))
+
     def test_samples(self):
         """Every kind; what is refused is told and stops nothing."""
         folder = self.enterContext(tempfile.TemporaryDirectory())
@@ -463,6 +474,8 @@ class Ending(Case):
         for arguments, word in (
             (["--pipelines", "no-such"], "no-such"),
             (["--pipelines", ","], "--pipelines"),
+            (["--ops", "resize=-1"], "--ops: character 8"),
+            (["--ops", "invert", "--pipelines", "flip"], "only one"),
             (["--nonsense"], "--nonsense"),
             (["--seed", "-1"], "--seed"),
             (["--limit", "0"], "--limit"),

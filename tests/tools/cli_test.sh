@@ -233,6 +233,10 @@ json out 'd["within"] and d["checked"] == 5 == len(d["pictures"]) and
 cp out again
 run 0 validate "$photos" --backend cpu --against cpu --limit 5 --json
 expect "the choice of pictures repeats" same out again
+run 0 validate "$photos" --backend cpu --limit 2 --json \
+    --ops decode,adjust_hue=0.1,resize=64,equalize,hflip,normalize=imagenet
+json out 'd["stages"]["augment"]["samples"] and
+          not any(s["differing"] for s in d["stages"].values())'
 run 2 validate "$photos" --backend quantum
 run 2 validate "$photos" --backend cpu --report /nowhere/report.html
 expect "nothing is printed before" [ ! -s out ]

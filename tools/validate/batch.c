@@ -47,9 +47,12 @@ static void choose_cuts(struct validate_picture *p)
         return;
     p->cut[HR_RECONSTRUCT] = luma;
     p->cut[HR_COLOR] = !luma || !is_gray_chain(p);
-    for (int i = 0; i < p->num_ops; i++)
-        if (hr_op_info(p->ops[i].type)->stage == HR_RESAMPLE)
-            p->cut[HR_RESAMPLE] = true;
+    for (int i = 0; i < p->num_ops; i++) {
+        enum hr_stage stage = hr_op_info(p->ops[i].type)->stage;
+
+        if (stage == HR_RESAMPLE || stage == HR_AUGMENT)
+            p->cut[stage] = true;
+    }
 }
 
 static struct hr_image_params image_params(const struct validate *v,

@@ -14,8 +14,9 @@
 //
 // How the stage is found. The chain is run to its end, and cut: after
 // reconstruct (grey JPEGs, which are their luma), after color (decoded), after
-// resample (everything but normalize and type). The first cut that differs
-// names a stage, with two corrections:
+// resample (without ops that change pixels), after augment (everything but
+// normalize and type). The first cut that differs names a stage, with two
+// corrections:
 //  - A span that ends behind the cut takes part in it, with nothing to do. So
 //    for what differs each span that the device offers is also run alone, the
 //    CPU doing the rest (hr_job_params.spans): spans that are equal clear

@@ -182,6 +182,51 @@ def _flips(picture: Picture, stock: Stock, seed: int) -> Cases:
         yield from _case("flip", what, picture, (window, step), stock)
 
 
+# What recipes do with pixels, each behind a resize.
+_AUGMENT = (
+    "adjust_brightness=1.4", "adjust_contrast=0.6", "adjust_saturation=1.7",
+    "adjust_hue=-0.1", "adjust_sharpness=1.9", "grayscale", "posterize=3",
+    "solarize=128", "invert", "equalize", "autocontrast", "gaussian_blur=1.3",
+    "adjust_contrast=1.4,adjust_hue=0.3,adjust_saturation=0.5,hflip,equalize",
+)
+
+
+def _augment(picture: Picture, stock: Stock, seed: int) -> Cases:
+    head = (ops.resize(224, 224),)
+    for text in _AUGMENT:
+        steps = head + ops.parse(text)[1:]
+        yield from _case("augment", text, picture, steps, stock)
+    steps = head + ops.parse(_AUGMENT[-1])[1:]
+    yield from _case("augment", "grey", picture, steps, stock, gray=True)
+
+
+def of_list(steps: ops.Ops) -> Callable[[Picture, Stock, int], Cases]:
+    """The cases of what a list makes; Pillow gets what is drawn here."""
+
+    def cases(picture: Picture, stock: Stock, seed: int) -> Cases:
+        key, path = (seed, picture.index, 0), picture.file.path
+        facts = (*picture.size, picture.orientation)
+        drawn = _core.draw_ops(steps, key, *facts)
+        numbers = drawn[-1][0] in (_core.NORMALIZE, _core.OPS["table"][0])
+
+        def theirs() -> bytes:
+            with Image.open(path) as opened:
+                made = _oracle.apply(opened, drawn, stock.resize)
+            pixels: bytes = made.tobytes()
+            return pixels
+
+        yield Case(
+            "ops", ops.text(steps), (path, steps, key),
+            _core.output_size(drawn, *facts), 1 if is_gray(drawn) else 3,
+            "f32" if numbers else "u8", theirs)
+
+    return cases
+
+
+def is_gray(steps: ops.Ops) -> bool:
+    return bool(steps[0][1] == _core.GRAY)
+
+
 # Names of rows -> cases of a picture.
 PIPELINES: dict[str, Callable[[Picture, Stock, int], Cases]] = {
     "decode": _decode,
@@ -189,8 +234,10 @@ PIPELINES: dict[str, Callable[[Picture, Stock, int], Cases]] = {
     "random-crop": _random_crop,
     "crop-pad": _crop_pad,
     "flip": _flips,
+    "augment": _augment,
 }
 # Those that need to know the reference.
 RESIZING = tuple(
-    name for name in PIPELINES if name.startswith(("resize-", "random-"))
+    name for name in (*PIPELINES, "ops")
+    if name.startswith(("resize-", "random-", "augment", "ops"))
 )

@@ -5,8 +5,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Any
 
+from .. import ops
 from .._command import Parser, UsageError, count
+from ..errors import ArgumentError
+from ..ops import Ops
 
 MODULE = "headrace.validate"
 REFERENCES = ("pillow-12", "pillow-12.2", "pillow-13")
@@ -17,9 +21,11 @@ CASES = (
     "random-crop",
     "crop-pad",
     "flip",
+    "augment",
 )
 STACKS = ("v1-train", "v1-eval", "v2-train", "v2-eval")
 PIPELINES = CASES + STACKS
+OPS = "ops"  # the row of --ops
 
 ABOUT = """\
 Compares Headrace's pictures with those of the installed Pillow and
@@ -31,7 +37,8 @@ pipelines: decode,
   {", ".join(PIPELINES[7:])}.
   A first part means all that begin with it, as in --pipelines resize,v1.
 
-The first of these make pixels with Pillow; v1 and v2 are torchvision's usual
+The first of these make pixels with Pillow, augment each op that changes pixels
+and random lists of them; v1 and v2 are torchvision's usual
 transforms, recorded by the drop-in. What the drop-in leaves to Pillow is
 counted with its reason and not compared.
 
@@ -54,6 +61,7 @@ class Options:
     backend: str | None
     reference: str | None
     pipelines: list[str]
+    ops: Ops  # (): those of pipelines
     limit: int  # 0: all
     seed: int
     json: str | None
@@ -72,7 +80,8 @@ def parse(arguments: Sequence[str] | None) -> Options:
         inputs=read.input,
         backend=read.backend,
         reference=read.reference,
-        pipelines=choose(read.pipelines),
+        pipelines=[OPS] if read.ops else choose(read.pipelines),
+        ops=_ops(read),
         limit=count("--limit", read.limit, 1, 63) if read.limit else 0,
         seed=count("--seed", read.seed, 0, 63),
         json=read.json,
@@ -92,6 +101,9 @@ def _parser() -> Parser:
                    help=f"{', '.join(REFERENCES)} [the installed Pillow's]")
     p.add_argument("--pipelines", metavar="LIST", default="",
                    help="names with commas between them [all]")
+    p.add_argument("--ops", metavar="LIST", default="",
+                   help="compare what this list makes, in their place, as"
+                   " decode,resize=64,adjust_hue=0.1")
     p.add_argument("--limit", metavar="N",
                    help="only N pictures, chosen by the seed")
     p.add_argument("--seed", metavar="N", default="0",
@@ -104,6 +116,17 @@ def _parser() -> Parser:
     p.add_argument("-q", "--quiet", action="store_true",
                    help="print only the verdict")
     return p
+
+
+def _ops(read: Any) -> Ops:
+    if not read.ops:
+        return ()
+    if read.pipelines:
+        raise UsageError("--ops and --pipelines: only one of them")
+    try:
+        return ops.parse(read.ops)
+    except ArgumentError as error:
+        raise UsageError(f"--ops: {error}") from None
 
 
 def choose(text: str) -> list[str]:

@@ -104,6 +104,9 @@ class Session:
         _core.set_reference(reference)
         self._stock = Stock(None if reference == installed else reference)
         self._broken: str | None = None  # the drop-in
+        self._pipelines = cases.PIPELINES | {
+            options.OPS: cases.of_list(opt.ops)
+        }
         rows = {name: Row() for name in opt.pipelines}
         self._recorder = self._prepare(rows, reference)
         name = _core.get_image_backend()
@@ -185,7 +188,7 @@ class Session:
                     continue
             self._refuse(file, made, picture)
         for name, row in self.findings.rows.items():
-            if row.not_run is None and name in cases.PIPELINES:
+            if row.not_run is None and name in self._pipelines:
                 self._run(self._cases(name, readable))
         if self._recorder is not None:
             found, others = self._recorder.cases(pictures)
@@ -215,7 +218,7 @@ class Session:
     def _cases(
         self, name: str, pictures: Sequence[Picture]
     ) -> list[tuple[Picture, Case]]:
-        make, seed = cases.PIPELINES[name], self._opt.seed
+        make, seed = self._pipelines[name], self._opt.seed
         return [
             (picture, case)
             for picture in pictures
