@@ -9,8 +9,9 @@ tests/compare/compare_ops.py make what is drawn here, and Pillow makes it, too.
 import headrace
 from headrace import _core, ops
 
-# Ops that need no row: what begins a list and what ends in numbers.
-NONE = ("decode", "normalize", "table")
+# Ops that need no row: what begins a list and what ends in numbers, which
+# test_erase.py and compare.py compare.
+NONE = ("decode", "normalize", "table", "erase")
 FILTERS = ("nearest", "box", "bilinear", "hamming", "bicubic", "lanczos")
 MOST = 1000  # pixels of a side, for ops that say how large
 
