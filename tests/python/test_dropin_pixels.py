@@ -49,6 +49,18 @@ CHANGES = {
         lambda rnd: rnd.uniform(0, 4)),
     "hue": _with(F.adjust_hue, lambda rnd: rnd.uniform(-0.5, 0.5)),
     "grey": lambda rnd: lambda image: F.to_grayscale(image, 3),
+    "gamma": _with(F.adjust_gamma, lambda rnd: rnd.uniform(0.3, 3)),
+    "point": lambda rnd: lambda image: image.point(
+        [value * 7 & 255 for value in range(256 * len(image.getbands()))]),
+    "rotate": _with(
+        lambda image, how: image.rotate(*how, fillcolor=9),
+        lambda rnd: (rnd.uniform(0, 360), rnd.choice([0, 2, 3]),
+                     rnd.random() < 0.5)),
+    "perspective": _with(
+        lambda image, how: image.transform((50, 60), 2, *how),
+        lambda rnd: ((0.9, 0.1, 2, rnd.uniform(-0.2, 0.2), 1.1, 3,
+                      rnd.uniform(-0.01, 0.01), 0.001),
+                     rnd.choice([0, 2, 3]))),
 }
 GEOMETRY = {
     "crop": lambda rnd: lambda image: image.crop((-2, 3, 40, 50)),
@@ -56,6 +68,7 @@ GEOMETRY = {
     "flip": lambda rnd: lambda image: image.transpose(0),
     "turn": lambda rnd: lambda image: image.transpose(2),
     "pad": lambda rnd: lambda image: ImageOps.expand(image, 3),
+    "border": lambda rnd: lambda image: ImageOps.expand(image, 3, "red"),
 }
 
 

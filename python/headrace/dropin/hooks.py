@@ -131,7 +131,9 @@ def _pillow_hooks(plugin: Any) -> Triples:
     entry = look(module.OPEN, "JPEG")
     if type(entry) is not tuple or len(entry) != 2 or not callable(entry[0]):
         refuse('PIL.Image.OPEN["JPEG"] is not (factory, accept)')
-    for name in "load convert crop filter resize transpose copy".split():
+    for name in (
+        "load copy convert crop filter point resize transform transpose"
+    ).split():
         _function(module.Image, name)
     if in_worker():
         pictures.reference = _reference

@@ -40,6 +40,16 @@ _PROBES: tuple[tuple[Any, ...], ...] = (
     ("autocontrast",),
     ("gaussian_blur", 0.8),
     ("gaussian_blur", 2.5),
+    ("lut", bytes(value * 7 & 255 for value in range(768))),
+    *(
+        (name, matrix, 16, 24, filter_, (7, 90, 200))
+        for name, matrix in (
+            ("affine", (0.9, 0.2, -1.5, -0.3, 1.1, 2.25)),
+            ("affine", (1.2, 0.0, 0.5, 0.0, 0.8, -1.0)),
+            ("perspective", (1, 0.1, -1, 0.2, 0.9, 1, 0.01, -0.005)),
+        )
+        for filter_ in (jobs.FILTERS[number] for number in (0, 2, 3))
+    ),
 )
 _W, _H = 16, 24
 

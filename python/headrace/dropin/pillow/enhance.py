@@ -43,7 +43,8 @@ def enhancer(stock: Any, kind: str) -> Any:
         degenerate = None
         # (Stock Brightness does not read the file yet.)
         if _is_recorded(image) and (kind != "Brightness" or image._hr):
-            degenerate = pictures.record(image, pixels.degenerate(name), fresh)
+            op = pixels.degenerate(name)
+            degenerate = pictures.record(image, op, fresh=fresh)
         if degenerate is None:
             stock(self, image)
             return
@@ -86,7 +87,7 @@ def adjust_hue(stock: Any) -> Any:
 
     def adjust_hue(img: Any, hue_factor: Any) -> Any:
         if _is_recorded(img) and img.mode == "RGB":
-            made = pictures.record(img, pixels.hue(hue_factor), True)
+            made = pictures.record(img, pixels.hue(hue_factor), fresh=True)
             if made is not None:
                 return made
         return stock(img, hue_factor)
@@ -100,7 +101,7 @@ def to_grayscale(stock: Any) -> Any:
     def to_grayscale(img: Any, num_output_channels: Any) -> Any:
         if type(num_output_channels) is int and num_output_channels == 3:
             if _is_recorded(img) and img.mode == "RGB":
-                made = pictures.record(img, pixels.gray(), True)
+                made = pictures.record(img, pixels.gray(), fresh=True)
                 if made is not None:
                     return made
         return stock(img, num_output_channels)
@@ -109,7 +110,7 @@ def to_grayscale(stock: Any) -> Any:
 
 
 def expand(stock: Any) -> Any:
-    """PIL.ImageOps.expand, around the stock one: black borders are recorded.
+    """PIL.ImageOps.expand, around the stock one: borders are recorded.
 
     This is how torchvision pads a picture.
     """
@@ -125,9 +126,6 @@ def expand(stock: Any) -> Any:
 
 
 def _padded(image: Any, border: Any, fill: Any) -> HeadraceImage | None:
-    black = (0,) * len(image.getbands())
-    if not (type(fill) is int and fill == 0 or fill == black):
-        return None
     if type(border) is int:
         border = (border,) * 4
     if type(border) is not tuple or len(border) not in (2, 4):
@@ -136,7 +134,13 @@ def _padded(image: Any, border: Any, fill: Any) -> HeadraceImage | None:
         return None
     left, top, right, bottom = border * (4 // len(border))
     w, h = image._size
-    picture = image.crop((-left, -top, w + right, h + bottom))
+    picture: Any
+    if pixels.filled(image.mode, fill) == 0:
+        picture = image.crop((-left, -top, w + right, h + bottom))
+    else:
+        size = (w + left + right, h + top + bottom)
+        op = pixels.padded(image.mode, size, left, top, fill)
+        picture = pictures.record(image, op, size)
     if type(picture) is not HeadraceImage:
         return None
     picture.info = {}  # stock pastes into a new picture

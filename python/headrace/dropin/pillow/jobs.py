@@ -39,6 +39,7 @@ DECODE = _core.DECODE
 CROP = _core.CROP
 RESIZE = _core.RESIZE
 FLIP = _core.FLIP
+_WARPS = _core.OPS["affine"][0], _core.OPS["perspective"][0]
 RGB, GRAY = 0, 1
 HORIZONTAL, VERTICAL = 1, 2  # orders of passes
 
@@ -234,6 +235,8 @@ def _size_after(
             size = (op[3], op[4])
         elif op[0] == RESIZE:
             size = (op[1], op[2])
+        elif op[0] in _WARPS:
+            size = (op[2], op[3])
         elif op[0] == FLIP and op[3] and size:
             size = (size[1], size[0])
     return size

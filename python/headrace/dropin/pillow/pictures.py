@@ -87,7 +87,14 @@ def _as_pillow_has_it(name: str) -> Any:
 _STOCK = {
     name: _as_pillow_has_it(name)
     for name in (
-        "copy", "convert", "crop", "filter", "resize", "transpose",
+        "copy",
+        "convert",
+        "crop",
+        "filter",
+        "point",
+        "resize",
+        "transform",
+        "transpose",
     )
 }
 _STOCK_LOAD = ImageFile.ImageFile.load
@@ -321,6 +328,37 @@ class _Recorder:
         materialise(self)
         return self.filter(filter)
 
+    def point(self, lut: Any, mode: str | None = None) -> Image.Image:
+        if mode is None and is_stock("point") and recording(self) is not None:
+            bands = 3 if self.mode == "RGB" else 1
+            if callable(lut) and not isinstance(lut, Image.ImagePointHandler):
+                lut = [lut(value) for value in range(256)] * bands
+            picture = record(self, pixels.looked_up(lut, bands))
+            if picture is not None:
+                return picture
+        materialise(self)
+        return self.point(lut) if mode is None else self.point(lut, mode)
+
+    def transform(
+        self,
+        size: Any,
+        method: Any,
+        data: Any = None,
+        resample: Any = 0,
+        fill: Any = 1,
+        fillcolor: Any = None,
+    ) -> Image.Image:
+        if is_stock("transform"):
+            op = pixels.transformed(
+                self.mode, size, method, data, resample, fillcolor
+            )
+            picture = record(self, op, size)
+            if picture is not None:
+                return picture
+        return _stock(
+            self, "transform", size, method, data, resample, fill, fillcolor
+        )
+
     def putpalette(self, *args: Any, **kwargs: Any) -> None:
         materialise(self)
         self.putpalette(*args, **kwargs)
@@ -534,22 +572,22 @@ def _derive(
 
 
 def record(
-    picture: Any, op: pixels.Op | None, fresh: bool = False
+    picture: Any,
+    op: pixels.Op | None,
+    size: tuple[int, int] | None = None,
+    fresh: bool = False,
 ) -> HeadraceImage | None:
     """What the op makes of it; None: stock Pillow must make it.
 
-    fresh: stock makes it of nothing that the picture has besides pixels.
+    size: what it makes, if that is another one. fresh: stock makes it of
+    nothing that the picture has besides pixels.
     """
     hr = recording(picture) if op is not None else None
-    if hr is None or len(hr[0][1]) >= jobs.MAX_OPS:
+    if op is None or hr is None or len(hr[0][1]) >= jobs.MAX_OPS:
         return None
-    return _changed(picture, hr, op, fresh)  # type: ignore[arg-type]
-
-
-def _changed(
-    picture: Any, hr: tuple[Recording, str], op: pixels.Op, fresh: bool
-) -> HeadraceImage:
-    made = _derive(picture, hr, hr[0][1] + (op,), picture._size)
+    if hr[1] == "L" and picture.mode == "RGB" and pixels.has_colors(op):
+        hr = (hr[0], "RGB")
+    made = _derive(picture, hr, hr[0][1] + (op,), size or picture._size)
     if fresh:
         made._hr_info = {}
     return made

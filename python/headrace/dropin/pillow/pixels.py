@@ -15,7 +15,7 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from PIL import ImageFilter
+from PIL import Image, ImageFilter
 
 from ... import _core
 from ..base.report import count
@@ -114,7 +114,7 @@ def autocontrasted(
     return None
 
 
-# ---- others -----------------------------------------------------------------
+# ---- Image.filter ------------------------------------------------------------
 
 
 def filtered(by: Any) -> Op | None:
@@ -133,6 +133,98 @@ _FILTER = ImageFilter.GaussianBlur.filter
 
 def _is_stock(by: Any) -> bool:
     return type(by).filter is _FILTER and list(vars(by)) == ["radius"]
+
+
+# ---- Image.point -------------------------------------------------------------
+
+
+def looked_up(table: Any, bands: int) -> Op | None:
+    """Of a list of numbers, 256 for each channel."""
+    if type(table) not in (list, tuple) or len(table) != 256 * bands:
+        return None
+    try:
+        values = bytes(table)
+    except (TypeError, ValueError):  # not all are whole numbers of 8 bits
+        try:
+            values = bytes(min(max(round(x), 0), 255) for x in table)
+        except (TypeError, ValueError, OverflowError):
+            return None
+    if values == values[:256] * bands:
+        values = values[:256]
+    return _op("lut", values)
+
+
+# ---- Image.transform ---------------------------------------------------------
+
+_COEFFICIENTS = {0: ("affine", 6), 2: ("perspective", 8)}
+_WARPS = (0, 2, 3)  # Pillow's numbers of nearest, bilinear, bicubic
+_ENUMS = (int, Image.Transform, Image.Resampling)
+_colors: dict[Any, Any] = {}
+
+
+def transformed(
+    mode: str, size: Any, method: Any, data: Any, resample: Any, color: Any
+) -> Op | None:
+    if type(method) not in _ENUMS or method not in _COEFFICIENTS:
+        return None
+    name, count = _COEFFICIENTS[method]
+    if type(data) not in (tuple, list) or len(data) != count:
+        return None
+    if not all(isinstance(x, float) or type(x) is int for x in data):
+        return None
+    if not all(-_MOST <= x <= _MOST for x in data):
+        return None
+    if type(resample) not in _ENUMS or resample not in _WARPS:
+        return None
+    if type(size) is not tuple or len(size) != 2:
+        return None
+    w, h = size
+    if not (type(w) is type(h) is int and 0 < w <= 65535 and 0 < h <= 65535):
+        return None
+    fill = filled(mode, color)
+    if fill is None:
+        return None
+    matrix = tuple(map(float, data))
+    return _op(name, matrix, w, h, _core.PIL_FILTER[int(resample)], fill)
+
+
+def padded(mode: str, size: Any, x: int, y: int, color: Any) -> Op | None:
+    """A picture of that size with ours at (x, y): ImageOps.expand()."""
+    data = (1, 0, -x, 0, 1, -y)
+    return transformed(mode, size, 0, data, 0, color)
+
+
+def filled(mode: str, color: Any) -> int | tuple[int, ...] | None:
+    """What Image.new() makes of a color: a value for all channels, or each."""
+    if color is None:
+        return 0
+    values = color if type(color) is tuple else (color,)
+    if not all(type(value) is int or type(value) is str for value in values):
+        return None
+    try:
+        return _colors[mode, color]
+    except KeyError:
+        pass
+    try:
+        fill = Image.new(mode, (1, 1), color).getpixel((0, 0))
+    except (TypeError, ValueError, OverflowError):
+        return None
+    if type(fill) is tuple and len(set(fill)) == 1:
+        fill = fill[0]
+    if len(_colors) > 1000:
+        _colors.clear()
+    _colors[mode, color] = fill
+    return fill
+
+
+def has_colors(op: Op) -> bool:
+    """Does it make of one value for all channels another for each?"""
+    if op[0] in (_NUMBERS["affine"], _NUMBERS["perspective"]):
+        return type(op[5]) is tuple
+    return op[0] == _NUMBERS["lut"] and len(op[1]) != 256
+
+
+# ---- torchvision -------------------------------------------------------------
 
 
 def hue(factor: Any) -> Op | None:
