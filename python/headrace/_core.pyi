@@ -34,6 +34,7 @@ FIT: Final[int]
 FLIP: Final[int]
 NORMALIZE: Final[int]
 TABLE: Final[int]
+ERASE: Final[int]
 RANDOM_FLIP: Final[int]
 
 RGB: Final[int]
