@@ -81,7 +81,7 @@ static void augment_avx2(struct cpu_augment_ops *ops)
         .box_near = cpu_box_near_avx2,
         .box_x = cpu_box_x_avx2,
         .box_y = cpu_box_y_avx2,
-        .pick = cpu_pick_avx2,
+        .pick = cpu_pick_c,
         .warp = cpu_warp_avx2,
     };
 }

@@ -31,7 +31,7 @@ extern CPU_AUGMENT_SLOT(box_near) cpu_box_near_c, cpu_box_near_avx2,
     cpu_box_near_avx512;
 extern CPU_AUGMENT_SLOT(box_x) cpu_box_x_c, cpu_box_x_avx2;
 extern CPU_AUGMENT_SLOT(box_y) cpu_box_y_c, cpu_box_y_avx2;
-extern CPU_AUGMENT_SLOT(pick) cpu_pick_c, cpu_pick_avx2;
+extern CPU_AUGMENT_SLOT(pick) cpu_pick_c;
 extern CPU_AUGMENT_SLOT(warp) cpu_warp_c, cpu_warp_avx2, cpu_warp_avx512;
 
 // One pixel of a warp that computes in doubles.

@@ -2,11 +2,7 @@
 // As hue.c and hue_avx512.c say, eight pixels at a time.
 #if defined(__x86_64__)
 
-#include <immintrin.h>
-
-#include "cpu_fallback/augment/augment_kernels.h"
-
-#define CPU_INLINE static inline __attribute__((always_inline))
+#include "cpu_fallback/x86/pixels_avx2.h"
 
 struct hsv {
     __m256i h, s, v;
@@ -117,42 +113,17 @@ CPU_INLINE __m256i to_rgb(struct hsv p)
                                               _mm256_slli_epi32(b, 16)));
 }
 
-CPU_INLINE __m256i load8(const uint8_t *src)
-{
-    const __m128i at = _mm_setr_epi8(0, 1, 2, -1, 3, 4, 5, -1, 6, 7, 8, -1, 9,
-                                     10, 11, -1);
-    __m128i low = _mm_loadu_si128((const __m128i *)src);
-    __m128i high = _mm_loadu_si128((const __m128i *)(src + 12));
-
-    return _mm256_set_m128i(_mm_shuffle_epi8(high, at),
-                            _mm_shuffle_epi8(low, at));
-}
-
-// n pixels of the eight.
-CPU_INLINE void put8(uint8_t *dst, __m256i x, int n)
-{
-    const __m128i at = _mm_setr_epi8(0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, -1,
-                                     -1, -1, -1);
-    uint8_t bytes[32];
-
-    _mm_storeu_si128((__m128i *)bytes,
-                     _mm_shuffle_epi8(_mm256_castsi256_si128(x), at));
-    _mm_storeu_si128((__m128i *)(bytes + 12),
-                     _mm_shuffle_epi8(_mm256_extracti128_si256(x, 1), at));
-    memcpy(dst, bytes, n < 8 ? (size_t)(3 * n) : 24);
-}
-
 void cpu_hue_avx2(uint8_t *dst, const uint8_t *src, int w, int shift)
 {
     for (int x = 0; x < w; x += 8, dst += 24, src += 24) {
-        __m256i lanes = load8(src);
+        __m256i lanes = cpu_load_eight(src);
         struct hsv p = to_hsv(_mm256_and_si256(lanes, all(255)),
                               _mm256_and_si256(_mm256_srli_epi32(lanes, 8),
                                                all(255)),
                               _mm256_srli_epi32(lanes, 16));
 
         p.h = _mm256_and_si256(_mm256_add_epi32(p.h, all(shift)), all(255));
-        put8(dst, to_rgb(p), w - x);
+        cpu_put_eight(dst, to_rgb(p), w - x);
     }
 }
 
