@@ -15,8 +15,9 @@ struct pack_file {
     struct hr_pack_file_t pub;  // first
     struct pack_view view;
     int fd;
-    struct stat st;         // when it was opened
-    _Atomic uint8_t *good;  // a bit for each picture that was checked
+    struct stat st;           // when it was opened
+    _Atomic int64_t changed;  // its ctime, when `good` was begun
+    _Atomic uint8_t *good;    // a bit for each picture that was checked
 };
 
 static struct pack_file *mine(hr_pack_file file)
@@ -61,6 +62,11 @@ static enum hr_status map_file(struct pack_file *f)
     return HR_OK;
 }
 
+static int64_t ctime_of(const struct stat *st)
+{
+    return (int64_t)st->st_ctim.tv_sec * 1000000000 + st->st_ctim.tv_nsec;
+}
+
 static enum hr_status read_index(struct pack_file *f)
 {
     uint64_t offset = 0;
@@ -76,6 +82,7 @@ static enum hr_status read_index(struct pack_file *f)
     if (!(f->good = hr__alloc(NULL, bits)))
         return hr__fail(HR_ENOMEM, "out of memory");
     memset((void *)f->good, 0, bits);
+    f->changed = ctime_of(&f->st);
     f->pub.version = le32toh(
         ((const struct pack_header *)(const void *)f->view.map)->version);
     f->pub.num_classes = (size_t)f->view.num_classes;
@@ -200,8 +207,35 @@ void hr_pack_classes(hr_pack_file file, struct hr_pack_class *classes)
 
 // ---- Checks ----------------------------------------------------------------
 
-// What was checked holds as long as nobody writes to the file.
-static enum hr_status check_unchanged(const struct pack_file *f)
+static enum hr_status was_changed(const struct pack_file *f, int64_t size)
+{
+    return hr__fail(HR_EIO,
+                    "%s: it was changed while it was open (%lld bytes then, "
+                    "%lld now)",
+                    pack_short(f->pub.path), (long long)f->st.st_size,
+                    (long long)size);
+}
+
+// A new ctime alone may be a new name or mode; or a program has written to the
+// file and put its times back. Then no check of before holds any more.
+static enum hr_status look_again(struct pack_file *f, const struct stat *st)
+{
+    struct pack_view view = {0};
+    uint64_t offset = 0;
+    const char *why = "";
+
+    if (pack_view_open(&view, f->view.map, f->view.size, &offset, &why) ||
+        view.num != f->view.num || view.entries != f->view.entries ||
+        view.texts != f->view.texts || view.order != f->view.order)
+        return was_changed(f, st->st_size);
+    for (size_t i = 0; i <= f->pub.num / 8; i++)
+        atomic_store_explicit(&f->good[i], 0, memory_order_relaxed);
+    f->changed = ctime_of(st);
+    return HR_OK;
+}
+
+// What was checked holds as long as no program writes to the file.
+static enum hr_status check_unchanged(struct pack_file *f)
 {
     struct stat st;
 
@@ -210,12 +244,8 @@ static enum hr_status check_unchanged(const struct pack_file *f)
     if (st.st_size != f->st.st_size ||
         st.st_mtim.tv_sec != f->st.st_mtim.tv_sec ||
         st.st_mtim.tv_nsec != f->st.st_mtim.tv_nsec)
-        return hr__fail(HR_EIO,
-                        "%s: it was changed while it was open (%lld "
-                        "bytes then, %lld now)",
-                        pack_short(f->pub.path), (long long)f->st.st_size,
-                        (long long)st.st_size);
-    return HR_OK;
+        return was_changed(f, st.st_size);
+    return ctime_of(&st) == f->changed ? HR_OK : look_again(f, &st);
 }
 
 static enum hr_status check_data(const struct pack_file *f, size_t i)
@@ -254,7 +284,7 @@ void hr_pack_passed(hr_pack_file file, size_t i)
 // Two threads may check the same picture; that costs time only.
 enum hr_status hr_pack_check(hr_pack_file file, size_t i)
 {
-    const struct pack_file *f = mine(file);
+    struct pack_file *f = mine(file);
     enum hr_status status;
 
     if (i >= file->num)

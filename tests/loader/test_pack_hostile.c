@@ -418,6 +418,63 @@ TEST_CASE(changed_while_open)
     hr_pack_close(&file);
 }
 
+// Where the data of a picture begin in the file; 0: it cannot be read.
+static off_t place_of(int fd, size_t i)
+{
+    struct pack_header header;
+    struct pack_index entry;
+    off_t at;
+
+    if (pread(fd, &header, sizeof(header), 0) != sizeof(header))
+        return 0;
+    at = (off_t)(le64toh(header.index) + i * sizeof(entry));
+    if (pread(fd, &entry, sizeof(entry), at) != sizeof(entry))
+        return 0;
+    return (off_t)le64toh(entry.offset);
+}
+
+// Another byte there; size and times of the file stay.
+static void write_over(int fd, off_t at)
+{
+    struct timespec times[2];
+    struct stat st;
+    uint8_t byte;
+
+    CHECK(!fstat(fd, &st) && pread(fd, &byte, 1, at) == 1, "read");
+    test_sleep(20 * TEST_MS);  // a clock tick
+    byte ^= 1;
+    times[0] = st.st_atim;
+    times[1] = st.st_mtim;
+    CHECK(pwrite(fd, &byte, 1, at) == 1 && !futimens(fd, times), "write");
+}
+
+// ctime tells, and a picture that had passed is checked again.
+TEST_CASE(written_with_times_put_back)
+{
+    const char *path = pack_path("back.hrp");
+    struct hr_sample s = {0};
+    hr_pack_file file;
+    int fd;
+
+    CHECK(pack_data_write(path, 4, test_seed), "%s", hr_last_error());
+    fd = open(path, O_RDWR);
+    file = hr_pack_open(path);
+    CHECK(file && hr_pack_check(file, 2) == HR_OK, "%s", hr_last_error());
+    test_sleep(20 * TEST_MS);
+    CHECK(file && !fchmod(fd, 0600) && hr_pack_check(file, 2) == HR_OK &&
+              hr_pack_check(file, 3) == HR_OK,
+          "a new mode: %s", hr_last_error());
+    write_over(fd, place_of(fd, 2) + 40);
+    CHECK(file && hr_pack_check(file, 3) == HR_OK, "%s", hr_last_error());
+    CHECK(file && (hr_pack_sample(file, 2, &s) == HR_ECORRUPT || !s.verified),
+          "a picture that was written over is verified");
+    CHECK(file && hr_pack_check(file, 2) == HR_ECORRUPT, "%s", hr_last_error());
+    write_over(fd, 20);  // of the header
+    CHECK(file && hr_pack_check(file, 3) == HR_EIO, "%s", hr_last_error());
+    close(fd);
+    hr_pack_close(&file);
+}
+
 // As a loader reads it: nothing of a file that was cut is looked at.
 TEST_CASE(cut_while_open)
 {

@@ -96,8 +96,9 @@ HR_API enum hr_status hr_pack_find(hr_pack_file file, const char *name,
 
 // Whether picture i is what was written: all of it is read when it is asked for
 // the first time, and its checksum and form checked (some tenths of a
-// millisecond for a packed photo); a later HR_OK is free. HR_ECORRUPT; HR_EIO:
-// the file was changed while it was open; HR_EINVAL. Threads: any.
+// millisecond for a packed photo); a later HR_OK is free until the file's ctime is
+// another one. HR_ECORRUPT; HR_EIO: the file was changed while it was open;
+// HR_EINVAL. Threads: any.
 HR_API enum hr_status hr_pack_check(hr_pack_file file, size_t i);
 
 // Makes picture i the source of *sample: data, size, name and verified are set,
