@@ -105,6 +105,15 @@ enum hr_status hr__op_check(const struct hr__op_def *def,
     return status;
 }
 
+int hr__op_draws(const struct hr__op_def *def, const struct hr_op *op)
+{
+    int draws = def->draws;
+
+    if (def->draws_at)
+        memcpy(&draws, (const char *)op + def->draws_at, sizeof(draws));
+    return draws ? draws : 1;
+}
+
 int hr__ops_making(const struct hr_op *ops, int num_ops)
 {
     while (num_ops) {
@@ -163,7 +172,7 @@ enum hr_status hr__ops_check(const struct hr_op *ops, int num_ops, int channels,
         if (check_place(def, encoded && i == 0, i, making, text) ||
             hr__op_check(def, &ops[i], channels, text))
             return HR_EINVAL;
-        plain += def->draws ? def->draws : 1;
+        plain += hr__op_draws(def, &ops[i]);
     }
     if (plain > HR_MAX_OPS)
         return HR__BAD("%d ops with those that random ones become (at most %d)",
@@ -253,7 +262,7 @@ int hr__ops_augments(const struct hr_op *ops, int num_ops)
                (values && def->mixes && def->mixes(&ops[i]));
         values |= def->value != NULL;
         group |= def->group > 0;
-        plain += def->draws ? def->draws : 1;
+        plain += hr__op_draws(def, &ops[i]);
     }
     return any || (values && group) ? 2 * plain : 0;
 }

@@ -23,6 +23,8 @@
 #define HR__FIELD(op, member, is, ...) \
     HR__FIELD_AS(#member, op, member, is, __VA_ARGS__)
 #define HR__SIDE .lo = 1, .hi = HR_MAX_SIDE
+#define HR__TURNS 1e6  // degrees at most
+#define HR__DEGREES .lo = -HR__TURNS, .hi = HR__TURNS
 #define HR__NUM(array) ((int)(sizeof(array) / sizeof(*(array))))
 
 extern const struct hr_op_value hr__filters[], hr__orders[];
@@ -174,10 +176,11 @@ enum hr__op_place {
 struct hr__op_def {
     struct hr_op_info info;  // what everybody may read
     enum hr__op_place place;
-    int draws;       // a random op becomes so many plain ones at most
-    bool sees_size;  // draw() asks for the size of the picture
-    size_t group;    // offset of int count: so many items behind it are its own
-                     // (0 = 1); 0: it is no group
+    int draws;        // a random op becomes so many plain ones at most
+    bool sees_size;   // draw() asks for the size of the picture
+    size_t draws_at;  // offset of an int that is this number; 0: draws is
+    size_t group;  // offset of int count: so many items behind it are its own
+                   // (0 = 1); 0: it is no group
     const struct hr__word *words;  // the last has no name
     size_t size;  // offset of int w, h, which are the size of any picture that
                   // it makes, unless w is 0; 0: the picture's own decides
@@ -214,6 +217,14 @@ enum hr_status hr__groups_check(const struct hr_op *ops, int num_ops,
 // Sets off[] of the items of the group at draw->place that do not run.
 void hr__group_drop(const struct hr_op *ops, int num_ops,
                     const struct hr__draw *draw, bool off[HR_MAX_OPS]);
+
+// A random op becomes so many plain ones at most; any other is one.
+int hr__op_draws(const struct hr__op_def *def, const struct hr_op *op);
+
+// Pillow's rotate() of a picture of w x h by degrees, counter-clockwise, as plain
+// ops; how many: 0 or 1.
+int hr__rotation(double degrees, int w, int h, enum hr_filter filter,
+                 const uint8_t fill[3], struct hr_op *out);
 
 // NULL: there is no such op.
 const struct hr__op_def *hr__op_def(enum hr_op_type type);

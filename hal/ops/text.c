@@ -449,7 +449,7 @@ static bool append(struct parser *p, const char *at, struct hr_op op)
         *last = op;
         return true;
     }
-    p->plain += def->draws ? def->draws : 1;
+    p->plain += hr__op_draws(def, &op);
     if (p->plain > HR_MAX_OPS)
         return fail_at(p, at, "more than %d ops", HR_MAX_OPS);
     p->ops[p->num++] = op;

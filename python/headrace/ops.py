@@ -45,6 +45,7 @@ Filter: TypeAlias = Literal[
 Order: TypeAlias = Literal["reference", "horizontal", "vertical"]
 WarpFilter: TypeAlias = Literal["nearest", "bilinear", "bicubic"]
 Arithmetic: TypeAlias = Literal["div", "mul"]
+Policy: TypeAlias = Literal["imagenet", "cifar10", "svhn"]
 Amount: TypeAlias = Union[float, tuple[float, float]]
 Color: TypeAlias = int | Sequence[int]
 Pair: TypeAlias = tuple[float, float]
@@ -368,6 +369,98 @@ def random_gaussian_blur(
     another function.
     """
     return _op("random_gaussian_blur", p, sigma)
+
+
+def random_rotation(
+    degrees: float | Pair,
+    *,
+    filter: WarpFilter = "nearest",
+    fill: Color = 0,
+) -> Op:
+    """Turn counter-clockwise by a random angle: torchvision's RandomRotation.
+
+    degrees: the angle is between these, or -degrees and degrees.
+    """
+    return _op("random_rotation", _angles(degrees), filter, fill)
+
+
+def random_affine(
+    degrees: float | Pair = 0.0,
+    *,
+    translate: Pair = (0.0, 0.0),
+    scale: Pair = (1.0, 1.0),
+    shear: float | Sequence[float] = 0.0,
+    filter: WarpFilter = "nearest",
+    fill: Color = 0,
+) -> Op:
+    """Turn, move, scale and shear by chance: torchvision's RandomAffine.
+
+    translate: shares of width and height, at most. shear: of x, in degrees, as
+    those of the turn; four numbers have y's, too.
+    """
+    sheared = _angles(shear)
+    return _op(
+        "random_affine", _angles(degrees), translate, scale,
+        (*sheared, 0.0, 0.0)[:4], filter, fill,
+    )
+
+
+def random_perspective(
+    distortion: float = 0.5,
+    p: float = 0.5,
+    *,
+    filter: WarpFilter = "bilinear",
+    fill: Color = 0,
+) -> Op:
+    """Move each corner inwards with probability p: RandomPerspective.
+
+    distortion: 0 .. 1; a corner moves by at most this share of half a side.
+    """
+    return _op("random_perspective", p, distortion, filter, fill)
+
+
+def trivial_augment_wide(
+    *, bins: int = 31, filter: WarpFilter = "nearest", fill: Color = 0
+) -> Op:
+    """Change pixels in one of 14 ways, by random strength.
+
+    torchvision's TrivialAugmentWide; bins: strengths that there are.
+    """
+    return _op("trivial_augment_wide", bins, filter, fill)
+
+
+def rand_augment(
+    num_ops: int = 2,
+    magnitude: int = 9,
+    *,
+    bins: int = 31,
+    filter: WarpFilter = "nearest",
+    fill: Color = 0,
+) -> Op:
+    """Change pixels num_ops times in one of 14 ways, by one strength.
+
+    torchvision's RandAugment; magnitude: 0 .. bins - 1.
+    """
+    return _op("rand_augment", num_ops, magnitude, bins, filter, fill)
+
+
+def auto_augment(
+    policy: Policy = "imagenet",
+    *,
+    filter: WarpFilter = "nearest",
+    fill: Color = 0,
+) -> Op:
+    """Change pixels by one of the 25 rules of a policy.
+
+    torchvision's AutoAugment.
+    """
+    return _op("auto_augment", policy, filter, fill)
+
+
+def _angles(degrees: float | Sequence[float]) -> tuple[float, ...]:
+    if isinstance(degrees, (int, float)):
+        return (-degrees, degrees)
+    return tuple(degrees)
 
 
 def normalize(

@@ -118,6 +118,7 @@ TEST_CASE(chances)
         {HR_OP_RANDOM_GRAYSCALE(0), HR_OP_GRAYSCALE},
         {HR_OP_RANDOM_SOLARIZE(.threshold = 9), HR_OP_SOLARIZE},
         {HR_OP_RANDOM_GAUSSIAN_BLUR(0), HR_OP_GAUSSIAN_BLUR},
+        {HR_OP_RANDOM_PERSPECTIVE(.distortion = .5), HR_OP_PERSPECTIVE},
     };
     static const double shares[] = {0, .1, .5, 1};
     struct hr_op out[HR_MAX_OPS];
@@ -311,6 +312,18 @@ TEST_CASE(refused)
         {{HR_OP_COLOR_JITTER(.saturation = {0, INFINITY})}, 1, "saturation"},
         {{HR_OP_COLOR_JITTER(.saturation = {NAN, 1})}, 1, "saturation"},
         {{HR_OP_RANDOM_GRAYSCALE(.p = -.1)}, 1, "p must be 0"},
+        {{HR_OP_RAND_AUGMENT(0)}, 1, "num_ops must be 1"},
+        {{HR_OP_RAND_AUGMENT(.num_ops = 2, .magnitude = 31)}, 1, "0 .. 30"},
+        {{HR_OP_RAND_AUGMENT(.num_ops = 2, .magnitude = -1)}, 1, "magnitude"},
+        {{HR_OP_RAND_AUGMENT(.num_ops = 2, .bins = 1)}, 1, "2 or more"},
+        {{HR_OP_TRIVIAL_AUGMENT_WIDE(.bins = 1)}, 1, "2 or more"},
+        {{HR_OP_AUTO_AUGMENT(.policy = 3)}, 1, "no policy"},
+        {{HR_OP_AUTO_AUGMENT(.filter = HR_LANCZOS)}, 1, "no filter"},
+        {{HR_OP_RANDOM_AFFINE(.translate = {0, 1.1})}, 1, "translate must"},
+        {{HR_OP_RANDOM_AFFINE(.shear = {0, 0, 3, 2})}, 1, "shear 3 .. 2"},
+        {{HR_OP_RANDOM_AFFINE(.degrees = {NAN, 3})}, 1, "degrees"},
+        {{HR_OP_RANDOM_AFFINE(.scale = {0, 3})}, 1, "scale"},
+        {{HR_OP_RANDOM_PERSPECTIVE(.distortion = 2)}, 1, "distortion must"},
     };
     int w, h;
 
@@ -321,7 +334,33 @@ TEST_CASE(refused)
               "%d: '%s'", i, hr_last_error());
 }
 
-// A jitter is four of the 32.
+// However small the picture, what is drawn is valid for it.
+TEST_CASE(small_pictures)
+{
+    static const struct hr_op all[] = {
+        HR_OP_TRIVIAL_AUGMENT_WIDE(0),
+        HR_OP_RAND_AUGMENT(.num_ops = 3, .magnitude = 30),
+        HR_OP_AUTO_AUGMENT(.policy = HR_POLICY_SVHN),
+        HR_OP_RANDOM_PERSPECTIVE(.p = 1, .distortion = 1),
+        HR_OP_RANDOM_AFFINE(.degrees = {-9, 9}, .translate = {1, 1}),
+        HR_OP_RANDOM_ROTATION(.degrees = {-180, 180})};
+    struct hr_op out[HR_MAX_OPS];
+    int n, w, h;
+
+    for (int i = 0; i < 500; i++) {
+        const struct hr_random key = {.seed = 3, .index = (uint64_t)i};
+        const struct hr_op *op = &all[i % COUNT(all)];
+        int size[2] = {1 + i / 6 % 3, 1 + i / 18 % 4};
+
+        CHECK(!hr_ops_draw(op, 1, &key, size[0], size[1], 1, out, &n) &&
+                  !hr_ops_output_size(out, n, size[0], size[1], 1, &w, &h) &&
+                  w == size[0] && h == size[1],
+              "%s of %dx%d: %s", hr_op_info(op->type)->name, size[0], size[1],
+              hr_last_error());
+    }
+}
+
+// A jitter is four of the 32, rand_augment as many as it says.
 TEST_CASE(too_many)
 {
     struct hr_op ops[HR_MAX_OPS], out[HR_MAX_OPS];
@@ -333,4 +372,7 @@ TEST_CASE(too_many)
     CU_ASSERT_EQUAL(hr_ops_output_size(ops, HR_MAX_OPS / 4 + 1, W, H, 1, &w,
                                        &h),
                     HR_EINVAL);
+    ops[0] = hr_op_rand_augment(.num_ops = HR_MAX_OPS);
+    CU_ASSERT(drawn(ops, 1, 0, out) <= HR_MAX_OPS);
+    CU_ASSERT_EQUAL(hr_ops_output_size(ops, 2, W, H, 1, &w, &h), HR_EINVAL);
 }

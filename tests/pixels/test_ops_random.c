@@ -383,6 +383,7 @@ static const struct hr_op recipe[] = {
                        .saturation = {.6, 1.4}, .hue = {-.1, .1}),
     HR_OP_RANDOM_GRAYSCALE(.p = .4),
     HR_OP_RANDOM_FLIP(.horizontal = .5),
+    HR_OP_RAND_AUGMENT(.num_ops = 2, .magnitude = 9),
     HR_OP_NORMALIZE(.mean = {.5f, .4f, .3f}, .std = {.2f, .3f, .4f}),
 };
 

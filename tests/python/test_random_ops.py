@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random ops: what was drawn, done by Pillow and torchvision, has our bytes."""
 
+import collections
 import io
 import random
 import unittest
@@ -12,9 +13,13 @@ from headrace import _core, _oracle, ops
 from PIL import Image, __version__
 
 try:
-    from torchvision.transforms import functional
+    from torchvision.transforms import InterpolationMode, autoaugment, functional
 except ImportError:
     functional = None
+try:
+    from torchvision.transforms import v2
+except ImportError:
+    v2 = None
 
 REFERENCE = "pillow-13" if int(__version__.split(".")[0]) > 12 else "pillow-12"
 SIMCLR = (
@@ -27,6 +32,24 @@ SIMCLR = (
 LISTS = {
     "simclr": SIMCLR,
     "moco": (*SIMCLR, ops.random_gaussian_blur(), ops.random_solarize(99.5)),
+    "ta": (ops.decode(), ops.trivial_augment_wide()),
+    "ta bilinear": (ops.decode("L"),
+                    ops.trivial_augment_wide(filter="bilinear", fill=77)),
+    "ra": (ops.decode(), ops.rand_augment()),
+    "ra 3": (ops.decode(), ops.resize(64, 50),
+             ops.rand_augment(3, 14, filter="bicubic", fill=(1, 128, 255))),
+    **{policy: (ops.decode(), ops.auto_augment(policy, filter="bilinear"))
+       for policy in ("imagenet", "cifar10", "svhn")},
+    "rotation": (ops.decode(), ops.random_rotation((-400, 400), fill=9)),
+    "quarters": (ops.decode(), ops.resize(31, 31),
+                 *ops.random_choice(*(ops.random_rotation((d, d))
+                                      for d in range(-180, 360, 90)))),
+    "affine": (ops.decode(),
+               ops.random_affine(30, translate=(0.2, 0.1), scale=(0.7, 1.4),
+                                 shear=(-9, 9, -20, 5), filter="bilinear")),
+    "affine L": (ops.decode("L"),
+                 ops.random_affine((10, 20), shear=10, fill=200)),
+    "perspective": (ops.decode(), ops.random_perspective(0.6, 0.8)),
     "jitter": (ops.decode(), ops.color_jitter((0, 3), 1.5, (0.5, 2), 0.5)),
     "grey": (ops.decode("L"), ops.color_jitter(0.4, 0.4, 0.4, 0.1),
              ops.random_grayscale(0.5)),
@@ -121,6 +144,137 @@ class Drawn(unittest.TestCase):
                     made.setdefault(threads, {})[index] = x[i].copy()
         for index, x in made[1].items():
             np.testing.assert_array_equal(x, made[3][index])
+
+
+def noise():
+    pixels = np.random.default_rng(5).integers(9, 240, (29, 38, 3))
+    return Image.fromarray(pixels.astype(np.uint8))
+
+
+@unittest.skipUnless(functional, "needs torchvision")
+class Torchvision(unittest.TestCase):
+    """Parameters mean what they mean there, and each outcome is as likely."""
+
+    def made(self, op, index=0, image=None):
+        image = image or noise()
+        drawn = _core.draw_ops((op,), (7, index, 0), *image.size)
+        return _oracle.apply(image, drawn)
+
+    def check(self, op, want):
+        np.testing.assert_array_equal(self.made(op), want, repr(op))
+
+    def test_rotation(self):
+        bilinear = InterpolationMode.BILINEAR
+        square = noise().resize((30, 30))
+        for angle in (*range(-360, 721, 45), 1.5, 359.9, -0.1):
+            op = ops.random_rotation((angle, angle), filter="bilinear", fill=7)
+            self.check(op, functional.rotate(
+                noise(), angle, interpolation=bilinear, fill=7))
+            np.testing.assert_array_equal(
+                self.made(op, image=square), functional.rotate(
+                    square, angle, interpolation=bilinear, fill=7))
+
+    def test_affine(self):
+        for angle, scale, shear in (
+            (0, 1, (0, 0)), (30.0, 1.25, (0, 0)), (-77.5, 0.6, (12, -30)),
+            (0, 2, (45, 0)),
+        ):
+            self.check(
+                ops.random_affine(
+                    (angle, angle), scale=(scale, scale),
+                    shear=(shear[0], shear[0], shear[1], shear[1])),
+                functional.affine(noise(), float(angle), [0, 0], float(scale),
+                                  [float(x) for x in shear]))
+        # Whole pixels on both sides, and all of them.
+        op = ops.random_affine(translate=(0.1, 0.2))
+        moves = [set(), set()]
+        for index in range(600):
+            (drawn,) = _core.draw_ops((op,), (7, index, 0), 40, 30)
+            moves[0].add(drawn[1][2])
+            moves[1].add(drawn[1][5])
+        self.assertEqual(moves[0], set(range(-4, 5)))
+        self.assertEqual(moves[1], set(range(-6, 7)))
+
+    def test_perspective(self):
+        """Without distortion corners stay; with it they move inwards."""
+        self.check(ops.random_perspective(0.0, 1.0, filter="nearest"), noise())
+        op = ops.random_perspective(0.3, 1.0)
+        want = set()
+        for index in range(100):
+            (drawn,) = _core.draw_ops((op,), (7, index, 0), 40, 30)
+            a, b, c, d, e, f, *_ = drawn[1]
+            want.add(drawn)
+            # The first corner of the source, by the inverse of the map.
+            x, y = np.linalg.solve([[a, b], [d, e]], [-c, -f])
+            self.assertTrue(-0.01 < x < 6.01 and -0.01 < y < 4.51, (x, y))
+        self.assertGreater(len(want), 90)
+
+    def check_chances(self, op, expected):
+        """expected: {bytes of a picture: its probability}."""
+        made, counts, draws = {}, collections.Counter(), 5000
+        for index in range(draws):
+            drawn = _core.draw_ops((op,), (7, index, 0), *noise().size)
+            if drawn not in made:
+                made[drawn] = _oracle.apply(noise(), drawn).tobytes()
+            counts[made[drawn]] += 1
+        self.assertAlmostEqual(sum(expected.values()), 1)
+        self.assertLessEqual(set(counts), set(expected))
+        # Chi-square, within four of its deviations; rare ones are one outcome.
+        often = [x for x in expected if draws * expected[x] >= 5]
+        pairs = [(counts[x], draws * expected[x]) for x in often]
+        rest = [draws - sum(column) for column in zip(*pairs, strict=True)]
+        pairs += [rest] if rest[1] > 1 else []
+        square = sum((n - mean) ** 2 / mean for n, mean in pairs)
+        free = len(pairs) - 1
+        self.assertLess(square, free + 4 * (2 * free) ** 0.5)
+
+    def one_of(self, space, bins):
+        """The chances of one op of a space, of one of these bins."""
+        expected = collections.Counter()
+        for name, (magnitudes, signed) in space.items():
+            those = [float(magnitudes[k]) for k in bins] if (
+                magnitudes.ndim) else [0.0]
+            for size in those:
+                for sign in (1, -1) if signed else (1,):
+                    made = autoaugment._apply_op(
+                        noise(), name, sign * size,
+                        InterpolationMode.NEAREST, None)
+                    expected[made.tobytes()] += (
+                        1 / len(space) / len(those) / (1 + signed))
+        return expected
+
+    @unittest.skipUnless(v2, "older linspace() is another one")
+    def test_policies(self):
+        space = autoaugment.TrivialAugmentWide()._augmentation_space(31)
+        self.check_chances(ops.trivial_augment_wide(),
+                           self.one_of(space, range(31)))
+        for bins, k in (31, 9), (7, 6):
+            space = autoaugment.RandAugment()._augmentation_space(
+                bins, noise().size[::-1])
+            self.check_chances(ops.rand_augment(1, k, bins=bins),
+                               self.one_of(space, [k]))
+        for policy in autoaugment.AutoAugmentPolicy:
+            self.check_chances(ops.auto_augment(policy.value),
+                               self.rules_of(policy))
+
+    def rules_of(self, policy):
+        stock = autoaugment.AutoAugment(policy)
+        space = stock._augmentation_space(10, noise().size[::-1])
+        expected = collections.Counter()
+        for rule in stock.policies:
+            made = [(noise(), 1 / len(stock.policies))]
+            for name, p, k in rule:
+                magnitudes, signed = space[name]
+                size = float(magnitudes[k]) if k is not None else 0.0
+                signs = (1, -1) if signed else (1,)
+                made = [(image, chance * (1 - p)) for image, chance in made] + [
+                    (autoaugment._apply_op(image, name, sign * size,
+                                           InterpolationMode.NEAREST, None),
+                     chance * p / len(signs))
+                    for image, chance in made for sign in signs]
+            for image, chance in made:
+                expected[image.tobytes()] += chance
+        return expected
 
 
 class Functions(unittest.TestCase):

@@ -82,7 +82,13 @@ HR_BEGIN_DECLS
     X(RANDOM_SOLARIZE, random_solarize)           \
     X(RANDOM_GAUSSIAN_BLUR, random_gaussian_blur) \
     X(ERASE, erase)                               \
-    X(RANDOM_ERASING, random_erasing)
+    X(RANDOM_ERASING, random_erasing)             \
+    X(RANDOM_ROTATION, random_rotation)           \
+    X(RANDOM_AFFINE, random_affine)               \
+    X(RANDOM_PERSPECTIVE, random_perspective)     \
+    X(TRIVIAL_AUGMENT_WIDE, trivial_augment_wide) \
+    X(RAND_AUGMENT, rand_augment)                 \
+    X(AUTO_AUGMENT, auto_augment)
 
 enum hr_op_type {
     HR_OP_NONE,
@@ -316,6 +322,71 @@ struct hr_random_gaussian_blur {
     double sigma[2];  // both 0 = .1, 2
 };
 
+// Pixels from other places, with a filter and a colour as those of hr_affine;
+// the size stays. torchvision's filter is HR_NEAREST unless one is named, but for
+// perspective. What is drawn is a matrix: an affine, a perspective, or where
+// Pillow turns whole pixels, a flip.
+
+// A turn by an angle between two, counter-clockwise around the centre:
+// torchvision's RandomRotation without expand.
+struct hr_random_rotation {
+    double degrees[2];
+    enum hr_filter filter;
+    uint8_t fill[3];
+};
+
+// torchvision's RandomAffine around the centre.
+struct hr_random_affine {
+    double degrees[2];    // clockwise
+    double translate[2];  // at most such a share of width and height, 0 .. 1,
+                          // in either direction
+    double scale[2];      // both 0 = 1, 1
+    double shear[4];      // degrees: of x between the first two, of y
+                          // between the others
+    enum hr_filter filter;
+    uint8_t fill[3];
+};
+
+// Each corner moves inwards, by at most a share of half of each side:
+// torchvision's RandomPerspective. A picture that has no four corners stays.
+struct hr_random_perspective {
+    double p, distortion;  // 0 .. 1
+    enum hr_filter filter;
+    uint8_t fill[3];
+};
+
+// One of 14 changes (none, shear, translate, rotate, adjust_brightness,
+// _saturation, _contrast, _sharpness, posterize, solarize, autocontrast,
+// equalize), of a random strength: torchvision's TrivialAugmentWide.
+struct hr_trivial_augment_wide {
+    int bins;  // strengths; 0 = 31
+    enum hr_filter filter;
+    uint8_t fill[3];
+};
+
+// num_ops of these, of the same strength: torchvision's RandAugment, by default
+// 2 of magnitude 9. Counts as so many ops of HR_MAX_OPS.
+struct hr_rand_augment {
+    int num_ops;    // > 0
+    int magnitude;  // 0 .. bins - 1
+    int bins;       // 0 = 31
+    enum hr_filter filter;
+    uint8_t fill[3];
+};
+
+// Two changes of one of 25 rules, each with a probability: torchvision's
+// AutoAugment. Counts as two ops of HR_MAX_OPS.
+enum hr_policy {
+    HR_POLICY_IMAGENET,
+    HR_POLICY_CIFAR10,
+    HR_POLICY_SVHN,
+};
+struct hr_auto_augment {
+    enum hr_policy policy;
+    enum hr_filter filter;
+    uint8_t fill[3];
+};
+
 enum hr_arith {
     HR_ARITH_DIV,  // x / 255, - mean, / std, each rounded to float32:
                    // torchvision v1 ToTensor + Normalize
@@ -389,6 +460,12 @@ struct hr_op {
         struct hr_random_gaussian_blur random_gaussian_blur;
         struct hr_erase erase;
         struct hr_random_erasing random_erasing;
+        struct hr_random_rotation random_rotation;
+        struct hr_random_affine random_affine;
+        struct hr_random_perspective random_perspective;
+        struct hr_trivial_augment_wide trivial_augment_wide;
+        struct hr_rand_augment rand_augment;
+        struct hr_auto_augment auto_augment;
     };
 };
 
@@ -430,6 +507,18 @@ struct hr_op {
     {.type = HR_OP_RANDOM_SOLARIZE, .random_solarize = {__VA_ARGS__}}
 #define HR_OP_RANDOM_GAUSSIAN_BLUR(...) \
     {.type = HR_OP_RANDOM_GAUSSIAN_BLUR, .random_gaussian_blur = {__VA_ARGS__}}
+#define HR_OP_RANDOM_ROTATION(...) \
+    {.type = HR_OP_RANDOM_ROTATION, .random_rotation = {__VA_ARGS__}}
+#define HR_OP_RANDOM_AFFINE(...) \
+    {.type = HR_OP_RANDOM_AFFINE, .random_affine = {__VA_ARGS__}}
+#define HR_OP_RANDOM_PERSPECTIVE(...) \
+    {.type = HR_OP_RANDOM_PERSPECTIVE, .random_perspective = {__VA_ARGS__}}
+#define HR_OP_TRIVIAL_AUGMENT_WIDE(...) \
+    {.type = HR_OP_TRIVIAL_AUGMENT_WIDE, .trivial_augment_wide = {__VA_ARGS__}}
+#define HR_OP_RAND_AUGMENT(...) \
+    {.type = HR_OP_RAND_AUGMENT, .rand_augment = {__VA_ARGS__}}
+#define HR_OP_AUTO_AUGMENT(...) \
+    {.type = HR_OP_AUTO_AUGMENT, .auto_augment = {__VA_ARGS__}}
 // clang-format on
 #define hr_op_decode(...) ((struct hr_op)HR_OP_DECODE(__VA_ARGS__))
 #define hr_op_crop(...) ((struct hr_op)HR_OP_CROP(__VA_ARGS__))
@@ -452,6 +541,16 @@ struct hr_op {
     ((struct hr_op)HR_OP_RANDOM_SOLARIZE(__VA_ARGS__))
 #define hr_op_random_gaussian_blur(...) \
     ((struct hr_op)HR_OP_RANDOM_GAUSSIAN_BLUR(__VA_ARGS__))
+#define hr_op_random_rotation(...) \
+    ((struct hr_op)HR_OP_RANDOM_ROTATION(__VA_ARGS__))
+#define hr_op_random_affine(...) \
+    ((struct hr_op)HR_OP_RANDOM_AFFINE(__VA_ARGS__))
+#define hr_op_random_perspective(...) \
+    ((struct hr_op)HR_OP_RANDOM_PERSPECTIVE(__VA_ARGS__))
+#define hr_op_trivial_augment_wide(...) \
+    ((struct hr_op)HR_OP_TRIVIAL_AUGMENT_WIDE(__VA_ARGS__))
+#define hr_op_rand_augment(...) ((struct hr_op)HR_OP_RAND_AUGMENT(__VA_ARGS__))
+#define hr_op_auto_augment(...) ((struct hr_op)HR_OP_AUTO_AUGMENT(__VA_ARGS__))
 
 // Computes the size of the picture that ops make of one of width x height
 // pixels with that EXIF orientation (1 .. 8, 0 = 1), as the engines do. It is
@@ -565,6 +664,10 @@ HR_API const struct hr_op_info *hr_op_info(enum hr_op_type type);
 //   color_jitter=0.4:0.4:0.4:0.1 random_grayscale random_grayscale=0.2
 //   random_solarize=128 random_solarize=128:0.2
 //   random_gaussian_blur=0.5 random_gaussian_blur=0.5:0.1,2
+//   random_rotation=30 random_rotation=30:bilinear:255,0,0
+//   random_perspective=0.5 random_perspective=0.5:1:nearest
+//   trivial_augment_wide trivial_augment_wide=bilinear
+//   rand_augment rand_augment=2:9:bilinear auto_augment=cifar10
 //   adjust_brightness=1.2 adjust_contrast=0.8 adjust_saturation=1.2
 //   adjust_hue=-0.1 adjust_sharpness=1.5 grayscale posterize=4 solarize=128
 //   invert equalize autocontrast gaussian_blur=1.5

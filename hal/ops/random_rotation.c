@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// torchvision/transforms/transforms.py, RandomRotation.
+#include "hal/ops/op_def.h"
+
+static int draw(const struct hr_op *random, const struct hr__draw *d,
+                struct hr_op *out, char text[128])
+{
+    const struct hr_random_rotation *op = &random->random_rotation;
+    uint32_t word[4];
+
+    (void)text;
+    hr__random_words(d->key, d->place, 0, word);
+    return hr__rotation(hr__draw_uniform(word[0], op->degrees[0],
+                                         op->degrees[1]),
+                        d->w, d->h, op->filter, op->fill, out);
+}
+
+static const struct hr_op_field fields[] = {
+    HR__FIELD(random_rotation, degrees, RANGE, HR__DEGREES),
+    HR__FIELD(random_rotation, filter, ENUM, .values = hr__warp_filters),
+    HR__FIELD(random_rotation, fill, COLOR),
+};
+
+static const struct hr_op_form forms[] = {
+    {"random_rotation", HR__FIELDS(3), {.type = HR_OP_RANDOM_ROTATION}}};
+
+static const struct hr__word words[] = {
+    {.name = "random_rotation",
+     .syntax = "DEGREES",
+     .op = {.type = HR_OP_RANDOM_ROTATION,
+            .random_rotation.filter = HR_NEAREST},
+     .arguments = {{'=', .as = HR__AS_AROUND}, HR__ARG(1), HR__ARG(2)}},
+    {0}};
+
+const struct hr__op_def hr__op_random_rotation = {
+    .info = {HR__INFO("random_rotation", RANDOM_ROTATION, AUGMENT),
+             .random = true, .usage = "random_rotation=D[:FILTER[:FILL]]"},
+    .draws = 1,
+    .sees_size = true,
+    .words = words,
+    .draw = draw,
+};
