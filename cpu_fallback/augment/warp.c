@@ -14,9 +14,9 @@ static inline void put(uint8_t *dst, const uint8_t *pixel, int channels)
     dst[2] = pixel[2];
 }
 
-void SISTER(cpu_pick)(uint8_t *dst, const uint8_t *src, int width,
-                      const int32_t *columns, int w, int channels,
-                      const uint8_t fill[3])
+void cpu_pick_c(uint8_t *dst, const uint8_t *src, int width,
+                const int32_t *columns, int w, int channels,
+                const uint8_t fill[3])
 {
     for (int x = 0; x < w; x++, dst += channels) {
         bool inside = columns[x] >= 0 && columns[x] < width;
@@ -153,8 +153,8 @@ static void filtered(uint8_t *dst, const struct cpu_pixels *src, double x,
                                                       y - .5 - top);
 }
 
-void SISTER(cpu_warp_pixel)(uint8_t *dst, const struct cpu_pixels *src, int x,
-                            int y, const struct hr__warp *warp)
+void cpu_warp_pixel_c(uint8_t *dst, const struct cpu_pixels *src, int x, int y,
+                      const struct hr__warp *warp)
 {
     const double *m = warp->m;
     double ox = x + .5, oy = y + .5;
@@ -173,8 +173,8 @@ void SISTER(cpu_warp_pixel)(uint8_t *dst, const struct cpu_pixels *src, int x,
         filtered(dst, src, sx, sy, warp);
 }
 
-void SISTER(cpu_warp)(uint8_t *dst, const struct cpu_pixels *src, int w, int y,
-                      const struct hr__warp *warp)
+void cpu_warp_c(uint8_t *dst, const struct cpu_pixels *src, int w, int y,
+                const struct hr__warp *warp)
 {
     if (warp->way == HR__WARP_FIXED)
         warp_fixed(dst, src, w, y, warp);
@@ -182,5 +182,5 @@ void SISTER(cpu_warp)(uint8_t *dst, const struct cpu_pixels *src, int w, int y,
         warp_sums(dst, src, w, y, warp);
     else
         for (int x = 0; x < w; x++, dst += src->channels)
-            SISTER(cpu_warp_pixel)(dst, src, x, y, warp);
+            cpu_warp_pixel_c(dst, src, x, y, warp);
 }
