@@ -122,8 +122,11 @@ static bool read_real(struct parser *p, double *value)
     if (!starts_number(p->at))
         return fail_at(p, p->at, "a number is missing");
     *value = strtod(p->at, &end);
-    if (end == p->at || !isfinite(*value))
+    if (end == p->at)
         return fail_at(p, p->at, "a number is missing");
+    if (!isfinite(*value))
+        return fail_at(p, p->at, "%.*s is not a finite number",
+                       (int)(end - p->at), p->at);
     p->at = end;
     return true;
 }
@@ -293,20 +296,35 @@ static bool is_pointer(const struct hr_op_field *f)
            f->kind == HR_FIELD_BYTES;
 }
 
+// Notes that field i is told; false: it was before.
+static bool told_once(struct parser *p, const char *at, int i, uint32_t *told)
+{
+    if (*told >> i & 1)
+        return fail_at(p, at, "'%.*s' tells a field again",
+                       (int)word_length(at), at);
+    *told |= UINT32_C(1) << i;
+    return true;
+}
+
 // Any op by its fields: those that are not 0, in any order.
 static bool read_fields(struct parser *p, const struct hr_op_info *info,
                         struct hr_op *op)
 {
+    uint32_t told = 0;
+
     *op = (struct hr_op){.type = info->type};
     while (take(p, ':')) {
         const struct hr_op_field *f = info->fields;
         const struct hr_op_field *end = f + info->num_fields;
+        const char *at = p->at;
 
         while (f < end && (is_pointer(f) || !take_word(p, f->name)))
             f++;
         if (f == end)
             return fail_at(p, p->at, "'%.*s' is not a field of %s",
                            (int)word_length(p->at), p->at, info->name);
+        if (!told_once(p, at, (int)(f - info->fields), &told))
+            return false;
         if (f->kind == HR_FIELD_BOOL)
             *(bool *)hr__field(op, f) = true;
         else if (!take(p, '='))
@@ -320,12 +338,14 @@ static bool read_fields(struct parser *p, const struct hr_op_info *info,
 static bool read_flags(struct parser *p, const struct hr__word *w,
                        const struct hr_op_field *fields, struct hr_op *op)
 {
+    uint32_t told = 0;
     char all[100];
 
     if (!take(p, '='))
         return true;
     do {
         const struct hr__flag *f = w->flags;
+        const char *at = p->at;
 
         while (f->name && !take_word(p, f->name))
             f++;
@@ -333,6 +353,8 @@ static bool read_flags(struct parser *p, const struct hr__word *w,
             join(&w->flags->name, sizeof(*f), all, sizeof(all));
             return fail_at(p, p->at, "%s is missing", all);
         }
+        if (!told_once(p, at, f->field, &told))
+            return false;
         if (fields[f->field].kind == HR_FIELD_BOOL)
             *(bool *)hr__field(op, &fields[f->field]) = f->value;
         else

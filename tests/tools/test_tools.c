@@ -193,6 +193,8 @@ TEST_CASE(errors_with_position)
         {"random_flip", 1},
         {"normalize:mean=0:std=1,1,0", 1},
         {"resize=99999999999999999999", 8},
+        {"resize:w=5:h=5:w=6", 16},
+        {"decode=gray:exif:rgb", 18},
     };
     struct ops_list list;
     char want[32];
@@ -226,6 +228,9 @@ TEST_CASE(ops_texts)
                  "bilinear, hamming, bicubic or lanczos");
     expect_error("resize=256:", "character 12: a filter is missing: nearest, "
                                 "box, bilinear, hamming, bicubic or lanczos");
+    expect_error("random_hflip=1e400",
+                 "character 14: 1e400 is not a finite number");
+    expect_error("fit:w=5:w=5", "character 9: 'w' tells a field again");
     expect_error("", "character 1: no op is named");
     expect_error(" ", "character 1: no op is named");
 }
