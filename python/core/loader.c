@@ -260,6 +260,20 @@ static bool read_whole(const struct hr_loader_param *row, PyObject *value,
     return false;
 }
 
+static bool read_share(const struct hr_loader_param *row, PyObject *value,
+                       double *share)
+{
+    *share = PyFloat_AsDouble(value);
+    if (PyErr_Occurred())
+        return false;
+    if (*share >= (double)row->lo && *share <= (double)row->hi)
+        return true;
+    PyErr_Format(core_argument_error(), "%s: %R is not in %lld .. %llu",
+                 row->name, value, (long long)row->lo,
+                 (unsigned long long)row->hi);
+    return false;
+}
+
 // Into the member that a row names.
 static bool read_param(const struct hr_loader_param *row, PyObject *value,
                        struct hr_loader_params *params)
@@ -274,8 +288,7 @@ static bool read_param(const struct hr_loader_param *row, PyObject *value,
             *(bool *)at = number;
         return number >= 0;
     case HR_PARAM_DOUBLE:
-        *(double *)at = PyFloat_AsDouble(value);
-        return !PyErr_Occurred();
+        return read_share(row, value, at);
     case HR_PARAM_WORD:
         if ((number = core_choice(value, row->name, row->words)) >= 0)
             *(int *)at = number;

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     _Path: TypeAlias = str | os.PathLike[str]
 
 _TENSORS = ("torch", "numpy")
+_MOST_THREADS = 4096  # of a device, see hr_device_params
 _SETTINGS = ("threads", "reads", "depth", "bytes")
 _CIFARS = ("10", "100", "100-coarse")
 
@@ -191,7 +192,7 @@ class Loader:
         if epochs is not None:
             whole("epochs", epochs, 1)
         whole("batch", batch, 1)
-        whole("threads", threads)
+        whole("threads", threads, 0, _MOST_THREADS + 1)
         self._to = to
         self._epochs = epochs
         rank, world = _shard() if shard is None else shard

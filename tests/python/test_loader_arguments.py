@@ -18,7 +18,9 @@ class Arguments(unittest.TestCase):
     def test_arguments(self):
         for options in ({"shard": (4, 4)}, {"batch": 0}, {"epochs": 0},
                         {"samples": -1}, {"threads": -4}, {"reads": -1},
-                        {"budget": -1}):
+                        {"budget": -1}, {"threads": 10 ** 12},
+                        {"threads": 4097}, {"cpu_share": 2.0},
+                        {"cpu_share": float("nan")}):
             name, = options
             with self.assertRaisesRegex(headrace.ArgumentError, f"^{name}: "):
                 loader(self.root, **options)
