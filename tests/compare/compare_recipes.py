@@ -41,7 +41,7 @@ except ImportError as e:
 WORKERS = (0, 2)
 BATCH = 16
 # Recipes of which the drop-in leaves nothing to Pillow.
-WHOLE = ("plain", "jitter", "moco", "dino")
+WHOLE = ("plain", "ra", "aa", "jitter", "moco", "dino")
 
 
 def digests(data, workers):
