@@ -17,18 +17,9 @@ static float radius_of(float sigma)
     return l + a;
 }
 
-static struct hr__box box_of(float radius)
-{
-    struct hr__box box = {.reach = (int)radius};
-
-    box.inner = (uint32_t)((float)(1 << 24) / (radius * 2 + 1));
-    box.outer = ((1u << 24) - (uint32_t)(box.reach * 2 + 1) * box.inner) / 2;
-    return box;
-}
-
 static enum hr_status fold(struct hr__fold *f, const struct hr_op *op)
 {
-    struct hr__box box = box_of(radius_of((float)op->gaussian_blur.sigma));
+    struct hr__box box = hr__box_of(radius_of((float)op->gaussian_blur.sigma));
 
     if (op->gaussian_blur.sigma == 0)
         return HR_OK;

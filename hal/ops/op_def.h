@@ -88,6 +88,8 @@ enum hr_status hr__fold_augment(struct hr__fold *f,
                                 const struct hr__augment *code);
 // What affine makes of the picture: as few codes as say it.
 enum hr_status hr__fold_affine(struct hr__fold *f, const struct hr_affine *op);
+// The box of a blur, as Pillow makes it of a radius.
+struct hr__box hr__box_of(float radius);
 // short_side has been made w and h.
 enum hr_status hr__fold_resize(struct hr__fold *f, const struct hr_resize *op);
 

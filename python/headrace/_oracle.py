@@ -199,6 +199,40 @@ def _perspective(
     return _transform(Image.Transform.PERSPECTIVE, image, fields)
 
 
+def _gamma(image: Any, _: Resize, gamma: float, gain: float = 0.0) -> Any:
+    """torchvision's adjust_gamma() of pictures."""
+    curve = [int((255 + 1 - 1e-3) * gain * pow(x / 255.0, gamma))
+             for x in range(256)]
+    return image.convert("RGB").point(curve * 3).convert(image.mode)
+
+
+def _solarize_add(
+    image: Any, _: Resize, add: int, threshold: int = 0
+) -> Any:
+    """timm's."""
+    curve = [min(255, x + add) if x < threshold else x for x in range(256)]
+    return image.point(curve * len(image.getbands()))
+
+
+def _kernel3(
+    image: Any, _: Resize, kernel: Any, scale: Any = None, offset: float = 0.0
+) -> Any:
+    scale = scale or None
+    return image.filter(ImageFilter.Kernel((3, 3), kernel, scale, offset))
+
+
+def _box_blur(image: Any, _: Resize, radius: Any) -> Any:
+    x, y = radius  # (before 10.1 there is one radius)
+    return image.filter(ImageFilter.BoxBlur(x if x == y else (x, y)))
+
+
+def _permute(image: Any, _: Resize, order: Any) -> Any:
+    if image.mode == "L":
+        return image
+    bands = image.split()
+    return Image.merge("RGB", [bands[channel] for channel in order])
+
+
 def _lut(image: Any, _: Resize, table: Any) -> Any:
     table = list(bytes(table))
     count = 256 * len(image.getbands())
@@ -341,6 +375,11 @@ _ROWS: dict[str, Callable[..., Any]] = {
     "autocontrast": lambda image, _: ImageOps.autocontrast(image),
     "gaussian_blur": _gaussian_blur,
     "lut": _lut,
+    "adjust_gamma": _gamma,
+    "solarize_add": _solarize_add,
+    "kernel3": _kernel3,
+    "box_blur": _box_blur,
+    "permute_channels": _permute,
     "affine": _affine,
     "perspective": _perspective,
     "normalize": _normalize,

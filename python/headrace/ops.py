@@ -43,6 +43,16 @@ Filter: TypeAlias = Literal[
     "nearest", "box", "bilinear", "hamming", "bicubic", "lanczos"
 ]
 Order: TypeAlias = Literal["reference", "horizontal", "vertical"]
+Kernel: TypeAlias = Literal[
+    "contour",
+    "detail",
+    "edge_enhance",
+    "edge_enhance_more",
+    "emboss",
+    "find_edges",
+    "sharpen",
+    "smooth",
+]
 WarpFilter: TypeAlias = Literal["nearest", "bilinear", "bicubic"]
 Arithmetic: TypeAlias = Literal["div", "mul"]
 Policy: TypeAlias = Literal["imagenet", "cifar10", "svhn"]
@@ -204,6 +214,39 @@ def lut(table: Buffer | Sequence[int]) -> Op:
     if isinstance(table, (list, tuple)):
         table = bytes(table)
     return _op("lut", table)
+
+
+def adjust_gamma(gamma: float, gain: float = 1.0) -> Op:
+    """Map bytes as torchvision's adjust_gamma() does those of pictures."""
+    return _op("adjust_gamma", gamma, gain)
+
+
+def solarize_add(add: int, threshold: int = 128) -> Op:
+    """Add to bytes below the threshold: timm's SolarizeAdd."""
+    return _op("solarize_add", add, threshold)
+
+
+def kernel3(
+    kernel: Kernel | Sequence[float],
+    scale: float | None = None,
+    offset: float = 0.0,
+) -> Op:
+    """Add up the 3 x 3 pixels around each: Pillow's ImageFilter.Kernel.
+
+    kernel: nine numbers, or the name of one of Pillow's, which has a scale and
+    an offset of its own. Without a scale it is their sum.
+    """
+    if isinstance(kernel, str):
+        (op,) = parse(f"image,kernel3={kernel}")
+        return op
+    return _op("kernel3", tuple(kernel), scale, offset)
+
+
+def box_blur(radius: float | Pair) -> Op:
+    """Average the pixels of boxes: Pillow's BoxBlur, along x and y."""
+    if isinstance(radius, (int, float)):
+        radius = (radius, radius)
+    return _op("box_blur", radius)
 
 
 def affine(

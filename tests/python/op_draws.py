@@ -8,6 +8,7 @@ tests/compare/compare_ops.py make what is drawn here, and Pillow makes it, too.
 
 import headrace
 from headrace import _core, ops
+from PIL import __version__
 
 # Ops that need no row: what begins a list and what ends in numbers, which
 # test_erase.py and compare.py compare.
@@ -62,6 +63,24 @@ def _threshold(rnd, *_):
 def _sigma(rnd, *_):
     return rnd.choice([rnd.uniform(0.1, 2), rnd.uniform(0, 9), 0.0, 0.5, 2.0,
                        rnd.uniform(0, 60), 2 ** 0.5, 1e-3]),
+
+
+def _radius(rnd, *_):
+    x, y = (rnd.choice([rnd.uniform(0, 2), rnd.uniform(0, 60), 0, 1, 2, 0.5])
+            for _ in range(2))
+    pairs = tuple(map(int, __version__.split(".")[:2])) >= (10, 1)
+    return ((x, y) if pairs else x),
+
+
+def _kernel3(rnd, *_):
+    if rnd.random() < 0.3:
+        return rnd.choice(["smooth", "sharpen", "detail", "contour", "emboss",
+                           "edge_enhance", "edge_enhance_more", "find_edges"]),
+    kernel = [rnd.choice([rnd.randint(-4, 8), rnd.uniform(-2, 3), 0, 1])
+              for _ in range(9)]
+    scale = rnd.choice([None if sum(kernel) > 0.1 else 1, 7, 3.5, -2,
+                        rnd.uniform(0.1, 20)])
+    return kernel, scale, rnd.choice([0, 128, 255, -1.5, rnd.uniform(-99, 99)])
 
 
 # ---- geometry ---------------------------------------------------------------
@@ -180,6 +199,15 @@ DRAWS = {
     "posterize": lambda rnd, *_: (rnd.randint(1, 8),),
     "solarize": _threshold,
     "gaussian_blur": _sigma,
+    "adjust_gamma": lambda rnd, *_: (
+        rnd.choice([rnd.uniform(0, 3), 0.0, 1.0, 2.2, 1 / 2.2, 30.0]),
+        rnd.choice([1.0, 1.0, rnd.uniform(-1, 3)])),
+    "solarize_add": lambda rnd, *_: (
+        rnd.choice([rnd.randint(0, 110), rnd.randint(-255, 255)]),
+        rnd.choice([128, rnd.randint(0, 256)])),
+    "kernel3": _kernel3,
+    "box_blur": _radius,
+    "permute_channels": lambda rnd, *_: (rnd.choices(range(3), k=3),),
     "lut": lambda rnd, *_: (rnd.randbytes(rnd.choice([256, 768])),),
     "affine": _affine,
     "perspective": _perspective,

@@ -85,6 +85,11 @@ class Augment(unittest.TestCase):
             (ops.affine((float("inf"), 0, 0, 0, 1, 0)), "affine: matrix is"),
             (ops.affine(w=5), "affine to 5x0: a side must be 1"),
             (ops.affine(fill=(0, 1, 256)), "affine: fill must be an int or 3"),
+            (ops.kernel3([1, -1] + [0] * 7), "kernel3: 1 divided by"),
+            (ops.box_blur((1.0, -1.0)), "box_blur: radius must be 0 .. 10000"),
+            (ops.permute_channels((0, 1, 3)), "permute_channels: from"),
+            (ops.adjust_gamma(-1.0), "adjust_gamma: gamma must be 0 .."),
+            (ops.solarize_add(256), "solarize_add: add must be -255 .. 255"),
             (ops.lut(bytes(255)), "lut: table must be a buffer of 256 or 768"),
         ):
             with self.assertRaisesRegex(headrace.ArgumentError, words):
@@ -156,6 +161,8 @@ class Augment(unittest.TestCase):
             "adjust_contrast=1.5,hflip,gaussian_blur=0.5,grayscale",
             "affine=1,0.5,-3,0,1,2:nearest:255,0,7,hflip",
             "perspective=1,0,0,0,1,0,0.001,0",
+            "kernel3=smooth,kernel3=1,0,0,0,2,0,0,0,0:3:-1,box_blur=2,0.5",
+            "adjust_gamma=2.2,solarize_add=40,permute_channels=2,1,0",
             "affine:matrix=1,0,0,0,1,4:w=40:h=30:filter=bicubic:centered",
         ):
             self.assertIn(text, ops.text(ops.parse(text)))

@@ -75,6 +75,11 @@ HR_BEGIN_DECLS
     X(LUT, lut)                                   \
     X(AFFINE, affine)                             \
     X(PERSPECTIVE, perspective)                   \
+    X(ADJUST_GAMMA, adjust_gamma)                 \
+    X(SOLARIZE_ADD, solarize_add)                 \
+    X(KERNEL3, kernel3)                           \
+    X(BOX_BLUR, box_blur)                         \
+    X(PERMUTE_CHANNELS, permute_channels)         \
     X(RANDOM_APPLY, random_apply)                 \
     X(RANDOM_CHOICE, random_choice)               \
     X(COLOR_JITTER, color_jitter)                 \
@@ -276,6 +281,38 @@ struct hr_perspective {
     uint8_t fill[3];
 };
 
+// Two more tables. 255.999 * gain * (x / 255)^gamma, rounded down: torchvision's
+// adjust_gamma() of Pillow's pictures.
+struct hr_adjust_gamma {
+    double gamma;  // >= 0
+    double gain;   // 1 adds nothing
+};
+
+// Bytes below the threshold are increased, to 255 at most: timm's SolarizeAdd.
+struct hr_solarize_add {
+    int add;        // -255 .. 255
+    int threshold;  // 0 .. 256; timm's is 128
+};
+
+// Pillow's ImageFilter.Kernel of 3 x 3: the sum of nine products, over the scale,
+// and the offset. The outermost pixels stay.
+struct hr_kernel3 {
+    double kernel[9];  // its first row meets the lower neighbours, as there
+    double scale;      // 0 = the sum of the kernel
+    double offset;
+};
+
+// Pillow's BoxBlur, of pixels to both sides.
+struct hr_box_blur {
+    double radius[2];  // along x and y, 0 .. 10000
+};
+
+// Channel c of the picture is from[c] of the one before: torchvision v2's
+// permute_channels(). Grey stays.
+struct hr_permute_channels {
+    uint8_t from[3];  // 0 .. 2
+};
+
 // Two random ops are groups: chance decides which of the items behind them run.
 // An item is an op, or a group with its own items. A count in a flat list keeps
 // a list what it is, an array that can be copied, compared, pickled and written
@@ -452,6 +489,11 @@ struct hr_op {
         struct hr_lut lut;
         struct hr_affine affine;
         struct hr_perspective perspective;
+        struct hr_adjust_gamma adjust_gamma;
+        struct hr_solarize_add solarize_add;
+        struct hr_kernel3 kernel3;
+        struct hr_box_blur box_blur;
+        struct hr_permute_channels permute_channels;
         struct hr_random_apply random_apply;
         struct hr_random_choice random_choice;
         struct hr_color_jitter color_jitter;
@@ -670,7 +712,9 @@ HR_API const struct hr_op_info *hr_op_info(enum hr_op_type type);
 //   rand_augment rand_augment=2:9:bilinear auto_augment=cifar10
 //   adjust_brightness=1.2 adjust_contrast=0.8 adjust_saturation=1.2
 //   adjust_hue=-0.1 adjust_sharpness=1.5 grayscale posterize=4 solarize=128
-//   invert equalize autocontrast gaussian_blur=1.5
+//   invert equalize autocontrast gaussian_blur=1.5 box_blur=2 box_blur=2,0
+//   adjust_gamma=2.2 solarize_add=40:128 permute_channels=2,1,0
+//   kernel3=smooth kernel3=K,K,K,K,K,K,K,K,K:SCALE:OFFSET
 //   affine=A,B,C,D,E,F affine=A,B,C,D,E,F:nearest
 //   perspective=A,B,C,D,E,F,G,H:bicubic:255,0,0
 //   hflip vflip transpose random_hflip random_hflip=0.3 random_vflip=0.3

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pillow src/libImaging/BoxBlur.c: boxes of float32 radius, along x, then along y.
+#include "hal/ops/op_def.h"
+
+struct hr__box hr__box_of(float radius)
+{
+    struct hr__box box = {.reach = (int)radius};
+
+    box.inner = (uint32_t)((float)(1 << 24) / (radius * 2 + 1));
+    box.outer = ((1u << 24) - (uint32_t)(box.reach * 2 + 1) * box.inner) / 2;
+    return box;
+}
+
+static enum hr_status fold(struct hr__fold *f, const struct hr_op *op)
+{
+    const double *radius = op->box_blur.radius;
+    struct hr__augment code = {.code = HR__AUGMENT_BOX, .box = {.passes = 1}};
+
+    if ((float)radius[0] != 0)
+        code.box.x = hr__box_of((float)radius[0]);
+    if ((float)radius[1] != 0)
+        code.box.y = hr__box_of((float)radius[1]);
+    return code.box.x.inner || code.box.y.inner ? hr__fold_augment(f, &code)
+                                                : HR_OK;
+}
+
+static enum hr_status check(const struct hr_op *op, int channels,
+                            char text[128])
+{
+    (void)channels;
+    for (int i = 0; i < 2; i++)
+        if (!(op->box_blur.radius[i] >= 0 && op->box_blur.radius[i] <= 1e4))
+            return HR__BAD("box_blur: radius must be 0 .. 10000, not %.15g",
+                           op->box_blur.radius[i]);
+    return HR_OK;
+}
+
+static const struct hr_op_field fields[] = {
+    HR__FIELD(box_blur, radius, DOUBLES),
+};
+
+static const struct hr_op_form forms[] = {
+    {"box_blur", HR__FIELDS(1), {.type = HR_OP_BOX_BLUR}}};
+
+static const struct hr__word words[] = {{.name = "box_blur",
+                                         .syntax = "RADIUS",
+                                         .op = {.type = HR_OP_BOX_BLUR},
+                                         .arguments = {{.before = '='}}},
+                                        {0}};
+
+const struct hr__op_def hr__op_box_blur = {
+    .info = {HR__INFO("box_blur", BOX_BLUR, AUGMENT),
+             .usage = "box_blur=RADIUS|X,Y"},
+    .words = words,
+    .check = check,
+    .fold = fold,
+};
