@@ -300,38 +300,38 @@ static void add_edges(uint8_t *row, int w, int channels, int edge)
     }
 }
 
-// line: of a row with reach + 1 pixels before it.
-static void box_row(const struct walk *k, uint8_t *dst, const uint8_t *line,
-                    const struct hr__box *box)
+// line: room for a row with reach + 1 pixels on both sides.
+static void box_near_row(const struct walk *k, uint8_t *row, uint8_t *line,
+                         const struct hr__box *box)
 {
     const uint8_t *taps[2 * CPU_BOX_NEAR + 3];
-    int w = k->p->w, channels = k->p->channels;
+    int w = k->p->w, channels = k->p->channels, edge = box->reach + 1;
 
-    if (box->reach > CPU_BOX_NEAR) {
-        k->ops->box_x(dst, line + (box->reach + 1) * channels, w, channels,
-                      box);
-        return;
-    }
+    memcpy(line + edge * channels, row, (size_t)(w * channels));
+    add_edges(line + edge * channels, w, channels, edge);
     for (int i = 0; i < 2 * box->reach + 3; i++)
         taps[i] = line + i * channels;
-    k->ops->box_near(dst, taps, w * channels, box);
+    k->ops->box_near(row, taps, w * channels, box);
 }
 
 static bool box_rows(struct walk *k, const struct hr__augment *a)
 {
     const struct hr__box *box = &a->box.x;
     struct cpu_pixels *p = k->p;
-    size_t edge = (size_t)(box->reach + 1) * (size_t)p->channels;
-    size_t n = (size_t)p->w * (size_t)p->channels;
-    uint8_t *line = cpu_arena_alloc(k->arena, n + 2 * edge);
+    bool far = box->reach > CPU_BOX_NEAR;
+    size_t edges = far ? 0 : 2 * (size_t)(box->reach + 1);
+    size_t c = (size_t)p->channels, n = (size_t)p->w * c;
+    uint8_t *line = cpu_arena_alloc(k->arena, n + edges * c);
 
     if (!line)
         return false;
     for (int y = 0; y < p->h; y++) {
         for (int i = 0; i < a->box.passes; i++) {
-            memcpy(line + edge, row_of(p, y), n);
-            add_edges(line + edge, p->w, p->channels, box->reach + 1);
-            box_row(k, row_of(p, y), line, box);
+            if (far)
+                k->ops->box_x(row_of(p, y), memcpy(line, row_of(p, y), n), p->w,
+                              p->channels, box);
+            else
+                box_near_row(k, row_of(p, y), line, box);
         }
     }
     return true;
@@ -355,10 +355,10 @@ static void box_near_columns(struct walk *k, const struct hr__box *box)
     swap(k, &out);
 }
 
-static void add_row(uint32_t *sums, const uint8_t *row, int n)
+static inline void add_row(uint32_t *sums, const uint8_t *row, int n, int times)
 {
     for (int i = 0; i < n; i++)
-        sums[i] += row[i];
+        sums[i] += (uint32_t)times * row[i];
 }
 
 static void take_row(uint32_t *sums, const uint8_t *row, int n)
@@ -372,12 +372,15 @@ static void box_far_columns(struct walk *k, const struct hr__box *box,
 {
     struct cpu_pixels *p = k->p, out = beside(k, p->w, p->h);
     int n = p->w * p->channels, reach = box->reach;
+    int inside = reach < p->h ? reach : p->h;
 
     memset(sums, 0, sizeof(*sums) * (size_t)n);
-    for (int y = -reach; y < reach; y++)
-        add_row(sums, clamped_row(p, y), n);
+    add_row(sums, row_of(p, 0), n, reach);
+    for (int y = 0; y < inside; y++)
+        add_row(sums, row_of(p, y), n, 1);
+    add_row(sums, row_of(p, p->h - 1), n, reach - inside);
     for (int y = 0; y < p->h; y++) {
-        add_row(sums, clamped_row(p, y + reach), n);
+        add_row(sums, clamped_row(p, y + reach), n, 1);
         k->ops->box_y(row_of(&out, y), sums, clamped_row(p, y - reach - 1),
                       clamped_row(p, y + reach + 1), n, box);
         take_row(sums, clamped_row(p, y - reach), n);

@@ -44,7 +44,7 @@ struct cpu_augment_ops {
     // is the row with the samples k places from the first, 2 reach + 3 in all.
     void (*box_near)(uint8_t *dst, const uint8_t *const *taps, int n,
                      const struct hr__box *box);
-    // Any box along x, by running sums; src has reach + 1 pixels on both sides.
+    // Any box along x, by running sums; dst is not src.
     void (*box_x)(uint8_t *dst, const uint8_t *src, int w, int channels,
                   const struct hr__box *box);
     // Any box along y: sums holds those of the inner rows.

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a pixel's neighbours decide, in readable C.
+#include <stdbool.h>
+
 #include "cpu_fallback/augment/augment_kernels.h"
 
 // Pillow's SMOOTH, 1 around 5, over 13: float32 there, no ties, so integers give
@@ -76,23 +78,49 @@ void SISTER(cpu_box_near)(uint8_t *dst, const uint8_t *const *taps, int n,
         near(dst, taps, n, box->reach, box);
 }
 
+static int clamped(int x, int w)
+{
+    return x < 0 ? 0 : x < w ? x : w - 1;
+}
+
+// Samples begin to end - 1 of a row of w: sum is that of the box around `begin`,
+// but for its last sample. inside: the boxes need no edges.
+static inline __attribute__((always_inline)) uint32_t box_part(
+    uint8_t *dst, const uint8_t *src, int w, int channels,
+    const struct hr__box *box, uint32_t sum, int begin, int end, bool inside)
+{
+    int reach = box->reach;
+
+    for (int x = begin; x < end; x++) {
+        int to = inside ? x + reach : clamped(x + reach, w);
+        int after = inside ? to + 1 : clamped(x + reach + 1, w);
+        int from = inside ? x - reach : clamped(x - reach, w);
+        int before = inside ? from - 1 : clamped(x - reach - 1, w);
+
+        sum += src[to * channels];
+        dst[x * channels] =
+            box_of(sum, src[before * channels] + src[after * channels], box);
+        sum -= src[from * channels];
+    }
+    return sum;
+}
+
 void SISTER(cpu_box_x)(uint8_t *dst, const uint8_t *src, int w, int channels,
                        const struct hr__box *box)
 {
-    int reach = box->reach * channels, n = w * channels;
+    int reach = box->reach, within = reach < w ? reach : w;
+    int begin = reach < w - reach - 1 ? reach + 1 : w;
+    int end = reach < w - reach - 1 ? w - reach - 1 : w;
 
-    for (int c = 0; c < channels; c++) {
-        uint32_t sum = 0;  // of the box around i, but for its last sample
+    for (int c = 0; c < channels; c++, src++, dst++) {
+        uint32_t sum = (uint32_t)reach * src[0];
 
-        for (int i = c - reach; i < c + reach; i += channels)
-            sum += src[i];
-        for (int i = c; i < n; i += channels) {
-            sum += src[i + reach];
-            dst[i] = box_of(
-                sum, src[i - reach - channels] + src[i + reach + channels],
-                box);
-            sum -= src[i - reach];
-        }
+        for (int x = 0; x < within; x++)
+            sum += src[x * channels];
+        sum += (uint32_t)(reach - within) * src[(w - 1) * channels];
+        sum = box_part(dst, src, w, channels, box, sum, 0, begin, false);
+        sum = box_part(dst, src, w, channels, box, sum, begin, end, true);
+        box_part(dst, src, w, channels, box, sum, end, w, false);
     }
 }
 

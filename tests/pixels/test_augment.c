@@ -168,6 +168,65 @@ TEST_CASE(sisters)
     cpu_arena_finish(&arena);
 }
 
+static int clamped(int i, int size)
+{
+    return i < 0 ? 0 : i < size ? i : size - 1;
+}
+
+// One pass along x or y of a box, tap by tap.
+static void naive_box(uint8_t *to, const uint8_t *from, int w, int h,
+                      bool along_x, const struct hr__box *box)
+{
+    int n = along_x ? w : h, step = along_x ? 1 : w;
+
+    for (int i = 0; i < w * h; i++) {
+        int at = along_x ? i % w : i / w;
+        const uint8_t *line = from + i - at * step;
+        uint32_t sum = 0, both;
+
+        for (int k = -box->reach; k <= box->reach; k++)
+            sum += line[clamped(at + k, n) * step];
+        both = (uint32_t)line[clamped(at - box->reach - 1, n) * step] +
+               line[clamped(at + box->reach + 1, n) * step];
+        to[i] = (uint8_t)((sum * box->inner + both * box->outer + (1u << 23)) >>
+                          24);
+    }
+}
+
+// A blur of thousands of pixels costs a small picture neither memory nor time.
+TEST_CASE(wide_boxes)
+{
+    static struct made got;
+    struct cpu_arena arena;
+    struct cpu_ops c;
+
+    test_rnd_seed(test_seed);
+    cpu_arena_init(&arena, &plain_heap);
+    arena.limit = 4 << 10;
+    cpu_ops_init(&c, CPU_FLAG_C);
+    for (int i = 0; i < 60; i++) {
+        int w = 1 + below(9), h = 1 + below(9);
+        struct hr__box box = {.reach = 4 + below(i % 2 ? 12 : 9000)};
+        struct hr__augment code = {.code = HR__AUGMENT_BOX, .w = w, .h = h};
+        uint8_t pixels[81], once[81], twice[81];
+
+        box.inner = (1u << 24) / ((uint32_t)box.reach * 2 + 2);
+        box.outer = box.inner / 2;
+        code.box.x = code.box.y = box;
+        code.box.passes = 1;
+        fill(pixels, w * h);
+        naive_box(once, pixels, w, h, true, &box);
+        naive_box(twice, once, w, h, false, &box);
+        run(&got, &c, pixels, w, h, 1, &code, &arena);
+        for (int y = 0; y < h; y++)
+            CHECK(!memcmp(got.p.data + got.p.stride * (size_t)y, twice + w * y,
+                          (size_t)w),
+                  "reach %d, %dx%d, row %d", box.reach, w, h, y);
+        cpu_arena_clear(&arena, 0);
+    }
+    cpu_arena_finish(&arena);
+}
+
 // Of all 2^24 colours, each with one shift.
 TEST_CASE(hues)
 {
