@@ -39,6 +39,7 @@ DECODE = _core.DECODE
 CROP = _core.CROP
 RESIZE = _core.RESIZE
 FLIP = _core.FLIP
+ERASE = _core.ERASE  # of tensors only, and last
 _WARPS = _core.OPS["affine"][0], _core.OPS["perspective"][0]
 RGB, GRAY = 0, 1
 HORIZONTAL, VERTICAL = 1, 2  # orders of passes
@@ -220,7 +221,9 @@ def _common(lists: Sequence[Ops]) -> Ops:
     """The ops that all begin with, as long as they make pictures."""
     same = []
     for ops in zip(*lists):
-        if any(op != ops[0] for op in ops) or ops[0][0] == _core.TABLE:
+        if any(op != ops[0] for op in ops):
+            break
+        if ops[0][0] in (_core.TABLE, ERASE):
             break
         same.append(ops[0])
     return tuple(same)

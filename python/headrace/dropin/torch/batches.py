@@ -22,6 +22,7 @@ from ... import _core
 from ..._forks import renewed
 from ..base.report import count
 from ..pillow import jobs
+from ..pillow.jobs import ERASE
 from . import memory
 from .tables import Table
 
@@ -186,7 +187,7 @@ class Group:
         ready = samples
         if not self._looked_up:
             ready = [
-                (source, ops if table is None else ops + (table.op(),))
+                (source, ops if table is None else _with_table(ops, table))
                 for (source, ops), table in zip(samples, tables)
             ]
         job = jobs.submit(ready, self._batch, first, known)
@@ -273,6 +274,21 @@ class Group:
     __del__ = cancel
 
 
+def _making(ops: jobs.Ops) -> int:
+    """So many ops make the picture; the others paint on its tensor."""
+    n = len(ops)
+    while ops[n - 1][0] == ERASE:
+        n -= 1
+    return n
+
+
+def _with_table(ops: jobs.Ops, table: Table) -> jobs.Ops:
+    if ops[-1][0] != ERASE:
+        return ops + (table.op(),)
+    n = _making(ops)
+    return ops[:n] + (table.op(),) + ops[n:]
+
+
 def made_by(
     samples: Sequence[jobs.Recording],
     tables: Sequence[Table | None],
@@ -288,12 +304,21 @@ def made_by(
 
 def replay(recording: jobs.Recording, table: Table | None) -> Tensor:
     """(C, H, W), by stock Pillow. Raises what Pillow raises."""
-    image = jobs.replay(recording)
+    source, ops = recording
+    n = _making(ops)
+    image = jobs.replay((source, ops[:n]))
     c = len(image.getbands())
     w, h = image.size
     pixels = torch.frombuffer(bytearray(image.tobytes()), dtype=torch.uint8)
     pixels = pixels.view(h, w, c).permute(2, 0, 1)
-    return pixels if table is None else table.look_up(pixels)
+    made = pixels if table is None else table.look_up(pixels)
+    for _, x, y, w, h, value, block in ops[n:]:
+        numbers = torch.tensor(value).reshape(-1, 1, 1)
+        if block is not None:
+            flat = torch.frombuffer(bytearray(block), dtype=torch.float32)
+            numbers = flat.view(c, h, w)
+        made[:, y : y + h, x : x + w] = numbers
+    return made
 
 
 def submit_batch(records: Sequence[Record]) -> list[Handle]:

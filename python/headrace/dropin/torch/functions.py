@@ -7,6 +7,7 @@ NotImplemented: then tensor.py makes the values and calls func.
 
 from __future__ import annotations
 
+import math
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -15,7 +16,7 @@ import torch
 from torch import Tensor
 
 from ..pillow import jobs
-from ..pillow.jobs import CROP, FLIP
+from ..pillow.jobs import CROP, ERASE, FLIP
 from . import tensor
 from .tables import Table, identity
 from .tensor import (
@@ -25,7 +26,9 @@ from .tensor import (
     copy_of,
     hwc_strides,
     no_torch_function,
+    painted,
     plain_strides,
+    set_samples,
     set_table,
     tables_of,
     wrap,
@@ -146,7 +149,7 @@ def _pointwise(func: Any, args: Any, kwargs: Any) -> Any:
     if not isinstance(tensor, Lazy):
         return NotImplemented  # 1 - x: comes as rsub, with the tensor first
     cell = tensor._hr
-    if not cell.open() or cell.tables is not None:
+    if not cell.open() or cell.tables is not None or painted(cell):
         return NotImplemented
     before = cell.table
     table = before or identity(cell.size[0])
@@ -290,6 +293,11 @@ def _flip(func: Any, args: Any, kwargs: Any) -> Any:
 
 
 def _fits(cell: Cell) -> bool:
+    """May an op of a picture follow?"""
+    return _has_room(cell) and not painted(cell)
+
+
+def _has_room(cell: Cell) -> bool:
     return all(len(ops) < jobs.MAX_OPS for _, ops in cell.samples)
 
 
@@ -323,6 +331,82 @@ def _get_item(func: Any, args: Any, kwargs: Any) -> Any:
     cell.views = [ref for ref in cell.views or () if ref() is not None]
     cell.views.append(weakref.ref(view))
     return wrap(_kind(tensor, func), view)
+
+
+def _set_item(func: Any, args: Any, kwargs: Any) -> Any:
+    """x[..., top:bottom, left:right] = a number, one per channel, a block."""
+    tensor, index, value = args
+    if not isinstance(tensor, Lazy):
+        return NotImplemented
+    cell = tensor._hr
+    if not cell.open() or cell.base is not None or _has_views(cell):
+        return NotImplemented  # others share this memory
+    if type(index) is not tuple or not _has_room(cell):
+        return NotImplemented
+    window = _window(index, cell)
+    paint = None if window is None else _paint(value, cell, *window[2:])
+    if paint is None:
+        return NotImplemented
+    before = cell.samples
+    op = (ERASE, *window, *paint)
+    made = tuple((source, ops + (op,)) for source, ops in before)
+    return None if set_samples(cell, before, made) else NotImplemented
+
+
+def _has_views(cell: Cell) -> bool:
+    return any(ref() is not None for ref in cell.views or ())
+
+
+# Types of elements that op erase writes as they are in float32.
+_PAINTED = (torch.float32, torch.float16, torch.bfloat16, torch.uint8)
+
+
+def _paint(value: Any, cell: Cell, w: int, h: int) -> Any:
+    """(numbers per channel, None), or ((0,), block of float32); None: neither.
+
+    torch itself converts them to the tensor's type.
+    """
+    c, dtype = cell.size[0], cell.dtype
+    if dtype not in _PAINTED:
+        return None
+    if type(value) is Tensor:
+        if (
+            value.requires_grad
+            or value.device.type != "cpu"
+            or value.layout is not torch.strided
+            or value.dtype.is_complex
+        ):
+            return None
+        shape = tuple(value.shape)
+        if shape == (c, h, w) and h * w > 1 and not cell.lead:
+            return _block(value, dtype)
+        if shape not in ((), (1,), (1, 1), (1, 1, 1), (c, 1, 1)):
+            return None
+    elif type(value) not in (int, float, bool):
+        return None
+    one = torch.zeros((c, 1, 1), dtype=dtype, device="cpu")
+    try:
+        one[..., 0:1, 0:1] = value
+    except Exception:
+        return None  # the picture itself raises it
+    if not _is_safe(torch.as_tensor(value, device="cpu"), dtype):
+        return None
+    numbers = tuple(one.to(torch.float32).flatten().tolist())
+    return (numbers, None) if all(map(math.isfinite, numbers)) else None
+
+
+def _block(value: Tensor, dtype: torch.dtype) -> Any:
+    if not _is_safe(value, dtype):
+        return None
+    numbers = value.to(dtype).to(torch.float32).contiguous()
+    return (0.0,), bytes(numbers.view(torch.uint8).numpy())
+
+
+def _is_safe(value: Tensor, dtype: torch.dtype) -> bool:
+    """Not of numbers that C++ converts in more than one way."""
+    if dtype is not torch.uint8 or not value.is_floating_point():
+        return True
+    return bool(((value > -1) & (value < 256)).all())
 
 
 def _window(index: Any, cell: Cell) -> tuple[int, int, int, int] | None:
@@ -425,6 +509,7 @@ def _table_of_functions() -> dict[Any, Callable[..., Any]]:
         (["to", "type", "type_as"], _as_other),
         (["flip"], _flip),
         (["__getitem__"], _get_item),
+        (["__setitem__"], _set_item),
     ):
         for name in names:
             found = getattr(Tensor, name, None)

@@ -35,6 +35,7 @@ from .batches import Group
 from .tables import Table
 
 if TYPE_CHECKING:
+    from ..pillow import jobs
     from .tensor import Cell
 
 # Pictures that are submitted together.
@@ -70,6 +71,7 @@ class _Begun:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.cells: list[Cell] = []
+        self.samples: list[jobs.Recording] = []  # that were submitted
         self.sent = 0
         self.group: Group | None = None
 
@@ -90,6 +92,7 @@ class _Begun:
         samples = [cell.samples[0] for cell in cells]
         tables = [self.plan.table] * len(cells)
         self.sent += len(cells)
+        self.samples += samples
         return self.group.add(samples, tables, known)
 
     def is_of(self, cells: Sequence[Cell]) -> bool:
@@ -98,8 +101,10 @@ class _Begun:
             self.sent <= len(cells) <= self.plan.n
             and all(map(self.plan.fits, cells))
             and all(
-                cell is other
-                for cell, other in zip(cells, self.cells[: self.sent])
+                cell is other and cell.samples[0] is sample
+                for cell, other, sample in zip(
+                    cells, self.cells, self.samples
+                )
             )
         )
 

@@ -18,8 +18,9 @@ memory and hands every call on to it.
 Pointwise operations (to, div, sub_, ...) are recorded: they run on the Table,
 which holds what each of the 256 byte values has become, as a tensor of
 C x 1 x 256 numbers. So the bits are those of the user's own torch.
-Slices of the picture and flips are recorded as ops. torch.stack and collating
-give a lazy stack. Everything else makes the value first.
+Slices of the picture and flips are recorded as ops, and so is what is written
+into a window (_set_item() of functions.py). torch.stack and collating give a
+lazy stack. Everything else makes the value first.
 
 What is made one by one is made in groups: forcing one lazy tensor forces up to
 GROUP others of this fetch that have the same shape and are still alive, in one
@@ -198,6 +199,13 @@ def record_of_cell(cell: Cell, kind: type = Tensor) -> Record:
     )
 
 
+def painted(cell: Cell) -> bool:
+    """Was something written into it? It stands behind the table."""
+    if not cell.lead:
+        return bool(cell.samples[0][1][-1][0] == jobs.ERASE)
+    return any(ops[-1][0] == jobs.ERASE for _, ops in cell.samples)
+
+
 def tables_of(cell: Cell) -> Sequence[Table | None]:
     return cell.tables or (cell.table,) * len(cell.samples)
 
@@ -308,7 +316,7 @@ def make_values(cells: Sequence[Cell]) -> None:
                 value = _replay_all(cell)
             except Exception as met:
                 raise fetch.late(met)
-            _set(cell, cell.table, value)
+            _set(cell, (cell.samples, cell.table), value)
         return
     todo = list(cells)
     if len(cells) == 1 and cells[0].views is None:
@@ -337,12 +345,12 @@ def _by_kind(cells: Sequence[Cell]) -> Iterable[list[Cell]]:
 
 
 def _run(cells: list[Cell]) -> list[tuple[Cell, Exception]]:
-    made_with = [cell.table for cell in cells]
-    samples = [sample for cell in cells for sample in cell.samples]
+    made_of = [(cell.samples, cell.table) for cell in cells]
+    samples = [sample for each, _ in made_of for sample in each]
     tables = [
         table
-        for cell, each in zip(cells, made_with)
-        for table in cell.tables or (each,) * len(cell.samples)
+        for cell, (each, whole) in zip(cells, made_of)
+        for table in cell.tables or (whole,) * len(each)
     ]
     first = cells[0]
     group = made_by(
@@ -350,14 +358,14 @@ def _run(cells: list[Cell]) -> list[tuple[Cell, Exception]]:
     )
     start = 0
     errors: list[tuple[Cell, Exception]] = []
-    for cell, table in zip(cells, made_with):
-        length = len(cell.samples)
+    for cell, made in zip(cells, made_of):
+        length = len(made[0])
         try:
             value = group.slots(start, length)
         except Exception as error:
             errors.append((cell, error))
         else:
-            _set(cell, table, _shaped(cell, value))
+            _set(cell, made, _shaped(cell, value))
         start += length
     return errors
 
@@ -399,14 +407,30 @@ def set_table(cell: Cell, old: Table | None, new: Table) -> bool:
         return True
 
 
-def _set(cell: Cell, table: Table | None, value: Tensor) -> None:
-    """Sets the value that was made with this table.
+def set_samples(
+    cell: Cell, old: Sequence[jobs.Recording], new: Sequence[jobs.Recording]
+) -> bool:
+    """Changes the recordings in place; see set_table()."""
+    with _lock:
+        if cell.value is not None or cell.samples is not old:
+            return False
+        cell.samples = new
+        return True
+
+
+def _set(cell: Cell, made_of: tuple[Any, Table | None], value: Tensor) -> None:
+    """Sets the value that was made of these samples with this table.
 
     A peer may be in the hands of another thread meanwhile. If that has
-    changed the table, the value is not what it should be any more.
+    changed one of them, the value is not what it should be any more.
     """
+    samples, table = made_of
     with _lock:
-        if cell.value is not None or cell.table is not table:
+        if (
+            cell.value is not None
+            or cell.table is not table
+            or cell.samples is not samples
+        ):
             return
         cell.value = value
     if cell.views is not None:

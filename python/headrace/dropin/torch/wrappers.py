@@ -29,6 +29,7 @@ from .tensor import (
     copy_of,
     lazy_tv_image,
     make_values,
+    painted,
     plain,
     run_plain,
     wrap,
@@ -142,6 +143,8 @@ def _normalized(
     table = cell.table
     if table is None or cell.lead or inplace or not cell.open():
         return None
+    if painted(cell):
+        return None
     try:
         key = (stock, tuple(mean), tuple(std))
         made = table.results.get(key)
@@ -227,7 +230,7 @@ def _run_kernel(
 def _kernel_table(
     stock: Any, cell: Cell, args: Any, kwargs: Any
 ) -> Table | None:
-    if not cell.open() or cell.tables is not None:
+    if not cell.open() or cell.tables is not None or painted(cell):
         return None
     if args or kwargs.get("inplace"):
         return None
