@@ -104,13 +104,13 @@ def v1_pipelines():
             1,
             [*head(), to_tensor, T.Lambda(lambda x: x.double() / 3)],
         ),
-        "erasing": (None, [*head(), to_tensor, norm, T.RandomErasing()]),
+        "erasing": (1, [*head(), to_tensor, norm, T.RandomErasing()]),
         "cut out": (None, [*head(), to_tensor, T.Lambda(cut_out)]),
-        "rand_augment": (None, [*head(), T.RandAugment(), to_tensor]),
-        "jitter": (None, [T.ColorJitter(0.4, 0.4, 0.4), *head(), to_tensor]),
+        "rand_augment": (1, [*head(), T.RandAugment(), to_tensor]),
+        "jitter": (1, [T.ColorJitter(0.4, 0.4, 0.4), *head(), to_tensor]),
         "tensor resize": (None, [T.PILToTensor(), T.Resize((50, 60))]),
-        "grey, three": (None, [T.Grayscale(3), *head(), to_tensor]),
-        "rotation": (None, [*head(), T.RandomRotation(20), to_tensor]),
+        "grey, three": (1, [T.Grayscale(3), *head(), to_tensor]),
+        "rotation": (1, [*head(), T.RandomRotation(20), to_tensor]),
     }
 
 
@@ -135,7 +135,7 @@ def v2_pipelines():
             [*crop, image, scale, v2.Normalize(*NORM, inplace=True)],
         ),
         "convert_dtype": (1, [*crop, image, v2.ConvertImageDtype(F32)]),
-        "jitter": (None, [v2.ColorJitter(0.4, 0.4), *crop, image, scale]),
+        "jitter": (1, [v2.ColorJitter(0.4, 0.4), *crop, image, scale]),
         "image first": (
             None,
             [image, *head(v2), scale, norm],

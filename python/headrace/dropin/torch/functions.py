@@ -344,7 +344,9 @@ def _set_item(func: Any, args: Any, kwargs: Any) -> Any:
     if type(index) is not tuple or not _has_room(cell):
         return NotImplemented
     window = _window(index, cell)
-    paint = None if window is None else _paint(value, cell, *window[2:])
+    if window is None:
+        return NotImplemented
+    paint = _paint(value, cell, *window[2:])
     if paint is None:
         return NotImplemented
     before = cell.samples
