@@ -36,10 +36,13 @@ static const struct cpu_sink *by_store(struct cpu_run *run,
                                        const struct cpu_sink *to,
                                        struct cpu_sink *stored)
 {
+    // (Bytes that stay bytes are copied, faster than by a table.)
+    bool copied = to->pic->dst.dtype == HR_U8 && to->pic->table->u8_identity;
     struct hr__values values;
     struct hr__table *table;
 
-    if (!cpu_augment_table(&run->w->engine->ops.augment, code, p, &values) ||
+    if (copied ||
+        !cpu_augment_table(&run->w->engine->ops.augment, code, p, &values) ||
         !(table = cpu_arena_alloc(&run->w->arena, sizeof(*table))))
         return to;
     hr__table_through(table, to->pic->table, &values, p->channels,
