@@ -48,10 +48,39 @@ static bool keeps_size(const struct hr_op *op)
     return true;
 }
 
+// The size of any picture that the item at `at` makes, if it is one op; or NULL.
+static const int *size_at(const struct hr_op *ops, int at)
+{
+    const struct hr__op_def *def = hr__op_def(ops[at].type);
+    const int *size = (const void *)((const char *)&ops[at] + def->size);
+
+    return def->size && size[0] ? size : NULL;
+}
+
+// Whether a choice is one of ops that all make one size, as crops that are
+// resized by different filters.
+static bool chooses_size(const struct hr_op *ops, int num_ops, int at)
+{
+    const int *first = ops[at].type == HR_OP_RANDOM_CHOICE
+                           ? size_at(ops, at + 1)
+                           : NULL;
+    int num = items(&ops[at]);
+
+    if (!first || behind(ops, num_ops, at) != at + 1 + num)
+        return false;
+    for (int i = 1; i < num; i++) {
+        const int *size = size_at(ops, at + 1 + i);
+
+        if (!size || size[0] != first[0] || size[1] != first[1])
+            return false;
+    }
+    return true;
+}
+
 enum hr_status hr__groups_check(const struct hr_op *ops, int num_ops,
                                 char text[128])
 {
-    int inside = 0;  // the items of groups so far end there
+    int inside = 0;  // items that must keep the size end there
 
     for (int i = 0; i < num_ops; i++) {
         const struct hr__op_def *def = hr__op_def(ops[i].type);
@@ -66,7 +95,8 @@ enum hr_status hr__groups_check(const struct hr_op *ops, int num_ops,
             return HR__BAD("%s: not in a group, whose items keep the size of "
                            "any picture, and are no decode or normalize",
                            def->info.name);
-        inside = end > inside ? end : inside;
+        if (end > inside && (i < inside || !chooses_size(ops, num_ops, i)))
+            inside = end;
     }
     return HR_OK;
 }

@@ -561,6 +561,12 @@ static void print(struct printer *o, const char *format, ...)
     o->at = o->full ? o->end - 1 : o->at + n;
 }
 
+// Whether a number that comes back is written as people do: 30, not 3e+01.
+static bool is_plain(const char *text, double x)
+{
+    return !strchr(text, 'e') || fabs(x) < 1 || fabs(x) >= 1e15;
+}
+
 // The shortest digits that come back.
 static void print_real(struct printer *o, double x, bool is_float)
 {
@@ -571,7 +577,8 @@ static void print_real(struct printer *o, double x, bool is_float)
 
         snprintf(text, sizeof(text), "%.*g", digits, x);
         back = strtod(text, NULL);
-        if (is_float ? (float)back == (float)x : back == x)
+        if ((is_float ? (float)back == (float)x : back == x) &&
+            is_plain(text, x))
             break;
     }
     print(o, "%s", text);
@@ -638,7 +645,7 @@ static void print_around(struct printer *o, const struct hr_op_field *f,
 
         snprintf(text, sizeof(text), "%.*g", digits, x);
         around(f, strtod(text, NULL), back);
-        if (!memcmp(back, range, sizeof(back)))
+        if (!memcmp(back, range, sizeof(back)) && is_plain(text, x))
             break;
     }
     print(o, "%s", text);

@@ -5,14 +5,16 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
-from . import ops
+from . import _core, ops
 from .errors import ArgumentError
 from .ops import Arithmetic, Filter, Ops
 
 _V1 = "torchvision.transforms.transforms"
+_MODULES = _V1, "torchvision.transforms.autoaugment", "timm.data.transforms"
 _V2 = "torchvision.transforms.v2."
+_Make: TypeAlias = Callable[[Any], Any]  # an op, or several, of a transform
 # By Pillow's numbers.
 _NAMES: tuple[Filter, ...] = (
     "nearest", "lanczos", "bilinear", "bicubic", "box", "hamming",
@@ -29,10 +31,16 @@ def translate(transform: Any) -> tuple[Ops, str]:
 
     transform: a Compose, a list, or one transform, of torchvision.transforms
     or of its v2: Resize, CenterCrop, RandomCrop, RandomResizedCrop,
-    RandomHorizontalFlip, RandomVerticalFlip; ToTensor, PILToTensor, ToImage,
-    ToDtype, ConvertImageDtype, Normalize; of v2 also Identity, RGB and
-    ToPureTensor. It is one that takes an RGB picture of Pillow, as
-    ImageFolder opens it, and ends in a tensor of uint8 or float32.
+    RandomHorizontalFlip, RandomVerticalFlip; ColorJitter, Grayscale,
+    RandomGrayscale, RandomPosterize, RandomSolarize, RandomEqualize,
+    RandomAutocontrast, RandomInvert, RandomAdjustSharpness; RandomRotation,
+    RandomAffine, RandomPerspective; TrivialAugmentWide, RandAugment,
+    AutoAugment; RandomApply and RandomChoice of them; ToTensor, PILToTensor,
+    ToImage, ToDtype, ConvertImageDtype, Normalize, RandomErasing; of v2 also
+    Identity, RGB and ToPureTensor; of timm RandomResizedCropAndInterpolation,
+    MaybeToTensor, MaybePILToTensor and ToNumpy. It is one that takes an RGB
+    picture of Pillow, as ImageFolder opens it, and ends in a tensor of uint8
+    or float32.
 
     Raises headrace.ArgumentError that names the first transform that has no
     ops, with the reason. Subclasses and functions have none.
@@ -43,13 +51,15 @@ def translate(transform: Any) -> tuple[Ops, str]:
             raise _refused(each, "it is not one of torchvision.transforms")
         name = type(each).__name__
         if name in _STEPS:
-            made.geometry(each)
+            made.step(each)
         elif name in _TENSORS:
             made.tensor(each)
         elif name in ("ToDtype", "ConvertImageDtype"):
             made.scale(each)
         elif name == "Normalize":
             made.normalize(each)
+        elif name == "RandomErasing":
+            made.erase(each)
         elif name not in _NOTHING:
             raise _refused(
                 each, "there are no such ops; the drop-in takes it: "
@@ -67,15 +77,18 @@ class _Made:
     arithmetic: Arithmetic = "div"  # of its numbers, if they are float32
     numbers: bool = False  # whether normalize() is there
 
-    def geometry(self, t: Any) -> None:
+    def step(self, t: Any) -> None:
         if self.numbers:
             raise _refused(t, "it must stand before Normalize")
-        if self.dtype and "Resize" in type(t).__name__:
+        if self.dtype and type(t).__name__ not in _MOVES:
             raise _refused(
-                t, "there is a tensor already, which torchvision resizes by "
+                t, "there is a tensor already, which torchvision changes by "
                 "other arithmetic than a picture"
             )
-        self.steps.append(_STEPS[type(t).__name__](t))
+        if _is_gray(t) and self.steps == [ops.decode()]:
+            self.steps = [ops.decode("L")]
+        else:
+            self.steps += _steps_of(t)
 
     def tensor(self, t: Any) -> None:
         if self.dtype:
@@ -112,6 +125,21 @@ class _Made:
             ops.normalize(mean, std, arithmetic=self.arithmetic)
         )
         self.numbers = True
+
+    def erase(self, t: Any) -> None:
+        if self.dtype != "f32":
+            raise _refused(t, "it must follow ToTensor or ToDtype")
+        if not self.numbers:
+            self._normalize(0.0, 1.0)
+        value: Any = "random" if t.value is None else t.value
+        if value != "random":
+            value = _floats(value)
+        self.steps.append(
+            ops.random_erasing(
+                float(t.p), scale=_two(t.scale), ratio=_two(t.ratio),
+                value=value,
+            )
+        )
 
     def all(self) -> tuple[Ops, str]:
         if not self.dtype:
@@ -153,13 +181,15 @@ def _flat(transform: Any) -> Iterator[Any]:
             yield from _flat(each)
     elif type(transform).__name__ == "Compose" and _is_known(transform):
         yield from _flat(transform.transforms)
+    elif type(transform).__module__ == "torch.nn.modules.container":
+        yield from _flat(list(transform))
     else:
         yield transform
 
 
 def _is_known(transform: Any) -> bool:
     module = type(transform).__module__
-    return module == _V1 or module.startswith(_V2)
+    return module in _MODULES or module.startswith(_V2)
 
 
 def _refused(transform: Any, why: str) -> ArgumentError:
@@ -184,7 +214,11 @@ def _pair(transform: Any) -> tuple[int, int]:
 
 
 def _filter(transform: Any) -> Filter:
-    value = transform.interpolation  # a word, a number, or an enum of words
+    return _filter_of(transform, transform.interpolation)
+
+
+def _filter_of(transform: Any, value: Any) -> Filter:
+    """value: a word, a number, or an enum of words."""
     try:
         return _FILTERS[getattr(value, "value", value)]
     except (KeyError, TypeError):
@@ -218,25 +252,170 @@ def _random_crop(t: Any) -> ops.Op:
 
 
 def _random_resized_crop(t: Any) -> ops.Op:
+    return _window(t, _filter(t))
+
+
+def _window(t: Any, filter: Filter) -> ops.Op:
     h, w = _pair(t)
-    scale, ratio = _floats(t.scale), _floats(t.ratio)
     return ops.random_resized_crop(
-        w,
-        h,
-        filter=_filter(t),
-        scale=(scale[0], scale[1]),
-        ratio=(ratio[0], ratio[1]),
+        w, h, filter=filter, scale=_two(t.scale), ratio=_two(t.ratio)
     )
 
 
-_STEPS: dict[str, Callable[[Any], ops.Op]] = {
-    "Resize": _resize,
+# ---- what changes pixels ----------------------------------------------------
+
+
+def _steps_of(t: Any) -> Ops:
+    """The ops of one transform that is in _STEPS."""
+    try:
+        made = _STEPS[type(t).__name__](t)
+        flat: Ops = made if not made or isinstance(made[0], tuple) else (made,)
+        if type(t).__name__ in _PIXELS:
+            _core.output_size((ops.decode(), *flat), 99, 99)
+    except ArgumentError as error:
+        if "cannot be translated" in str(error):
+            raise
+        raise _refused(t, str(error)) from None
+    return flat
+
+
+def _inside(t: Any, transforms: Any) -> Ops:
+    """The ops of transforms that are those of t."""
+    made: list[ops.Op] = []
+    for each in _flat(transforms):
+        name = type(each).__name__
+        if not _is_known(each) or name not in (*_STEPS, *_NOTHING):
+            raise _refused(t, f"{' '.join(repr(each).split())} is in it")
+        made += _steps_of(each) if name in _STEPS else ()
+    return tuple(made)
+
+
+def _apply(t: Any) -> Ops:
+    steps = _inside(t, list(t.transforms))
+    return ops.random_apply(steps, float(t.p)) if steps else ()
+
+
+def _choice(t: Any) -> Ops:
+    if t.p is not None and len(set(t.p)) > 1:
+        raise _refused(t, "p must be the same for all")
+    made = [_inside(t, each) for each in t.transforms]
+    return ops.random_choice(*(steps or (ops.flip(),) for steps in made))
+
+
+def _by_chance(name: str, *fields: str) -> _Make:
+    """An op of that name, with the transform's fields, in a random_apply."""
+    make = getattr(ops, name)
+    return lambda t: ops.random_apply(
+        [make(*(getattr(t, field) for field in fields))], float(t.p)
+    )
+
+
+def _is_gray(t: Any) -> bool:
+    return type(t).__name__ == "Grayscale" and t.num_output_channels == 1
+
+
+def _grayscale(t: Any) -> ops.Op:
+    if _is_gray(t):
+        raise _refused(t, "to 1 channel it must come first")
+    return ops.grayscale()
+
+
+def _jitter(t: Any) -> ops.Op:
+    ranges = t.brightness, t.contrast, t.saturation, t.hue
+    return ops.color_jitter(*(0.0 if r is None else _two(r) for r in ranges))
+
+
+def _two(x: Any) -> tuple[float, float]:
+    low, high = _floats(x)
+    return low, high
+
+
+def _warp(t: Any) -> dict[str, Any]:
+    """Filter and colour of a warp."""
+    fill = 0 if t.fill is None else t.fill
+    try:
+        # torchvision cuts them, too.
+        color = tuple(int(x) for x in _floats(fill))
+    except (TypeError, ValueError):
+        raise _refused(t, "fill must be a number, or three") from None
+    return {"filter": _filter(t), "fill": color}
+
+
+def _rotation(t: Any) -> ops.Op:
+    if t.expand:
+        raise _refused(t, "expand makes pictures of several sizes")
+    if t.center is not None:
+        raise _refused(t, "center")
+    return ops.random_rotation(_two(t.degrees), **_warp(t))
+
+
+def _affine(t: Any) -> ops.Op:
+    if t.center is not None:
+        raise _refused(t, "center")
+    return ops.random_affine(
+        _two(t.degrees),
+        translate=_two((0, 0) if t.translate is None else t.translate),
+        scale=_two((1, 1) if t.scale is None else t.scale),
+        shear=0.0 if t.shear is None else _floats(t.shear),
+        **_warp(t),
+    )
+
+
+def _timm_crop(t: Any) -> ops.Op | Ops:
+    """timm's, whose filter may be one of several by chance."""
+    filters = t.interpolation
+    if not isinstance(filters, (list, tuple)):
+        filters = (filters,)
+    made = [_window(t, _filter_of(t, each)) for each in filters]
+    return made[0] if len(made) == 1 else ops.random_choice(*made)
+
+
+# By the picture's place alone, so tensors have them, too.
+_MOVES: dict[str, _Make] = {
     "CenterCrop": _center_crop,
     "RandomCrop": _random_crop,
-    "RandomResizedCrop": _random_resized_crop,
     "RandomHorizontalFlip": lambda t: ops.random_flip(horizontal=float(t.p)),
     "RandomVerticalFlip": lambda t: ops.random_flip(vertical=float(t.p)),
 }
-_TENSORS = {"ToTensor": "f32", "PILToTensor": "u8", "ToImage": "u8"}
+_PIXELS: dict[str, _Make] = {
+    "RandomApply": _apply,
+    "RandomChoice": _choice,
+    "ColorJitter": _jitter,
+    "Grayscale": _grayscale,
+    "RandomGrayscale": lambda t: ops.random_grayscale(float(t.p)),
+    "RandomPosterize": _by_chance("posterize", "bits"),
+    "RandomSolarize": _by_chance("solarize", "threshold"),
+    "RandomEqualize": _by_chance("equalize"),
+    "RandomAutocontrast": _by_chance("autocontrast"),
+    "RandomInvert": _by_chance("invert"),
+    "RandomAdjustSharpness": _by_chance("adjust_sharpness", "sharpness_factor"),
+    "RandomRotation": _rotation,
+    "RandomAffine": _affine,
+    "RandomPerspective": lambda t: ops.random_perspective(
+        float(t.distortion_scale), float(t.p), **_warp(t)
+    ),
+    "TrivialAugmentWide": lambda t: ops.trivial_augment_wide(
+        bins=t.num_magnitude_bins, **_warp(t)
+    ),
+    "RandAugment": lambda t: ops.rand_augment(
+        t.num_ops, t.magnitude, bins=t.num_magnitude_bins, **_warp(t)
+    ),
+    "AutoAugment": lambda t: ops.auto_augment(t.policy.value, **_warp(t)),
+}
+_STEPS: dict[str, _Make] = {
+    **_MOVES,
+    **_PIXELS,
+    "Resize": _resize,
+    "RandomResizedCrop": _random_resized_crop,
+    "RandomResizedCropAndInterpolation": _timm_crop,
+}
+_TENSORS = {
+    "ToTensor": "f32",
+    "PILToTensor": "u8",
+    "ToImage": "u8",
+    "MaybeToTensor": "f32",
+    "MaybePILToTensor": "u8",
+    "ToNumpy": "u8",
+}
 # What does nothing with an RGB picture, or the tensor of one.
 _NOTHING = ("Identity", "RGB", "ToPureTensor")

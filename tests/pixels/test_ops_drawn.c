@@ -257,6 +257,31 @@ TEST_CASE(place)
     }
 }
 
+// One of two filters, as timm's crop has it.
+TEST_CASE(choice_of_crops)
+{
+    struct hr_op ops[] = {HR_OP_RANDOM_CHOICE(.count = 2),
+                          HR_OP_RANDOM_RESIZED_CROP(.w = 9, .h = 8),
+                          HR_OP_RANDOM_RESIZED_CROP(.w = 9, .h = 8,
+                                                    .filter = HR_BICUBIC),
+                          HR_OP_FLIP(.horizontal = true)};
+    struct hr_op out[HR_MAX_OPS];
+    int counts[HR_NUM_FILTERS] = {0}, w = 0, h = 0;
+
+    for (int i = 0; i < DRAWS; i++) {
+        CU_ASSERT_EQUAL_FATAL(drawn(ops, COUNT(ops), i, out), 3);
+        counts[out[1].resize.filter]++;
+    }
+    check_share("bicubic", counts[HR_BICUBIC], DRAWS, .5);
+    CU_ASSERT(hr_ops_fixed_size(ops, COUNT(ops), &w, &h) && w == 9 && h == 8);
+    ops[2].random_resized_crop.h = 9;
+    CU_ASSERT_EQUAL(hr_ops_output_size(ops, COUNT(ops), W, H, 1, &w, &h),
+                    HR_EINVAL);
+    ops[2] = (struct hr_op)BIT(1);
+    CU_ASSERT_EQUAL(hr_ops_output_size(ops, COUNT(ops), W, H, 1, &w, &h),
+                    HR_EINVAL);
+}
+
 TEST_CASE(group_sizes)
 {
     const struct hr_op ops[] = {hr_op_resize(.w = 9, .h = 8),

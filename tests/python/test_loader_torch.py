@@ -155,6 +155,118 @@ class EvaluationV2(Stock):
             self.check(v2.Resize((33, 35), interpolation=mode), *self.numbers)
 
 
+def certain(module):
+    """Random transforms that leave nothing to chance."""
+    bilinear = transforms.InterpolationMode.BILINEAR
+    return [
+        [module.ColorJitter(brightness=(1.5, 1.5))],
+        [module.ColorJitter(contrast=(0.5, 0.5)), module.Grayscale(3)],
+        [module.ColorJitter(saturation=(1.7, 1.7)),
+         module.ColorJitter(hue=(-0.2, -0.2))],
+        [module.RandomGrayscale(1), module.RandomPosterize(3, 1)],
+        [module.RandomSolarize(99.5, 1), module.RandomEqualize(1)],
+        [module.RandomAutocontrast(1), module.RandomInvert(1)],
+        [module.RandomAdjustSharpness(2.5, 1), module.RandomInvert(0)],
+        [module.RandomRotation((33, 33), interpolation=bilinear, fill=9)],
+        [module.RandomRotation((90, 90)), module.RandomPerspective(p=0)],
+        [module.RandomAffine((-9, -9), scale=(0.8, 0.8), fill=(1, 2, 3),
+                             shear=(5, 5, 8, 8))],
+        [module.RandomApply([module.RandomInvert(1),
+                             module.RandomHorizontalFlip(1)], 1)],
+        [module.RandomApply([module.RandomInvert(1)], 0)],
+        [module.RandomChoice([module.Compose([module.RandomPosterize(2, 1)]),
+                              module.RandomPosterize(2, 1)])],
+        [module.RandomApply(torch.nn.ModuleList(
+            [module.RandomSolarize(7, 1), module.RandomSolarize(70, 1)]), 1)],
+    ]
+
+
+class Certain(Stock):
+    def test_v1(self):
+        for steps in certain(transforms):
+            self.check(transforms.Resize((31, 31)), *steps, *NUMBERS)
+        self.check(transforms.Grayscale(), transforms.Resize((31, 40)),
+                   transforms.RandomInvert(1), transforms.ToTensor(),
+                   transforms.Normalize(0.5, 0.25))
+
+    @unittest.skipUnless(v2, "needs torchvision.transforms.v2")
+    def test_v2(self):
+        for steps in certain(v2):
+            self.check(v2.Resize((31, 31)), *steps, v2.ToImage(),
+                       v2.ToDtype(torch.float32, scale=True))
+
+
+class ByChance(unittest.TestCase):
+    """What has no certain case: the ops that a transform becomes."""
+
+    def check(self, transform, text):
+        steps, _ = translate([transform, transforms.PILToTensor()])
+        self.assertEqual(ops.text(steps), f"decode,{text}")
+
+    def test_texts(self):
+        policy = transforms.AutoAugmentPolicy
+        for module in transforms, v2 or transforms:
+            for transform, text in (
+                (module.ColorJitter(0.4, (0.5, 2), 0, 0.1),
+                 "color_jitter:brightness=0.6,1.4:contrast=0.5,2:hue=-0.1,0.1"),
+                (module.RandomGrayscale(0.2), "random_grayscale=0.2"),
+                (module.RandomRotation(30), "random_rotation=30"),
+                (module.RandomAffine(10, (0.1, 0.2), (0.8, 1.2), 5),
+                 "random_affine:degrees=-10,10:translate=0.1,0.2:"
+                 "scale=0.8,1.2:shear=-5,5,0,0:filter=nearest"),
+                (module.RandomPerspective(0.4, 0.7, fill=7),
+                 "random_perspective=0.4:0.7:bilinear:7"),
+                (module.TrivialAugmentWide(11),
+                 "trivial_augment_wide:bins=11:filter=nearest"),
+                (module.RandAugment(3, 5, fill=[128.7, 2, 3]),
+                 "rand_augment:num_ops=3:magnitude=5:bins=31:"
+                 "filter=nearest:fill=128,2,3"),
+                (module.AutoAugment(policy.SVHN), "auto_augment=svhn"),
+                (module.RandomApply([module.ColorJitter(0.4)], 0.8),
+                 "random_apply=0.8:1,color_jitter=0.4"),
+                (module.RandomChoice([
+                    module.RandomInvert(),
+                    module.Compose([module.Grayscale(3),
+                                    module.RandomHorizontalFlip()])]),
+                 "random_choice=2,random_apply=0.5:1,invert,"
+                 "random_apply=1:2,grayscale,random_hflip"),
+            ):
+                self.check(transform, text)
+
+    def test_erasing(self):
+        for module in transforms, v2 or transforms:
+            for value in 0.5, "random", [1.0, 2.0, 3.0]:
+                steps, _ = translate([
+                    *NUMBERS, module.RandomErasing(0.3, value=value)])
+                self.assertEqual(steps[2], ops.random_erasing(
+                    0.3, value=(value,) if value == 0.5 else value))
+            steps, _ = translate([NUMBERS[0], module.RandomErasing()])
+            self.assertEqual(len(steps), 3)
+
+    def test_timm(self):
+        """Its classes by their names, as timm need not be there."""
+        def of_timm(name, **fields):
+            return type(name, (), {
+                "__module__": "timm.data.transforms", "__call__": None,
+                **fields})()
+
+        filters = transforms.InterpolationMode
+        crop = {"size": (20, 30), "scale": (0.1, 1.0), "ratio": (0.5, 2.0)}
+        steps, dtype = translate([
+            of_timm("RandomResizedCropAndInterpolation", **crop,
+                    interpolation=(filters.BILINEAR, filters.BICUBIC)),
+            of_timm("MaybeToTensor")])
+        windows = [ops.random_resized_crop(
+            30, 20, scale=(0.1, 1.0), ratio=(0.5, 2.0), filter=name)
+            for name in ("bilinear", "bicubic")]
+        self.assertEqual((steps[1:4], dtype),
+                         (ops.random_choice(*windows), "f32"))
+        steps, dtype = translate([
+            of_timm("RandomResizedCropAndInterpolation", **crop,
+                    interpolation=filters.BICUBIC), of_timm("ToNumpy")])
+        self.assertEqual((steps[1:], dtype), ((windows[1],), "u8"))
+
+
 class Random(unittest.TestCase):
     """Stock functions with the windows that the loader reports."""
 
@@ -278,7 +390,13 @@ class Refused(unittest.TestCase):
         self.check(v2.Compose, (
             ([image, v2.RandomResizedCrop(8), number], "RandomResizedCrop"),
             ([image, v2.Resize(8), number], "arithmetic"),
-            ([v2.ColorJitter(0.5), image], "ColorJitter"),
+            ([v2.GaussianBlur(3), image], "GaussianBlur"),
+            ([image, v2.RandomInvert()], "arithmetic"),
+            ([v2.Resize(9), v2.Grayscale(1), image], "first"),
+            ([v2.RandomRotation(9, expand=True), image], "expand"),
+            ([v2.RandomRotation(9, fill={"others": 7}), image], "fill"),
+            ([v2.RandomChoice([v2.RandomInvert(), v2.Identity()],
+                              p=[0.1, 0.9]), image], "RandomChoice"),
             ([v2.Resize(4, max_size=9), image], "max_size"),
             ([v2.Resize(None, max_size=9), image], "max_size"),
             ([Resize(4), image], "Resize"),
@@ -304,7 +422,19 @@ class Refused(unittest.TestCase):
 
         tensor = transforms.ToTensor()
         self.check(transforms.Compose, (
-            ([transforms.ColorJitter(0.5), tensor], "ColorJitter"),
+            ([transforms.GaussianBlur(3), tensor], "GaussianBlur"),
+            ([transforms.RandomApply([transforms.GaussianBlur(3)]), tensor],
+             "GaussianBlur"),
+            ([transforms.RandomApply([transforms.RandomCrop(4)]), tensor],
+             "keep the size"),
+            ([transforms.RandomChoice([lambda x: x]), tensor], "lambda"),
+            ([transforms.RandomOrder([]), tensor], "RandomOrder"),
+            ([transforms.RandomAffine(9, center=(1, 2)), tensor], "center"),
+            ([transforms.RandomRotation(9, fill=256), tensor], "fill"),
+            ([transforms.ColorJitter((0, 0)), tensor], "0 .. 0"),
+            ([transforms.RandAugment(2, 31), tensor], "0 .. 30"),
+            ([transforms.PILToTensor(), transforms.RandomErasing()],
+             "RandomErasing"),
             ([transforms.Resize(4, max_size=9), tensor], "max_size"),
             ([Resize(4), tensor], "Resize"),
             ([tensor, transforms.Resize(4)], "Resize"),

@@ -152,7 +152,7 @@ class Messages(unittest.TestCase):
                         out).wait()
         self.assertEqual(bytes(out), made[0])
         self.refused(headrace.ArgumentError,
-                     lambda: headrace.Loader(self.root, [T.ColorJitter(0.1)]),
-                     "ColorJitter", "set_image_backend")
+                     lambda: headrace.Loader(self.root, [T.GaussianBlur(3)]),
+                     "GaussianBlur", "set_image_backend")
         self.refused(headrace.ArgumentError, lambda: headrace.Loader(
             self.root, [T.ToTensor(), T.Normalize("a", 1)]), "Normalize")

@@ -323,7 +323,8 @@ struct hr_permute_channels {
 //       hr_op_grayscale(), hr_op_posterize(.bits = 4), hr_op_equalize(),
 //
 // jitters with 0.8, then either makes grey and posterizes, or equalizes. Items
-// keep the size of any picture, so that all keys make one size; each op draws by
+// keep the size of any picture, so that all keys make one size (or a choice is
+// one of ops that name the same size, as random_resized_crop does); each draws by
 // its own place in the list, whatever runs before it. torchvision's RandomApply
 // and RandomChoice, of equal weights.
 struct hr_random_apply {
