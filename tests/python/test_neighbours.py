@@ -110,12 +110,14 @@ class Timm(Neighbours):
         self.assertNotIn("materialised", report)
 
     def test_prefetcher(self):
-        """Its own collate function copies one picture after the other."""
-        report = self.both("timm prefetcher", lambda: self.batches(
-            False, use_prefetcher=True, device=torch.device("cpu")))
-        self.all_recorded(report)
-        self.assertLessEqual(report["totals"]["jobs"],
-                             -(-len(self.paths) // BATCH))
+        for workers in 0, 2:
+            report = self.both("timm prefetcher", lambda: self.batches(
+                False, use_prefetcher=True, num_workers=workers,
+                device=torch.device("cpu"), persistent_workers=False))
+            self.all_recorded(report)
+            self.assertNotIn("materialised", report)
+            self.assertLessEqual(report["totals"]["jobs"],
+                                 -(-len(self.paths) // BATCH))
 
     def test_workers(self):
         report = self.both("timm workers", lambda: self.batches(

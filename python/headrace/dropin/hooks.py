@@ -294,6 +294,14 @@ def _torchdata_hooks(module: Any) -> Triples:
     yield loader.loop_hook(module.__name__, install)
 
 
+def _timm_hooks(module: Any) -> Triples:
+    from .torch import wrappers
+
+    if hasattr(module, "fast_collate"):
+        stock = _function(module, "fast_collate")
+        yield module, "fast_collate", wrappers.fast_collate(stock)
+
+
 # Pillow imports this plug-in, which fills OPEN["JPEG"], when it is needed.
 PILLOW = "PIL.JpegImagePlugin"
 # Module -> its hooks. The order is that of installing.
@@ -309,6 +317,7 @@ SETS: dict[str, Callable[[Any], Triples]] = {
     "torch.utils.data": _data_hooks,
     "torch": _torch_hooks,
     "torchdata.stateful_dataloader.stateful_dataloader": _torchdata_hooks,
+    "timm.data.loader": _timm_hooks,
 }
 # A set whose hooks make use of the one before.
 _NEEDS = {
@@ -322,6 +331,7 @@ _NEEDS = {
     "torch.utils.data": PILLOW,
     "torch": PILLOW,
     "torchdata.stateful_dataloader.stateful_dataloader": "torch.utils.data",
+    "timm.data.loader": "torch.utils.data",
 }
 
 
