@@ -17,8 +17,9 @@ struct request {
     struct hr_op *ops;  // of all samples; equal lists are there once
     Py_ssize_t n;
     hr_batch batch;
-    hr_cache cache;  // of all samples, or NULL
-    int channels;    // of the destination
+    hr_image *images;  // [n] over slots, if there are several batches
+    hr_cache cache;    // of all samples, or NULL
+    int channels;      // of the destination
 };
 
 // ---- One sample -------------------------------------------------------------
@@ -140,9 +141,12 @@ static bool read_sample(struct request *r, Py_ssize_t i, struct hr_op **free)
                         "epoch))");
         return false;
     }
-    out = r->batch ? r->flight->out : PyTuple_GetItem(r->flight->out, i);
-    if (!r->batch)
+    if (r->images) {
+        sample->out = r->images[i];
+    } else if (!r->batch) {
+        out = PyTuple_GetItem(r->flight->out, i);
         sample->out = ((struct tensor *)out)->image;
+    }
     return true;
 }
 
@@ -210,13 +214,68 @@ static bool read_samples(struct request *r)
 
 // ---- The destination --------------------------------------------------------
 
-static bool read_images(struct request *r, PyObject *out)
+// An image over a slot of a batch.
+static hr_image slot_image(struct request *r, hr_device dev, PyObject *out,
+                           Py_ssize_t slot)
+{
+    const struct tensor *t = (struct tensor *)out;
+    const struct hr_batch_params *p = t->batch ? &t->batch->params : NULL;
+    hr_image image;
+
+    if (!p || !p->data || slot >= p->n)
+        return PyErr_SetString(core_argument_error(),
+                               "it has no such slot in host memory"),
+               NULL;
+    image = hr_image_create(
+        dev,
+        hr_image_params(.w = p->w, .h = p->h, .c = p->c, .dtype = p->dtype,
+                        .layout = p->layout, .stride_c = p->stride_c,
+                        .stride_h = p->stride_h,
+                        .data = (char *)p->data + p->stride_n * (size_t)slot));
+    if (!image)
+        core_raise_last(r->core);
+    return image;
+}
+
+// Sample i goes to slot i / k of batch i % k.
+static bool read_batches(struct request *r, hr_device dev, PyObject *list)
+{
+    Py_ssize_t k = PyTuple_Size(list);
+
+    if (!(r->images = calloc((size_t)r->n, sizeof(*r->images))))
+        return PyErr_NoMemory(), false;
+    for (Py_ssize_t i = 0; i < r->n; i++) {
+        PyObject *batch = PyTuple_GetItem(list, i % k);
+
+        if (Py_TYPE(batch) != r->core->batch)
+            return PyErr_Format(PyExc_TypeError, "out[%zd] is not a Batch",
+                                i % k),
+                   false;
+        if (!(r->images[i] = slot_image(r, dev, batch, i / k)))
+            return blame(i), false;
+        if (r->channels < ((struct tensor *)batch)->c)
+            r->channels = ((struct tensor *)batch)->c;
+    }
+    return true;
+}
+
+static void drop_images(struct request *r)
+{
+    for (Py_ssize_t i = 0; r->images && i < r->n; i++)
+        hr_image_release(&r->images[i]);
+    free(r->images);
+}
+
+static bool read_images(struct request *r, hr_device dev, PyObject *out)
 {
     PyObject *list = PySequence_Tuple(out);
 
     if (!list)
         return false;
     r->flight->out = list;
+    if (PyTuple_Size(list) &&
+        Py_TYPE(PyTuple_GetItem(list, 0)) == r->core->batch)
+        return read_batches(r, dev, list);
     if (PyTuple_Size(list) != r->n)
         return PyErr_Format(core_argument_error(),
                             "%zd samples, %zd destinations", r->n,
@@ -239,10 +298,10 @@ static bool read_images(struct request *r, PyObject *out)
     return true;
 }
 
-static bool read_out(struct request *r, PyObject *out)
+static bool read_out(struct request *r, hr_device dev, PyObject *out)
 {
     if (Py_TYPE(out) != r->core->batch)
-        return read_images(r, out);
+        return read_images(r, dev, out);
     r->flight->out = Py_NewRef(out);
     if (!(r->batch = ((struct tensor *)out)->batch))
         return core_raise(r->core, HR_EINVAL, "out: it was collected"), false;
@@ -337,12 +396,13 @@ PyObject *submit(PyObject *module, PyObject *args, PyObject *kwargs)
                      r.n);
         goto error;
     }
-    if (read_out(&r, out) && read_on_done(&r, on_done) && read_samples(&r))
+    if (read_out(&r, dev, out) && read_on_done(&r, on_done) && read_samples(&r))
         job = start(&r, &dev, &params);
 error:
     device_leave(dev);
     if (r.flight)
         flight_leave(r.flight);
+    drop_images(&r);
     Py_XDECREF(r.names);
     free(r.samples);
     free(r.ops);

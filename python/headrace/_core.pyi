@@ -165,7 +165,9 @@ def get_cache() -> Cache | None: ...
 def pack(source: Buffer, /) -> bytes: ...
 def submit(
     samples: Sequence[_Sample],
-    out: Batch | Sequence[Pixels],
+    # Several batches: sample i goes to slot i // len(out) of out[i % len(out)].
+    # Who reads them waits for the job before.
+    out: Batch | Sequence[Pixels] | Sequence[Batch],
     *,
     device: _Device = None,
     on_error: Literal["fail", "zero", "skip"] = "fail",

@@ -154,6 +154,49 @@ def submit(
     return job
 
 
+class Part:
+    """The samples of one batch in a job of several."""
+
+    __slots__ = ("_job", "_number", "_of")
+
+    def __init__(self, job: Any, number: int, of: int) -> None:
+        self._job, self._number, self._of = job, number, of
+
+    def __len__(self) -> int:
+        return len(self._job) // self._of
+
+    @property
+    def results(self) -> list[Any]:
+        found = self._job.results
+        return [found[i] for i in range(self._number, len(found), self._of)]
+
+    def wait(self) -> None:
+        self._job.wait()
+
+    def cancel(self) -> None:
+        """Of all of them."""
+        self._job.cancel()
+
+
+def submit_views(
+    columns: Sequence[Sequence[Recording]], batches: Sequence[Any]
+) -> list[Part]:
+    """One job for several batches, which decodes equal sources once.
+
+    Recording i of each column is of the same source.
+    """
+    job = _core.submit(
+        [recording for row in zip(*columns) for recording in row],
+        batches,
+        on_error="zero",
+        tier=base.tier,
+        cache=aside.cache,
+    )
+    total("jobs")
+    total("pictures", len(job))
+    return [Part(job, i, len(batches)) for i in range(len(batches))]
+
+
 def _share(recordings: Sequence[Recording]) -> tuple[Any, Any, Any]:
     """(samples of a first job, its pictures, samples of the second)."""
     samples: list[Any] = list(recordings)

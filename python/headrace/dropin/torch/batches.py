@@ -184,17 +184,34 @@ class Group:
         known=False: it may be in vain, so the report does not count it.
         """
         first = len(self._samples)
-        ready = samples
-        if not self._looked_up:
-            ready = [
-                (source, ops if table is None else _with_table(ops, table))
-                for (source, ops), table in zip(samples, tables)
-            ]
+        ready = self.ready(samples, tables)
         job = jobs.submit(ready, self._batch, first, known)
+        self.took(samples, tables, job)
+        return job.device
+
+    def ready(
+        self,
+        samples: Sequence[jobs.Recording],
+        tables: Sequence[Table | None],
+    ) -> Sequence[jobs.Recording]:
+        """As the job gets them: with the tables that it looks up."""
+        if self._looked_up:
+            return samples
+        return [
+            (source, ops if table is None else _with_table(ops, table))
+            for (source, ops), table in zip(samples, tables)
+        ]
+
+    def took(
+        self,
+        samples: Sequence[jobs.Recording],
+        tables: Sequence[Table | None],
+        job: Any,
+    ) -> None:
+        """The job makes these, the next ones."""
+        self._parts.append((len(self._samples), job))
         self._samples += samples
         self._tables += tables
-        self._parts.append((first, job))
-        return job.device
 
     def wait(self) -> dict[int, BaseException]:
         """Until all slots are filled; errors of single ones by index.
@@ -300,6 +317,31 @@ def made_by(
     group = Group(len(samples), size, dtype, hwc)
     group.add(samples, tables)
     return group
+
+
+def made_together(
+    columns: Sequence[
+        tuple[
+            Sequence[jobs.Recording],
+            Sequence[Table | None],
+            tuple[int, int, int],
+            torch.dtype,
+        ]
+    ],
+) -> list[Group]:
+    """One job for several batches: (samples, tables, size, dtype) of each.
+
+    Sample i of all of them has the same source.
+    """
+    groups = [Group(len(s), size, dtype) for s, _, size, dtype in columns]
+    ready = [
+        group.ready(samples, tables)
+        for group, (samples, tables, _, _) in zip(groups, columns)
+    ]
+    parts = jobs.submit_views(ready, [group._batch for group in groups])
+    for group, part, (samples, tables, _, _) in zip(groups, parts, columns):
+        group.took(samples, tables, part)
+    return groups
 
 
 def replay(recording: jobs.Recording, table: Table | None) -> Tensor:

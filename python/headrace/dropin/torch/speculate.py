@@ -31,6 +31,7 @@ from torch import Tensor
 
 from ..base import fetch
 from ..base.report import total
+from . import views
 from .batches import Group
 from .tables import Table
 
@@ -154,6 +155,7 @@ def drop() -> None:
 
 def give_up() -> None:
     """Ends what this thread has begun; the next batch may be as expected."""
+    views.give_up()
     begun, here.begun = here.begun, None
     if begun is not None:
         begun.drop()
@@ -192,8 +194,12 @@ def collated(cells: Sequence[Cell], whole: Cell) -> Tensor:
 
 
 def _value(cells: Sequence[Cell], whole: Cell) -> Tensor:
+    from .tensor import any_of_fetch
+
     begun, n = here.begun, len(cells)
-    group = None
+    group = views.taken(cells)
+    if group is not None:
+        return group.slots(0, n)
     if begun is not None and begun.is_of(cells):
         here.begun = None
         group = begun.finish(cells)
@@ -201,6 +207,9 @@ def _value(cells: Sequence[Cell], whole: Cell) -> Tensor:
         _miss()
     if group is not None:
         here.misses = 0
+        return group.slots(0, n)
+    group = views.begun(cells, any_of_fetch)
+    if group is not None:
         return group.slots(0, n)
     return _made(cells, whole)
 

@@ -232,6 +232,11 @@ def _alive() -> list[Any]:
     return [each for each in found if isinstance(each, Lazy)]
 
 
+def any_of_fetch() -> list[Cell]:
+    """The cells of this fetch that are still lazy. Oldest first."""
+    return [each._hr for each in _alive()]
+
+
 def any_lazy() -> bool:
     """Did this thread's fetches make tensors that are still lazy?
 
