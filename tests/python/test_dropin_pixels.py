@@ -47,6 +47,15 @@ CHANGES = {
     "blur": _with(
         lambda image, radius: image.filter(ImageFilter.GaussianBlur(radius)),
         lambda rnd: rnd.uniform(0, 4)),
+    "box": _with(
+        lambda image, radius: image.filter(ImageFilter.BoxBlur(radius)),
+        lambda rnd: rnd.uniform(0, 4)),
+    "kernel": _with(
+        lambda image, kernel: image.filter(kernel),
+        lambda rnd: rnd.choice([
+            ImageFilter.SMOOTH, ImageFilter.DETAIL,
+            ImageFilter.Kernel((3, 3), [rnd.uniform(-2, 9) for _ in range(9)],
+                               rnd.uniform(5, 20), rnd.uniform(-9, 9))])),
     "hue": _with(F.adjust_hue, lambda rnd: rnd.uniform(-0.5, 0.5)),
     "grey": lambda rnd: lambda image: F.to_grayscale(image, 3),
     "gamma": _with(F.adjust_gamma, lambda rnd: rnd.uniform(0.3, 3)),
@@ -62,6 +71,9 @@ CHANGES = {
                       rnd.uniform(-0.01, 0.01), 0.001),
                      rnd.choice([0, 2, 3]))),
 }
+if hasattr(T, "v2"):
+    CHANGES["permute"] = _with(
+        T.v2.functional.permute_channels, lambda rnd: [2, 0, 1])
 GEOMETRY = {
     "crop": lambda rnd: lambda image: image.crop((-2, 3, 40, 50)),
     "resize": lambda rnd: lambda image: image.resize((50, 40), 2),
@@ -112,6 +124,8 @@ class Pixels(case.Case):
             names, changes = [], []
             for _ in range(rnd.randint(1, 6)):
                 name, draw = rnd.choice(kinds)
+                if name == "permute" and mode == "L":
+                    continue
                 names.append(name)
                 changes.append(draw(rnd))
 

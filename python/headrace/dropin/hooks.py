@@ -203,9 +203,11 @@ def _functional_hooks(module: Any) -> Triples:
 
 
 def _v2_hooks(module: Any) -> Triples:
+    import PIL.Image
     from torch import Tensor
     from torchvision.transforms.v2 import functional
 
+    from .pillow import enhance, pictures
     from .torch import tensor, v2, wrappers
 
     if "torchvision.tv_tensors" not in sys.modules:
@@ -229,6 +231,11 @@ def _v2_hooks(module: Any) -> Triples:
         stock = kernels[Tensor]
         for kind in (tensor.LazyTensor, lazy_image):
             yield kernels, kind, wrap(stock)
+    kernels = registry.get(functional.permute_channels)
+    if isinstance(kernels, dict) and PIL.Image.Image in kernels:
+        permute = enhance.permute_channels(kernels[PIL.Image.Image])
+        for kind in pictures.RECORDERS:
+            yield kernels, kind, permute
     yield (
         module.ToDtype,
         "transform",

@@ -40,6 +40,10 @@ _PROBES: tuple[tuple[Any, ...], ...] = (
     ("autocontrast",),
     ("gaussian_blur", 0.8),
     ("gaussian_blur", 2.5),
+    ("box_blur", (1.3, 1.3)),
+    ("kernel3", (1, 1, 1, 1, 5, 1, 1, 1, 1), 13, 0),
+    ("kernel3", (-1, 0.5, 0, 2, 9, 3, -2, 1, -1.5), 6.5, 3),
+    ("permute_channels", (2, 0, 1)),
     ("lut", bytes(value * 7 & 255 for value in range(768))),
     *(
         (name, matrix, 16, 24, filter_, (7, 90, 200))

@@ -109,6 +109,20 @@ def to_grayscale(stock: Any) -> Any:
     return to_grayscale
 
 
+def permute_channels(stock: Any) -> Any:
+    """The kernel of v2's permute_channels() for Pillow's pictures."""
+
+    def permute_channels(image: Any, permutation: Any) -> Any:
+        if _is_recorded(image) and image.mode == "RGB":
+            op = pixels.permuted(permutation)
+            made = pictures.record(image, op, fresh=True)
+            if made is not None:
+                return made
+        return stock(image, permutation)
+
+    return permute_channels
+
+
 def expand(stock: Any) -> Any:
     """PIL.ImageOps.expand, around the stock one: borders are recorded.
 

@@ -119,20 +119,53 @@ def autocontrasted(
 
 def filtered(by: Any) -> Op | None:
     """Image.filter(by), of an instance or a class."""
-    if by is ImageFilter.GaussianBlur:
+    kind = by if isinstance(by, type) else type(by)
+    method = _FILTERS.get(kind)
+    if method is None or kind.filter is not method:  # type: ignore[attr-defined]
+        return None
+    if by is kind:
+        if kind in (ImageFilter.BoxBlur, ImageFilter.Kernel):
+            return None  # an argument is missing
         by = by()
-    if type(by) is ImageFilter.GaussianBlur and _is_stock(by):
-        radius = by.radius
-        if type(radius) in (int, float) and 0 <= radius <= 1e4:
-            return _op("gaussian_blur", float(radius))
-    return None
+    if "filter" in vars(by):
+        return None
+    if isinstance(by, ImageFilter.BuiltinFilter):
+        return _kernel(*by.filterargs)
+    if not _is_number(by.radius, 0, 1e4):
+        return None
+    radius = float(by.radius)
+    if kind is ImageFilter.GaussianBlur:
+        return _op("gaussian_blur", radius)
+    return _op("box_blur", (radius, radius))
 
 
-_FILTER = ImageFilter.GaussianBlur.filter
+# Exact types -> how they filter.
+_FILTERS = {
+    kind: kind.filter
+    for kind in vars(ImageFilter).values()
+    if isinstance(kind, type)
+    and issubclass(kind, ImageFilter.BuiltinFilter)
+    and kind is not ImageFilter.BuiltinFilter
+    or kind in (ImageFilter.GaussianBlur, ImageFilter.BoxBlur)
+}
 
 
-def _is_stock(by: Any) -> bool:
-    return type(by).filter is _FILTER and list(vars(by)) == ["radius"]
+def _kernel(size: Any, scale: Any, offset: Any, kernel: Any) -> Op | None:
+    if size != (3, 3) or type(kernel) not in (tuple, list):
+        return None
+    numbers = (scale, offset, *kernel)
+    if len(numbers) != 11 or scale == 0:
+        return None
+    if not all(_is_number(x, -_MOST, _MOST) for x in numbers):
+        return None
+    if not all(abs(x) < _MOST * abs(scale) for x in kernel):
+        return None
+    values = tuple(map(float, kernel))
+    return _op("kernel3", values, float(scale), float(offset))
+
+
+def _is_number(x: Any, low: float, high: float) -> bool:
+    return type(x) in (int, float) and low <= x <= high
 
 
 # ---- Image.point -------------------------------------------------------------
@@ -230,6 +263,13 @@ def has_colors(op: Op) -> bool:
 def hue(factor: Any) -> Op | None:
     if type(factor) in (int, float) and -0.5 <= factor <= 0.5:
         return _op("adjust_hue", float(factor))
+    return None
+
+
+def permuted(order: Any) -> Op | None:
+    if type(order) in (list, tuple) and len(order) == 3:
+        if all(type(x) is int and 0 <= x < 3 for x in order):
+            return _op("permute_channels", tuple(order))
     return None
 
 
