@@ -122,6 +122,37 @@ class Recipes(unittest.TestCase):
         self.assertFalse(report.get("materialised"), report)
 
 
+class Late(torch.utils.data.Dataset):
+    """Writes into the sample before, when its recording seems complete."""
+
+    def __init__(self):
+        steps = T.Compose([T.Resize((40, 40)), T.ToTensor()])
+        self.data = datasets.ImageFolder(case.Samples.photos(), steps)
+        self.last = None
+
+    def __len__(self):
+        return 8 * BATCH
+
+    def __getitem__(self, index):
+        made = self.data[index % len(self.data)][0]
+        if self.last is not None and index % 3 == 0:
+            self.last[..., 2:9, 5:30] = index
+        self.last = made
+        return made
+
+
+class Begun(unittest.TestCase):
+    def test_write_after_it_was_begun(self):
+        """A batch of the CPU is begun while it is recorded."""
+        def run():
+            return list(torch.utils.data.DataLoader(Late(), 2 * BATCH))
+
+        want = case.stock(run)
+        got, report = case.ours(run, "cpu")
+        self.assertTrue(all(map(same, want, got)))
+        self.assertIn("begun in vain", report["totals"])
+
+
 # ---- random programs ---------------------------------------------------------
 
 
