@@ -256,7 +256,8 @@ def _normalize(
         pixels = pixels * np.float32(1.0 / 255)
     else:
         pixels = pixels / np.float32(255)
-    return (pixels - channels(mean)) / channels(std)
+    numbers = pixels - channels(mean)
+    return numbers if std is None else numbers / channels(std)
 
 
 def _table(image: Any, _: Resize, table: Any) -> Any:

@@ -136,6 +136,9 @@ class Equal(Case):
         for steps in ("decode=gray:exif,adjust_hue=0.1,random_resized_crop=64,"
                      "color_jitter=0.4,equalize,random_hflip,normalize=0.5/0.2",
                      "decode=exif,adjust_hue=0.1,resize=70,gaussian_blur=1",
+                     "resize=64x64,to_tensor,erase=1,2,3,40:0.5,"
+                     "random_erasing:p=1:noise",
+                     "decode=gray,random_erasing=1",
                      "decode"):
             found = self.validate("--limit", "7", "--ops", steps)
             self.assertEqual(found.code, 0, found.text)

@@ -207,7 +207,8 @@ def of_list(steps: ops.Ops) -> Callable[[Picture, Stock, int], Cases]:
         key, path = (seed, picture.index, 0), picture.file.path
         facts = (*picture.size, picture.orientation)
         drawn = _core.draw_ops(steps, key, *facts)
-        numbers = drawn[-1][0] in (_core.NORMALIZE, _core.OPS["table"][0])
+        kinds = {op[0] for op in drawn}
+        numbers = bool(kinds & {_core.NORMALIZE, _core.TABLE})
 
         def theirs() -> bytes:
             with Image.open(path) as opened:
