@@ -13,7 +13,7 @@ from headrace import _core, _oracle, ops
 from PIL import Image, __version__
 
 try:
-    from torchvision.transforms import InterpolationMode, autoaugment, functional
+    from torchvision.transforms import autoaugment, functional
 except ImportError:
     functional = None
 try:
@@ -151,6 +151,12 @@ def noise():
     return Image.fromarray(pixels.astype(np.uint8))
 
 
+def changed(image, name, magnitude):
+    """By one op of torchvision's policies."""
+    return autoaugment._apply_op(
+        image, name, magnitude, functional.InterpolationMode.NEAREST, None)
+
+
 @unittest.skipUnless(functional, "needs torchvision")
 class Torchvision(unittest.TestCase):
     """Parameters mean what they mean there, and each outcome is as likely."""
@@ -164,7 +170,7 @@ class Torchvision(unittest.TestCase):
         np.testing.assert_array_equal(self.made(op), want, repr(op))
 
     def test_rotation(self):
-        bilinear = InterpolationMode.BILINEAR
+        bilinear = functional.InterpolationMode.BILINEAR
         square = noise().resize((30, 30))
         for angle in (*range(-360, 721, 45), 1.5, 359.9, -0.1):
             op = ops.random_rotation((angle, angle), filter="bilinear", fill=7)
@@ -236,9 +242,7 @@ class Torchvision(unittest.TestCase):
                 magnitudes.ndim) else [0.0]
             for size in those:
                 for sign in (1, -1) if signed else (1,):
-                    made = autoaugment._apply_op(
-                        noise(), name, sign * size,
-                        InterpolationMode.NEAREST, None)
+                    made = changed(noise(), name, sign * size)
                     expected[made.tobytes()] += (
                         1 / len(space) / len(those) / (1 + signed))
         return expected
@@ -268,9 +272,7 @@ class Torchvision(unittest.TestCase):
                 size = float(magnitudes[k]) if k is not None else 0.0
                 signs = (1, -1) if signed else (1,)
                 made = [(image, chance * (1 - p)) for image, chance in made] + [
-                    (autoaugment._apply_op(image, name, sign * size,
-                                           InterpolationMode.NEAREST, None),
-                     chance * p / len(signs))
+                    (changed(image, name, sign * size), chance * p / len(signs))
                     for image, chance in made for sign in signs]
             for image, chance in made:
                 expected[image.tobytes()] += chance
