@@ -419,6 +419,28 @@ static void places(int32_t *to, int n, double first, double step, int size)
         to[i] = at >= 0 && at < size ? (int32_t)at : -1;
 }
 
+// NumPy's pad(): the place of one at i, around a picture of that size.
+static int32_t mirrored(int i, int size, enum hr_edges edges)
+{
+    int period = edges == HR_EDGES_REFLECT ? 2 * size - 2 : 2 * size, rest;
+
+    if (edges == HR_EDGES_REPEAT || period == 0)
+        return i < 0 ? 0 : i < size ? i : size - 1;
+    rest = i % period;
+    rest += rest < 0 ? period : 0;
+    if (rest < size)
+        return rest;
+    return edges == HR_EDGES_REFLECT ? period - rest : period - 1 - rest;
+}
+
+// (Its steps are whole pixels.)
+static void mirrored_places(int32_t *to, int n, double first, int size,
+                            enum hr_edges edges)
+{
+    for (int i = 0; edges != HR_EDGES_FILL && i < n; i++)
+        to[i] = mirrored((int)first + i, size, edges);
+}
+
 static bool warp_axes(struct walk *k, const struct hr__augment *a,
                       const struct cpu_pixels *out)
 {
@@ -431,6 +453,8 @@ static bool warp_axes(struct walk *k, const struct hr__augment *a,
         return false;
     places(x, a->w, m[2], m[0], p->w);
     places(y, a->h, m[5], m[4], p->h);
+    mirrored_places(x, a->w, m[2], p->w, a->warp.edges);
+    mirrored_places(y, a->h, m[5], p->h, a->warp.edges);
     for (int i = 0; i < a->h; i++)
         k->ops->pick(row_of(out, i), row_of(p, y[i] < 0 ? 0 : y[i]),
                      y[i] < 0 ? 0 : p->w, x, a->w, p->channels, a->warp.fill);

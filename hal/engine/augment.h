@@ -54,6 +54,7 @@ struct hr__warp {
     double m[8];            // a .. h
     int32_t fixed[6];       // of HR__WARP_FIXED, for pixel (0, 0)
     uint8_t fill[3];        // where there is no source
+    enum hr_edges edges;    // of HR__WARP_AXES: what is there instead
 };
 
 // One pass of a box of 2 reach + 1 samples and a part of the two beyond:

@@ -14,7 +14,7 @@ static double radians(double degrees)
 }
 
 // torchvision transforms/functional.py _get_inverse_affine_matrix().
-static void around(const double m[6], double cx, double cy, double out[6])
+void hr__affine_around(const double m[6], double cx, double cy, double out[6])
 {
     double x = -cx - m[2], y = -cy - m[5];
 
@@ -36,7 +36,7 @@ void hr_affine_matrix(double angle, const double translate[2], double scale,
 
     memcpy(matrix, m, sizeof(m));
     if (center)
-        around(m, center[0], center[1], matrix);
+        hr__affine_around(m, center[0], center[1], matrix);
 }
 
 static bool is_place(double x)
@@ -94,7 +94,7 @@ enum hr_status hr__fold_affine(struct hr__fold *f, const struct hr_affine *op)
     memcpy(m, op->matrix, sizeof(op->matrix));
     memcpy(code.warp.fill, op->fill, sizeof(op->fill));
     if (op->centered)
-        around(op->matrix, w * .5, h * .5, m);
+        hr__affine_around(op->matrix, w * .5, h * .5, m);
     // Whole pixels inside of the picture: exact with every filter.
     if (m[0] == 1 && m[1] == 0 && m[3] == 0 && m[4] == 1 && is_place(m[2]) &&
         is_place(m[5])) {

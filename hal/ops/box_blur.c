@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pillow src/libImaging/BoxBlur.c: boxes of float32 radius, along x, then along y.
+// Pillow src/libImaging/BoxBlur.c: boxes of float32 radius, along x, then y.
 #include "hal/ops/op_def.h"
 
 struct hr__box hr__box_of(float radius)

@@ -86,6 +86,8 @@ void hr__fold_values(struct hr__fold *f, const struct hr__op_def *def,
 // Adds a code; w and h of it are the picture's, where they are 0.
 enum hr_status hr__fold_augment(struct hr__fold *f,
                                 const struct hr__augment *code);
+// The matrix of one that is around a point.
+void hr__affine_around(const double m[6], double x, double y, double out[6]);
 // What affine makes of the picture: as few codes as say it.
 enum hr_status hr__fold_affine(struct hr__fold *f, const struct hr_affine *op);
 // The box of a blur, as Pillow makes it of a radius.
@@ -223,8 +225,9 @@ void hr__group_drop(const struct hr_op *ops, int num_ops,
 // A random op becomes so many plain ones at most; any other is one.
 int hr__op_draws(const struct hr__op_def *def, const struct hr_op *op);
 
-// Pillow's rotate() of a picture of w x h by degrees, counter-clockwise, as plain
-// ops; how many: 0 or 1.
+// Of Pillow's rotate() by degrees, counter-clockwise, for a `centered` affine.
+void hr__rotation_matrix(double degrees, double matrix[6]);
+// The same of a picture of w x h as plain ops; how many: 0 or 1.
 int hr__rotation(double degrees, int w, int h, enum hr_filter filter,
                  const uint8_t fill[3], struct hr_op *out);
 

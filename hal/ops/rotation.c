@@ -23,12 +23,20 @@ static double turn_of(double angle)
     return turn < 0 ? turn + 360 : turn;
 }
 
+void hr__rotation_matrix(double angle, double m[6])
+{
+    double radians = -(turn_of(angle) * (M_PI / 180));
+
+    m[0] = m[4] = round15(cos(radians));
+    m[1] = round15(sin(radians));
+    m[3] = round15(-sin(radians));
+    m[2] = m[5] = 0;
+}
+
 int hr__rotation(double angle, int w, int h, enum hr_filter filter,
                  const uint8_t fill[3], struct hr_op *out)
 {
-    double turn = turn_of(angle), radians = -(turn * (M_PI / 180));
-    double m[6] = {round15(cos(radians)),  round15(sin(radians)), 0,
-                   round15(-sin(radians)), round15(cos(radians)), 0};
+    double turn = turn_of(angle);
 
     *out = (struct hr_op){.type = HR_OP_FLIP};
     if (turn == 0)
@@ -41,7 +49,7 @@ int hr__rotation(double angle, int w, int h, enum hr_filter filter,
     }
     *out = (struct hr_op){.type = HR_OP_AFFINE,
                           .affine = {.filter = filter, .centered = true}};
-    memcpy(out->affine.matrix, m, sizeof(m));
+    hr__rotation_matrix(angle, out->affine.matrix);
     memcpy(out->affine.fill, fill, sizeof(out->affine.fill));
     return 1;
 }

@@ -233,6 +233,48 @@ def _permute(image: Any, _: Resize, order: Any) -> Any:
     return Image.merge("RGB", [bands[channel] for channel in order])
 
 
+def _rotate(
+    image: Any,
+    _: Resize,
+    angle: float,
+    expand: bool = False,
+    filter_: int = 0,
+    fill: Any = 0,
+    around: bool = False,
+    center: Any = None,
+) -> Any:
+    return image.rotate(
+        angle, PIL_FILTERS[filter_], expand, center if around else None,
+        fillcolor=_fill(image, fill),
+    )
+
+
+def _pad(
+    image: Any,
+    _: Resize,
+    left: int,
+    top: int = 0,
+    right: int = 0,
+    bottom: int = 0,
+    mode: int = 0,
+    fill: Any = 0,
+) -> Any:
+    """torchvision's pad() of pictures."""
+    if not mode:
+        border = left, top, right, bottom
+        return ImageOps.expand(image, border, _fill(image, fill))
+    import numpy as np
+
+    cut = [max(-side, 0) for side in (left, top, right, bottom)]
+    image = image.crop(
+        (cut[0], cut[1], image.width - cut[2], image.height - cut[3])
+    )
+    left, top, right, bottom = (max(x, 0) for x in (left, top, right, bottom))
+    borders = [(top, bottom), (left, right), (0, 0)][: np.ndim(image)]
+    name: Any = ("edge", "reflect", "symmetric")[mode - 1]
+    return Image.fromarray(np.pad(np.asarray(image), borders, name))
+
+
 def _lut(image: Any, _: Resize, table: Any) -> Any:
     table = list(bytes(table))
     count = 256 * len(image.getbands())
@@ -382,6 +424,8 @@ _ROWS: dict[str, Callable[..., Any]] = {
     "box_blur": _box_blur,
     "permute_channels": _permute,
     "affine": _affine,
+    "rotate": _rotate,
+    "pad": _pad,
     "perspective": _perspective,
     "normalize": _normalize,
     "table": _table,

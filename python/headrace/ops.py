@@ -53,6 +53,7 @@ Kernel: TypeAlias = Literal[
     "sharpen",
     "smooth",
 ]
+Edges: TypeAlias = Literal["constant", "edge", "reflect", "symmetric"]
 WarpFilter: TypeAlias = Literal["nearest", "bilinear", "bicubic"]
 Arithmetic: TypeAlias = Literal["div", "mul"]
 Policy: TypeAlias = Literal["imagenet", "cifar10", "svhn"]
@@ -279,6 +280,43 @@ def affine(
             angle, translate, scale, sheared, center or (0.0, 0.0), centered
         )
     return _op("affine", tuple(matrix), w, h, filter, fill, centered)
+
+
+def rotate(
+    angle: float,
+    *,
+    expand: bool = False,
+    center: Pair | None = None,
+    filter: WarpFilter = "nearest",
+    fill: Color = 0,
+) -> Op:
+    """Turn counter-clockwise by degrees: Pillow's Image.rotate().
+
+    expand: all of it stays in the picture, which becomes larger. center: the
+    point that stays, else the middle.
+    """
+    around = center is not None
+    return _op("rotate", angle, expand, filter, fill, around, center or (0, 0))
+
+
+def pad(
+    left: int,
+    top: int | None = None,
+    right: int | None = None,
+    bottom: int | None = None,
+    *,
+    mode: Edges = "constant",
+    fill: Color = 0,
+) -> Op:
+    """Add pixels around the picture: torchvision's pad().
+
+    One number is for all sides, two are for left and right, top and bottom.
+    Numbers below 0 cut away. mode: "constant" has the colour fill.
+    """
+    top = left if top is None else top
+    right = left if right is None else right
+    bottom = top if bottom is None else bottom
+    return _op("pad", left, top, right, bottom, mode, fill)
 
 
 def perspective(

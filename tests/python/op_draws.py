@@ -7,6 +7,7 @@ tests/compare/compare_ops.py make what is drawn here, and Pillow makes it, too.
 """
 
 import headrace
+import numpy as np
 from headrace import _core, ops
 from PIL import __version__
 
@@ -170,6 +171,24 @@ def _affine(rnd, w, h):
     return ops.affine(**named)
 
 
+def _rotate(rnd, w, h):
+    named = _warp(rnd)
+    return ops.rotate(
+        rnd.choice([rnd.uniform(-200, 400), rnd.randrange(-8, 9) * 45, 30.0]),
+        expand=rnd.random() < 0.5, filter=named["filter"], fill=named["fill"],
+        center=rnd.choice([None, None, (0, 0), (rnd.uniform(0, w), h / 3)]))
+
+
+def _pad(rnd, w, h):
+    least = -((min(w, h) - 1) // 2)
+    sides = [rnd.choice([0, 1, rnd.randint(0, 40), rnd.randint(least, 9)])
+             for _ in range(4)]
+    if np.__version__ < "2":  # which errs where a border is wider
+        sides = [min(side, -least) for side in sides]
+    return ops.pad(*sides, fill=_fill(rnd), mode=rnd.choice(
+        ["constant", "constant", "edge", "reflect", "symmetric"]))
+
+
 def _perspective(rnd, w, h):
     named = _warp(rnd)
     if rnd.random() < 0.5:
@@ -211,10 +230,12 @@ DRAWS = {
     "lut": lambda rnd, *_: (rnd.randbytes(rnd.choice([256, 768])),),
     "affine": _affine,
     "perspective": _perspective,
+    "rotate": _rotate,
+    "pad": _pad,
     "grayscale": None,
     "equalize": None,
     "autocontrast": None,
     "invert": None,
 }
 GEOMETRY = ["crop", "center_crop", "resize", "resize_short", "fit", "flip"]
-MADE = [*GEOMETRY, "affine", "perspective"]
+MADE = [*GEOMETRY, "affine", "perspective", "rotate", "pad"]

@@ -90,6 +90,8 @@ class Augment(unittest.TestCase):
             (ops.permute_channels((0, 1, 3)), "permute_channels: from"),
             (ops.adjust_gamma(-1.0), "adjust_gamma: gamma must be 0 .."),
             (ops.solarize_add(256), "solarize_add: add must be -255 .. 255"),
+            (ops.pad(-3), "pad of -3,-3,-3,-3 leaves nothing of 5x5"),
+            (ops.rotate(float("nan")), "rotate: angle must be"),
             (ops.lut(bytes(255)), "lut: table must be a buffer of 256 or 768"),
         ):
             with self.assertRaisesRegex(headrace.ArgumentError, words):
@@ -162,6 +164,8 @@ class Augment(unittest.TestCase):
             "affine=1,0.5,-3,0,1,2:nearest:255,0,7,hflip",
             "perspective=1,0,0,0,1,0,0.001,0",
             "kernel3=smooth,kernel3=1,0,0,0,2,0,0,0,0:3:-1,box_blur=2,0.5",
+            "rotate=30.5:bicubic:255,rotate:angle=9.5:expand,pad=4,0,-1,2",
+            "rotate:angle=1:around:center=3,0.5,pad=1,1,1,1:reflect",
             "adjust_gamma=2.2,solarize_add=40,permute_channels=2,1,0",
             "affine:matrix=1,0,0,0,1,4:w=40:h=30:filter=bicubic:centered",
         ):

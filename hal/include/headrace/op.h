@@ -80,6 +80,8 @@ HR_BEGIN_DECLS
     X(KERNEL3, kernel3)                           \
     X(BOX_BLUR, box_blur)                         \
     X(PERMUTE_CHANNELS, permute_channels)         \
+    X(ROTATE, rotate)                             \
+    X(PAD, pad)                                   \
     X(RANDOM_APPLY, random_apply)                 \
     X(RANDOM_CHOICE, random_choice)               \
     X(COLOR_JITTER, color_jitter)                 \
@@ -281,8 +283,8 @@ struct hr_perspective {
     uint8_t fill[3];
 };
 
-// Two more tables. 255.999 * gain * (x / 255)^gamma, rounded down: torchvision's
-// adjust_gamma() of Pillow's pictures.
+// Two more tables. 255.999 * gain * (x / 255)^gamma, rounded down:
+// torchvision's adjust_gamma() of Pillow's pictures.
 struct hr_adjust_gamma {
     double gamma;  // >= 0
     double gain;   // 1 adds nothing
@@ -294,8 +296,8 @@ struct hr_solarize_add {
     int threshold;  // 0 .. 256; timm's is 128
 };
 
-// Pillow's ImageFilter.Kernel of 3 x 3: the sum of nine products, over the scale,
-// and the offset. The outermost pixels stay.
+// Pillow's ImageFilter.Kernel of 3 x 3: the sum of nine products, over the
+// scale, and the offset. The outermost pixels stay.
 struct hr_kernel3 {
     double kernel[9];  // its first row meets the lower neighbours, as there
     double scale;      // 0 = the sum of the kernel
@@ -311,6 +313,32 @@ struct hr_box_blur {
 // permute_channels(). Grey stays.
 struct hr_permute_channels {
     uint8_t from[3];  // 0 .. 2
+};
+
+// Counter-clockwise by `angle` degrees: Pillow's Image.rotate(), which turns by
+// quarters without a filter where it can.
+struct hr_rotate {
+    double angle;
+    bool expand;  // the size becomes that of all that was turned
+    bool around;  // the point `center`; false: the middle
+    double center[2];
+    enum hr_filter filter;  // as in hr_affine
+    uint8_t fill[3];
+};
+
+enum hr_edges {
+    HR_EDGES_FILL,       // one colour
+    HR_EDGES_REPEAT,     // the outermost pixels
+    HR_EDGES_REFLECT,    // mirrored at these
+    HR_EDGES_SYMMETRIC,  // mirrored behind these
+};
+
+// Adds pixels around the picture: torchvision's pad() of Pillow's pictures, with
+// NumPy 2. Borders below 0 cut some away, before the others are added.
+struct hr_pad {
+    int left, top, right, bottom;
+    enum hr_edges mode;
+    uint8_t fill[3];
 };
 
 // Two random ops are groups: chance decides which of the items behind them run.
@@ -495,6 +523,8 @@ struct hr_op {
         struct hr_kernel3 kernel3;
         struct hr_box_blur box_blur;
         struct hr_permute_channels permute_channels;
+        struct hr_rotate rotate;
+        struct hr_pad pad;
         struct hr_random_apply random_apply;
         struct hr_random_choice random_choice;
         struct hr_color_jitter color_jitter;
@@ -715,6 +745,7 @@ HR_API const struct hr_op_info *hr_op_info(enum hr_op_type type);
 //   adjust_hue=-0.1 adjust_sharpness=1.5 grayscale posterize=4 solarize=128
 //   invert equalize autocontrast gaussian_blur=1.5 box_blur=2 box_blur=2,0
 //   adjust_gamma=2.2 solarize_add=40:128 permute_channels=2,1,0
+//   rotate=30 rotate=30:bicubic:255 pad=L,T,R,B pad=4,4,4,4:reflect
 //   kernel3=smooth kernel3=K,K,K,K,K,K,K,K,K:SCALE:OFFSET
 //   affine=A,B,C,D,E,F affine=A,B,C,D,E,F:nearest
 //   perspective=A,B,C,D,E,F,G,H:bicubic:255,0,0
