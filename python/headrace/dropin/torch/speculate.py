@@ -102,10 +102,8 @@ class _Begun:
             self.sent <= len(cells) <= self.plan.n
             and all(map(self.plan.fits, cells))
             and all(
-                cell is other and cell.samples[0] is sample
-                for cell, other, sample in zip(
-                    cells, self.cells, self.samples
-                )
+                cell.samples[0] is sample
+                for cell, sample in zip(cells, self.samples)
             )
         )
 
