@@ -56,7 +56,7 @@ static enum hr_status check(const struct hr_op *op, int channels,
 static const struct hr_op_field fields[] = {
     HR__FIELD(random_affine, degrees, RANGE, HR__DEGREES),
     HR__FIELD(random_affine, translate, DOUBLES),
-    HR__FIELD(random_affine, scale, RANGE),
+    HR__FIELD(random_affine, scale, RANGE, .lo = 1e-6, .hi = 1e6),
     HR__FIELD(random_affine, shear, DOUBLES),
     HR__FIELD(random_affine, filter, ENUM, .values = hr__warp_filters),
     HR__FIELD(random_affine, fill, COLOR),

@@ -217,7 +217,7 @@ class Torchvision(unittest.TestCase):
 
     def check_chances(self, op, expected):
         """expected: {bytes of a picture: its probability}."""
-        made, counts, draws = {}, collections.Counter(), 5000
+        made, counts, draws = {}, collections.Counter(), 20000
         for index in range(draws):
             drawn = _core.draw_ops((op,), (7, index, 0), *noise().size)
             if drawn not in made:
