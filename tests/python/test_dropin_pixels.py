@@ -201,6 +201,29 @@ class Pixels(case.Case):
                 self.assertIs(type(picture), pictures.HeadraceImage)
                 self.assertEqual(facts(picture)[1:], want[1:])
 
+    def assert_as_stock(self, run):
+        wanted = facts(run())
+        with on():
+            self.assertEqual(facts(run())[1:], wanted[1:])
+
+    def test_degenerate_of_another_picture(self):
+        """An enhancer whose picture is another one since."""
+        def run():
+            enhancer = ImageEnhance.Color(opened())
+            enhancer.image = opened("turned").resize((90, 80))
+            return enhancer.enhance(0.3)
+
+        self.assert_as_stock(run)
+
+    def test_colors_in_a_grey_picture(self):
+        """Its channels are no longer one."""
+        for change in (
+            lambda image: image.rotate(20, fillcolor=(1, 200, 3)),
+            lambda image: image.point([x // 3 for x in range(768)]),
+        ):
+            self.assert_as_stock(
+                lambda: change(opened("grey")).convert("L"))
+
     def test_stays_valid_after_undo(self):
         wanted = ImageEnhance.Contrast(opened()).enhance(0.7)
         with on():
