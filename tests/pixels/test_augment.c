@@ -63,6 +63,12 @@ static void random_warp(struct hr__augment *a, int w, int h)
                               : between(-2, 2);
         warp->fixed[i] = (int32_t)(warp->m[i] * 65536);
     }
+    if (warp->way == HR__WARP_AXES && below(2)) {  // a pad
+        warp->m[0] = warp->m[4] = 1;
+        warp->m[2] = -below(2 * w);
+        warp->m[5] = -below(2 * h);
+        warp->edges = (enum hr_edges)below(4);
+    }
     warp->m[6] = between(-.002, .002);
     warp->m[7] = between(-.002, .002);
     for (int c = 0; c < 3; c++)
