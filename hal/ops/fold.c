@@ -48,8 +48,8 @@ static enum hr_status check_size(struct hr__fold *f, int w, int h)
 {
     if (w <= HR_MAX_SIDE && h <= HR_MAX_SIDE)
         return HR_OK;
-    snprintf(f->text, 128, "a resize makes %dx%d of it, a side has at most %d",
-             w, h, HR_MAX_SIDE);
+    snprintf(f->text, 128, "an op makes %dx%d of it, a side has at most %d", w,
+             h, HR_MAX_SIDE);
     return HR_EINVAL;
 }
 

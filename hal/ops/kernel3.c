@@ -21,7 +21,7 @@ static enum hr_status check(const struct hr_op *op, int channels,
 
     (void)channels;
     for (int i = 0; i < 9; i++)
-        if (!isfinite((float)op->kernel3.kernel[i] / scale))
+        if (!(fabsf((float)op->kernel3.kernel[i] / scale) <= 1e30f))
             return HR__BAD("kernel3: %g divided by the scale of %g",
                            op->kernel3.kernel[i], (double)scale);
     return HR_OK;
