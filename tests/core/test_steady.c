@@ -53,6 +53,18 @@ static long steady(hr_device dev, const struct hr_sample *s, hr_batch out,
     return clean < enough ? n + 1 : 0;
 }
 
+// Two samples are views of the same bytes, the others have their own.
+static void make_samples(struct hr_sample s[N], const struct hr_sample *one,
+                         void *copies[N])
+{
+    for (int i = 0; i < N; i++) {
+        s[i] = *one;
+        copies[i] = one->data && i > 1 ? malloc(one->size) : NULL;
+        if (copies[i])
+            s[i].data = memcpy(copies[i], one->data, one->size);
+    }
+}
+
 // cache: NULL, or the one that has the picture after the first job.
 static void scenario(const char *name, int threads, const struct hr_sample *one,
                      hr_cache cache)
@@ -64,11 +76,11 @@ static void scenario(const char *name, int threads, const struct hr_sample *one,
         dev, hr_batch_params(.n = N, .c = 3, .h = H, .w = W, .dtype = HR_F16));
     struct hr_stats before, after;
     struct hr_sample s[N];
+    void *copies[N];
     int wrong = 0;
     long n;
 
-    for (int i = 0; i < N; i++)
-        s[i] = *one;
+    make_samples(s, one, copies);
     one_job(dev, s, out);
     hr_device_stats(dev, &before);
     n = steady(dev, s, out, &wrong);
@@ -81,6 +93,8 @@ static void scenario(const char *name, int threads, const struct hr_sample *one,
     CHECK(after.heap_allocations >= before.heap_allocations &&
               before.heap_allocations > 0,
           "the library's count");
+    for (int i = 0; i < N; i++)
+        free(copies[i]);
     hr_batch_destroy(&out);
     hr_device_close(&dev);
 }

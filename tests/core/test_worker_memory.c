@@ -43,7 +43,7 @@ static void settle(long before)
 
 // Bytes of the heap at the highest, less what was there before; the device's
 // memory for samples on their way is in it.
-static long needs(const struct bytes *file, int threads, size_t cache_bytes)
+static long needs(const struct bytes files[N], int threads, size_t cache_bytes)
 {
     float *to = malloc(sizeof(*to) * N * 3 * SIDE * SIDE);
     long before = atomic_load(&malloc_counts.live), most;
@@ -56,7 +56,7 @@ static long needs(const struct bytes *file, int threads, size_t cache_bytes)
     int wrong = 0;
 
     for (int i = 0; i < N; i++)
-        s[i] = test_sample(file, list, 5);
+        s[i] = test_sample(&files[i], list, 5);
     atomic_store(&malloc_counts.peak, before);
     for (int i = 0; i < test_loops(2); i++) {
         hr_job job = hr_submit(dev, s, N, out,
@@ -75,15 +75,21 @@ static long needs(const struct bytes *file, int threads, size_t cache_bytes)
     return most;
 }
 
+// Each sample has its own bytes: views of one file would be decoded once.
 static void one_kind(const char *name, const struct jpeg_spec *spec)
 {
+    struct bytes files[N];
     uint64_t seed = test_seed;
-    struct bytes file = test_jpeg_of(spec, &seed);
+
+    for (int i = 0; i < N; i++) {
+        seed = test_seed;
+        files[i] = test_jpeg_of(spec, &seed);
+    }
 
     for (int threads = 1; threads <= 4; threads += 3) {
-        long plain = needs(&file, threads, 0);
+        long plain = needs(files, threads, 0);
         // (A cache that is too small for it: the picture is packed each time.)
-        long packing = needs(&file, threads, 1);
+        long packing = needs(files, threads, 1);
 
         printf("  %s, %d threads: %.2f MiB a worker, %.2f when it packs\n",
                name, threads, (double)plain / MIB / threads,
@@ -94,7 +100,8 @@ static void one_kind(const char *name, const struct jpeg_spec *spec)
                   (packing > 0 && packing <= threads * MOST * MIB),
               "%s, packing: %ld bytes for %d workers", name, packing, threads);
     }
-    free(file.data);
+    for (int i = 0; i < N; i++)
+        free(files[i].data);
 }
 
 TEST_CASE(photos)
