@@ -115,7 +115,7 @@ GROUPS = {
     "eval": ("other transforms", [eval_rows], []),
     "stages": ("each stage alone, pictures of the set",
                [stage_rows, pixel_stage_rows], []),
-    "augment": ("what each op adds to a picture of 224x224 RGB; one core",
+    "augment": ("what each op adds to 224x224 RGB, normalised; one core",
                 [op_rows], []),
     "alone": ("large pictures; one picture alone: Resize(256), "
               "CenterCrop(224), ToTensor, Normalize", [large_rows],

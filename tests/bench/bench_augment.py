@@ -10,9 +10,10 @@ from PIL import Image
 
 from bench_jobs import Set, levels, open_device
 from bench_table import interleave
+from bench_work import MEAN, STD
 from headrace import _core, _oracle, ops
 
-SIDE, PICTURES = 224, 96
+SIDE, PICTURES = 224, 48
 TURN = "0.966,0.259,-25,-0.259,0.966,33"  # by 15 degrees
 # Text of an op -> us that it may add, with AVX-512 and with AVX2: 1.3 and 1.5
 # times what prototypes took on an AMD EPYC (Zen 4). None: there was none.
@@ -43,7 +44,8 @@ def known(text):
 
 
 def op_rows(b):
-    """A job of pictures with the op, less one without it."""
+    """A job of pictures that become normalised floats, with the op, less one
+    without it. (A table that is the last op is one with the store's.)"""
     photos = [Image.open(io.BytesIO(data)).convert("RGB").resize((SIDE, SIDE))
               for data in b.files.data[:PICTURES]]
     devices = {level: open_device(level=level) for level in levels()}
@@ -56,8 +58,9 @@ def op_rows(b):
 
 def one_op(b, devices, photos, text, steps, limits):
     n = len(photos)
-    out = np.zeros((n, SIDE, SIDE, 3), np.uint8)
-    sets = [Set(dev, [(np.asarray(p), list(how)) for p in photos], out, "nhwc")
+    out = np.zeros((n, 3, SIDE, SIDE), np.float32)
+    sets = [Set(dev, [(np.asarray(p), [*how, ops.normalize(MEAN, STD)])
+                      for p in photos], out, "nchw")
             for dev in devices.values() for how in ((), steps)]
 
     def peer():
