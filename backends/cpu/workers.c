@@ -239,7 +239,7 @@ enum hr_status cpu_workers_start(struct cpu_engine *c, int threads)
         w->arena.limit = c->e->params.limits.item_bytes;
         // Where most pictures are made in lanes the first one here that needs
         // a second block may be the ten thousandth.
-        w->arena.block = CPU_KEEP / 8;
+        w->arena.block = CPU_KEEP / 16 * 3;
         if (!(w->jpeg = cpu_jpeg_state_create(&c->heap)))
             return hr__fail(HR_ENOMEM, "out of memory for a decoder");
         if (!hr__thread_start(&w->thread, work, w)) {
