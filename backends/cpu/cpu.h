@@ -56,6 +56,7 @@ struct cpu_engine {
     struct cpu_worker *workers;
     int num_workers;  // that run
     struct cpu_helpers helpers;
+    bool here;  // it has no threads: the one worker is who submits
 
     // lock guards everything below; nothing is called with it held.
     pthread_mutex_t lock;
@@ -67,6 +68,7 @@ struct cpu_engine {
     pthread_cond_t unused;   // the others wait here
     pthread_cond_t resting;  // the cap on their CPU time is reached
     bool stop;
+    bool at_work;             // here: a thread runs what is queued
     struct cpu_place *apart;  // pictures that have left their lanes (many.c),
     int num_apart;            // so many
     struct cpu_help *helps;   // of tasks at work

@@ -120,7 +120,7 @@ static enum hr_status cpu_open(struct hr__engine *e, const char *which)
     struct cpu_engine *c = cpu_engine(e);
     unsigned mask = e->params.cpu_mask ? e->params.cpu_mask | CPU_FLAG_C
                                        : mask_from_environment();
-    int threads = e->params.threads ? e->params.threads : hr__usable_cores();
+    int threads = e->params.threads;
 
     if (*which)
         return hr__fail(HR_ENODEVICE, "there is only one CPU device, 'cpu'");
@@ -134,9 +134,11 @@ static enum hr_status cpu_open(struct hr__engine *e, const char *which)
                         "HEADRACE_LANES=%.32s: must be always or never",
                         secure_getenv("HEADRACE_LANES"));
     c->e = e;
+    c->here = threads == HR_THREADS_NONE;
+    threads = c->here ? 1 : threads ? threads : hr__usable_cores();
     c->heap = (struct cpu_heap){heap_alloc, heap_free, e->device};
     cpu_ops_init(&c->ops, cpu_detect() & mask);
-    if (!c->ops.lanes)
+    if (!c->ops.lanes || c->here)
         c->lanes = CPU_LANES_NEVER;
     e->caps.threads = threads;
     e->caps.host_memory = true;

@@ -34,6 +34,33 @@ void cpu_queue_return(struct cpu_engine *c, struct hr__task *list)
     pthread_mutex_unlock(&c->lock);
 }
 
+static void run(struct cpu_worker *w, struct hr__task *task)
+{
+    if (task->source)
+        cpu_views_run(w, task);
+    else if (hr__task_prepare(task))
+        cpu_many_run(w, task);
+}
+
+// Without threads of its own: this one runs what is queued, also what comes
+// meanwhile, unless another thread does, or this one further up the stack.
+static void run_here(struct cpu_engine *c)
+{
+    struct hr__task *task;
+
+    pthread_mutex_lock(&c->lock);
+    if (!c->at_work) {
+        c->at_work = true;
+        while ((task = cpu_queue_pop(c))) {
+            pthread_mutex_unlock(&c->lock);
+            run(c->workers, task);
+            pthread_mutex_lock(&c->lock);
+        }
+        c->at_work = false;
+    }
+    pthread_mutex_unlock(&c->lock);
+}
+
 void cpu_submit(struct hr__engine *e, struct hr__task *list)
 {
     struct cpu_engine *c = cpu_engine(e);
@@ -56,6 +83,8 @@ void cpu_submit(struct hr__engine *e, struct hr__task *list)
     }
     signal_idle(c, n);
     pthread_mutex_unlock(&c->lock);
+    if (c->here)
+        run_here(c);
 }
 
 void cpu_cancel(struct hr__engine *e)
@@ -194,10 +223,8 @@ static void *work(void *arg)
             cpu_many_finish(w, f.place);
         else if (f.help)
             cpu_lend_run(w->engine, f.help, f.call);
-        else if (f.task->source)
-            cpu_views_run(w, f.task);
-        else if (hr__task_prepare(f.task))
-            cpu_many_run(w, f.task);
+        else
+            run(w, f.task);
     return NULL;
 }
 
@@ -242,6 +269,8 @@ enum hr_status cpu_workers_start(struct cpu_engine *c, int threads)
         w->arena.block = CPU_KEEP / 16 * 3;
         if (!(w->jpeg = cpu_jpeg_state_create(&c->heap)))
             return hr__fail(HR_ENOMEM, "out of memory for a decoder");
+        if (c->here)
+            continue;
         if (!hr__thread_start(&w->thread, work, w)) {
             cpu_jpeg_state_destroy(&w->jpeg);
             return hr__fail(HR_ENOMEM, "cannot start worker thread %d of %d",
@@ -249,7 +278,8 @@ enum hr_status cpu_workers_start(struct cpu_engine *c, int threads)
         }
         hr__thread_gives_way(w->thread);
     }
-    stay_on_nodes(c);
+    if (!c->here)
+        stay_on_nodes(c);
     return HR_OK;
 }
 
@@ -264,7 +294,7 @@ void cpu_workers_finish(struct cpu_engine *c)
     pthread_cond_broadcast(&c->resting);
     pthread_mutex_unlock(&c->lock);
     // (One may be at work at what has left the lanes of another.)
-    for (int i = 0; i < c->num_workers; i++)
+    for (int i = 0; !c->here && i < c->num_workers; i++)
         pthread_join(c->workers[i].thread, NULL);
     for (int i = 0; i < c->num_workers; i++) {
         struct cpu_worker *w = &c->workers[i];

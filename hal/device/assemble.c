@@ -15,7 +15,7 @@ enum { HR__MOST_THREADS = 4096 };  // more are a slip, and take memory for each
 
 static enum hr_status check_params(const struct hr_device_params *p)
 {
-    if (p->threads < 0 || p->threads > HR__MOST_THREADS)
+    if (p->threads < HR_THREADS_NONE || p->threads > HR__MOST_THREADS)
         return hr__fail(HR_EINVAL,
                         "device: %d threads; 0 = all usable cores, at most %d",
                         p->threads, HR__MOST_THREADS);
@@ -212,6 +212,9 @@ static enum hr_status add_engines(struct hr__device *dev,
         add_second(dev);
     if (parts[n - 1].backend == cpu)
         return HR_OK;
+    if (dev->pub.params.threads == HR_THREADS_NONE)
+        return hr__fail(HR_EINVAL, "only the device \"cpu\" can be without "
+                                   "threads");
     return add_engine(dev, cpu, "");
 }
 
@@ -226,7 +229,8 @@ static void publish(struct hr__device *dev)
     pub->description = first->description;
     pub->caps = first->caps;
     pub->caps.threads = host->caps.threads;
-    pub->params.threads = host->caps.threads;
+    if (pub->params.threads != HR_THREADS_NONE)
+        pub->params.threads = host->caps.threads;
     if (dev->num_engines < 3)
         return;
     // Of a longer chain all are named; that is what opens it again.

@@ -143,7 +143,7 @@ enum { LONG = 16 };
 static void set_depth(struct hr__loader *l)
 {
     uint64_t all = HR__LOADER_DEPTH;
-    int threads = l->params.device ? l->params.device->params.threads
+    int threads = l->params.device ? l->params.device->caps.threads
                                    : hr__usable_cores();
     size_t batch = (size_t)l->pub.batch;
     size_t making = (3 * (size_t)threads + batch - 1) / batch;

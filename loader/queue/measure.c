@@ -38,7 +38,7 @@ static int most_threads(const struct hr__loader *l)
     if (p->cpu_share > 0)
         most = less_than(most, (int)(p->cpu_share * cores));
     if (p->device)
-        most = less_than(most, p->device->params.threads);
+        most = less_than(most, p->device->caps.threads);
     return most < 1 ? 1 : most;
 }
 

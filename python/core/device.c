@@ -366,8 +366,7 @@ static PyObject *get_stats(PyObject *self, PyObject *none)
         "cache_hits", s.cache_hits, "cache_misses", s.cache_misses,
         "fallback_reasons", fallbacks_dict(&s), "engines",
         core_tuple(profile.num_engines, engine_name, &profile), "shares",
-        s.shares[0], s.shares[1], s.shares[2], s.shares[3], "shared",
-        s.shared);
+        s.shares[0], s.shares[1], s.shares[2], s.shares[3], "shared", s.shared);
 }
 
 // ---- Closing ----------------------------------------------------------------
@@ -450,14 +449,15 @@ static PyType_Slot slots[] = {
      "       reference=None, depth=0, cache=None, entropy=None,\n"
      "       balance=False, cpu_cap=0, latency=None)\n--\n\n"
      "A device of its own: threads and byte budget (0: all usable cores, 256\n"
-     "MiB). deadline: seconds that a driver may take for a span. cache: a\n"
-     "Cache; None: that of the process. entropy: \"host\" or \"device\", who\n"
-     "decodes the entropy coding of what an OpenCL device makes; None: as\n"
-     "HEADRACE_OPENCL_ENTROPY says. balance: its engines share the samples,\n"
-     "where all make the same bytes. cpu_cap: most of the usable cores' time\n"
-     "that its threads may use, in percent; 0: all. latency: with balance,\n"
-     "seconds that a job should take at most, 99 times of 100. DeviceError if\n"
-     "it cannot be opened.\n"
+     "MiB). threads=-1, of \"cpu\": none; submit() returns when the job is\n"
+     "done, by the thread that calls it. deadline: seconds that a driver may\n"
+     "take for a span. cache: a Cache; None: that of the process. entropy:\n"
+     "\"host\" or \"device\", who decodes the entropy coding of what an OpenCL\n"
+     "device makes; None: as HEADRACE_OPENCL_ENTROPY says. balance: its\n"
+     "engines share the samples, where all make the same bytes. cpu_cap: most\n"
+     "of the usable cores' time that its threads may use, in percent; 0: all.\n"
+     "latency: with balance, seconds that a job should take at most, 99\n"
+     "times of 100. DeviceError if it cannot be opened.\n"
      "After fork() it is of no use in the child."},
     {Py_tp_new, create},
     {Py_tp_dealloc, dealloc},

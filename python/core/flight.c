@@ -280,11 +280,13 @@ bool flight_submit(struct core *core, struct flight *f, hr_device *dev,
 {
     PyThreadState *gil;
     int64_t deadline = params->timeout_ns ? core_now() + params->timeout_ns : 0;
+    // Its threads say when a job is done; this one does without them.
+    bool here = *dev && (*dev)->params.threads == HR_THREADS_NONE;
     unsigned seen;
     hr_job job;
 
     free_dead();
-    params->on_done = landed;
+    params->on_done = here ? NULL : landed;
     params->ctx = f;
     for (;;) {
         if (!take_off(f, &seen))
@@ -293,6 +295,8 @@ bool flight_submit(struct core *core, struct flight *f, hr_device *dev,
         gil = PyEval_SaveThread();
         if ((job = hr_submit(*dev, samples, n, batch, params)))
             hr_device_close(dev);
+        if (job && here)
+            hr_job_wait(job, HR_FOREVER);
         PyEval_RestoreThread(gil);
         if (job)
             break;
@@ -314,6 +318,8 @@ bool flight_submit(struct core *core, struct flight *f, hr_device *dev,
     pthread_mutex_lock(&mutex);
     f->job = job;
     pthread_mutex_unlock(&mutex);
+    if (here)
+        landed(f, job);
     return true;
 }
 

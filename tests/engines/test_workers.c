@@ -3,6 +3,7 @@
 // cancelled, the watchdog wakes again, an item has only so much time. And
 // workers without a task help, but never let one wait. Those that are woken let
 // the thread that woke them go on.
+#include <dirent.h>
 #include <sched.h>
 
 #include "backends/cpu/cpu.h"
@@ -10,7 +11,7 @@
 #include "hal/device/device.h"
 #include "testing.h"
 
-enum { W = 16, H = 16, N = 16 };
+enum { W = 16, H = 16, N = 16, WORKERS = 4 };
 
 #define SECOND (1000 * TEST_MS)
 
@@ -111,9 +112,104 @@ TEST_CASE(item_time)
     hr_device_close(&dev);
 }
 
-// ---- How many of them work ---------------------------------------------------
+// ---- No threads -----------------------------------------------------------------
 
-enum { WORKERS = 4 };
+static int num_threads(void)
+{
+    DIR *tasks = opendir("/proc/self/task");
+    int n = 0;
+
+    for (struct dirent *each; tasks && (each = readdir(tasks));)
+        n += each->d_name[0] != '.';
+    if (tasks)
+        closedir(tasks);
+    return n;
+}
+
+// Makes the first n slots; what comes back is done.
+static void make_here(hr_device dev, hr_batch batch, int n)
+{
+    hr_job job = submit(dev, batch, 0, n, hr_job_params(0));
+
+    CHECK(job->results[n - 1].status == HR_OK, "it is made when it returns");
+    CHECK(hr_job_wait(job, 0) == HR_OK, "%s", hr_last_error());
+    hr_job_release(&job);
+}
+
+TEST_CASE(no_threads)
+{
+    int before = num_threads();
+    hr_device none =
+        hr_device_open("cpu", hr_device_params(.threads = HR_THREADS_NONE));
+    hr_batch got = batch_of(none);
+
+    CHECK(none->caps.threads == 1 && none->params.threads == HR_THREADS_NONE,
+          "%d, %d", none->caps.threads, none->params.threads);
+    make_here(none, got, N);
+    make_here(none, got, 1);
+    CHECK(num_threads() == before, "%d threads, then %d", before,
+          num_threads());
+    {
+        hr_device one = test_device("cpu", 1, 0);
+        hr_batch want = batch_of(one);
+        hr_job job = submit(one, want, 0, N, hr_job_params(0));
+
+        CHECK(hr_job_wait(job, HR_FOREVER) == HR_OK, "%s", hr_last_error());
+        CHECK(!memcmp(got->params.data, want->params.data,
+                      N * want->params.stride_n),
+              "other pixels");
+        hr_job_release(&job);
+        hr_batch_destroy(&want);
+        hr_device_close(&one);
+    }
+    hr_batch_destroy(&got);
+    hr_device_close(&none);
+    CHECK(!hr_device_open("cpu", hr_device_params(.threads = -2)) &&
+              hr_last_status() == HR_EINVAL,
+          "-2 threads");
+}
+
+static void *submit_some(void *dev)
+{
+    hr_batch batch = batch_of(dev);
+
+    for (int round = 0; round < test_loops(200); round++) {
+        hr_job job = submit(dev, batch, 0, 1 + round % 3, hr_job_params(0));
+
+        CHECK(hr_job_wait(job, HR_FOREVER) == HR_OK, "%s", hr_last_error());
+        hr_job_release(&job);
+    }
+    hr_batch_destroy(&batch);
+    return NULL;
+}
+
+// Whichever of them is at work makes the pictures of the others, too.
+TEST_CASE(no_threads_but_many_that_submit)
+{
+    hr_device dev =
+        hr_device_open("cpu", hr_device_params(.threads = HR_THREADS_NONE));
+    pthread_t threads[WORKERS];
+
+    picture = &small;
+    for (int i = 0; i < WORKERS; i++)
+        CU_ASSERT_FATAL(
+            !pthread_create(&threads[i], NULL, submit_some, (void *)dev));
+    for (int i = 0; i < WORKERS; i++)
+        pthread_join(threads[i], NULL);
+    picture = &large;
+    hr_device_close(&dev);
+}
+
+TEST_CASE(no_threads_on_the_cpu_alone)
+{
+    hr_device dev;
+
+    fake_begin(.spans = FAKE_ALL(FAKE_RS));
+    dev = hr_device_open("fake", hr_device_params(.threads = HR_THREADS_NONE));
+    CHECK(!dev && hr_last_status() == HR_EINVAL, "%s", hr_last_error());
+}
+
+// ---- How many of them work ---------------------------------------------------
 
 // Processor time of each worker so far.
 static void used(hr_device dev, int64_t ns[WORKERS])

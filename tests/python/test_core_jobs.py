@@ -155,6 +155,29 @@ class Waiting(unittest.TestCase):
             self.assertLess(took, allowed(2))
 
 
+class NoThreads(unittest.TestCase):
+    def test_done_when_it_is_submitted(self):
+        def threads():
+            return len(os.listdir("/proc/self/task"))
+
+        want, job = submit(20)
+        job.wait()
+        before = threads()
+        device = headrace.Device("cpu", threads=-1)
+        called = []
+        for out in (headrace.Batch(20, 3, 6, 8), want):
+            job = headrace.submit(
+                [(samples.small(), STEPS)] * 20, out, device=device,
+                on_done=called.append,
+            )
+            job.wait(0)  # it is done
+            self.assertIs(called.pop(), job)
+            self.assertEqual(bytes(out), bytes(want))
+        self.assertEqual(threads(), before)
+        with self.assertRaises(headrace.ArgumentError):
+            headrace.Device("cpu", threads=-2)
+
+
 class Callbacks(unittest.TestCase):
     def test_once_on_another_thread(self):
         calls = []

@@ -88,13 +88,19 @@ struct hr_certificate {
         records[HR_NUM_STAGES * (HR_NUM_STAGES + 1) / 2];
 };
 
+// For hr_device_params.threads, of the device "cpu" alone: none. hr_submit()
+// makes the pictures on the thread that calls it, before it returns; if another
+// thread is at that, it makes these, too. For processes that had better have no
+// threads, as those that fork. (Callbacks and deadlines still start one.)
+enum { HR_THREADS_NONE = -1 };
+
 // Where a part of the work is done that host and device both can do.
 enum hr_where { HR_WHERE_DEFAULT, HR_WHERE_HOST, HR_WHERE_DEVICE };
 
 struct hr_device_params {
     int threads;          // host worker threads; 0 = usable cores (affinity
-                          // mask and cgroup quota). Below 0, above 4096:
-                          // HR_EINVAL
+                          // mask and cgroup quota), or HR_THREADS_NONE.
+                          // Else below 0, above 4096: HR_EINVAL
     size_t budget;        // bytes that all jobs in flight may hold; 0 = 256
                           // MiB. One job and one sample are always let in;
                           // a sample that needs more than a quarter while it
