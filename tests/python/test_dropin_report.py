@@ -78,7 +78,7 @@ class Reports(case.Case):
 
     def both(self, data):
         for workers in (0, 2):
-            maker = "Pillow, in workers" if workers else "cpu"
+            maker = "cpu, in workers" if workers else "cpu"
             yield self.epoch(data, workers), maker
 
     def images(self, where, steps):

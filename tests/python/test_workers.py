@@ -123,7 +123,12 @@ class Samples(Case):
         )
 
     def test_used_in_the_worker(self):
-        self.compare(Pictures(self.folder), 0, collate_fn=case.mixed_up)
+        headrace.report(reset=True)
+        self.compare(
+            Pictures(self.folder), 2 * BATCHES, collate_fn=case.mixed_up
+        )
+        made = set(headrace.report()["devices"])
+        self.assertEqual(made, {"cpu, in workers"})
 
     def test_persistent_workers(self):
         self.compare(

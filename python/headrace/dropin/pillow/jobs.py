@@ -12,9 +12,9 @@ ops     tuple of _core's op tuples; the first is ``(DECODE, mode, False)``.
         whatever Pillow is installed where it runs.
 
 Pixels are made by a job of the library, or by stock Pillow, which repeats the
-ops one by one (``replay``): in DataLoader workers, which never open a device,
-and for each picture that failed in a job. What Pillow then raises is what the
-user would have seen without Headrace.
+ops one by one (``replay``), for each picture that failed in a job. What Pillow
+then raises is what the user would have seen without Headrace. A DataLoader
+worker has a CPU engine without threads for what is needed while it fetches.
 
 Everything here works without torch. Threads: any.
 """
@@ -47,8 +47,10 @@ HORIZONTAL, VERTICAL = 1, 2  # orders of passes
 # Pillow's numbers of its six filters -> ours.
 FILTERS = {number: _core.PIL_FILTER[number] for number in range(6)}
 
-# What makes the pictures that are needed in a worker process.
-IN_WORKER = "Pillow, in workers"
+# In the report, behind the names of those that made pictures there.
+IN_WORKERS = ", in workers"
+# Bytes that the jobs of a worker process may hold.
+_WORKER_BUDGET = 64 << 20
 
 # Longest list of ops that is recorded; the library takes 32.
 MAX_OPS = 30
@@ -68,8 +70,23 @@ def open_stock(source: Source) -> Image.Image:
     return JpegImagePlugin.jpeg_factory(io.BytesIO(source))
 
 
-# The device of _unpacked(), and the process that it belongs to.
+# The device of this process alone, and its number.
 _own: tuple[int, _core.Device | None] = (0, None)
+
+
+def own_device() -> _core.Device:
+    """The CPU, by the thread that submits: a worker starts no thread."""
+    global _own
+    pid, device = _own
+    if device is None or pid != os.getpid():
+        device = _core.Device("cpu", threads=-1, budget=_WORKER_BUDGET)
+        _own = os.getpid(), device
+    return device
+
+
+def device() -> _core.Device | None:
+    """Where jobs of this process run; None: on the default device."""
+    return own_device() if in_worker() else None
 
 
 def is_packed(source: Source) -> bool:
@@ -80,15 +97,11 @@ def is_packed(source: Source) -> bool:
 
 
 def _unpacked(source: Source) -> Image.Image:
-    """Pillow cannot read it; a CPU device of one thread can, also in workers.
+    """Pillow cannot read it; the CPU can, also in workers.
 
     Raises PictureError, with the names of the pack file and the picture.
     """
-    global _own
-    pid, device = _own
-    if device is None or pid != os.getpid():
-        device = _core.Device("cpu", threads=1)
-        _own = os.getpid(), device
+    device = own_device()
     info = _core.probe(source)
     mode, channels = ("L", 1) if info.components == 1 else ("RGB", 3)
     ops = ((DECODE, GRAY if channels == 1 else RGB, False),)
@@ -109,13 +122,12 @@ def replay(recording: Recording) -> Image.Image:
 
 def decode(recording: Recording, mode: str, size: tuple[int, int]) -> Any:
     """Makes the pixels of one picture now: a plain PIL.Image.Image."""
-    if in_worker():
-        count("devices", IN_WORKER)
-        return replay(recording)
     w, h = size
     channels = len(mode) if mode == "RGB" else 1
     pixels = bytearray(w * h * channels)
-    batch = _core.Batch(1, channels, h, w, "u8", "nhwc", data=pixels)
+    batch = _core.Batch(
+        1, channels, h, w, "u8", "nhwc", data=pixels, device=device()
+    )
     failed = run([recording], batch)
     if failed:
         return replay(recording)
@@ -144,7 +156,7 @@ def submit(
     """
     share = _alone if len(recordings) == 1 else _share
     first, pictures, samples = share(recordings)
-    how: Any = {"on_error": "zero", "tier": base.tier, "cache": aside.cache}
+    how = _how()
     if first:
         _core.submit(first, pictures, **how)
     job = _core.submit(samples, batch, first_slot=slot, **how)
@@ -152,6 +164,16 @@ def submit(
         total("jobs", 2 if first else 1)
         total("pictures", len(samples))
     return job
+
+
+def _how() -> dict[str, Any]:
+    """How jobs of the drop-in are submitted."""
+    return {
+        "on_error": "zero",
+        "tier": base.tier,
+        "cache": aside.cache,
+        "device": device(),
+    }
 
 
 class Part:
@@ -188,9 +210,7 @@ def submit_views(
     job = _core.submit(
         [recording for row in zip(*columns) for recording in row],
         batches,
-        on_error="zero",
-        tier=base.tier,
-        cache=aside.cache,
+        **_how(),
     )
     total("jobs")
     total("pictures", len(job))
@@ -211,12 +231,16 @@ def _share(recordings: Sequence[Recording]) -> tuple[Any, Any, Any]:
             if len(indexes) == 1 or size is None:
                 continue
             channels = 1 if same[0][1] == GRAY else 3
-            pictures.append(_core.Pixels(*size, channels))
+            pictures.append(_pixels(size, channels))
             first.append((samples[indexes[0]][0], same))
             for index in indexes:
                 rest = samples[index][1][len(same) :]
                 samples[index] = (pictures[-1], rest)
     return first, pictures, samples
+
+
+def _pixels(size: tuple[int, int], channels: int) -> _core.Pixels:
+    return _core.Pixels(*size, channels, device=device())
 
 
 class _Last(threading.local):
@@ -255,7 +279,7 @@ def _alone(recordings: Sequence[Recording]) -> tuple[Any, Any, Any]:
         if size is None or size[0] * size[1] > _MOST_KEPT:
             return plain
         _last.ops = same
-        _last.pixels = _core.Pixels(*size, 1 if same[0][1] == GRAY else 3)
+        _last.pixels = _pixels(size, 1 if same[0][1] == GRAY else 3)
         first, pictures = [(source, same)], [_last.pixels]
     return first, pictures, [(_last.pixels, ops[len(same) :])]
 
@@ -324,5 +348,5 @@ def run(recordings: Sequence[Recording], batch: Any) -> list[tuple[int, str]]:
 def _where(result: Any) -> str:
     """"opencl", or "cpu decode, opencl ..." where several shared it."""
     names = list(dict.fromkeys(span[2] for span in result.spans))
-    text = " + ".join(names)
+    text = " + ".join(names) + (IN_WORKERS if in_worker() else "")
     return text + " (%s)" % ", ".join(result.why) if result.why else text

@@ -170,6 +170,7 @@ class Group:
             "nhwc" if hwc else "nchw",
             data=out.data_ptr(),
             keep=out,
+            device=jobs.device(),
         )
         self._made = self.out  # what the jobs write
 

@@ -59,7 +59,7 @@ from ..base.report import caller, count, note
 from ..base.worker import in_worker
 from ..pillow import jobs
 from . import speculate
-from .batches import Handle, Record, made_by, replay, submit_batch
+from .batches import Handle, Record, made_by, submit_batch
 from .tables import Table
 
 # The most pictures that are made because one of them was needed.
@@ -315,16 +315,9 @@ def make_values(cells: Sequence[Cell]) -> None:
     count("materialised", name, len(cells))
     if "resize" in name.rsplit(".", 1)[-1]:
         note("resize_is_not_pillows")
-    if in_worker():
-        for cell in cells:
-            try:
-                value = _replay_all(cell)
-            except Exception as met:
-                raise fetch.late(met)
-            _set(cell, (cell.samples, cell.table), value)
-        return
     todo = list(cells)
-    if len(cells) == 1 and cells[0].views is None:
+    # (What a worker does not need its parent makes.)
+    if len(cells) == 1 and cells[0].views is None and not in_worker():
         todo = _peers(cells[0])
     errors = _make(todo)
     for cell in cells:
@@ -390,17 +383,6 @@ def _shaped(cell: Cell, value: Tensor) -> Tensor:
     if cell.permuted:
         return value[0].permute(1, 2, 0).detach().permute(2, 0, 1)
     return value[0].detach()
-
-
-def _replay_all(cell: Cell) -> Tensor:
-    count("devices", jobs.IN_WORKER, len(cell.samples))
-    values = [
-        replay(sample, table)
-        for sample, table in zip(cell.samples, tables_of(cell))
-    ]
-    if cell.lead:
-        return torch.stack(values).reshape(cell.shape).detach()
-    return _shaped(cell, _laid(cell, values[0])[None])
 
 
 def set_table(cell: Cell, old: Table | None, new: Table) -> bool:
