@@ -6,8 +6,8 @@
 // the first one of a run counts for all of it. A process takes runs from the one
 // room that is its own; that of a DataLoader worker is a memory file, which its
 // parent maps as well (SharedFiles): the worker reads, the device of the parent
-// decodes, and nothing is copied between. Where there is no room, malloc() is
-// asked.
+// decodes, and nothing is copied between. A parent keeps such a file for its next
+// workers: its pages are there then. Where there is no room, malloc() is asked.
 //
 // A file whose picture the process's cache has is not read: its FileBytes hold
 // that picture, packed, and the file's header.
@@ -546,23 +546,42 @@ PyType_Spec file_spec = CORE_SPEC("FileBytes", struct file, slots,
 struct shared {
     PyObject ob_base;
     struct room *room;
+    int fd;  // -1: it has none of its own
 };
+
+static int memory_file(void)
+{
+    int fd = memfd_create("headrace", MFD_CLOEXEC);
+
+    if (fd >= 0 && ftruncate(fd, (off_t)ROOM_BYTES)) {
+        close(fd);
+        fd = -1;
+    }
+    if (fd < 0)
+        PyErr_SetFromErrno(PyExc_OSError);
+    return fd;
+}
+
+// From now on this process reads into that memory. False with an exception.
+static bool own_this(int fd)
+{
+    struct room *room = room_new(fd);
+
+    if (!room)
+        return PyErr_SetFromErrno(PyExc_OSError), false;
+    room_leave(own);
+    own = room;
+    return true;
+}
 
 // In a worker. A descriptor for SharedFiles, the caller's.
 PyObject *file_share(PyObject *module, PyObject *none)
 {
-    int fd = memfd_create("headrace", MFD_CLOEXEC);
-    struct room *room = NULL;
+    int fd = memory_file();
 
     (void)module, (void)none;
-    if (fd >= 0 && !ftruncate(fd, (off_t)ROOM_BYTES))
-        room = room_new(fd);
-    if (room) {
-        room_leave(own);
-        own = room;
+    if (fd >= 0 && own_this(fd))
         return PyLong_FromLong(fd);
-    }
-    PyErr_SetFromErrno(PyExc_OSError);
     if (fd >= 0)
         close(fd);
     return NULL;
@@ -573,9 +592,12 @@ static PyObject *create(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     static char *names[] = {"fd", NULL};
     struct stat status;
     struct shared *self;
-    int fd;
+    int fd = -1, made = -1;
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "i:SharedFiles", names, &fd))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|i:SharedFiles", names,
+                                     &fd))
+        return NULL;
+    if (fd < 0 && (fd = made = memory_file()) < 0)
         return NULL;
     if (fstat(fd, &status))
         return PyErr_SetFromErrno(PyExc_OSError);
@@ -583,12 +605,42 @@ static PyObject *create(PyTypeObject *type, PyObject *args, PyObject *kwargs)
         PyErr_SetString(PyExc_ValueError, "no memory of share_files()");
         return NULL;
     }
-    self = (struct shared *)PyType_GenericAlloc(type, 0);
-    if (self && !(self->room = room_new(fd))) {
+    if (!(self = (struct shared *)PyType_GenericAlloc(type, 0))) {
+        if (made >= 0)
+            close(made);
+        return NULL;
+    }
+    self->fd = made;
+    if (!(self->room = room_new(fd))) {
         Py_DECREF((PyObject *)self);
         return PyErr_NoMemory();
     }
     return (PyObject *)self;
+}
+
+static PyObject *adopt(PyObject *self, PyObject *none)
+{
+    int fd = ((struct shared *)self)->fd;
+
+    (void)none;
+    if (fd < 0) {
+        PyErr_SetString(PyExc_ValueError, "the memory is that of a worker");
+        return NULL;
+    }
+    return own_this(fd) ? Py_NewRef(Py_None) : NULL;
+}
+
+// What a worker has left there counts no more; what this process has taken does.
+static PyObject *clear(PyObject *self, PyObject *none)
+{
+    struct room *room = ((struct shared *)self)->room;
+
+    (void)none;
+    if (!is_ours(room) || room->refs > 1)
+        Py_RETURN_FALSE;
+    for (size_t i = 0; i < GRAINS; i++)
+        atomic_store(&room->owners[i], 0);
+    Py_RETURN_TRUE;
 }
 
 static PyObject *take(PyObject *self, PyObject *number)
@@ -622,6 +674,8 @@ static void shared_dealloc(PyObject *self)
     PyTypeObject *type = Py_TYPE(self);
 
     room_leave(((struct shared *)self)->room);
+    if (((struct shared *)self)->fd >= 0)
+        close(((struct shared *)self)->fd);
     PyObject_Free(self);
     Py_DECREF(type);
 }
@@ -630,12 +684,20 @@ static PyMethodDef shared_methods[] = {
     {"take", take, METH_O,
      "take($self, number, /)\n--\n\n"
      "Return the FileBytes that a worker has lent by that number."},
+    {"adopt", adopt, METH_NOARGS,
+     "adopt($self, /)\n--\n\n"
+     "In a forked child: files are read into this memory from now on."},
+    {"clear", clear, METH_NOARGS,
+     "clear($self, /)\n--\n\n"
+     "Make it ready for another worker, when the one before is gone. False: a\n"
+     "file that was taken is still in use."},
     {0},
 };
 
 static PyType_Slot shared_slots[] = {
-    {Py_tp_doc, "SharedFiles(fd)\n--\n\n"
-                "The memory in which a worker reads files; see share_files()."},
+    {Py_tp_doc, "SharedFiles(fd=-1)\n--\n\n"
+                "The memory in which a worker reads files; see share_files().\n"
+                "-1: memory that a forked child may adopt()."},
     {Py_tp_new, create},
     {Py_tp_dealloc, shared_dealloc},
     {Py_tp_methods, shared_methods},

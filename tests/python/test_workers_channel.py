@@ -157,6 +157,62 @@ class ChannelTest(unittest.TestCase):
         del record, lent, sent, part
         self.device.calls.clear()
 
+    def test_memory_is_used_again(self):
+        """By a next worker: not before the one that had it is gone, what it
+        has sent is read or never will be, and no file of it is in use."""
+        rooms = channel.Rooms()
+        (room,) = rooms.take(1)
+
+        def again(gone, ended):
+            owner = mock.Mock()
+            owner.ended.return_value = ended
+            rooms.give([room], [mock.Mock(exitcode=gone)], owner)
+            return rooms.take(1)[0] is room
+
+        with tempfile.TemporaryDirectory() as folder:
+            for name in "ab":
+                path = os.path.join(folder, name)
+                with open(path, "w") as file:
+                    file.write(name * 50_000)
+                taken = self.lent([room], path)
+                self.assertFalse(again(0, True))
+                self.assertEqual(bytes(taken), name.encode() * 50_000)
+                del taken
+                self.assertFalse(again(None, True))
+                self.assertFalse(again(0, False))
+                self.assertTrue(again(-9, True))
+        del room, rooms, again
+
+    def lent(self, rooms, path):
+        """What a channel takes from a child that reads there."""
+        device = Device()
+        owner = channel.Channel(device.submit, rooms=rooms)
+
+        def child():
+            sender = channel.Sender(owner.link)
+            sender.share_files(0, rooms[0])
+            left = _core.read_file(path)  # and is never given back
+            sender.ship([pickle.PickleBuffer(_core.read_file(path))])
+            os._exit(len(left) != 50_000)
+
+        self.assertEqual(in_child(child), 0)
+        wait_until(lambda: device.calls)
+        self.assertFalse(owner.ended())
+        owner.close()
+        self.assertTrue(owner.ended())
+        ((taken,),) = device.calls[0]
+        self.assertIs(type(taken), _core.FileBytes)
+        return taken
+
+    def test_memory_of_no_number(self):
+        """Who names memory that is not there is sent away."""
+        sender = self.sender()
+        sender._sock.sendall(
+            channel._HEADER.pack(channel._SHARED, 7, 0, 0, 0, False)
+        )
+        self.assertEqual(sender._sock.recv(1), b"")
+        sender.close()
+
     def test_memory_that_is_none(self):
         """Who sends it is sent away; the others are heard."""
         def child(fd):

@@ -4,6 +4,7 @@
 
 import gc
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -126,6 +127,31 @@ class Ends(Case):
         except errors:
             died = True
         self.assertTrue(died)
+
+    def test_epochs_after_a_killed_worker(self):
+        """Its memory goes on to the next one; what it left is not seen."""
+        loader = self.loader(Killed)
+        want = seeded(self.loader())
+        with headrace.image_backend("cpu"):
+            for _ in range(3):
+                self.assert_dies(lambda: list(loader))
+                loader.dataset.__class__ = Pictures
+                self.assert_same(seeded(loader), want)
+                loader.dataset.__class__ = Killed
+
+    def test_two_iterators_at_once(self):
+        loader = self.loader()
+        want = seeded(loader)
+        with headrace.image_backend("cpu"):
+            self.warm_up()
+            for _ in range(3):
+                torch.manual_seed(11)
+                random.seed(11)
+                first = iter(loader)
+                head = [next(first)]
+                self.assert_same(seeded(loader), want)
+                head += first
+                self.assert_same(head, want)
 
     def kill_a_worker(self):
         iterator = iter(self.loader())

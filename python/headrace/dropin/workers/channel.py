@@ -18,6 +18,9 @@ stream, or, if they are large, are written to an anonymous memory file whose
 descriptor goes along; the receiver maps it. So nothing is left in any file
 system, whichever process dies first.
 
+A forked worker finds the memory for files in its parent (Rooms), which keeps it
+for the next epoch's workers: memory that is new costs more than reading into it.
+
 Threads: claim(), close() and Sender.ship() from any thread. _lock guards the
 three tables of Channel; it is never held while submitting or waiting.
 """
@@ -25,6 +28,7 @@ three tables of Channel; it is never held while submitting or waiting.
 from __future__ import annotations
 
 import array
+import contextlib
 import errno
 import hmac
 import mmap
@@ -49,8 +53,9 @@ from ..._forks import renewed
 _HELLO = struct.Struct("<32s16sq")
 # Kind, number for claim(), bytes of pickle, bytes of all buffers that are sent,
 # number of buffers, 1: the descriptor of a memory file comes along, which has
-# the buffers (or is the memory of _SHARED). Then the size of each buffer, or
-# _LENT and its number in the shared memory.
+# the buffers (or is the memory of _SHARED; without one that has a number of the
+# parent's). Then the size of each buffer, or _LENT and its number in the shared
+# memory.
 _HEADER = struct.Struct("<IQQQII")
 _BATCH, _SINGLE, _NEWS, _SHARED = 1, 2, 3, 4
 _LENT = 1 << 63
@@ -143,7 +148,8 @@ class Channel:
     A handle has result() and may have wait(), see Pending. news(value) takes
     what workers report besides (see Sender.tell). When owner is gone the
     channel ends by itself: a signal handler may have cut close() short.
-    start=False: start() comes later. Raises OSError.
+    start=False: start() comes later. rooms: memory that workers may have
+    adopted, by its number. Raises OSError.
     """
 
     def __init__(
@@ -152,7 +158,9 @@ class Channel:
         news: Callable[[Any], None] | None = None,
         owner: Any = None,
         start: bool = True,
+        rooms: Sequence[_core.SharedFiles] = (),
     ) -> None:
+        self._rooms = rooms
         self._submit = submit
         self._news = news
         self._owner = weakref.ref(owner) if owner is not None else None
@@ -256,6 +264,10 @@ class Channel:
     def threads_alive(self) -> bool:
         return self._thread.is_alive()
 
+    def ended(self) -> bool:
+        """Nothing that a worker has sent is taken any more."""
+        return self._closed and not self._thread.is_alive()
+
     # ---- the thread ----
 
     def _run(self) -> None:
@@ -353,11 +365,11 @@ class Channel:
                 return self._greet(conn)
             shared = self._shared.get(conn)
             kind, number, data, buffers = _receive(conn, shared)
-        except (OSError, EOFError, ValueError, MemoryError):
+            if kind == _SHARED:
+                self._shared[conn] = [*buffers, *self._rooms[number:]][0]
+                return True
+        except (OSError, EOFError, ValueError, MemoryError, IndexError):
             return False
-        if kind == _SHARED:
-            self._shared[conn] = buffers[0]
-            return True
         try:
             value = pickle.loads(data, buffers=buffers)
         except Exception as error:
@@ -517,8 +529,15 @@ class Sender:
         else:
             self._sock.sendall(b"".join([header, packed, data, *views]))
 
-    def share_files(self) -> None:
-        """What is read from now on is lent, not sent. Raises OSError."""
+    def share_files(self, number: int = 0, room: Any = None) -> None:
+        """What is read from now on is lent, not sent. Raises OSError.
+
+        room: memory of the parent's, with that number there.
+        """
+        if room is not None:
+            room.adopt()
+            self._sock.sendall(_HEADER.pack(_SHARED, number, 0, 0, 0, False))
+            return
         fd = _core.share_files()
         try:
             header = _HEADER.pack(_SHARED, 0, 0, 0, 0, True)
@@ -531,6 +550,48 @@ class Sender:
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)]
         sent = self._sock.sendmsg([header], rights)
         self._sock.sendall(header[sent:])
+
+
+class Rooms:
+    """Memory that the workers of one DataLoader read files into, by number.
+
+    A room is used again when the worker that had it is gone, the channel that
+    took files from it has ended, and no file of it is in use.
+    """
+
+    def __init__(self) -> None:
+        self._given: list[tuple[_core.SharedFiles, Any, Channel]] = []
+
+    def take(self, most: int) -> list[_core.SharedFiles]:
+        """For so many workers; fewer if there are no descriptors left."""
+        given, self._given = self._given, []
+        rooms = [
+            room
+            for room, process, owner in given
+            if owner.ended() and _is_gone(process) and room.clear()
+        ][:most]
+        with contextlib.suppress(OSError, MemoryError):
+            while len(rooms) < most:
+                rooms.append(_core.SharedFiles())
+        return rooms
+
+    def give(
+        self,
+        rooms: Sequence[_core.SharedFiles],
+        processes: Sequence[Any],
+        owner: Channel,
+    ) -> None:
+        """These have adopted them."""
+        self._given += [
+            (room, process, owner) for room, process in zip(rooms, processes)
+        ]
+
+
+def _is_gone(process: Any) -> bool:
+    try:
+        return process.exitcode is not None
+    except (AssertionError, ValueError):
+        return False  # of another process, or closed
 
 
 def _lend(source: Any) -> int | None:
@@ -562,7 +623,8 @@ def _receive(
         if bool(mapped) != (fd >= 0):
             raise EOFError
         if kind == _SHARED:
-            return kind, 0, bytearray(), [_core.SharedFiles(fd)]
+            made = [_core.SharedFiles(fd)] if mapped else []
+            return kind, number, bytearray(), made
         sizes = struct.unpack("<%dQ" % count, _receive_bytes(conn, 8 * count))
         data = _receive_bytes(conn, size)
         if sum(size for size in sizes if size < _LENT) != total:

@@ -11,13 +11,14 @@ import contextlib
 import functools
 import importlib
 import inspect
+import multiprocessing
 import operator
 import os
 import pickle
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from multiprocessing.reduction import ForkingPickler
 from typing import Any, NamedTuple
 
@@ -26,6 +27,7 @@ import torch.utils.data._utils.worker
 from torch._utils import ExceptionWrapper
 from torch.utils.data import dataloader
 
+from ... import _core
 from ..base.refusal import stock_function
 from ..base.report import add, take
 from ..base.worker import Worker, in_worker
@@ -46,12 +48,14 @@ _TORCHDATA_LOOP = "torchdata.stateful_dataloader.stateful_dataloader"
 class Home(NamedTuple):
     """Where the iterator is: its process, and its channel if it has one.
 
-    depth: batches that may be under way; 0: it opens no again.Fetched.
+    depth: batches that may be under way; 0: it opens no again.Fetched. rooms:
+    memory for the files that workers read, by their numbers, if they are forked.
     """
 
     pid: int
     link: channel.Link | None
     depth: int
+    rooms: Sequence[_core.SharedFiles] = ()
 
 
 class _Scope(threading.local):
@@ -330,6 +334,7 @@ class WorkerLoop:
 
     def __reduce__(self) -> Any:
         home = _scope.home or Home(os.getpid(), None, 0)
+        home = home._replace(rooms=())
         known = pictures.reference, pixels.refused
         return _rebuild, (self.module, self.install, known, home)
 
@@ -362,7 +367,8 @@ def _enter(home: Home, number: int) -> None:
     if home.link is not None:
         try:
             Worker.sender = channel.Sender(home.link)
-            Worker.sender.share_files()
+            room = home.rooms[number] if number < len(home.rooms) else None
+            Worker.sender.share_files(number, room)
         except OSError:
             pass
     for kind in tensor.lazy_types():
@@ -388,13 +394,42 @@ def _open_channel(iterator: Any, loader: Any) -> None:
     iterator._headrace_redone = {}
     iterator._headrace_others = collections.deque()
     _scope.home = Home(os.getpid(), None, depth)
+    kept = _rooms_of(loader)
+    forks = _forks(loader)
+    rooms = kept.take(iterator._num_workers if forks else 0)
     try:
-        owner = channel.Channel(_submit, _hear, iterator, start=False)
+        owner = channel.Channel(
+            _submit, _hear, iterator, start=False, rooms=rooms
+        )
     except OSError:
         return  # no descriptors left: its workers decode themselves
-    _scope.home = Home(os.getpid(), owner.link, depth)
-    iterator._headrace_start = owner.start
+    _scope.home = Home(os.getpid(), owner.link, depth, rooms)
+
+    def start(workers: Sequence[Any]) -> None:
+        kept.give(rooms, workers, owner)
+        owner.start()
+
+    iterator._headrace_start = start
     iterator._headrace_close = weakref.finalize(iterator, owner.close)
+
+
+# Of each DataLoader, as long as it is there.
+_rooms: weakref.WeakKeyDictionary[Any, channel.Rooms] = (
+    weakref.WeakKeyDictionary()
+)
+
+
+def _rooms_of(loader: Any) -> channel.Rooms:
+    try:
+        return _rooms.setdefault(loader, channel.Rooms())
+    except TypeError:
+        return channel.Rooms()  # a class of the user's, with __eq__ alone
+
+
+def _forks(loader: Any) -> bool:
+    """Do its workers have all that this process has?"""
+    context = loader.multiprocessing_context or multiprocessing
+    return bool(context.get_start_method() == "fork")
 
 
 def _submit(records: list[Any]) -> list[Any]:
@@ -428,7 +463,7 @@ def _start_channel(iterator: Any) -> None:
     if start is not None:
         # No thread to be had: what workers send is refused; they make it.
         with contextlib.suppress(OSError):
-            start()
+            start(iterator._workers)
 
 
 def _opening(stock: type) -> type:
