@@ -73,7 +73,8 @@ CHANGES = {
 }
 if hasattr(T, "v2"):
     CHANGES["permute"] = _with(
-        T.v2.functional.permute_channels, lambda rnd: [2, 0, 1])
+        T.v2.functional.permute_channels,
+        lambda rnd: rnd.choice([[2, 0, 1], torch.tensor([1, 2, 0])]))
 GEOMETRY = {
     "crop": lambda rnd: lambda image: image.crop((-2, 3, 40, 50)),
     "resize": lambda rnd: lambda image: image.resize((50, 40), 2),

@@ -267,6 +267,9 @@ def hue(factor: Any) -> Op | None:
 
 
 def permuted(order: Any) -> Op | None:
+    # (torch takes numbers of 8 bits for a mask.)
+    if str(getattr(order, "dtype", None)) == "torch.int64":
+        order = order.tolist()
     if type(order) in (list, tuple) and len(order) == 3:
         if all(type(x) is int and 0 <= x < 3 for x in order):
             return _op("permute_channels", tuple(order))
