@@ -184,7 +184,7 @@ class Jobs(Packs):
         self.assertEqual(job.results[0].status, 0)
 
     def test_a_picture_is_checked_once(self):
-        """What a job has made needs no check any more; another one does."""
+        """Whoever has checked it: not behind a write to the file."""
         copy = shutil.copy(self.path, self.place / "copy.hrp")
         pictures = headrace.PackFile(copy)
         out = headrace.Batch(1, 3, 64, 96)
@@ -194,11 +194,11 @@ class Jobs(Packs):
         damage(copy, 1)
         with self.assertRaisesRegex(headrace.PictureError, "is damaged"):
             again[0].check()
-        pictures[0].check()
-        with self.assertRaisesRegex(headrace.PictureError, "is damaged"):
-            pictures[1].check()
-        with self.assertRaises(headrace.PictureError):
-            bytes(pictures[1])
+        for entry in pictures[0], pictures[1]:
+            with self.assertRaisesRegex(headrace.PictureError, "is damaged"):
+                entry.check()
+            with self.assertRaises(headrace.PictureError):
+                bytes(entry)
 
     def test_a_damaged_one_is_one_sample(self):
         copy = shutil.copy(self.path, self.place / "copy.hrp")
