@@ -138,7 +138,7 @@ class Failing(unittest.TestCase):
             (([good + ((1, 2),)], out), TypeError),
             (([good + ((1, 2, "x"),)], out), TypeError),
             ((7, out), TypeError), (([good], None), TypeError),
-            (([good], [out]), TypeError), (([good], []), ValueError),
+            (([good], [7]), TypeError), (([good], []), ValueError),
             (([("a\0b", self.STEPS)], out), ValueError),
         )
         for args, kind in cases:
