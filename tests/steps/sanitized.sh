@@ -59,8 +59,9 @@ build_it()
 test_it()  # ctest-args...
 {
     local rc=0 log=$dir/Testing/Temporary/LastTest.log
-    # Complete test data, a sanitizer, and others beside it.
-    [[ ! $long ]] || export HEADRACE_TEST_ALARM=1400
+    # A sanitizer and a dozen tests beside it; with --long, complete test data.
+    export HEADRACE_TEST_ALARM=700
+    [[ ! $long ]] || HEADRACE_TEST_ALARM=1400
     # PoCL's compiler has signal stacks of its own; rusticl leaks.
     export ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1
     ASAN_OPTIONS+=:use_sigaltstack=0
