@@ -181,7 +181,6 @@ class ChannelTest(unittest.TestCase):
                 self.assertFalse(again(None, True))
                 self.assertFalse(again(0, False))
                 self.assertTrue(again(-9, True))
-        del room, rooms, again
 
     def lent(self, rooms, path):
         """What a channel takes from a child that reads there."""

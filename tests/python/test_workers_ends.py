@@ -2,8 +2,10 @@
 """How iterators with workers end, and what is left: nothing."""
 # Long: workers start, and mostly wait.
 
+import copy
 import gc
 import os
+import pickle
 import random
 import signal
 import subprocess
@@ -138,6 +140,18 @@ class Ends(Case):
                 loader.dataset.__class__ = Pictures
                 self.assert_same(seeded(loader), want)
                 loader.dataset.__class__ = Killed
+
+    def test_a_used_loader_is_copied(self):
+        """The memory that it keeps for its workers stays its own."""
+        loader = self.loader(Plain)
+        want = seeded(loader)
+        with headrace.image_backend("cpu"):
+            self.assert_same(seeded(loader), want)
+            for other in copy.deepcopy(loader), pickle.loads(
+                pickle.dumps(loader)
+            ):
+                self.assert_same(seeded(other), want)
+            self.assert_same(seeded(loader), want)
 
     def test_two_iterators_at_once(self):
         loader = self.loader()

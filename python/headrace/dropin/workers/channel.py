@@ -18,8 +18,8 @@ stream, or, if they are large, are written to an anonymous memory file whose
 descriptor goes along; the receiver maps it. So nothing is left in any file
 system, whichever process dies first.
 
-A forked worker finds the memory for files in its parent (Rooms), which keeps it
-for the next epoch's workers: memory that is new costs more than reading into it.
+A forked worker finds the memory for files in its parent (Rooms), which keeps
+it for the next epoch's workers: memory that is new costs more than reading.
 
 Threads: claim(), close() and Sender.ship() from any thread. _lock guards the
 three tables of Channel; it is never held while submitting or waiting.
@@ -561,6 +561,9 @@ class Rooms:
 
     def __init__(self) -> None:
         self._given: list[tuple[_core.SharedFiles, Any, Channel]] = []
+
+    def __reduce__(self) -> Any:
+        return Rooms, ()  # a copy of the DataLoader has its own
 
     def take(self, most: int) -> list[_core.SharedFiles]:
         """For so many workers; fewer if there are no descriptors left."""

@@ -20,7 +20,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from multiprocessing.reduction import ForkingPickler
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 import torch.utils.data._utils.worker
@@ -49,7 +49,7 @@ class Home(NamedTuple):
     """Where the iterator is: its process, and its channel if it has one.
 
     depth: batches that may be under way; 0: it opens no again.Fetched. rooms:
-    memory for the files that workers read, by their numbers, if they are forked.
+    memory for the files that forked workers read, by their numbers.
     """
 
     pid: int
@@ -406,6 +406,7 @@ def _open_channel(iterator: Any, loader: Any) -> None:
     _scope.home = Home(os.getpid(), owner.link, depth, rooms)
 
     def start(workers: Sequence[Any]) -> None:
+        _scope.home = Home(os.getpid(), owner.link, depth)
         kept.give(rooms, workers, owner)
         owner.start()
 
@@ -413,17 +414,15 @@ def _open_channel(iterator: Any, loader: Any) -> None:
     iterator._headrace_close = weakref.finalize(iterator, owner.close)
 
 
-# Of each DataLoader, as long as it is there.
-_rooms: weakref.WeakKeyDictionary[Any, channel.Rooms] = (
-    weakref.WeakKeyDictionary()
-)
-
-
 def _rooms_of(loader: Any) -> channel.Rooms:
+    """Its attribute: they go with it, also where stock's handler of signals
+    interrupts what a weak reference calls."""
     try:
-        return _rooms.setdefault(loader, channel.Rooms())
+        known = vars(loader)
     except TypeError:
-        return channel.Rooms()  # a class of the user's, with __eq__ alone
+        return channel.Rooms()  # a class of the user's, with slots
+    rooms = known.setdefault("_headrace_rooms", channel.Rooms())
+    return cast(channel.Rooms, rooms)
 
 
 def _forks(loader: Any) -> bool:
