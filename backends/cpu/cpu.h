@@ -124,8 +124,10 @@ void cpu_lend_init(struct cpu_engine *c);
 struct cpu_help *cpu_lend_take(struct cpu_engine *c, unsigned *call);
 void cpu_lend_run(struct cpu_engine *c, struct cpu_help *help, unsigned call);
 
-// Runs a prepared task to its end, hr__task_done() included.
-void cpu_run(struct cpu_worker *w, struct hr__task *task);
+// Runs a prepared task to its end, hr__task_done() included. payload: what an
+// earlier try has taken for its output, or NULL.
+void cpu_run(struct cpu_worker *w, struct hr__task *task,
+             struct hr__payload *payload);
 
 // ---- Many tasks in one thread (many.c) ----
 

@@ -234,7 +234,7 @@ static void end_place(struct cpu_worker *w, struct cpu_place *place)
     }
     atomic_store(&place->taken, false);
     if (again)
-        cpu_run(w, again);
+        cpu_run(w, again, NULL);
 }
 
 static void end_through(struct cpu_worker *w)
@@ -425,12 +425,12 @@ void cpu_many_run(struct cpu_worker *w, struct hr__task *task)
     if (w->engine->lanes != CPU_LANES_NEVER && (w->many || create(w)))
         next = next_of(w, &more);
     if (next != CPU_MANY_TAKE || !add(w, task))
-        cpu_run(w, task);
+        cpu_run(w, task, NULL);
     while (more || (w->many && w->many->tasks)) {
         if (more && more->source)
             cpu_views_run(w, more);
         else if (more && hr__task_prepare(more) && !add(w, more))
-            cpu_run(w, more);
+            cpu_run(w, more, NULL);
         next = next_of(w, &more);
         if (next == CPU_MANY_LANES)
             run_lanes(w);

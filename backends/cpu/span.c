@@ -166,11 +166,13 @@ void cpu_run_end(struct cpu_run *run)
     hr__task_done(run->task, &run->out);
 }
 
-void cpu_run(struct cpu_worker *w, struct hr__task *task)
+void cpu_run(struct cpu_worker *w, struct hr__task *task,
+             struct hr__payload *payload)
 {
     struct cpu_run run = cpu_run_begin(w, task);
     bool ok;
 
+    run.payload = payload;
     // What our own decoder gives up is done again from its source, within the
     // same time limit.
     do {

@@ -14,6 +14,7 @@ struct views {
     int n;
     struct cpu_shared shared;
     struct hr__task *alone[CPU_VIEWS];
+    struct hr__payload *payload[CPU_VIEWS];  // of one alone: it has it already
     int num_alone;
 };
 
@@ -117,10 +118,12 @@ static void make_views(struct views *v)
             run = cpu_run_begin(v->w, v->task[i]);
         run.shared = &v->shared;
         run.out.shared = i > 0;
-        if (decoded && cpu_run_span(&run))
+        if (decoded && cpu_run_span(&run)) {
             cpu_run_end(&run);
-        else
+        } else {
+            v->payload[v->num_alone] = run.payload;
             v->alone[v->num_alone++] = v->task[i];
+        }
         cpu_arena_reset(arena, mark);
     }
     cpu_arena_clear(arena, CPU_KEEP);
@@ -153,7 +156,7 @@ void cpu_views_run(struct cpu_worker *w, struct hr__task *list)
         v.n = 0;
     }
     for (int i = 0; i < v.n; i++)
-        cpu_run(w, v.task[i]);
+        cpu_run(w, v.task[i], NULL);
     for (int i = 0; i < v.num_alone; i++)
-        cpu_run(w, v.alone[i]);
+        cpu_run(w, v.alone[i], v.payload[i]);
 }

@@ -136,11 +136,12 @@ static enum hr__work_state span_is_back(struct hr__work *w,
 {
     struct hr__device *dev = w->job->dev;
     struct hr_span span = w->plan.spans[w->at].span;
-    int before = w->out.warnings;
+    struct hr__outcome before = w->out;
 
     // The spans mend different faults of one picture: all of them count.
     w->out = *out;
-    w->out.warnings += before;
+    w->out.warnings += before.warnings;
+    w->out.shared |= before.shared;
     if (out->status)
         return HR__FALL;
     if (!hr__payload_made(w))

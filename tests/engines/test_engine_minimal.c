@@ -127,3 +127,43 @@ int main(int argc, char **argv)
     hr__registry_add(&hr__backend_minimal);
     return test_main(argc, argv);
 }
+
+// ---- Views -------------------------------------------------------------------
+
+// Memory for the window of all views, but for no view beside it: each is made
+// alone then, into the payload that it had. (A sanitizer sees one that is lost.)
+TEST_CASE(views_without_memory)
+{
+    enum { VIEWS = 4, SIDE = 400 };
+    const struct hr_op ops[] = {hr_op_decode(0),
+                                hr_op_resize(.w = SIDE, .h = SIDE),
+                                {.type = HR_OP_GAUSSIAN_BLUR,
+                                 .gaussian_blur.sigma = 2}};
+    uint64_t seed = test_seed, shared[2];
+    struct bytes file = test_jpeg(640, 480, &seed);
+
+    for (int i = 0; i < 2; i++) {
+        hr_device dev = hr_device_open(
+            "minimal", hr_device_params(.threads = 1,
+                                        .limits.item_bytes = i ? 1700000 : 0));
+        hr_batch batch = hr_batch_create(
+            dev, hr_batch_params(.n = VIEWS, .c = 3, .h = SIDE, .w = SIDE));
+        struct hr_sample s[VIEWS];
+        struct hr_stats stats;
+        hr_job job;
+
+        for (int v = 0; v < VIEWS; v++)
+            s[v] = test_sample(&file, ops, 3);
+        job = hr_submit(dev, s, VIEWS, batch, NULL);
+        CHECK(job && hr_job_wait(job, HR_FOREVER) == HR_OK, "%s",
+              hr_last_error());
+        hr_job_release(&job);
+        hr_device_stats(dev, &stats);
+        shared[i] = stats.shared;
+        hr_batch_destroy(&batch);
+        hr_device_close(&dev);
+    }
+    CHECK(shared[0] == VIEWS - 1 && shared[1] == 0, "%d, %d", (int)shared[0],
+          (int)shared[1]);
+    free(file.data);
+}
