@@ -28,6 +28,9 @@ static enum hr_status check_params(const struct hr_device_params *p)
     if (p->cpu_cap < 0 || p->cpu_cap > 100)
         return hr__fail(HR_EINVAL, "device: a cap of %d %% of the CPU",
                         p->cpu_cap);
+    if (p->cpu_cap && p->threads == HR_THREADS_NONE)
+        return hr__fail(HR_EINVAL, "device: a cap of the CPU is for threads, "
+                                   "and it has none");
     if (p->latency_ns < 0)
         return hr__fail(HR_EINVAL, "device: a latency of %lld ns",
                         (long long)p->latency_ns);

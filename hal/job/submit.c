@@ -9,7 +9,8 @@
 
 // ---- Checking -------------------------------------------------------------------------
 
-// Host memory goes with every device, that of an engine with its own.
+// Host memory goes with every device, that of an engine with its own. A device
+// without threads has none that could go on when another device has made it.
 static bool goes_with(const struct hr__device *its,
                       const struct hr__memory *memory, int i,
                       const struct hr__device *dev)
@@ -21,6 +22,12 @@ static bool goes_with(const struct hr__device *its,
                false;
     if (memory)
         return hr__fail(HR_EINVAL, "sample %d: memory of another device (%s)",
+                        i, its->pub.name),
+               false;
+    if (dev->pub.params.threads == HR_THREADS_NONE)
+        return hr__fail(HR_EINVAL,
+                        "sample %d: memory of another device (%s), and this "
+                        "one has no threads",
                         i, its->pub.name),
                false;
     return true;
