@@ -438,7 +438,7 @@ static void write_over(int fd, off_t at)
 {
     struct timespec times[2];
     struct stat st;
-    uint8_t byte;
+    uint8_t byte = 0;
 
     CHECK(!fstat(fd, &st) && pread(fd, &byte, 1, at) == 1, "read");
     test_sleep(20 * TEST_MS);  // a clock tick
