@@ -8,6 +8,7 @@ import random
 import tempfile
 import unittest
 import unittest.mock
+import warnings
 
 import dropin_case as case  # first: it may skip this file
 import numpy as np
@@ -213,6 +214,43 @@ class Pixels(case.Case):
             enhancer = ImageEnhance.Color(opened())
             enhancer.image = opened("turned").resize((90, 80))
             return enhancer.enhance(0.3)
+
+        self.assert_as_stock(run)
+
+    def test_grey_that_changes(self):
+        """A grey picture may be its own degenerate."""
+        def run():
+            image = opened("grey", "L")
+            enhancer = ImageEnhance.Color(image)
+            image.paste(0, (0, 0, 20, 20))
+            return enhancer.enhance(0.5)
+
+        self.assert_as_stock(run)
+
+    def test_tables_that_stock_refuses(self):
+        for value in (10**30, 2.5, 1e30, float("nan"), None, torch.tensor(3)):
+            def outcome(value=value):
+                try:
+                    with warnings.catch_warnings():
+                        warnings.simplefilter("ignore")
+                        image = opened("grey", "L").point([value] * 256)
+                        return facts(image)[1:]
+                except Exception as error:
+                    return type(error), str(error)
+
+            with self.subTest(value=value):
+                want = outcome()
+                with on():
+                    self.assertEqual(outcome(), want)
+
+    def test_border_of_a_large_picture(self):
+        """Stock looks for decompression bombs in files, not there."""
+        def run():
+            image = opened()
+            w, h = image.size
+            with unittest.mock.patch.object(
+                    Image, "MAX_IMAGE_PIXELS", w * h):
+                return ImageOps.expand(image, 60)
 
         self.assert_as_stock(run)
 

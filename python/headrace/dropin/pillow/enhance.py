@@ -17,6 +17,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from PIL import Image
+
 from . import pictures, pixels
 from .pictures import RECORDERS, HeadraceImage
 
@@ -41,8 +43,13 @@ def enhancer(stock: Any, kind: str) -> Any:
 
     def __init__(self: Any, image: Any) -> None:
         degenerate = None
-        # (Stock Brightness does not read the file yet.)
-        if _is_recorded(image) and (kind != "Brightness" or image._hr):
+        # (Stock Brightness does not read the file yet. A grey picture is its own
+        # degenerate in Color of Pillow 13.)
+        if (
+            _is_recorded(image)
+            and (kind != "Brightness" or image._hr)
+            and (kind != "Color" or image.mode != "L")
+        ):
             op = pixels.degenerate(name)
             degenerate = pictures.record(image, op, fresh=fresh)
         if degenerate is None:
@@ -148,11 +155,12 @@ def _padded(image: Any, border: Any, fill: Any) -> HeadraceImage | None:
         return None
     left, top, right, bottom = border * (4 // len(border))
     w, h = image._size
+    size = (w + left + right, h + top + bottom)
     picture: Any
-    if pixels.filled(image.mode, fill) == 0:
+    most = Image.MAX_IMAGE_PIXELS or 0  # a crop looks at that, stock does not
+    if pixels.filled(image.mode, fill) == 0 and size[0] * size[1] <= most:
         picture = image.crop((-left, -top, w + right, h + bottom))
     else:
-        size = (w + left + right, h + top + bottom)
         op = pixels.padded(image.mode, size, left, top, fill)
         picture = pictures.record(image, op, size)
     if type(picture) is not HeadraceImage:

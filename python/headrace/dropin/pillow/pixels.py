@@ -175,13 +175,14 @@ def looked_up(table: Any, bands: int) -> Op | None:
     """Of a list of numbers, 256 for each channel."""
     if type(table) not in (list, tuple) or len(table) != 256 * bands:
         return None
+    if not {int, float}.issuperset(map(type, table)):
+        return None
     try:
         values = bytes(table)
     except (TypeError, ValueError):  # not all are whole numbers of 8 bits
-        try:
-            values = bytes(min(max(round(x), 0), 255) for x in table)
-        except (TypeError, ValueError, OverflowError):
-            return None
+        if not all(-(2**31) <= x < 2**31 for x in table):
+            return None  # of stock's errors, NaN among them
+        values = bytes(min(max(round(x), 0), 255) for x in table)
     if values == values[:256] * bands:
         values = values[:256]
     return _op("lut", values)

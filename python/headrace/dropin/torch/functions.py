@@ -406,8 +406,10 @@ def _block(value: Tensor, dtype: torch.dtype) -> Any:
 
 def _is_safe(value: Tensor, dtype: torch.dtype) -> bool:
     """Not of numbers that C++ converts in more than one way."""
-    if dtype is not torch.uint8 or not value.is_floating_point():
+    if not value.is_floating_point():
         return True
+    if dtype is not torch.uint8:
+        return bool(value.isfinite().all())
     return bool(((value > -1) & (value < 256)).all())
 
 
