@@ -189,26 +189,37 @@ TEST_CASE(no_threads)
           "a cap");
 }
 
+// Whether a sample goes from there to there.
+static bool is_taken(hr_device dev, const struct hr_sample *s, hr_batch batch)
+{
+    hr_job job = hr_submit(dev, s, 1, batch, NULL);
+    bool taken = job;
+
+    CHECK(taken || hr_last_status() == HR_EINVAL, "%s", hr_last_error());
+    hr_job_release(&job);
+    return taken;
+}
+
 // What another device makes, a device without threads could not wait for.
 TEST_CASE(no_threads_own_memory)
 {
     hr_device other = test_device("cpu", 1, 0);
     hr_device none =
         hr_device_open("cpu", hr_device_params(.threads = HR_THREADS_NONE));
-    hr_batch batch = batch_of(other), own = batch_of(none);
-    hr_image image = hr_image_create(other,
-                                     hr_image_params(.c = 3, .w = 64, .h = 64));
-    const struct hr_op op = hr_op_resize(.w = W, .h = H);
-    struct hr_sample s = {.image = image, .ops = &op, .num_ops = 1};
-    struct hr_sample file = test_sample(&small, &op, 1);
+    const struct hr_image_params *form = hr_image_params(.c = 3, .w = W, .h = H,
+                                                         .dtype = HR_U8);
+    hr_batch its = batch_of(other), own = batch_of(none);
+    hr_image image = hr_image_create(other, form);
+    struct hr_sample file = test_sample(&small, ops, 2);
+    struct hr_sample pixels = {.image = image, .ops = &ops[1], .num_ops = 1};
 
-    CHECK(!hr_submit(none, &file, 1, batch, NULL) &&
-              hr_last_status() == HR_EINVAL,
-          "a batch of another device");
-    CHECK(!hr_submit(none, &s, 1, own, NULL) && hr_last_status() == HR_EINVAL,
-          "an image of another device");
+    CHECK(is_taken(none, &file, own), "its own batch");
+    CHECK(is_taken(other, &file, own) && is_taken(other, &pixels, own),
+          "another device with threads");
+    CHECK(!is_taken(none, &file, its), "a batch of another device");
+    CHECK(!is_taken(none, &pixels, own), "an image of another device");
     hr_image_release(&image);
-    hr_batch_destroy(&batch);
+    hr_batch_destroy(&its);
     hr_batch_destroy(&own);
     hr_device_close(&none);
     hr_device_close(&other);

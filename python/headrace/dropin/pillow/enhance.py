@@ -43,8 +43,8 @@ def enhancer(stock: Any, kind: str) -> Any:
 
     def __init__(self: Any, image: Any) -> None:
         degenerate = None
-        # (Stock Brightness does not read the file yet. A grey picture is its own
-        # degenerate in Color of Pillow 13.)
+        # (Stock Brightness does not read the file yet. A grey picture is its
+        # own degenerate in Color of Pillow 13.)
         if (
             _is_recorded(image)
             and (kind != "Brightness" or image._hr)
