@@ -9,8 +9,7 @@
 
 // ---- Checking -------------------------------------------------------------------------
 
-// Host memory goes with every device, that of an engine with its own. A device
-// without threads has none that could go on when another device has made it.
+// Host memory goes with every device, that of an engine with its own.
 static bool goes_with(const struct hr__device *its,
                       const struct hr__memory *memory, int i,
                       const struct hr__device *dev)
@@ -24,13 +23,23 @@ static bool goes_with(const struct hr__device *its,
         return hr__fail(HR_EINVAL, "sample %d: memory of another device (%s)",
                         i, its->pub.name),
                false;
-    if (dev->pub.params.threads == HR_THREADS_NONE)
-        return hr__fail(HR_EINVAL,
-                        "sample %d: memory of another device (%s), and this "
-                        "one has no threads",
-                        i, its->pub.name),
-               false;
     return true;
+}
+
+// An image that another device still uses is waited for, and then a device goes
+// on in its own threads.
+static bool image_goes_with(const struct hr__image *image, int i,
+                            const struct hr__device *dev)
+{
+    if (!goes_with(image->dev, image->device, i, dev))
+        return false;
+    if (image->dev == dev || dev->pub.params.threads != HR_THREADS_NONE)
+        return true;
+    return hr__fail(HR_EINVAL,
+                    "sample %d: an image of another device (%s), and this one "
+                    "has no threads",
+                    i, image->dev->pub.name),
+           false;
 }
 
 // Whether sample i has a destination that it may write.
@@ -42,7 +51,7 @@ static bool check_dst(const struct hr_sample *s, int i, struct hr__device *dev,
     int64_t slot = (int64_t)params->first_slot + i;
 
     if (out)
-        return goes_with(out->dev, out->device, i, dev);
+        return image_goes_with(out, i, dev);
     if (!batch || slot < 0 || slot >= batch->pub.params.n)
         return hr__fail(HR_EINVAL,
                         "sample %d: no destination (slot %lld of %d)", i,
@@ -92,7 +101,7 @@ static bool check_sample(const struct hr_sample *s, int i,
         return hr__fail(HR_EINVAL, "sample %d: %s", i, text), false;
     if (!image)
         return true;
-    if (!goes_with(image->dev, image->device, i, dev))
+    if (!image_goes_with(image, i, dev))
         return false;
     if (s->image->params.dtype != HR_U8)
         return hr__fail(HR_EINVAL, "sample %d: source images must be u8", i),

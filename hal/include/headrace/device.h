@@ -92,7 +92,7 @@ struct hr_certificate {
 // makes the pictures on the thread that calls it, before it returns; if another
 // thread is at that, it makes these, too. For processes that had better have no
 // threads, as those that fork. (Callbacks and deadlines still start one.) Images
-// and batches must be of that device, and there is no cpu_cap: HR_EINVAL.
+// of another device and a cpu_cap are refused: HR_EINVAL.
 enum { HR_THREADS_NONE = -1 };
 
 // Where a part of the work is done that host and device both can do.
