@@ -58,7 +58,7 @@ class Cases(case.Case):
             picture.save(os.path.join(cls.folder, "%02d.jpg" % number))
 
     def setUp(self):
-        speculate._forget()
+        speculate.here.forget()
         self.sent = []
         real = batches.Group.add
 
@@ -157,7 +157,7 @@ class Right(Cases):
         """In what is begun, and in the rest."""
         for number in 3, BATCH - 1:
             with self.subTest(number):
-                speculate._forget()
+                speculate.here.forget()
                 self.sent.clear()
                 self.damaged(number)
 

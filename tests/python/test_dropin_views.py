@@ -56,8 +56,8 @@ class Cases(case.Case):
         for number in range(PICTURES):
             picture = case.noise("RGB", (60 + number, 50), number)
             picture.save(os.path.join(self.folder, "%02d.jpg" % number))
-        speculate._forget()
-        views._forget()
+        speculate.here.forget()
+        views.here.forget()
 
     def tearDown(self):
         headrace.reset_image_backend()

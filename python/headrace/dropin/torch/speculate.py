@@ -7,7 +7,7 @@ picture that becomes a tensor says that the picture before it is finished, and
 every PART pictures go to the device as a part of the batch, with the table of
 numbers that the batch before had. Collating submits the rest, and waits.
 
-It is a guess, and nobody sees it: what was begun is taken if exactly those
+It is a guess that no program sees: what was begun is taken if exactly those
 recordings are collated, in this order, as they were when they were submitted.
 Else it is cancelled, the batch is made as if nothing had been begun, and the
 next guess is made later: after 2, 4, 8 ... batches. No random number is drawn,
@@ -22,7 +22,6 @@ Threads: each has guesses of its own.
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -33,6 +32,7 @@ from ..base import fetch
 from ..base.report import total
 from . import views
 from .batches import Group
+from .guesses import Guesses, is_simple
 from .tables import Table
 
 if TYPE_CHECKING:
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 
 # Pictures that are submitted together.
 PART = 8
-_MOST_PATIENT = 1024  # batches
 _DTYPES = (torch.float32, torch.float16, torch.uint8)
 
 
@@ -56,13 +55,9 @@ class Plan(NamedTuple):
     def fits(self, cell: Cell | None) -> bool:
         return (
             cell is not None
-            and cell.value is None
             and cell.table is self.table
             and cell.size == self.size
-            and not cell.lead
-            and cell.tables is None
-            and cell.base is None
-            and cell.views is None
+            and is_simple(cell)
         )
 
 
@@ -126,23 +121,13 @@ class _Begun:
             total("begun in vain", self.sent)
 
 
-class _Here(threading.local):
+class _Here(Guesses):
     plan: Plan | None = None
     begun: _Begun | None = None
-    misses = 0
-    wait = 0  # batches until there is another guess
 
 
 here = _Here()
-
-
-def _forget() -> None:
-    """In the child of a fork the parent's guesses are not ours."""
-    global here
-    here = _Here()
-
-
-os.register_at_fork(after_in_child=_forget)
+os.register_at_fork(after_in_child=here.forget)
 
 
 def drop() -> None:
@@ -176,8 +161,7 @@ def sample_ends(cell: Cell | None) -> None:
 
 def _miss() -> None:
     drop()
-    here.misses += 1
-    here.wait = min(2**here.misses, _MOST_PATIENT)
+    here.missed()
 
 
 def collated(cells: Sequence[Cell], whole: Cell) -> Tensor:
@@ -223,8 +207,7 @@ def _made(cells: Sequence[Cell], whole: Cell) -> Tensor:
 
 
 def _expect_another(cells: Sequence[Cell], whole: Cell, device: str) -> None:
-    if here.wait > 0:
-        here.wait -= 1
+    if not here.is_due():
         return
     plan = Plan(len(cells), whole.size, whole.dtype, whole.table)
     old = here.plan

@@ -7,7 +7,7 @@ is needed at once. So when the first is made, the other pictures of the same
 sources that this fetch has, and that are still lazy, are taken for the batches
 to come: they go into the same job, which decodes each source once.
 
-It is a guess, and nobody sees it: a batch is taken if exactly its cells are
+It is a guess that no program sees: a batch is taken if exactly its cells are
 collated, with the recordings and tables they had. Others are made as ever; and
 where batches were left, the next guess comes later, after 2, 4, 8 ... of them.
 
@@ -17,47 +17,35 @@ Threads: each has guesses of its own.
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..base import fetch
 from ..pillow import jobs
 from .batches import Group, made_together
+from .guesses import Guesses, is_simple
 from .tables import Table
 
 Cell = Any  # of tensor.py, by way of speculate.py, which imports this module
-_MOST_PATIENT = 1024  # batches
 # Cells, what was submitted of them, and what makes that.
 _Facts = Sequence[tuple[jobs.Recording, "Table | None"]]
 _Column = tuple[Sequence[Cell], _Facts, Group]
 
 
-class _Here(threading.local):
+class _Here(Guesses):
     fetch = 0  # in which they were begun
     columns: tuple[_Column, ...] = ()
-    misses = 0
-    wait = 0  # batches until there is another guess
 
 
 here = _Here()
-
-
-def _forget() -> None:
-    """In the child of a fork the parent's guesses are not ours."""
-    global here
-    here = _Here()
-
-
-os.register_at_fork(after_in_child=_forget)
+os.register_at_fork(after_in_child=here.forget)
 
 
 def give_up() -> None:
     """Ends what is left; the next guess is made later."""
     if here.columns:
         here.columns = ()
-        here.misses += 1
-        here.wait = min(2**here.misses, _MOST_PATIENT)
+        here.missed()
 
 
 def taken(cells: Sequence[Cell]) -> Group | None:
@@ -85,8 +73,7 @@ def begun(
     """
     if here.columns:
         give_up()
-    if here.wait > 0:
-        here.wait -= 1
+    if not here.is_due():
         return None
     columns = _columns(cells, of_fetch)
     if not columns:
@@ -108,21 +95,11 @@ def begun(
     return groups[0]
 
 
-def _is_simple(cell: Cell) -> bool:
-    return (
-        cell.value is None
-        and not cell.lead
-        and cell.tables is None
-        and cell.base is None
-        and cell.views is None
-    )
-
-
 def _columns(
     cells: Sequence[Cell], of_fetch: Callable[[], Sequence[Cell]]
 ) -> list[Sequence[Cell]]:
     """These, and the batches to come: as many cells of the same sources."""
-    if not all(map(_is_simple, cells)):
+    if not all(map(is_simple, cells)):
         return []
     place: dict[int, int] = {
         id(cell.samples[0][0]): i for i, cell in enumerate(cells)
@@ -132,7 +109,7 @@ def _columns(
     rows: list[list[Cell]] = [[] for _ in cells]
     seen = set(map(id, cells))
     for cell in of_fetch():
-        if id(cell) in seen or not _is_simple(cell):
+        if id(cell) in seen or not is_simple(cell):
             continue
         seen.add(id(cell))
         at: Any = place.get(id(cell.samples[0][0]))
