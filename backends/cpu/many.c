@@ -13,8 +13,8 @@
 #include "backends/cpu/cpu.h"
 
 enum {
-    // What an empty place keeps of its arena, and a block of it: for a photo of
-    // 500 x 375 with the head of what is packed of it.
+    // An empty place keeps so much of its arena, in such blocks: they do for a
+    // photo of 500 x 375 with the head of its packed form.
     KEEP = 512 << 10,
     BLOCK = 140 << 10,
     // Bytes of what is packed in lanes. Photos of 120 KB in 16 lanes never come
@@ -83,7 +83,7 @@ static bool create(struct cpu_worker *w)
 
 // ---- A picture in a lane ----------------------------------------------------
 
-// Whether the task is all stages of a JPEG of one scan, Huffman coded. Beside 16
+// A lane takes all stages of a JPEG of one scan, Huffman coded. Beside 16
 // pictures that wait for their codes there is no room for packed ones.
 static bool fits(const struct hr__task *task)
 {

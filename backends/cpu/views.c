@@ -5,7 +5,7 @@
 // decoding finds the least fault, or a view fails with it, it is made alone.
 #include "backends/cpu/cpu.h"
 
-// Of a picture's pixels: the arena keeps them, and more.
+// A picture with more bytes of pixels is not shared: the arena keeps them.
 enum { BYTES = 3 << 20 };
 
 struct views {

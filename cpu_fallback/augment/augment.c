@@ -105,7 +105,7 @@ static void mixed(struct hr__values *table, uint8_t mean, float factor)
     memcpy(table->of[2], table->of[0], 256);
 }
 
-// What follows is PIL/ImageOps.py.
+// The tables of equalize and autocontrast are those of PIL/ImageOps.py.
 
 static void identity(uint8_t to[256])
 {

@@ -69,8 +69,8 @@ bool cpu_augment_run(const struct cpu_augment_ops *ops,
                      struct cpu_pixels *p, uint8_t *other,
                      struct cpu_arena *arena);
 
-// Whether the code comes to a table: which one for this picture, that stays as it
-// is.
+// Some codes come to a table, also one that depends on the picture: false if this
+// one does not. The picture stays as it is.
 bool cpu_augment_table(const struct cpu_augment_ops *ops,
                        const struct hr__augment *code,
                        const struct cpu_pixels *p, struct hr__values *table);

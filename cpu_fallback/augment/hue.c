@@ -47,7 +47,7 @@ static struct hsv to_hsv(const uint8_t *rgb)
 
 static void to_rgb(uint8_t *dst, struct hsv p)
 {
-    // Which channel is v, which the ramp, which the least, by the sextant.
+    // The channels that get v, the ramp and the least, of each sextant.
     static const uint8_t places[6][3] = {{0, 1, 2}, {1, 0, 2}, {1, 2, 0},
                                          {2, 1, 0}, {2, 0, 1}, {0, 2, 1}};
     int sextant = 6 * p.h / 255, part = 6 * p.h % 255;

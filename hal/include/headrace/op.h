@@ -344,7 +344,7 @@ struct hr_pad {
 // Two random ops are groups: chance decides which of the items behind them run.
 // An item is an op, or a group with its own items. A count in a flat list keeps
 // a list what it is, an array that can be copied, compared, pickled and written
-// as text; a second list would need a pointer, and somebody who owns it.
+// as text; a second list would need a pointer and an owner.
 //
 //   hr_op_random_apply(.p = .8), hr_op_color_jitter(...),
 //   hr_op_random_choice(.count = 2), hr_op_random_apply(.p = 1, .count = 2),
