@@ -25,6 +25,7 @@ from .tensor import (
     LazyTensor,
     copy_of,
     hwc_strides,
+    may_write,
     no_torch_function,
     painted,
     plain_strides,
@@ -41,6 +42,15 @@ def _ask(func: Any, args: Any, kwargs: Any) -> Any:
         return NotImplemented
     with no_torch_function():
         return func(*args, **kwargs)
+
+
+def _version(func: Any, args: Any, kwargs: Any) -> Any:
+    """How often it was written to; of inference tensors torch has none."""
+    tensor = args[0]
+    if not isinstance(tensor, Lazy) or tensor._hr.value is not None:
+        return NotImplemented
+    cell = tensor._hr.owner()
+    return NotImplemented if cell.inference else cell.version
 
 
 def _share(func: Any, args: Any, kwargs: Any) -> Any:
@@ -165,7 +175,7 @@ def _pointwise(func: Any, args: Any, kwargs: Any) -> Any:
     if func in _IN_PLACE:
         if cell.base is not None or cell.views is not None:
             return NotImplemented  # others share this memory
-        if not set_table(cell, before, made):
+        if not may_write(cell) or not set_table(cell, before, made):
             return NotImplemented
         # The wrapper keeps its type: torch refuses to change it in place.
         if type(tensor) is LazyTensor or _must_return_subclass():
@@ -209,7 +219,7 @@ def _run_on_table(
     values = table.values
     view = values.reshape((1,) * len(cell.lead) + tuple(values.shape))
     try:
-        with torch.no_grad():
+        with torch.inference_mode(False), torch.no_grad():
             out = func(view.clone(), *args[1:], **kwargs)
     except Exception:
         return None  # the picture itself raises it, with its own shape
@@ -220,7 +230,8 @@ def _run_on_table(
         or out.requires_grad
     ):
         return None
-    return Table(out.detach().reshape(values.shape).contiguous())
+    plain = out.detach().reshape(values.shape).contiguous()
+    return Table(plain, out._version)
 
 
 def _key(func: Any, args: Any, kwargs: Any, cell: Cell) -> Any:
@@ -341,7 +352,7 @@ def _set_item(func: Any, args: Any, kwargs: Any) -> Any:
     cell = tensor._hr
     if not cell.open() or cell.base is not None or _has_views(cell):
         return NotImplemented  # others share this memory
-    if type(index) is not tuple or not _has_room(cell):
+    if type(index) is not tuple or not _has_room(cell) or not may_write(cell):
         return NotImplemented
     window = _window(index, cell)
     if window is None:
@@ -492,7 +503,7 @@ _FACT_PROPERTIES = """
 shape dtype device ndim layout is_cuda is_sparse is_quantized is_mkldnn
 is_meta is_nested requires_grad is_leaf grad_fn grad names itemsize nbytes
 is_cpu is_sparse_csr is_xpu is_mps is_vulkan is_xla is_ort is_ipu is_mtia
-is_hpu is_maia output_nr _backward_hooks _version
+is_hpu is_maia output_nr _backward_hooks
 """.split()
 
 
@@ -523,6 +534,8 @@ def _table_of_functions() -> dict[Any, Callable[..., Any]]:
         recorded[getattr(torch, name)] = _pointwise
     for name in "multiply clip negative".split():
         recorded[getattr(torch, name)] = _pointwise
+    versions: Any = Tensor._version
+    recorded[versions.__get__] = _version
     recorded[torch.is_floating_point] = _ask
     recorded[torch.numel] = _ask
     recorded[torch.is_complex] = _ask

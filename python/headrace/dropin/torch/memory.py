@@ -97,6 +97,15 @@ def empty(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
     return flat.view(shape).detach()  # not a view, for torch
 
 
+def of_mode(value: torch.Tensor, inference: bool) -> torch.Tensor:
+    """The same memory, as inference mode makes tensors, or not."""
+    if value.is_inference() is inference:
+        return value
+    with torch.inference_mode(inference):
+        nothing = torch.empty(0, dtype=value.dtype, device="cpu")
+        return nothing.set_(value).data  # of version 0
+
+
 @functools.lru_cache
 def _size_of(dtype: torch.dtype) -> int:
     return torch.empty(0, dtype=dtype, device="cpu").element_size()

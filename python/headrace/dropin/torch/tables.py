@@ -23,13 +23,15 @@ _MEMORY = 64
 class Table:
     """What each of the 256 byte values of each channel has become.
 
-    values: tensor of C x 1 x 256. Never written after it was made.
+    values: tensor of C x 1 x 256. Never written after it was made. version:
+    how often stock's functions wrote into what they made of a tensor.
     """
 
-    __slots__ = ("values", "results", "_op", "__weakref__")
+    __slots__ = ("values", "results", "version", "_op", "__weakref__")
 
-    def __init__(self, values: Tensor) -> None:
+    def __init__(self, values: Tensor, version: int = 0) -> None:
         self.values = values
+        self.version = version
         # (function, operands) -> Table. It lives and dies with its parent.
         self.results: dict[Any, Table] = {}
         self._op: tuple[Any, ...] | None = None

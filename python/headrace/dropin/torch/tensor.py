@@ -58,7 +58,7 @@ from ..base import fetch
 from ..base.report import caller, count, note
 from ..base.worker import in_worker
 from ..pillow import jobs
-from . import speculate
+from . import memory, speculate
 from .batches import Handle, Record, made_by, submit_batch
 from .tables import Table
 
@@ -84,6 +84,8 @@ class Cell:
     else counts. base: (cell, index) whose memory stock's tensor would share;
     the last op of its recording is the window. alone: it shares none with its
     slices, which have these strides then. used: the last fetch that used it.
+    version: how often stock's would have been written to. inference: it is one
+    of inference mode.
     """
 
     __slots__ = (
@@ -100,6 +102,8 @@ class Cell:
         "alone",
         "strides",
         "used",
+        "version",
+        "inference",
         "__weakref__",
     )
 
@@ -125,6 +129,8 @@ class Cell:
         self.alone = False
         self.strides: tuple[int, ...] | None = None
         self.used = 0
+        self.version = 0
+        self.inference = torch.is_inference_mode_enabled()
 
     @property
     def dtype(self) -> torch.dtype:
@@ -138,7 +144,13 @@ class Cell:
         return self.lead + self.size
 
     def like(self, table: Table | None, hwc: bool) -> Cell:
-        return Cell(self.samples, self.size, table, hwc, self.lead)
+        cell = Cell(self.samples, self.size, table, hwc, self.lead)
+        cell.version = 0 if table is None else table.version
+        return cell
+
+    def owner(self) -> Cell:
+        """The cell that has the memory."""
+        return self if self.base is None else self.base[0]
 
     def layout(self) -> tuple[tuple[int, ...], int]:
         """Strides and storage offset of stock's tensor."""
@@ -385,12 +397,23 @@ def _shaped(cell: Cell, value: Tensor) -> Tensor:
     return value[0].detach()
 
 
+def _as_made(cell: Cell, value: Tensor) -> Tensor:
+    """With inference mode and version as stock's tensor has them."""
+    value = memory.of_mode(value, cell.inference)
+    if cell.version and not cell.inference:
+        nothing = value[..., :0]  # whose version is that of the whole
+        for _ in range(cell.version):
+            nothing.zero_()
+    return value
+
+
 def set_table(cell: Cell, old: Table | None, new: Table) -> bool:
     """Changes the table in place; False: another thread made the value."""
     with _lock:
         if cell.value is not None or cell.table is not old:
             return False
         cell.table = new
+        cell.version += new.version
         return True
 
 
@@ -402,7 +425,13 @@ def set_samples(
         if cell.value is not None or cell.samples is not old:
             return False
         cell.samples = new
+        cell.version += 1
         return True
+
+
+def may_write(cell: Cell) -> bool:
+    """Torch refuses to write to what inference mode made, outside of it."""
+    return not cell.inference or torch.is_inference_mode_enabled()
 
 
 def _set(cell: Cell, made_of: tuple[Any, Table | None], value: Tensor) -> None:
@@ -419,7 +448,7 @@ def _set(cell: Cell, made_of: tuple[Any, Table | None], value: Tensor) -> None:
             or cell.samples is not samples
         ):
             return
-        cell.value = value
+        cell.value = value = _as_made(cell, value)
     if cell.views is not None:
         for ref in cell.views:
             view = ref()
@@ -440,7 +469,7 @@ def wrap(cls: Any, cell: Cell, how: Any = None) -> Any:
     lazy = _make_wrapper(cls, shape, **facts)
     lazy._hr = cell
     if how is not None:
-        lazy._hr_how = how
+        lazy._hr_how = how, torch.is_inference_mode_enabled()
     if fetch.is_lazy():
         _here.live.append(weakref.ref(lazy))
     return lazy
@@ -604,8 +633,10 @@ def _alias(tensor: Any, value: Tensor) -> Tensor:
         return value.as_subclass(tensor.stands_for)
     how = tensor.__dict__.get("_hr_how")
     if how is None:
-        how = _view if value._is_view() else Tensor.detach
-    return how(value)
+        how = _view if value._is_view() else Tensor.detach, value.is_inference()
+    make, inference = how
+    with torch.inference_mode(inference):
+        return make(value)
 
 
 def _view(value: Tensor) -> Tensor:

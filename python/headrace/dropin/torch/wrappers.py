@@ -169,12 +169,13 @@ def _table_of(
     """What it makes of the table; None: it is not value by value."""
     values = table.values
     try:
-        out = stock(values, *args, **kwargs)
+        with torch.inference_mode(False):
+            out = stock(values, *args, **kwargs)
     except Exception:
         return None  # the picture itself raises it
     if type(out) is not Tensor or out is values or out.shape != values.shape:
         return None
-    return Table(out)
+    return Table(out, out._version)
 
 
 def fast_kernel(stock: Any) -> Any:
