@@ -104,7 +104,8 @@ CPU_INLINE void add_channel(struct made *to, int c, FLT value, MASK mixed,
 }
 
 // Weights are 2^-25 off at most, and each of the sums of up to 255 is rounded by
-// 2^-17: 3.8e-5 in all, less than 1/4096.
+// 2^-17: 3.8e-5 in all, less than 1/4096. A weight of 0 is exact, and what it is
+// of does not matter: of shears and shifts one of the two is 0 everywhere.
 CPU_INLINE struct made bilinear(const struct cpu_pixels *src,
                                 const struct places *p)
 {
@@ -112,11 +113,15 @@ CPU_INLINE struct made bilinear(const struct cpu_pixels *src,
     VEC next = OP(add_epi32)(p->y, all(1)), x = clamped(p->x, src->w);
     struct octets upper =
         gather(src->data, offset_of(src, x, clamped(p->y, src->h)), p->inside);
+    MASK down = both(p->inside, differ(p->dy, OP(setzero_ps)()));
     struct octets lower =
-        gather(src->data, offset_of(src, x, clamped(next, src->h)), p->inside);
+        bits_of(down)
+            ? gather(src->data, offset_of(src, x, clamped(next, src->h)), down)
+            : upper;
     // Beside an edge both are the same pixel.
     FLT dx = only(both(less(all(-1), p->x), less(p->x, all(src->w - 1))),
                   p->dx);
+    MASK right = differ(dx, OP(setzero_ps)());
 
     for (int c = 0; c < 3; c++) {
         FLT a = byte_of(upper, c), b = byte_of(upper, c + 3);
@@ -124,9 +129,12 @@ CPU_INLINE struct made bilinear(const struct cpu_pixels *src,
         FLT top = OP(fmadd_ps)(OP(sub_ps)(b, a), dx, a);
         FLT bottom = OP(fmadd_ps)(OP(sub_ps)(e, d), dx, d);
 
+        MASK mixed = both(right, differ(a, b));
+
+        mixed = either(mixed, both(down, either(differ(a, d),
+                                                both(right, differ(d, e)))));
         add_channel(&made, c, OP(fmadd_ps)(OP(sub_ps)(bottom, top), p->dy, top),
-                    either(either(differ(a, b), differ(d, e)), differ(a, d)),
-                    1.f / 4096);
+                    mixed, 1.f / 4096);
     }
     return made;
 }
@@ -143,7 +151,7 @@ CPU_INLINE FLT cubic(const FLT v[4], FLT d)
 
 // Four pixels of one row: their channels, and where these are not equal.
 struct cubic_row {
-    FLT value[3], first[3];
+    FLT value[3];
     MASK mixed[3];
 };
 
@@ -153,6 +161,7 @@ CPU_INLINE struct cubic_row cubic_row(const struct cpu_pixels *src, VEC x,
     VEC at = offset_of(src, x, clamped(y, src->h));
     struct octets left = gather(src->data, at, inside);
     struct octets right = gather(src->data + 6, at, inside);
+    MASK weighted = both(inside, differ(dx, OP(setzero_ps)()));
     struct cubic_row row;
 
     for (int c = 0; c < 3; c++) {
@@ -160,11 +169,24 @@ CPU_INLINE struct cubic_row cubic_row(const struct cpu_pixels *src, VEC x,
                     byte_of(right, c + 3)};
 
         row.value[c] = cubic(v, dx);
-        row.first[c] = v[0];
-        row.mixed[c] = either(either(differ(v[0], v[1]), differ(v[0], v[2])),
-                              differ(v[0], v[3]));
+        row.mixed[c] = both(weighted, either(either(differ(v[0], v[1]),
+                                                    differ(v[0], v[2])),
+                                             differ(v[0], v[3])));
     }
     return row;
+}
+
+// Of channel c of four rows, all of them with a weight: rows that are not mixed
+// are whole numbers.
+CPU_INLINE MASK rows_mixed(const struct cubic_row rows[4], int c)
+{
+    MASK mixed = rows[0].mixed[c];
+
+    for (int k = 1; k < 4; k++)
+        mixed = either(mixed,
+                       either(rows[k].mixed[c],
+                              differ(rows[0].value[c], rows[k].value[c])));
+    return mixed;
 }
 
 // Weights are 1.25 and -.25 in all at most, so values are within [-64, 319] after
@@ -177,24 +199,25 @@ CPU_INLINE struct made bicubic(const struct cpu_pixels *src,
     MASK apart = both(less(all(0), p->x), less(p->x, all(src->w - 2)));
     struct made made = {.bytes = all(0), .again = without(p->inside, apart)};
     MASK inside = both(p->inside, apart);
+    MASK down = both(inside, differ(p->dy, OP(setzero_ps)()));
     VEC x = OP(sub_epi32)(p->x, all(1));
     struct cubic_row rows[4];
 
+    rows[1] = cubic_row(src, x, p->y, inside, p->dx);
     for (int k = 0; k < 4; k++)
-        rows[k] = cubic_row(src, x, OP(add_epi32)(p->y, all(k - 1)), inside,
-                            p->dx);
+        if (k != 1)
+            rows[k] = bits_of(down)
+                          ? cubic_row(src, x, OP(add_epi32)(p->y, all(k - 1)),
+                                      down, p->dx)
+                          : rows[1];
     for (int c = 0; c < 3; c++) {
         FLT v[4];
-        MASK mixed = rows[0].mixed[c];
 
-        v[0] = rows[0].value[c];
-        for (int k = 1; k < 4; k++) {
+        for (int k = 0; k < 4; k++)
             v[k] = rows[k].value[c];
-            mixed = either(mixed,
-                           either(rows[k].mixed[c],
-                                  differ(rows[0].first[c], rows[k].first[c])));
-        }
-        add_channel(&made, c, cubic(v, p->dy), both(mixed, inside), 1.f / 1024);
+        add_channel(&made, c, cubic(v, p->dy),
+                    either(rows[1].mixed[c], both(down, rows_mixed(rows, c))),
+                    1.f / 1024);
     }
     return made;
 }

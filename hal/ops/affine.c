@@ -95,14 +95,12 @@ enum hr_status hr__fold_affine(struct hr__fold *f, const struct hr_affine *op)
     memcpy(code.warp.fill, op->fill, sizeof(op->fill));
     if (op->centered)
         hr__affine_around(op->matrix, w * .5, h * .5, m);
-    // Whole pixels inside of the picture: exact with every filter.
+    // By whole pixels: exact with every filter.
     if (m[0] == 1 && m[1] == 0 && m[3] == 0 && m[4] == 1 && is_place(m[2]) &&
-        is_place(m[5])) {
-        struct hr__rect r = {(int)m[2], (int)m[5], code.w, code.h};
-
-        if (r.x >= 0 && r.y >= 0 && r.w <= w - r.x && r.h <= h - r.y)
-            return hr__fold_crop(f, r, false);
-    }
+        is_place(m[5]))
+        return hr__fold_shift(
+            f, (struct hr__rect){(int)m[2], (int)m[5], code.w, code.h},
+            op->fill);
     set_way(&code.warp, code.w, code.h);
     return hr__fold_augment(f, &code);
 }

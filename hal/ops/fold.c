@@ -70,6 +70,7 @@ static enum hr_status begin_step(struct hr__fold *f, int w, int h)
     s->in_w = s->rs_w = w;
     s->in_h = s->rs_h = h;
     s->src = s->win = (struct hr__rect){0, 0, w, h};
+    f->sided = false;
     set_out(s);
     return HR_OK;
 }
@@ -113,6 +114,8 @@ static enum hr_status add_code(struct hr__fold *f,
     }
     geo->num_augments++;
     current(f)->augments++;
+    f->sided |= code->code == HR__AUGMENT_WARP ||
+                code->code == HR__AUGMENT_KERNEL3;
     return HR_OK;
 }
 
@@ -206,10 +209,12 @@ static enum hr_status turn_step(struct hr__fold *f, bool transpose, bool x,
     return HR_OK;
 }
 
+// (To mirror a picture behind most codes is to mirror it in front of them.)
 enum hr_status hr__fold_turn(struct hr__fold *f, bool transpose, bool x, bool y)
 {
-    return augmented(f) ? turn_pixels(f, transpose, x, y)
-                        : turn_step(f, transpose, x, y);
+    return augmented(f) && (transpose || f->sided)
+               ? turn_pixels(f, transpose, x, y)
+               : turn_step(f, transpose, x, y);
 }
 
 // r, a crop in coordinates of the window, reaches over an edge behind which
@@ -221,18 +226,22 @@ static bool sees_cut_pixels(const struct hr__step *s, const struct hr__rect *r)
            (r->y + r->h > s->win.h && s->win.y + s->win.h < s->rs_h);
 }
 
-static enum hr_status crop_step(struct hr__fold *f, struct hr__rect r)
+// A crop of the step's output, in coordinates of its window.
+static struct hr__rect in_window(const struct hr__step *s, struct hr__rect r)
 {
-    struct hr__step *s = current(f);
-    const struct hr__rect whole = r;
-    enum hr_status status;
-
     if (s->post_x)
         r.x = s->out_w - r.x - r.w;
     if (s->post_y)
         r.y = s->out_h - r.y - r.h;
-    if (s->transpose)
-        r = (struct hr__rect){r.y, r.x, r.h, r.w};
+    return s->transpose ? (struct hr__rect){r.y, r.x, r.h, r.w} : r;
+}
+
+static enum hr_status crop_step(struct hr__fold *f, struct hr__rect whole)
+{
+    struct hr__step *s = current(f);
+    struct hr__rect r = in_window(s, whole);
+    enum hr_status status;
+
     if (sees_cut_pixels(s, &r)) {
         if ((status = begin_step(f, s->out_w, s->out_h)))
             return status;
@@ -263,6 +272,28 @@ enum hr_status hr__fold_crop(struct hr__fold *f, struct hr__rect r, bool pad)
         return status;
     return augmented(f) ? move_pixels(f, 1, r.x, 1, r.y, r.w, r.h)
                         : crop_step(f, r);
+}
+
+enum hr_status hr__fold_shift(struct hr__fold *f, struct hr__rect r,
+                              const uint8_t fill[3])
+{
+    struct hr__augment code = {.code = HR__AUGMENT_WARP,
+                               .w = r.w,
+                               .h = r.h,
+                               .warp = {.way = HR__WARP_AXES,
+                                        .filter = HR_NEAREST,
+                                        .m = {1, 0, r.x, 0, 1, r.y}}};
+    struct hr__rect window = in_window(current(f), r);
+    bool black = !fill[0] && !fill[1] && !fill[2];
+    int w, h;
+
+    hr__fold_size(f, &w, &h);
+    if ((r.x >= 0 && r.y >= 0 && r.w <= w - r.x && r.h <= h - r.y) ||
+        (black && !f->changed && !augmented(f) &&
+         !sees_cut_pixels(current(f), &window)))
+        return hr__fold_crop(f, r, true);
+    memcpy(code.warp.fill, fill, sizeof(code.warp.fill));
+    return hr__fold_augment(f, &code);
 }
 
 static bool has_box(const struct hr_resize *op)

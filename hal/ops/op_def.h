@@ -67,6 +67,7 @@ struct hr__fold {
     enum hr__value_way values;
     bool changed;             // `table` is what ops make of bytes; no code yet
     struct hr__values table;  // (never of HR__VALUES_STORED)
+    bool sided;               // codes of the last step know left from right
     char *text;               // [128]
 };
 
@@ -79,6 +80,10 @@ enum hr_status hr__fold_turn(struct hr__fold *f, bool transpose, bool x,
                              bool y);
 // pad: what lies outside of the picture is black; else it is an error.
 enum hr_status hr__fold_crop(struct hr__fold *f, struct hr__rect r, bool pad);
+// The same with a colour outside, as an op of stage augment has it: not another
+// step, where it may be a code.
+enum hr_status hr__fold_shift(struct hr__fold *f, struct hr__rect r,
+                              const uint8_t fill[3]);
 struct hr__op_def;
 // An op that changes values, where these are codes.
 void hr__fold_values(struct hr__fold *f, const struct hr__op_def *def,

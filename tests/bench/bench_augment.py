@@ -34,6 +34,8 @@ OPS = {
     f"affine={TURN}:nearest": (36, None),
     f"affine={TURN}:bilinear": (179, 450),
     f"affine={TURN}:bicubic": (606, None),
+    "affine=1,0.231,0,0,1,0:bilinear": (179, 450),
+    "affine=1,0,-25,0,1,0:bilinear": (36, None),
     "perspective=1,0.1,-9,0.05,1,-5,0.0003,0.0002:bilinear": (None, None),
 }
 
@@ -71,6 +73,7 @@ def one_op(b, devices, photos, text, steps, limits):
                                clock=time.process_time)
     theirs = [t * 1e6 / n for t in theirs]
     name, _, value = text.partition("=")
+    name = {"1,0.231": "shear", "1,0,-25": "shift"}.get(value[:7], name)
     for place, level in enumerate(devices):
         plain, with_it = ours[2 * place : 2 * place + 2]
         us = [max((t - p) * 1e6 / n, 0.1) for p, t in zip(plain, with_it)]

@@ -47,6 +47,19 @@ static struct hr__box random_box(void)
     return box;
 }
 
+// Shears and shifts: of many pixels one of the two weights is 0, or both are.
+static void one_axis(double m[6])
+{
+    bool x = below(2);
+
+    m[0] = m[4] = 1;
+    m[x ? 3 : 1] = 0;
+    if (below(2))
+        m[x ? 1 : 3] = below(9) / 4. - 1;
+    for (int i = 2; i < 6; i += 3)
+        m[i] = below(3) ? (int)m[i] : (int)m[i] + .25 * below(4);
+}
+
 static void random_warp(struct hr__augment *a, int w, int h)
 {
     static const enum hr_filter filters[] = {HR_NEAREST, HR_BILINEAR,
@@ -69,6 +82,8 @@ static void random_warp(struct hr__augment *a, int w, int h)
         warp->m[5] = -below(2 * h);
         warp->edges = (enum hr_edges)below(4);
     }
+    if (warp->way == HR__WARP_AFFINE && below(2))
+        one_axis(warp->m);
     warp->m[6] = between(-.002, .002);
     warp->m[7] = between(-.002, .002);
     for (int c = 0; c < 3; c++)

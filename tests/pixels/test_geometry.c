@@ -548,6 +548,65 @@ TEST_CASE(bytes_of_codes)
     }
 }
 
+static struct hr__geometry folded(const struct hr_op *ops, int n,
+                                  struct hr__augment codes[8])
+{
+    struct hr__geometry geo = {.augments = codes, .room = 8};
+    char text[128];
+
+    CHECK(hr__geometry_build(&geo, ops, n, HR_REFERENCE_DEFAULT, 50, 40, 1,
+                             text) == HR_OK,
+          "%s", text);
+    return geo;
+}
+
+// What geometry can say leaves no code: shifts by whole pixels with black beside
+// them, and mirrors behind codes to which left is as right.
+TEST_CASE(no_codes)
+{
+    const struct hr_op shift[] = {
+        hr_op_decode(0),
+        {.type = HR_OP_AFFINE,
+         .affine = {.matrix = {1, 0, -9, 0, 1, 4}, .filter = HR_BICUBIC}},
+        {.type = HR_OP_AFFINE,
+         .affine = {.matrix = {1, 0, 3, 0, 1, 0}, .fill = {0, 1, 0}}},
+        {.type = HR_OP_GAUSSIAN_BLUR, .gaussian_blur = {1}},
+        hr_op_flip(.horizontal = true)};
+    const struct hr_op mirror[] = {
+        hr_op_decode(0),
+        {.type = HR_OP_GAUSSIAN_BLUR, .gaussian_blur = {1}},
+        hr_op_flip(.horizontal = true),
+        {.type = HR_OP_ROTATE, .rotate = {.angle = 5}},
+        hr_op_flip(.horizontal = true)};
+    const int shift_codes[] = {0, 0, 1, 2, 3}, codes_of[] = {0, 1, 1, 2, 3};
+    struct hr__augment codes[8];
+
+    for (int n = 2; n <= 5; n++) {
+        struct hr__geometry a = folded(shift, n, codes);
+        struct hr__geometry b = folded(mirror, n, codes);
+
+        CHECK(a.num_steps == 1 && a.num_augments == shift_codes[n - 1],
+              "%d ops: %d steps, %d codes", n, a.num_steps, a.num_augments);
+        CHECK(b.num_steps == 1 && b.num_augments == codes_of[n - 1] &&
+                  b.steps[0].post_x == (n > 2),
+              "%d ops: %d steps, %d codes", n, b.num_steps, b.num_augments);
+    }
+}
+
+// A shift of a picture that was cut is a code: the step would show what was cut.
+TEST_CASE(shift_of_cut)
+{
+    const struct hr_op ops[] = {hr_op_decode(0),
+                                hr_op_crop(.x = 4, .w = 20, .h = 20),
+                                {.type = HR_OP_AFFINE,
+                                 .affine = {.matrix = {1, 0, -3, 0, 1, 0}}}};
+    struct hr__augment codes[8];
+    struct hr__geometry geo = folded(ops, 3, codes);
+
+    CHECK(geo.num_steps == 1 && geo.num_augments == 1, "%d steps, %d codes",
+          geo.num_steps, geo.num_augments);
+}
+
 int main(int argc, char **argv)
 {
     int result;
