@@ -88,9 +88,31 @@ def _resize(
     h: int,
     filter_: int,
     box: Any = None,
-    *_: Any,
+    order: int = 0,
 ) -> Any:
+    if order == _TORCH:
+        return _resize_bytes(image, w, h, PIL_FILTERS[filter_])
     return resize(image, (w, h), PIL_FILTERS[filter_], box)
+
+
+_TORCH = 3
+_MODES = {1: "lanczos", 2: "bilinear", 3: "bicubic"}
+
+
+def _resize_bytes(image: Any, w: int, h: int, filter_: int) -> Any:
+    """torch's, of tensors of bytes."""
+    import numpy as np
+    import torch
+
+    pixels = torch.from_numpy(np.array(image)).reshape(
+        1, image.height, image.width, -1
+    )
+    made = torch.nn.functional.interpolate(
+        pixels.permute(0, 3, 1, 2), size=(h, w), mode=_MODES[filter_],
+        align_corners=False, antialias=True,
+    )
+    array = made[0].permute(1, 2, 0).numpy()
+    return Image.fromarray(array[:, :, 0] if image.mode == "L" else array)
 
 
 def _resize_short(

@@ -202,13 +202,29 @@ def _functional_hooks(module: Any) -> Triples:
         yield module, name, wrap(_function(module, name))
 
 
+# Of bytes they make bytes, one by one.
+_POINTWISE = "adjust_brightness", "posterize", "solarize", "invert"
+
+
+def _functional_tensor_hooks(module: Any) -> Triples:
+    from .torch import images, wrappers
+
+    for name, wrap in (
+        *((name, wrappers.fast_kernel) for name in _POINTWISE),
+        ("crop", images.crop),
+        ("pad", images.pad_of_v1),
+    ):
+        stock = _function(module, name)
+        yield module, name, images.of_v1(wrap(stock), stock)
+
+
 def _v2_hooks(module: Any) -> Triples:
     import PIL.Image
     from torch import Tensor
     from torchvision.transforms.v2 import functional
 
     from .pillow import enhance, pictures
-    from .torch import tensor, v2, wrappers
+    from .torch import images, tensor, v2, wrappers
 
     if "torchvision.tv_tensors" not in sys.modules:
         refuse("torchvision.transforms.v2 has no tv_tensors (before 0.16)")
@@ -219,9 +235,14 @@ def _v2_hooks(module: Any) -> Triples:
         yield functional, name, wrap(_function(functional, name))
     registry = look(functional._utils, "_KERNEL_REGISTRY")
     for name, wrap in (
+        *((name, wrappers.fast_kernel) for name in _POINTWISE),
         ("to_dtype", wrappers.fast_kernel),
         ("normalize", wrappers.fast_kernel),
-        ("resized_crop", wrappers.crop_kernel),
+        ("resize", images.resize),
+        ("resized_crop", images.resized_crop),
+        ("crop", images.crop),
+        ("center_crop", images.center_crop),
+        ("pad", images.pad),
     ):
         kernels: Any = None
         if isinstance(registry, dict):
@@ -320,6 +341,8 @@ SETS: dict[str, Callable[[Any], Triples]] = {
     "torchvision.transforms.functional_pil": _functional_pil_hooks,
     "torchvision.transforms._functional_pil": _functional_pil_hooks,
     "torchvision.transforms.functional": _functional_hooks,
+    "torchvision.transforms.functional_tensor": _functional_tensor_hooks,
+    "torchvision.transforms._functional_tensor": _functional_tensor_hooks,
     "torchvision.transforms.v2": _v2_hooks,
     "torch.utils.data": _data_hooks,
     "torch": _torch_hooks,
@@ -334,6 +357,8 @@ _NEEDS = {
     "torchvision.transforms._functional_pil": PILLOW,
     "torchvision.datasets.folder": PILLOW,
     "torchvision.transforms.functional": PILLOW,
+    "torchvision.transforms.functional_tensor": PILLOW,
+    "torchvision.transforms._functional_tensor": PILLOW,
     "torchvision.transforms.v2": "torchvision.transforms.functional",
     "torch.utils.data": PILLOW,
     "torch": PILLOW,

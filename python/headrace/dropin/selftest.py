@@ -8,6 +8,7 @@ ImageOps) stays with stock Pillow.
 
 from __future__ import annotations
 
+import functools
 import io
 import sys
 from collections.abc import Collection
@@ -116,6 +117,7 @@ def _run(hooked: Collection[str]) -> str | None:
         functional = sys.modules["torchvision.transforms.v2.functional"]
         if not _equal(_v2, functional, recorded(), stock):
             return "torchvision.transforms.v2.functional"
+        _try_filters(functional, recorded, stock)
     return None
 
 
@@ -149,6 +151,28 @@ def _equal(way: Any, functional: Any, recorded: Any, stock: Any) -> bool:
         return False
     value = tensor.plain(lazy).as_subclass(torch.Tensor)
     return torch.equal(value, way(functional, stock).as_subclass(torch.Tensor))
+
+
+def _try_filters(functional: Any, recorded: Any, stock: Any) -> None:
+    """Finds out with which filters torch resizes bytes as ours does."""
+    from .torch import images
+
+    for name in images.FILTERS:
+        images.filters.add(name)
+        for size in ([5, 11], [31, 3]):
+            way = functools.partial(_resized, name=name, size=size)
+            try:
+                equal = _equal(way, functional, recorded(), stock)
+            except Exception:
+                equal = False
+            if not equal:
+                images.filters.discard(name)
+
+
+def _resized(functional: Any, picture: Any, name: str, size: Any) -> Any:
+    image = functional.to_image(picture)
+    mode = functional.InterpolationMode(name)
+    return functional.resize(image, size, mode, antialias=True)
 
 
 def _v1(functional: Any, picture: Any) -> Any:

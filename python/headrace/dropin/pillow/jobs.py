@@ -40,9 +40,10 @@ CROP = _core.CROP
 RESIZE = _core.RESIZE
 FLIP = _core.FLIP
 ERASE = _core.ERASE  # of tensors only, and last
+_PAD = _core.OPS["pad"][0]
 _WARPS = _core.OPS["affine"][0], _core.OPS["perspective"][0]
 RGB, GRAY = 0, 1
-HORIZONTAL, VERTICAL = 1, 2  # orders of passes
+HORIZONTAL, VERTICAL, TORCH = 1, 2, 3  # orders of passes
 
 # Pillow's numbers of its six filters -> ours.
 FILTERS = {number: _core.PIL_FILTER[number] for number in range(6)}
@@ -307,6 +308,9 @@ def _size_after(
             size = (op[1], op[2])
         elif op[0] in _WARPS:
             size = (op[2], op[3])
+        elif op[0] == _PAD and size:
+            left, top, right, bottom = op[1:5]
+            size = (size[0] + left + right, size[1] + top + bottom)
         elif op[0] == FLIP and op[3] and size:
             size = (size[1], size[0])
     return size

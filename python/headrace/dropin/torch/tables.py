@@ -27,7 +27,14 @@ class Table:
     how often stock's functions wrote into what they made of a tensor.
     """
 
-    __slots__ = ("values", "results", "version", "_op", "__weakref__")
+    __slots__ = (
+        "values",
+        "results",
+        "version",
+        "_op",
+        "_bytes",
+        "__weakref__",
+    )
 
     def __init__(self, values: Tensor, version: int = 0) -> None:
         self.values = values
@@ -35,6 +42,7 @@ class Table:
         # (function, operands) -> Table. It lives and dies with its parent.
         self.results: dict[Any, Table] = {}
         self._op: tuple[Any, ...] | None = None
+        self._bytes: bytes | None = None
 
     def op(self) -> tuple[Any, ...]:
         """The op of a job that writes float32, float16 or uint8."""
@@ -43,6 +51,15 @@ class Table:
             numbers = array.array("f", flat).tobytes()
             self._op = (_core.TABLE, numbers)
         return self._op
+
+    def bytes(self) -> bytes:
+        """A table of bytes as op lut has it."""
+        if self._bytes is None:
+            first, *others = self.values.reshape(-1, 256).tolist()
+            if any(other != first for other in others):
+                first = [*first, *others[0], *others[1]]
+            self._bytes = bytes(first)
+        return self._bytes
 
     def remember(self, key: Any, table: Table) -> Table:
         if len(self.results) >= _MEMORY:

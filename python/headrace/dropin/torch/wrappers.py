@@ -26,7 +26,6 @@ from .tensor import (
     LazyTensor,
     begin,
     collect,
-    copy_of,
     lazy_tv_image,
     make_values,
     painted,
@@ -189,35 +188,15 @@ def fast_kernel(stock: Any) -> Any:
         made = _kernel_table(stock, cell, args, kwargs)
         hwc = None
         if made is not None:
-            hwc = keeps_hwc(inpt, torch.clone)
+            hwc = keeps_hwc(inpt, lambda x: stock(x, *args, **kwargs))
         if hwc is None:
-            return _run_kernel(stock, inpt, inpt, *args, **kwargs)
+            return run_kernel(stock, inpt, inpt, *args, **kwargs)
         return wrap(type(inpt), cell.like(made, hwc))
 
     return kernel
 
 
-def crop_kernel(stock: Any) -> Any:
-    """v2's resized_crop for lazy tensors: only the window is decoded.
-
-    The stock kernel crops, then resizes. The picture that it crops is one of
-    its own, so that nobody can write into it through the window.
-    """
-
-    def kernel(inpt: Any, *args: Any, **kwargs: Any) -> Any:
-        cell = inpt._hr
-        if cell.open() and cell.base is None:
-            copy = copy_of(cell, cell.hwc)
-            copy.alone = True
-            picture = wrap(LazyTensor, copy)
-        else:
-            picture = inpt
-        return _run_kernel(stock, inpt, picture, *args, **kwargs)
-
-    return kernel
-
-
-def _run_kernel(
+def run_kernel(
     stock: Any, inpt: Any, picture: Any, *args: Any, **kwargs: Any
 ) -> Any:
     """The kernel of plain tensors; a tv_tensors.Image comes of an Image."""
@@ -233,18 +212,19 @@ def _kernel_table(
 ) -> Table | None:
     if not cell.open() or cell.tables is not None or painted(cell):
         return None
-    if args or kwargs.get("inplace"):
+    if kwargs.get("inplace"):
         return None
     table = cell.table or identity(cell.size[0])
     try:
-        key = (stock, *map(_frozen, kwargs.items()))
+        key = (stock, *map(_frozen, enumerate(args)))
+        key += tuple(map(_frozen, kwargs.items()))
         made = table.results.get(key)
     except TypeError:
         return None
     if made is None:
-        if not all(map(_is_plain, kwargs.values())):
+        if not all(map(_is_plain, (*args, *kwargs.values()))):
             return None
-        made = _table_of(stock, table, **kwargs)
+        made = _table_of(stock, table, *args, **kwargs)
         if made is not None:
             table.remember(key, made)
     return made
@@ -252,7 +232,8 @@ def _kernel_table(
 
 def _frozen(item: Any) -> Any:
     name, value = item
-    return name, tuple(value) if isinstance(value, (list, tuple)) else value
+    kind = type(value)
+    return name, kind, tuple(value) if kind in (list, tuple) else value
 
 
 def _is_plain(value: Any) -> bool:

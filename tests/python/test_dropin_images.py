@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+"""torchvision's transforms of tensors: stock against recorded, op by op.
+
+Each row says what is done to a picture that became a tensor at once, and
+whether it is recorded (None: some are). Values, strides and errors are stock's
+either way.
+"""
+
+import io
+import unittest
+
+import dropin_case as case  # first: it may skip this file
+import torch
+from dropin_case import KINDS, in_fetch, on
+from headrace import _core, dropin
+from headrace.dropin.torch import tensor
+from PIL import Image
+from torchvision import transforms as T
+from torchvision.transforms import functional as F
+
+try:
+    from torchvision import tv_tensors
+    from torchvision.transforms import v2
+    from torchvision.transforms.v2 import functional as F2
+except ImportError:  # before 0.16
+    v2 = F2 = None
+
+BICUBIC = T.InterpolationMode.BICUBIC
+LANCZOS = T.InterpolationMode.LANCZOS
+NEAREST = T.InterpolationMode.NEAREST
+
+
+def rows_of_both(f):
+    """(recorded, how) by name, of v1 and v2. The picture: 90 x 80."""
+    return {
+        "crop": (True, lambda x: f.crop(x, 3, 4, 50, 60)),
+        "crop over left, top": (True, lambda x: f.crop(x, -3, -4, 50, 60)),
+        "crop over right": (True, lambda x: f.crop(x, 3, 70, 50, 60)),
+        "crop over bottom": (True, lambda x: f.crop(x, 60, 4, 50, 60)),
+        "crop over all": (True, lambda x: f.crop(x, -9, -9, 150, 160)),
+        "crop over left and right": (
+            True, lambda x: f.crop(x, 9, -1, 15, 160)),
+        "crop outside": (False, lambda x: f.crop(x, 200, 200, 15, 16)),
+        "crop of a crop": (
+            True, lambda x: f.crop(f.crop(x, 3, 4, 50, 60), -1, 9, 40, 60)),
+        "pad": (True, lambda x: f.pad(x, 3)),
+        "pad two": (True, lambda x: f.pad(x, [3, 0], fill=255)),
+        "pad four": (True, lambda x: f.pad(x, (0, 1, 2, 3), fill=7.0)),
+        "pad one side": (True, lambda x: f.pad(x, [0, 1, 0, 0])),
+        "pad a crop": (
+            True, lambda x: f.pad(f.crop(x, 3, 4, 50, 60), [1, 2, 3, 4])),
+        "pad by none": (False, lambda x: f.pad(x, 0)),
+        "pad, fraction": (False, lambda x: f.pad(x, 2, fill=7.5)),
+        "pad edge": (False, lambda x: f.pad(x, 2, padding_mode="edge")),
+        "pad reflect": (False, lambda x: f.pad(x, 2, padding_mode="reflect")),
+        "pad numbers": (False, lambda x: f.pad(x / 2, 2, fill=1)),
+        "center_crop": (True, lambda x: f.center_crop(x, [60, 50])),
+        "center_crop larger": (True, lambda x: f.center_crop(x, [160, 150])),
+        "center_crop wider": (True, lambda x: f.center_crop(x, [40, 150])),
+        "center_crop higher": (True, lambda x: f.center_crop(x, [101, 50])),
+        "five_crop": (True, lambda x: torch.stack(f.five_crop(x, [40, 30]))),
+        "hflip": (True, lambda x: f.hflip(x)),
+        "vflip of a crop": (
+            True, lambda x: f.vflip(f.crop(x, 3, 4, 50, 60))),
+        "adjust_brightness": (True, lambda x: f.adjust_brightness(x, 1.3)),
+        "darker": (True, lambda x: f.adjust_brightness(x, 0.31)),
+        "posterize": (True, lambda x: f.posterize(x, 3)),
+        "posterize not": (None, lambda x: f.posterize(x, 8)),
+        "solarize": (True, lambda x: f.solarize(x, 99)),
+        "invert": (True, lambda x: f.invert(x)),
+        "invert a crop": (True, lambda x: f.invert(f.crop(x, 3, 4, 50, 60))),
+        "pad, inverted": (True, lambda x: f.pad(f.invert(x), 3, fill=9)),
+        "crop over, posterized": (
+            True, lambda x: f.crop(f.posterize(x, 2), -3, -4, 50, 60)),
+        "numbers": (
+            True,
+            lambda x: f.normalize(
+                f.convert_image_dtype(f.pad(x, 2), torch.float32),
+                [0.5], [0.25])),
+        "antialias=False": (
+            False, lambda x: f.resize(x, [30, 40], antialias=False)),
+        "nearest": (False, lambda x: f.resize(x, [30, 40], NEAREST)),
+        "same size": (
+            None, lambda x: f.resize(x, list(x.shape[-2:]))),
+        "crop, same size": (
+            None, lambda x: f.resized_crop(x, 3, 4, 30, 40, [30, 40])),
+        "adjust_contrast": (None, lambda x: f.adjust_contrast(x, 1.3)),
+        "equalize": (False, lambda x: f.equalize(x)),
+    }
+
+
+def rows_of_v2():
+    """Those of tensors that v1 does not record, or does not have."""
+    f = F2
+    return {
+        "resize": (True, lambda x: f.resize(x, [30, 40])),
+        "resize short": (True, lambda x: f.resize(x, 30)),
+        "resize short, list": (True, lambda x: f.resize(x, [130])),
+        "resize, most": (True, lambda x: f.resize(x, 40, max_size=42)),
+        "resize bicubic": (True, lambda x: f.resize(x, [31, 43], BICUBIC)),
+        "resize lanczos": (True, lambda x: f.resize(x, [31, 43], LANCZOS)),
+        "resize one side": (True, lambda x: f.resize(x, [31, x.shape[-1]])),
+        "resize to a line": (True, lambda x: f.resize(x, [1, 33])),
+        "resize a crop": (
+            True, lambda x: f.resize(f.crop(x, 3, 4, 50, 60), [99, 20])),
+        "resize rows": (
+            True,
+            lambda x: f.resize(f.crop(x, 3, 0, 20, x.shape[-1]), [9, 20])),
+        "resize a column": (
+            True, lambda x: f.resize(f.crop(x, 3, 4, 50, 1), [20, 7])),
+        "resize of numbers": (False, lambda x: f.resize(x / 2, [30, 40])),
+        "resize, inverted": (
+            True, lambda x: f.resize(f.invert(x), [30, 40])),
+        "resize twice": (
+            True, lambda x: f.resize(f.resize(x, [60, 70]), [30, 20])),
+        "resize, turned": (True, lambda x: f.resize(f.vflip(x), [30, 40])),
+        "resize stack": (
+            True, lambda x: f.resize(torch.stack([x, x.flip(-1)]), [30, 40])),
+        "resized_crop": (
+            True, lambda x: f.resized_crop(x, 3, 4, 50, 60, [30, 40])),
+        "resized_crop of all": (
+            True, lambda x: f.resized_crop(
+                x, 0, 0, *x.shape[-2:], [30, 40])),
+        "resized_crop, rows": (
+            True, lambda x: f.resized_crop(
+                x, 3, 0, 20, x.shape[-1], [30, 40])),
+        "resized_crop over": (
+            False, lambda x: f.resized_crop(x, -3, 4, 50, 60, [30, 40])),
+        "resized_crop to numbers": (
+            True,
+            lambda x: f.normalize(
+                f.to_dtype(
+                    f.hflip(f.resized_crop(x, 3, 4, 50, 60, [30, 40])),
+                    torch.float32, scale=True),
+                [0.5], [0.25])),
+    }
+
+
+def errors(f):
+    return {
+        "crop by text": lambda x: f.crop(x, "a", 4, 50, 60),
+        "pad by three": lambda x: f.pad(x, [1, 2, 3]),
+        "pad by text": lambda x: f.pad(x, "no"),
+        "pad with text": lambda x: f.pad(x, 1, fill="no"),
+        "pad how": lambda x: f.pad(x, 1, padding_mode="no"),
+        "pad with two": lambda x: f.pad(x, 1, fill=[1, 2]),
+        "pad below": lambda x: f.pad(x, -50),
+        "center of three": lambda x: f.center_crop(x, [1, 2, 3]),
+        "resize to 0": lambda x: f.resize(x, [0, 5], antialias=True),
+        "resize to three": lambda x: f.resize(x, [1, 2, 3], antialias=True),
+        "resize with text": lambda x: f.resize(x, 5, "no", antialias=True),
+        "most": lambda x: f.resize(x, 50, max_size=40, antialias=True),
+        "posterize": lambda x: f.posterize(x, 9),
+        "solarize": lambda x: f.solarize(x, 256),
+        "brightness": lambda x: f.adjust_brightness(x, -1),
+        "five": lambda x: f.five_crop(x, [400, 30]),
+    }
+
+
+def may_resize():
+    """Does this torchvision give bytes to torch's resize?"""
+    from torchvision.transforms.v2.functional import _geometry
+
+    return _geometry._do_native_uint8_resize_on_cpu(
+        T.InterpolationMode.BILINEAR)
+
+
+class Rows(case.Case):
+    def check(self, enter, rows):
+        for kind in "colour", "grey":
+            for name, (recorded, how) in rows.items():
+                with self.subTest(name, kind=kind, enter=enter.__name__):
+                    self.compare(enter, how, kind, recorded)
+
+    def compare(self, enter, how, kind, recorded):
+        def run():
+            return how(enter(Image.open(io.BytesIO(KINDS[kind]))))
+
+        def lazy():
+            out = run()
+            is_open = isinstance(out, tensor.Lazy) and out._hr.value is None
+            return out, is_open, dropin.report().get("materialised")
+
+        wanted = case.outcome(run)
+        with on():
+            found = case.outcome(lambda: in_fetch(lazy))
+        if not isinstance(wanted, torch.Tensor):
+            self.assertEqual(found, wanted)
+            return
+        self.assert_same_tensor(tensor.plain(found[0]), wanted)
+        if recorded is not None:
+            self.assertEqual(found[1], recorded)
+        if recorded:
+            self.assertFalse(found[2])
+
+    def test_v1(self):
+        self.check(F.pil_to_tensor, rows_of_both(F))
+
+    def test_v2(self):
+        if not v2:
+            self.skipTest("this torchvision has no transforms v2")
+        for enter in F2.to_image, F2.pil_to_tensor:
+            self.check(enter, rows_of_both(F2))
+
+    @unittest.skipUnless(hasattr(_core, "ORDER_TORCH"), "no such resize")
+    def test_resizes(self):
+        if not (v2 and may_resize()):
+            self.skipTest("this torch resizes no bytes")
+        for enter in F2.to_image, F2.pil_to_tensor:
+            self.check(enter, rows_of_v2())
+
+    def test_errors(self):
+        enters = [(F.pil_to_tensor, F)]
+        if v2:
+            enters += [(F2.pil_to_tensor, F2), (F2.to_image, F2)]
+        for enter, f in enters:
+            rows = {name: (None, how) for name, how in errors(f).items()}
+            if f is F2:
+                rows["3.0"] = None, lambda x: (
+                    f.posterize(x, 3), f.posterize(x, 3.0))
+            self.check(enter, rows)
