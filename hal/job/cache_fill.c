@@ -35,9 +35,12 @@ void hr__cache_fill_begin(struct hr__work *work)
     hr_cache own = work->sample.cache;
     struct hr__cache *all = work->job->cache;
 
+    const struct hr__cache_entry *held;
+
     if (work->sample.cached) {
-        work->cache = ((struct hr__cache_entry *)work->sample.cached)->cache;
-        hr__cache_retain((hr_cache)work->cache);
+        held = (const struct hr__cache_entry *)work->sample.cached;
+        // (None in the child of a fork: there it is a packed picture.)
+        work->cache = hr__cache_of((hr_cache)held->cache, NULL);
         return;
     }
     // (A device that is tested makes everything itself.)

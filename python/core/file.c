@@ -289,11 +289,17 @@ static PyObject *read_opened(struct core *core, int fd,
 
 // ---- Files that a cache knows -----------------------------------------------
 
+// With the GIL: another thread may give the process its memory.
+static bool is_worker(void)
+{
+    return own && own->shared && is_ours(own);
+}
+
 // The picture of a file, if the process's cache has it; NULL. (That of a worker
 // is empty.)
-static hr_cached find_cached(const struct stat *status)
+static hr_cached find_cached(const struct stat *status, bool worker)
 {
-    hr_cache cache = own && own->shared && is_ours(own) ? NULL : hr_get_cache();
+    hr_cache cache = worker ? NULL : hr_get_cache();
     hr_cached found = cache ? hr_cache_find(cache, status) : NULL;
 
     hr_cache_release(&cache);
@@ -327,13 +333,15 @@ static PyObject *cached_new(struct core *core, hr_cached cached,
 static void open_regular(const char *path, int *fd, struct stat *status,
                          hr_cached *cached)
 {
+    bool worker = is_worker();
     PyThreadState *gil = PyEval_SaveThread();
 
     *fd = -1;
     *cached = NULL;
     if (!stat(path, status)) {
         errno = 0;
-        if (S_ISREG(status->st_mode) && !(*cached = find_cached(status)))
+        if (S_ISREG(status->st_mode) &&
+            !(*cached = find_cached(status, worker)))
             *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
         if (*fd >= 0 && fstat(*fd, status)) {
             close(*fd);
@@ -385,7 +393,7 @@ PyObject *file_read(PyObject *module, PyObject *source)
         return PyErr_SetFromErrno(PyExc_OSError);
     if (!S_ISREG(status.st_mode))
         Py_RETURN_NONE;
-    if ((cached = find_cached(&status)))
+    if ((cached = find_cached(&status, is_worker())))
         return cached_new(core, cached, &status);
     return read_opened(core, fd, &status);
 }

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 
 #include "fake_engine.h"
+#include "hal/cache/store.h"
 #include "made.h"
 #include "small_picture.h"
 #include "testing.h"
@@ -768,8 +769,30 @@ TEST_CASE(threads)
     hr_cache_release(&cache);
 }
 
+// The parent's cache, which nothing may wait for: a picture that the parent
+// holds is packed data in the child, and made of that.
+static int child_with_held(hr_device dev, hr_cached held,
+                           const struct bytes *want)
+{
+    struct hr_sample s = {.data = held->packed,
+                          .size = held->packed_size,
+                          .verified = true,
+                          .cached = held,
+                          .ops = small_ops,
+                          .num_ops = 3};
+    struct hr_result r = {0};
+    uint8_t *made = small_make(dev, s, &r);
+    bool same = made && !r.status && !from_cache(&r) &&
+                !memcmp(made, want->data, want->size);
+
+    free(made);
+    hr_cached_release(&s.cached);
+    return same && !s.cached ? 0 : 5;
+}
+
 // 0: all is as it should be in the child.
-static int child(hr_cache old, const struct bytes *b)
+static int child(hr_cache old, const struct bytes *b, hr_cached held,
+                 const struct bytes *want)
 {
     struct hr_sample s = small_sample(b);
     struct hr_cache_stats stats;
@@ -789,7 +812,23 @@ static int child(hr_cache old, const struct bytes *b)
     s.cache = old;
     free(small_make(dev, s, &r));
     hr_cache_stats(old, &stats);
-    return r.status || from_cache(&r) || stats.pictures ? 4 : 0;
+    if (r.status || from_cache(&r) || stats.pictures)
+        return 4;
+    return child_with_held(dev, held, want);
+}
+
+// A child that waits for a lock ends by SIGALRM.
+static int status_of_child(hr_cache cache, const struct bytes *b,
+                           hr_cached held, const struct bytes *want)
+{
+    int status = -1;
+    pid_t pid = fork();
+
+    if (!pid) {
+        alarm(60);
+        _exit(child(cache, b, held, want));
+    }
+    return pid > 0 && waitpid(pid, &status, 0) == pid ? status : -1;
 }
 
 TEST_CASE(after_fork)
@@ -800,19 +839,27 @@ TEST_CASE(after_fork)
     struct bytes b = test_jpeg(181, 143, &seed);
     struct hr_sample s = small_sample(&b);
     struct hr_result r = {0};
-    int status = -1;
-    pid_t pid;
+    struct stat file = {.st_ino = 1, .st_size = (off_t)b.size};
+    struct bytes want = {.size = SMALL_BYTES};
+    hr_cached held;
+    int status = 0;
 
     hr_set_cache(cache);
+    s.status = &file;
+    want.data = small_make(dev, s, &r);
+    s.status = NULL;
     free(small_make(dev, s, &r));
-    pid = THREAD_SANITIZER ? -1 : fork();
-    if (!pid)
-        _exit(child(cache, &b));
+    held = hr_cache_find(cache, &file);
+    CHECK(held != NULL && want.data != NULL, "no picture");
+    pthread_mutex_lock(&((struct hr__cache *)cache)->lock);
     if (THREAD_SANITIZER)
         test_not_run("ThreadSanitizer");
-    else
-        CHECK(pid > 0 && waitpid(pid, &status, 0) == pid && status == 0,
-              "child: %#x", (unsigned)status);
+    else if (held && want.data)
+        status = status_of_child(cache, &b, held, &want);
+    pthread_mutex_unlock(&((struct hr__cache *)cache)->lock);
+    CHECK(status == 0, "child: %#x", (unsigned)status);
+    hr_cached_release(&held);
+    free(want.data);
     CHECK(same(dev, &s, &r), "the parent");
     free(small_make(dev, s, &r));
     CHECK(from_cache(&r), "has its own");

@@ -77,7 +77,7 @@ HR_API void hr_cache_stats(hr_cache cache, struct hr_cache_stats *stats);
 // The picture that a cache keeps of a file. While it is held it is a source,
 // whatever becomes of the file and of the cache; its memory is the cache's. The
 // caller makes packed, packed_size the data of a sample, with cached set to it:
-// then the result is one from a cache.
+// then the result is one from a cache. (Not in the child of a fork.)
 typedef const struct hr_cached_t {
     struct hr_info info;  // of the file
     const void *packed;   // the picture, see below; it is sound
