@@ -35,6 +35,7 @@ struct hr__step {
     float box[4];         // Pillow's box, relative to src
     int rs_w, rs_h;
     enum hr_filter filter;
+    bool torch;           // with the weights of torch, not Pillow's
     bool v_first;         // the vertical pass comes before the horizontal one
                           // (with 8 bits between them, as always)
     struct hr__rect win;  // of the resized picture; may leave it (padding:

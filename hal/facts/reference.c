@@ -10,6 +10,7 @@ static const char *const names[HR_NUM_REFERENCES] = {
     [HR_REFERENCE_PILLOW_12] = "pillow-12",
     [HR_REFERENCE_PILLOW_12_2] = "pillow-12.2",
     [HR_REFERENCE_PILLOW_13] = "pillow-13",
+    [HR_REFERENCE_TORCH_2] = "torch-2",
 };
 
 static atomic_int chosen = HR_REFERENCE_NEWEST;
@@ -69,6 +70,8 @@ enum hr_order hr_resize_order(enum hr_reference reference, int width,
 
     if (!reference)
         reference = hr_get_reference();
+    if (reference == HR_REFERENCE_TORCH_2)
+        return HR_ORDER_TORCH;
     if (reference == HR_REFERENCE_PILLOW_12_2)
         vertical = pillow_12_2(width, height, h);
     if (reference == HR_REFERENCE_PILLOW_13)

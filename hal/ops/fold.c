@@ -24,6 +24,7 @@ const struct hr_op_value hr__warp_filters[] = {{"nearest", HR_NEAREST},
 const struct hr_op_value hr__orders[] = {{"reference", HR_ORDER_REFERENCE},
                                          {"horizontal", HR_ORDER_HORIZONTAL},
                                          {"vertical", HR_ORDER_VERTICAL},
+                                         {"torch", HR_ORDER_TORCH},
                                          {NULL, 0}};
 
 static struct hr__step *current(const struct hr__fold *f)
@@ -324,15 +325,16 @@ static void swap_floats(float *a, float *b)
 // Crop, turn, then resize: the window so far is what the filter sees, and the
 // turn happens before it. A transposed picture is filtered as it lies, with
 // the axes exchanged and the passes in the other order, and transposed after.
-// v_first: of the picture as its user sees it.
+// order: of the picture as its user sees it.
 static void begin_filter(struct hr__step *s, enum hr_filter filter,
-                         bool v_first, float box[4], int rw, int rh)
+                         enum hr_order order, float box[4], int rw, int rh)
 {
     s->src = s->win;
     s->pre_x = s->transpose ? s->post_y : s->post_x;
     s->pre_y = s->transpose ? s->post_x : s->post_y;
     s->post_x = s->post_y = false;
-    s->v_first = s->transpose != v_first;
+    s->v_first = s->transpose != (order == HR_ORDER_VERTICAL);
+    s->torch = order == HR_ORDER_TORCH;
     if (s->transpose) {
         swap_floats(&box[0], &box[1]);
         swap_floats(&box[2], &box[3]);
@@ -347,25 +349,38 @@ static void begin_filter(struct hr__step *s, enum hr_filter filter,
 }
 
 // Of a picture of w x h; box may be all of it. With one pass only there is no
-// order, and NEAREST takes every pixel from its place: then the passes stay in
-// the order that costs less.
-static bool vertical_first(const struct hr__fold *f, const struct hr_resize *op,
-                           const float box[4], int w, int h, int rw, int rh)
+// order, and NEAREST takes every pixel from its place: then Pillow's passes stay
+// in the order that costs less.
+static enum hr_order order_of(const struct hr__fold *f,
+                              const struct hr_resize *op, const float box[4],
+                              int w, int h, int rw, int rh)
 {
     bool x = rw != w || box[0] != 0 || box[2] != (float)w;
     bool y = rh != h || box[1] != 0 || box[3] != (float)h;
     enum hr_order order = op->order;
 
-    if (!x || !y || op->filter == HR_NEAREST)
-        return false;
     if (order == HR_ORDER_REFERENCE)
         order = hr_resize_order(f->reference, w, h, rw, rh);
-    return order == HR_ORDER_VERTICAL;
+    if (order == HR_ORDER_VERTICAL && (!x || !y || op->filter == HR_NEAREST))
+        return HR_ORDER_HORIZONTAL;
+    return order;
+}
+
+static enum hr_status check_torch(struct hr__fold *f,
+                                  const struct hr_resize *op)
+{
+    if (op->filter != HR_BOX && op->filter != HR_HAMMING && !has_box(op))
+        return HR_OK;
+    snprintf(f->text, 128,
+             "torch's resize has no box, and no filter but "
+             "nearest, bilinear, bicubic and lanczos");
+    return HR_EUNSUPPORTED;
 }
 
 enum hr_status hr__fold_resize(struct hr__fold *f, const struct hr_resize *op)
 {
     int w, h, rw = op->w, rh = op->h;
+    enum hr_order order;
     struct hr__step *s;
     enum hr_status status;
     float box[4] = {0};
@@ -386,6 +401,9 @@ enum hr_status hr__fold_resize(struct hr__fold *f, const struct hr_resize *op)
     if (rw == w && rh == h && !box[0] && !box[1] && box[2] == (float)w &&
         box[3] == (float)h)
         return HR_OK;  // Image.resize returns a copy
+    order = order_of(f, op, box, w, h, rw, rh);
+    if (order == HR_ORDER_TORCH && (status = check_torch(f, op)))
+        return status;
     if (op->filter != HR_NEAREST && (status = flush_table(f)))
         return status;
     s = current(f);
@@ -394,8 +412,7 @@ enum hr_status hr__fold_resize(struct hr__fold *f, const struct hr_resize *op)
             return status;
         s = current(f);
     }
-    begin_filter(s, op->filter, vertical_first(f, op, box, w, h, rw, rh), box,
-                 rw, rh);
+    begin_filter(s, op->filter, order, box, rw, rh);
     return HR_OK;
 }
 

@@ -3,12 +3,18 @@
 // 9.4 src/libImaging/Resample.c (precompute_coeffs, normalize_coeffs_8bpc)
 // and Geometry.c (ImagingScaleAffine, for NEAREST), so that not one bit of one
 // weight differs. Never compile this with contraction or fast-math.
+//
+// torch has the same filters in doubles (PyTorch 2.15 aten/src/ATen/native/cpu/
+// UpSampleKernel.cpp, _compute_index_ranges_int16_weights; NEAREST in float32)
+// and rounds them to 16 bits, with as many behind the point as the largest
+// weight of the axis leaves. Here they are shifted to 22, which changes no
+// result: (half + sum) >> p is ((half + sum) << (22 - p)) >> 22.
 #include <math.h>
 #include <string.h>
 
 #include "hal/shape/shape.h"
 
-enum { PRECISION_BITS = 32 - 8 - 2 };
+enum { PRECISION_BITS = 32 - 8 - 2, TORCH_LIMIT = 1 << 15 };
 
 static double filter_box(double x)
 {
@@ -76,7 +82,9 @@ struct view {
     int rs;            // resized length
     int win, win_len;  // wanted part of it, may leave it
     double box0, scale;
-    bool pre, post, filtered, nearest;
+    bool pre, post, filtered, nearest, torch;
+    double (*weight)(double x);
+    int bits;  // of a weight, behind the point
     double support, filterscale;
     int first, count;  // outputs of win that are inside, in rs order
     int taps;
@@ -109,6 +117,9 @@ static struct view view_of(const struct hr__step *s, int which)
     // NEAREST always goes through the affine transform.
     v.filtered = v.rs != v.len || box0 || box1 != (float)v.rs;
     v.nearest = s->filter == HR_NEAREST;
+    v.torch = s->torch;
+    v.weight = filters[s->filter].weight;
+    v.bits = PRECISION_BITS;
     v.box0 = box0;
     v.scale = (double)(box1 - box0) / v.rs;
     v.filterscale = v.scale < 1.0 ? 1.0 : v.scale;
@@ -140,10 +151,12 @@ int hr__axis_taps(const struct hr__step *step, int which)
     return view_of(step, which).taps;
 }
 
-static int quantise(double w)
+static int quantise(double w, int bits)
 {
-    return w < 0 ? (int)(-0.5 + w * (1 << PRECISION_BITS))
-                 : (int)(0.5 + w * (1 << PRECISION_BITS));
+    int whole = w < 0 ? (int)(-0.5 + w * (1 << bits))
+                      : (int)(0.5 + w * (1 << bits));
+
+    return whole * (1 << (PRECISION_BITS - bits));
 }
 
 // The inputs under the filter of resized sample i. Both ends only grow with i.
@@ -164,21 +177,21 @@ static struct under under(const struct view *v, int i)
 
 // Weights of resized sample i; k is scratch for v->taps doubles. Zero weights
 // at both ends are dropped: they add nothing to an integer sum.
-static void filter_one(const struct view *v, double (*weight)(double), int i,
-                       double *k, int32_t *lo, int32_t *n, int32_t *w)
+static void filter_one(const struct view *v, int i, double *k, int32_t *lo,
+                       int32_t *n, int32_t *w)
 {
     struct under u = under(v, i);
     double center = u.center, sum = 0.0, inv = 1.0 / v->filterscale;
     int from = u.from, to = u.to, x, skip = 0;
 
     for (x = 0; x < to - from; x++) {
-        k[x] = weight((x + from - center + 0.5) * inv);
+        k[x] = v->weight((x + from - center + 0.5) * inv);
         sum += k[x];
     }
     for (x = 0; x < to - from; x++) {
         if (sum != 0.0)
             k[x] /= sum;
-        w[x] = quantise(k[x]);
+        w[x] = quantise(k[x], v->bits);
     }
     while (x > 1 && w[x - 1] == 0)
         x--;
@@ -192,6 +205,46 @@ static void filter_one(const struct view *v, double (*weight)(double), int i,
     memmove(w, w + skip, (size_t)(x - skip) * sizeof(*w));
     *lo = from + skip;
     *n = x - skip;
+}
+
+// The bits behind the point that torch has for the axis: of all its outputs,
+// whatever the window keeps of them.
+static void find_torch_bits(struct view *v)
+{
+    double inv = 1.0 / v->filterscale, most = 0.0;
+
+    if (!v->torch || !v->filtered || v->nearest)
+        return;
+    for (int i = 0; i < v->rs; i++) {
+        struct under u = under(v, i);
+        double sum = 0.0, top = 0.0;
+
+        for (int x = 0; x < u.to - u.from; x++) {
+            double k = v->weight((x + u.from - u.center + 0.5) * inv);
+
+            sum += k;
+            top = k > top ? k : top;
+        }
+        top = sum != 0.0 ? top / sum : top;
+        most = top > most ? top : most;
+    }
+    v->bits = 0;
+    while (v->bits < PRECISION_BITS &&
+           (int)(0.5 + most * (1 << (v->bits + 1))) < TORCH_LIMIT)
+        v->bits++;
+}
+
+static void fill_torch_nearest(const struct view *v, struct hr__axis *a)
+{
+    float scale = (float)v->len / (float)v->rs;
+
+    for (int o = 0; o < v->count; o++) {
+        int at = (int)((float)(v->first + o) * scale);
+
+        a->n[o] = 1;
+        a->w[o * a->stride] = 1 << PRECISION_BITS;
+        a->lo[o] = at < v->len ? at : v->len - 1;
+    }
 }
 
 // Geometry.c walks the positions by adding the scale; so do we.
@@ -290,13 +343,14 @@ void hr__axis_build(struct hr__axis *a, const struct hr__step *step, int which,
     at += round8(2 * (size_t)v.count * sizeof(int32_t));
     a->w = (int32_t *)at;
     k = (double *)(at + (size_t)v.count * (size_t)a->stride * sizeof(int32_t));
+    find_torch_bits(&v);
     if (v.nearest) {
-        fill_nearest(&v, a);
+        (v.torch ? fill_torch_nearest : fill_nearest)(&v, a);
     } else {
         for (int o = 0; o < v.count; o++) {
             if (v.filtered) {
-                filter_one(&v, filters[step->filter].weight, v.first + o, k,
-                           &a->lo[o], &a->n[o], a->w + (size_t)o * a->stride);
+                filter_one(&v, v.first + o, k, &a->lo[o], &a->n[o],
+                           a->w + (size_t)o * a->stride);
             } else {
                 a->lo[o] = v.first + o;
                 a->n[o] = 1;
@@ -326,14 +380,15 @@ void hr__axis_reach(const struct hr__step *step, int which, void *mem, int *lo,
     w = (int32_t *)((double *)mem + v.taps);
     *lo = INT32_MAX;
     *hi = 0;
+    find_torch_bits(&v);
     // As zero weights are dropped, an output may read less than what is under
     // its filter, and its neighbour more.
     for (int i = v.first; i < end && under(&v, i).from < *lo; i++) {
-        filter_one(&v, filters[step->filter].weight, i, mem, &at, &n, w);
+        filter_one(&v, i, mem, &at, &n, w);
         *lo = at < *lo ? at : *lo;
     }
     for (int i = end - 1; i >= v.first && under(&v, i).to > *hi; i--) {
-        filter_one(&v, filters[step->filter].weight, i, mem, &at, &n, w);
+        filter_one(&v, i, mem, &at, &n, w);
         *hi = at + n > *hi ? at + n : *hi;
     }
     if (v.pre) {
@@ -364,6 +419,7 @@ int hr__axis_alone(const struct hr__step *step, int which, struct hr__step *to)
     to->win.x = v.win;
     to->resized = true;
     to->filter = step->filter;
+    to->torch = step->torch;
     to->box[0] = step->box[which];
     to->box[2] = step->box[which + 2];
     return v.src;

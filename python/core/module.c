@@ -213,7 +213,7 @@ static PyMethodDef methods[] = {
     {"set_reference", set_reference, METH_O,
      "set_reference($module, name, /)\n--\n\n"
      "Set the reference that resizes follow: 'pillow-12', 'pillow-12.2',\n"
-     "'pillow-13'; None: the newest. It counts for jobs submitted from now."},
+     "'pillow-13', 'torch-2'; None: pillow-13. It counts for jobs submitted from now."},
     {"reference", get_reference, METH_NOARGS,
      "reference($module, /)\n--\n\n"
      "Return the reference of a job that is submitted now."},
@@ -224,8 +224,9 @@ static PyMethodDef methods[] = {
      "pixel, and returns them resized to w x h; filter is one of Headrace's."},
     {"resize_order", resize_order, METH_VARARGS,
      "resize_order($module, reference, width, height, w, h, /)\n--\n\n"
-     "Return the order of passes of a resize: ORDER_HORIZONTAL or\n"
-     "ORDER_VERTICAL. reference: a name, or None for that of the process."},
+     "Return the order of passes of a resize: 1 (horizontal),\n"
+     "ORDER_VERTICAL or ORDER_TORCH. reference: a name, or None for that of\n"
+     "the process."},
     {"probe", probe, METH_O,
      "probe($module, source, /)\n--\n\n"
      "Read the header of encoded bytes, or of a file, without decoding."},

@@ -826,6 +826,7 @@ bool ops_add_constants(PyObject *module)
         {"RGB", HR_RGB},
         {"GRAY", HR_GRAY},
         {"ORDER_VERTICAL", HR_ORDER_VERTICAL},
+        {"ORDER_TORCH", HR_ORDER_TORCH},
         {"MAX_OPS", HR_MAX_OPS},
     };
 

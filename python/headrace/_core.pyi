@@ -45,6 +45,7 @@ FORMATS: Final[dict[str, str]]  # name -> suffixes, as ".jpg .jpeg"
 PIL_FILTER: Final[dict[int, int | None]]
 
 ORDER_VERTICAL: Final[int]
+ORDER_TORCH: Final[int]
 
 MAX_OPS: Final[int]
 

@@ -42,7 +42,7 @@ Mode: TypeAlias = Literal["RGB", "L"]
 Filter: TypeAlias = Literal[
     "nearest", "box", "bilinear", "hamming", "bicubic", "lanczos"
 ]
-Order: TypeAlias = Literal["reference", "horizontal", "vertical"]
+Order: TypeAlias = Literal["reference", "horizontal", "vertical", "torch"]
 Kernel: TypeAlias = Literal[
     "contour",
     "detail",
@@ -126,7 +126,9 @@ def resize(
     """Resize to w x h, of box = (x0, y0, x1, y1) only: Pillow's resize().
 
     order says which of the two passes comes first; "reference": as
-    headrace.reference() does.
+    headrace.reference() does. "torch" makes it torch's resize of bytes:
+    interpolate(antialias=True) by "bilinear", "bicubic" or "lanczos", or
+    its "nearest", without a box.
     """
     return _op("resize", w, h, filter, box, order)
 

@@ -136,7 +136,7 @@ static void free_sources(struct sources *s)
 
 // ---- Op lists -------------------------------------------------------------
 
-enum { LISTS = 14, BY_FILTER = LISTS, MAX_LIST = 7 };
+enum { LISTS = 15, BY_FILTER = LISTS, MAX_LIST = 7 };
 
 // Op lists without decode, for a picture of w x h.
 static int fill_list(struct hr_op *ops, int list, int w, int h)
@@ -197,10 +197,17 @@ static int fill_list(struct hr_op *ops, int list, int w, int h)
     case 13:
         ops[n++] = hr_op_resize(.w = 224, .h = 224);
         break;
+    case 14:
+        ops[n++] = hr_op_crop(.x = w - cw, .w = cw, .h = ch);
+        ops[n++] = hr_op_resize(.w = 33, .h = 26, .filter = HR_BICUBIC,
+                                .order = HR_ORDER_TORCH);
+        ops[n++] = hr_op_flip(.horizontal = true);
+        ops[n++] = hr_op_resize(.w = 30, .h = 40, .order = HR_ORDER_TORCH);
+        break;
     }
     // The sources take turns, so that each list has both.
     for (int i = 0; i < n; i++)
-        if (ops[i].type == HR_OP_RESIZE)
+        if (ops[i].type == HR_OP_RESIZE && !ops[i].resize.order)
             ops[i].resize.order = w % 2 ? HR_ORDER_VERTICAL
                                         : HR_ORDER_HORIZONTAL;
     return n;

@@ -67,8 +67,8 @@ int naive_taps(int in, int out, double box0, double box1, enum hr_filter filter)
     return n < in ? n : in;
 }
 
-void naive_weights(int in, int out, double box0, double box1,
-                   enum hr_filter filter, int i, int *lo, int *n, int32_t *w)
+static void weights(int in, int out, double box0, double box1,
+                    enum hr_filter filter, int i, int *lo, int *n, double *v)
 {
     double scale = (box1 - box0) / out, fs = stretch(out, box0, box1);
     double center = box0 + (i + 0.5) * scale, support = reach(filter) * fs;
@@ -81,13 +81,56 @@ void naive_weights(int in, int out, double box0, double box1,
     for (int k = from; k < to; k++)
         sum += kernel(filter, (k - center + 0.5) * inverse);
     for (int k = from; k < to; k++) {
-        double v = kernel(filter, (k - center + 0.5) * inverse);
-
-        v = sum != 0.0 ? v / sum : v;
-        w[k - from] = (int32_t)(v * (1 << 22) + (v < 0 ? -0.5 : 0.5));
+        v[k - from] = kernel(filter, (k - center + 0.5) * inverse);
+        if (sum != 0.0)
+            v[k - from] /= sum;
     }
     *lo = from;
     *n = to > from ? to - from : 0;
+}
+
+static int32_t rounded(double v, int bits)
+{
+    return (int32_t)(v * (1 << bits) + (v < 0 ? -0.5 : 0.5));
+}
+
+void naive_weights(int in, int out, double box0, double box1,
+                   enum hr_filter filter, int i, int *lo, int *n, int32_t *w)
+{
+    int taps = naive_taps(in, out, box0, box1, filter);
+    double *v = calloc((size_t)taps, sizeof(*v));
+
+    weights(in, out, box0, box1, filter, i, lo, n, v);
+    for (int k = 0; k < *n; k++)
+        w[k] = rounded(v[k], 22);
+    free(v);
+}
+
+int naive_torch_weights(int in, int out, enum hr_filter filter, int *lo, int *n,
+                        int32_t *w)
+{
+    size_t taps = (size_t)naive_taps(in, out, 0, in, filter);
+    double *v = calloc((size_t)out * taps, sizeof(*v)), most = 0;
+    int bits = 0;
+
+    for (int i = 0; i < out; i++)
+        weights(in, out, 0, in, filter, i, &lo[i], &n[i], v + (size_t)i * taps);
+    for (size_t k = 0; k < (size_t)out * taps; k++)
+        most = v[k] > most ? v[k] : most;
+    // One more would not fit into an int16_t.
+    while (bits < 22 && rounded(most, bits + 1) <= INT16_MAX)
+        bits++;
+    for (size_t k = 0; k < (size_t)out * taps; k++)
+        w[k] = rounded(v[k], bits);
+    free(v);
+    return bits;
+}
+
+int naive_torch_nearest(int in, int out, int i)
+{
+    float scale = (float)in / (float)out, pos = floorf((float)i * scale);
+
+    return pos > (float)(in - 1) ? in - 1 : (int)pos;
 }
 
 int naive_nearest(int in, int out, double box0, double box1, int i)
@@ -160,14 +203,41 @@ static void resize_x(struct picture *p, int out, double box0, double box1,
     replace(p, r);
 }
 
-static void resize_nearest(struct picture *p, int w, int h, const double *box)
+// The same with torch's weights, which have bits of their own.
+static void torch_x(struct picture *p, int out, enum hr_filter filter)
+{
+    struct picture r = blank(out, p->h, p->c);
+    int taps = naive_taps(p->w, out, 0, p->w, filter);
+    int *lo = calloc((size_t)out, sizeof(*lo)), *n = calloc((size_t)out, 4);
+    int32_t *w = calloc((size_t)out * (size_t)taps, sizeof(*w));
+    int bits = naive_torch_weights(p->w, out, filter, lo, n, w);
+
+    for (int i = 0; i < out * p->h * p->c; i++) {
+        int x = i / p->c % out, y = i / p->c / out;
+        int32_t sum = bits ? 1 << (bits - 1) : 0;
+
+        for (int k = 0; k < n[x]; k++)
+            sum += w[x * taps + k] * at(p, lo[x] + k, y)[i % p->c];
+        sum >>= bits;
+        r.data[i] = (uint8_t)(sum < 0 ? 0 : sum > 255 ? 255 : sum);
+    }
+    free(w);
+    free(n);
+    free(lo);
+    replace(p, r);
+}
+
+static void resize_nearest(struct picture *p, int w, int h, const double *box,
+                           bool torch)
 {
     struct picture r = blank(w, h, p->c);
 
     for (int y = 0; y < h; y++)
         for (int x = 0; x < w; x++) {
-            int sx = naive_nearest(p->w, w, box[0], box[2], x);
-            int sy = naive_nearest(p->h, h, box[1], box[3], y);
+            int sx = torch ? naive_torch_nearest(p->w, w, x)
+                           : naive_nearest(p->w, w, box[0], box[2], x);
+            int sy = torch ? naive_torch_nearest(p->h, h, y)
+                           : naive_nearest(p->h, h, box[1], box[3], y);
 
             if (sx >= 0 && sy >= 0)
                 memcpy(at(&r, x, y), at(p, sx, sy), (size_t)p->c);
@@ -204,8 +274,20 @@ static bool vertical_first(const struct picture *p, const struct hr_resize *op,
     return lost_w <= 0 || lost_h - lost_w > lost_w;
 }
 
+static void torch_resize(struct picture *p, int w, int h, enum hr_filter filter)
+{
+    if (w != p->w)
+        torch_x(p, w, filter);
+    turn(p);
+    if (h != p->w)
+        torch_x(p, h, filter);
+    turn(p);
+}
+
 static bool resize(struct picture *p, const struct hr_resize *op)
 {
+    bool torch = op->order == HR_ORDER_TORCH ||
+                 (!op->order && naive_reference == HR_REFERENCE_TORCH_2);
     double box[4] = {0, 0, p->w, p->h};
     int w = op->w, h = op->h, s = op->short_side;
     bool x, y;
@@ -222,12 +304,19 @@ static bool resize(struct picture *p, const struct hr_resize *op)
     if (box[0] < 0 || box[1] < 0 || box[2] > p->w || box[3] > p->h ||
         box[2] <= box[0] || box[3] <= box[1])
         return false;
+    if (torch &&
+        (op->filter == HR_BOX || op->filter == HR_HAMMING || op->box[2] > 0))
+        return false;
     // A pass runs if there is anything to do for it.
     x = w != p->w || box[0] != 0 || box[2] != w;
     y = h != p->h || box[1] != 0 || box[3] != h;
     if (op->filter == HR_NEAREST) {
         if (x || y)
-            resize_nearest(p, w, h, box);
+            resize_nearest(p, w, h, box, torch);
+        return true;
+    }
+    if (torch) {
+        torch_resize(p, w, h, op->filter);
         return true;
     }
     if (y && vertical_first(p, op, w, h)) {

@@ -14,7 +14,7 @@ struct picture {
     uint8_t *data;  // interleaved, packed; malloc
 };
 
-// Which Pillow resizes without an order of their own follow: written down a
+// Whose resize those without an order of their own are: written down a
 // second time, from its description. Set once, before threads.
 extern enum hr_reference naive_reference;
 
@@ -28,7 +28,12 @@ int naive_taps(int in, int out, double box0, double box1,
                enum hr_filter filter);
 void naive_weights(int in, int out, double box0, double box1,
                    enum hr_filter filter, int i, int *lo, int *n, int32_t *w);
-// Of a sum of samples times those.
+// Of all outputs of torch's resize, taps of each; returns how many fraction bits
+// they have.
+int naive_torch_weights(int in, int out, enum hr_filter filter, int *lo, int *n,
+                        int32_t *w);
+int naive_torch_nearest(int in, int out, int i);
+// Of a sum of samples times those of Pillow.
 uint8_t naive_round(int64_t sum);
 // NEAREST: the input of output i, -1 = outside.
 int naive_nearest(int in, int out, double box0, double box1, int i);

@@ -176,6 +176,54 @@ static void one(int which, int in, int out, float box0, float box1,
     drop(&b);
 }
 
+// torch's, in the library with 22 bits.
+static void one_of_torch(int which, int in, int out, enum hr_filter f)
+{
+    struct hr__step s = step_of(which, in, out, f);
+    int taps = naive_taps(in, out, 0, in, f);
+    int32_t *w = calloc((size_t)out * (size_t)taps, sizeof(*w));
+    int *lo = calloc((size_t)out, sizeof(*lo)), *n = calloc((size_t)out, 4);
+    int shift = 22 - naive_torch_weights(in, out, f, lo, n, w);
+    struct built b;
+
+    s.torch = true;
+    b = build(&s, which);
+    for (int o = 0; o < out; o++) {
+        bool same = f != HR_NEAREST ||
+                    (b.a.lo[o] == naive_torch_nearest(in, out, o) &&
+                     weight(&b.a, o, b.a.lo[o]) == 1 << 22);
+
+        for (int x = 0; f != HR_NEAREST && x < in; x++) {
+            int k = x - lo[o];
+            int32_t q = k >= 0 && k < n[o] ? w[o * taps + k] : 0;
+
+            same = same && weight(&b.a, o, x) == q * (1 << shift);
+        }
+        CHECK(same, "torch, %d -> %d, filter %d, output %d", in, out, (int)f,
+              o);
+    }
+    facts(&b.a, in);
+    drop(&b);
+    free(w);
+    free(lo);
+    free(n);
+}
+
+static const enum hr_filter of_torch[] = {HR_NEAREST, HR_BILINEAR, HR_BICUBIC,
+                                          HR_LANCZOS};
+
+TEST_CASE(torch_axes)
+{
+    uint64_t seed = test_seed;
+
+    for (int i = 0; i < test_loops(2000); i++) {
+        int in = 1 + random_below(&seed, i % 10 ? 300 : 3000);
+        int out = 1 + random_below(&seed, i % 7 ? 100 : 1000);
+
+        one_of_torch(i & 1, in, i % 5 ? out : in, of_torch[i % 4]);
+    }
+}
+
 TEST_CASE(random_axes)
 {
     uint64_t seed = test_seed;

@@ -20,6 +20,8 @@ static enum hr_order order_at(const struct hr_op *ops, int n,
         CHECK(false, "step %d: %s", at, text);
         return HR_ORDER_REFERENCE;
     }
+    if (s->torch)
+        return HR_ORDER_TORCH;
     // A step that is transposed after it has the axes exchanged.
     return s->v_first != s->transpose ? HR_ORDER_VERTICAL : HR_ORDER_HORIZONTAL;
 }
@@ -67,8 +69,9 @@ TEST_CASE(rules)
 
         for (int k = 1; k < HR_NUM_REFERENCES; k++) {
             enum hr_reference r = (enum hr_reference)k;
-            enum hr_order want = vertical[k] ? HR_ORDER_VERTICAL
-                                             : HR_ORDER_HORIZONTAL;
+            enum hr_order want = r == HR_REFERENCE_TORCH_2 ? HR_ORDER_TORCH
+                                 : vertical[k]             ? HR_ORDER_VERTICAL
+                                               : HR_ORDER_HORIZONTAL;
             // Where the geometry has no two passes there is no order.
             bool two = w != width && h != height;
 

@@ -178,20 +178,20 @@ class References(unittest.TestCase):
             _core.find_reference(lambda *args: b"123")
 
     def test_it_counts_for_jobs(self):
-        noise = random.Random(1).randbytes(3 * 12 * 40)
-        source = headrace.Pixels(12, 40, data=noise)
-        step = (ops.resize(8, 6, filter="bicubic"),)
+        noise = random.Random(1).randbytes(3 * 60 * 200)
+        source = headrace.Pixels(60, 200, data=noise)
+        step = (ops.resize(40, 30, filter="bicubic"),)
         before = _core.reference()
         try:
             made = {}
-            for name in ("pillow-12", "pillow-13"):
+            for name in ("pillow-12", "pillow-13", "torch-2"):
                 _core.set_reference(name)
                 self.assertEqual(_core.reference(), name)
-                out = headrace.Pixels(8, 6)
+                out = headrace.Pixels(40, 30)
                 job = run([(source, step)], [out])
                 self.assertEqual(job.reference, name)
                 made[name] = bytes(out)
-            self.assertNotEqual(made["pillow-12"], made["pillow-13"])
+            self.assertEqual(len(set(made.values())), 3)
         finally:
             _core.set_reference(before)
         with self.assertRaises(headrace.ArgumentError):

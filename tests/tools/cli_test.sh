@@ -205,8 +205,13 @@ json new.json "d['libjpeg'].startswith('libjpeg-turbo ')"
 expect "the references differ" [ ! "$(cmp old.npy new.npy 2>&1)" = "" ]
 expect "the order of the new one" same new.npy high.npy
 expect "the order of the old one" same old.npy wide.npy
+run 0 run "$one" --out torch.npy --ops "$high" --reference torch-2
+run 0 run "$one" --out rule.npy --ops "$high:torch"
+json torch.json "d['reference'] == 'torch-2'"
+expect "torch's weights are its own" [ ! "$(cmp torch.npy wide.npy 2>&1)" = "" ]
+expect "the rule of torch" same torch.npy rule.npy
 run 2 run "$one" --out none --reference pillow-11
-says err "'pillow-11' is not one of pillow-12, pillow-12.2, pillow-13"
+says err "'pillow-11' is not one of pillow-12, pillow-12.2, pillow-13, torch-2"
 run 0 validate "$one" --backend cpu --json --reference pillow-12
 json out "d['reference'] == 'pillow-12' and 'libjpeg-turbo' in d['libjpeg']"
 run 0 validate "$one" --backend cpu

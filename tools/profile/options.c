@@ -241,7 +241,7 @@ static const struct option table[] = {
     {"tier", OPTION_CHOICE, AT(run.tier), "how exact [exact]",
      "exact|close|fast", .words = options_tiers},
     {"reference", OPTION_TEXT, AT(run.reference), "whose resize [pillow-13]",
-     .arg = "pillow-12|pillow-12.2|pillow-13"},
+     .arg = "pillow-12|pillow-12.2|pillow-13|torch-2"},
     {"trace", OPTION_TEXT, AT(trace), "write a trace of a part of it",
      .arg = "FILE.json"},
     {"report", OPTION_TEXT, AT(report), "write a page with charts",

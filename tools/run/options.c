@@ -145,7 +145,7 @@ static const struct option table[] = {
     {"tier", OPTION_CHOICE, AT(tier), "how exact [exact]", "exact|close|fast",
      .words = options_tiers},
     {"reference", OPTION_TEXT, AT(reference), "whose resize [pillow-13]",
-     .arg = "pillow-12|pillow-12.2|pillow-13"},
+     .arg = "pillow-12|pillow-12.2|pillow-13|torch-2"},
     {"memory", OPTION_CHOICE, AT(memory), "of the tensors [host]",
      "host|pinned|device", .words = memories},
     {"strict", OPTION_FLAG, AT(strict),

@@ -63,7 +63,7 @@ static const struct option table[] = {
      .words = options_dtypes},
     {"reference", OPTION_TEXT, AT(reference),
      "whose resize both make [pillow-13]",
-     .arg = "pillow-12|pillow-12.2|pillow-13"},
+     .arg = "pillow-12|pillow-12.2|pillow-13|torch-2"},
     {"limit", OPTION_COUNT, AT(limit), "only N pictures, chosen by the seed",
      .arg = "N"},
     {"seed", OPTION_SEED, AT(seed), "of that choice and of random ops [0]",

@@ -29,7 +29,7 @@
 //                         .random = {.seed = 7, .epoch = 3, .index = i}};
 //
 // The reference for every pixel: libjpeg-turbo's default decode, Pillow's
-// resize (src/libImaging/Resample.c; of which release: reference.h),
+// resize (src/libImaging/Resample.c; of which release, or torch's: reference.h),
 // torchvision v1's ToTensor + Normalize.
 #ifndef HEADRACE_OP_H
 #define HEADRACE_OP_H
@@ -139,11 +139,14 @@ enum hr_filter {  // Pillow's six; antialiased when shrinking, except NEAREST
 
 // Says which of the two passes of a resize comes first. Values are rounded to 8
 // bits between them, so the order changes pixels, except with NEAREST and where
-// one side stays as it is.
+// one side stays as it is. The third value means torch's resize of bytes: its
+// horizontal pass comes first, and its weights have fewer bits than Pillow's.
 enum hr_order {
     HR_ORDER_REFERENCE,   // as the reference of the job does, see reference.h
-    HR_ORDER_HORIZONTAL,  // in the picture as it is at this op, whatever
-    HR_ORDER_VERTICAL,    // turned it before
+    HR_ORDER_HORIZONTAL,  // Pillow's weights, in the picture as it is at this
+    HR_ORDER_VERTICAL,    // op, whatever turned it before
+    HR_ORDER_TORCH,  // interpolate(antialias=True), or of NEAREST "nearest".
+                     // HR_EUNSUPPORTED with BOX, HAMMING, or a box
 };
 
 // Resize to w x h, or so that the short side becomes short_side and the long

@@ -12,11 +12,17 @@
 //               shrinks, and by more than twice of what the width shrinks:
 //               H - h > 0 && H - h > 2 * (W - w); growing counts as negative
 //               (src/libImaging/Resample.c, ImagingResampleInner)
+//   torch-2     not Pillow: torch.nn.functional.interpolate() of bytes with
+//               antialias=True, which torchvision's transforms of tensors call.
+//               The horizontal pass always comes first, and the weights are
+//               its own (ATen/native/cpu/UpSampleKernel.cpp). A crop comes
+//               before it, hr_resize.box does not exist there
 //
 // Where two disagree the results differ in about every sixth value: by 1
 // level if the filter is BILINEAR, by up to 16 of photographs if it is BICUBIC,
-// by 27 if LANCZOS. A network sees the pictures of the Pillow that it was
-// trained with if the reference is that one.
+// by 27 if LANCZOS. torch-2 and pillow-12 differ in one value of 300. A network
+// sees the pictures of the Pillow, or torch, that it was trained with if the
+// reference is that one.
 //
 // hr_resize.order decides, if it is not 0; else hr_device_params.reference of
 // the device, if that is not 0; else the process, see hr_set_reference(). A job
@@ -35,12 +41,13 @@ HR_BEGIN_DECLS
 
 enum hr_reference {
     HR_REFERENCE_DEFAULT = 0,  // of a device: the process's; of the process:
-                               // the newest
+                               // the newest Pillow
     HR_REFERENCE_PILLOW_12,
     HR_REFERENCE_PILLOW_12_2,
     HR_REFERENCE_PILLOW_13,
+    HR_REFERENCE_TORCH_2,
     HR_NUM_REFERENCES,
-    HR_REFERENCE_NEWEST = HR_NUM_REFERENCES - 1,
+    HR_REFERENCE_NEWEST = HR_REFERENCE_PILLOW_13,
 };
 
 // "pillow-12", ...; static storage. HR_REFERENCE_DEFAULT: the name of the
