@@ -2,7 +2,7 @@
 // Pillow src/libImaging/BoxBlur.c: boxes of float32 radius, along x, then y.
 #include "hal/ops/op_def.h"
 
-struct hr__box hr__box_of(float radius)
+static struct hr__box box_of(float radius)
 {
     struct hr__box box = {.reach = (int)radius};
 
@@ -11,28 +11,39 @@ struct hr__box hr__box_of(float radius)
     return box;
 }
 
-static enum hr_status fold(struct hr__fold *f, const struct hr_op *op)
+enum hr_status hr__fold_boxes(struct hr__fold *f, const double radius[2],
+                              int passes)
 {
-    const double *radius = op->box_blur.radius;
-    struct hr__augment code = {.code = HR__AUGMENT_BOX, .box = {.passes = 1}};
+    struct hr__augment code = {.code = HR__AUGMENT_BOX,
+                               .box = {.passes = passes}};
 
     if ((float)radius[0] != 0)
-        code.box.x = hr__box_of((float)radius[0]);
+        code.box.x = box_of((float)radius[0]);
     if ((float)radius[1] != 0)
-        code.box.y = hr__box_of((float)radius[1]);
+        code.box.y = box_of((float)radius[1]);
     return code.box.x.inner || code.box.y.inner ? hr__fold_augment(f, &code)
                                                 : HR_OK;
+}
+
+enum hr_status hr__box_check(const char *what, const double x[2],
+                             char text[128])
+{
+    for (int i = 0; i < 2; i++)
+        if (!(x[i] >= 0 && x[i] <= 1e4))
+            return HR__BAD("%s must be 0 .. 10000, not %.15g", what, x[i]);
+    return HR_OK;
+}
+
+static enum hr_status fold(struct hr__fold *f, const struct hr_op *op)
+{
+    return hr__fold_boxes(f, op->box_blur.radius, 1);
 }
 
 static enum hr_status check(const struct hr_op *op, int channels,
                             char text[128])
 {
     (void)channels;
-    for (int i = 0; i < 2; i++)
-        if (!(op->box_blur.radius[i] >= 0 && op->box_blur.radius[i] <= 1e4))
-            return HR__BAD("box_blur: radius must be 0 .. 10000, not %.15g",
-                           op->box_blur.radius[i]);
-    return HR_OK;
+    return hr__box_check("box_blur: radius", op->box_blur.radius, text);
 }
 
 static const struct hr_op_field fields[] = {

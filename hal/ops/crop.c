@@ -23,21 +23,23 @@ static enum hr_status fold(struct hr__fold *f, const struct hr_op *op)
         r.x = centre(w, c->w);
         r.y = centre(h, c->h);
     }
-    return hr__fold_crop(f, r, c->pad);
+    return c->pad ? hr__fold_window(f, r, HR_EDGES_FILL, c->fill)
+                  : hr__fold_crop(f, r, false);
 }
 
 static const struct hr_op_field fields[] = {
-    HR__FIELD(crop, x, INT, .lo = -HR_MAX_SIDE, .hi = HR_MAX_SIDE),
-    HR__FIELD(crop, y, INT, .lo = -HR_MAX_SIDE, .hi = HR_MAX_SIDE),
-    HR__FIELD(crop, w, INT, HR__SIDE),
-    HR__FIELD(crop, h, INT, HR__SIDE),
-    HR__FIELD(crop, pad, BOOL),
-    HR__FIELD(crop, center, BOOL),
+    HR__FIELD(crop, x, INT, HR__AT),   HR__FIELD(crop, y, INT, HR__AT),
+    HR__FIELD(crop, w, INT, HR__SIDE), HR__FIELD(crop, h, INT, HR__SIDE),
+    HR__FIELD(crop, pad, BOOL),        HR__FIELD(crop, center, BOOL),
+    HR__FIELD(crop, fill, COLOR),
 };
 
+#define CENTER (1u << 5)
+
 static const struct hr_op_form forms[] = {
-    {"crop", HR__FIELDS(5), HR_OP_CROP(0)},
-    {"center_crop", HR__FIELDS(5) & ~HR__FIELDS(2), HR_OP_CROP(.center = true)},
+    {"crop", HR__FIELDS(7) & ~CENTER, HR_OP_CROP(0)},
+    {"center_crop", HR__FIELDS(7) & ~CENTER & ~HR__FIELDS(2),
+     HR_OP_CROP(.center = true)},
 };
 
 // A picture that is too small is padded.
@@ -49,10 +51,7 @@ static const struct hr__word words[] = {
     {.name = "crop",
      .syntax = "X,Y,WIDTH,HEIGHT",
      .op = HR_OP_CROP(.pad = true),
-     .arguments = {{.before = '='},
-                   {',', .field = 1},
-                   {',', .field = 2},
-                   {',', .field = 3}}},
+     .arguments = {{'=', .as = HR__AS_FOUR}}},
     {0}};
 
 static bool mixes(const struct hr_op *op)
@@ -60,11 +59,17 @@ static bool mixes(const struct hr_op *op)
     return op->crop.pad;
 }
 
+static bool augments(const struct hr_op *op)
+{
+    return op->crop.pad && !hr__is_black(op->crop.fill);
+}
+
 const struct hr__op_def hr__op_crop = {
     .info = {HR__INFO("crop", CROP, RESAMPLE),
              .usage = "center_crop=N|WxH, crop=X,Y,W,H"},
     .words = words,
     .mixes = mixes,
+    .augments = augments,
     .size = offsetof(struct hr_op, crop.w),
     .fold = fold,
 };

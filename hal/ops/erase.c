@@ -31,10 +31,7 @@ static const struct hr_op_form forms[] = {
 static const struct hr__word words[] = {{.name = "erase",
                                          .syntax = "X,Y,WIDTH,HEIGHT",
                                          .op = {.type = HR_OP_ERASE},
-                                         .arguments = {{.before = '='},
-                                                       {',', .field = 1},
-                                                       {',', .field = 2},
-                                                       {',', .field = 3},
+                                         .arguments = {{'=', .as = HR__AS_FOUR},
                                                        HR__ARG(4)}},
                                         {0}};
 

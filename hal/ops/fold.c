@@ -6,10 +6,6 @@
 
 #include "hal/ops/op_def.h"
 
-// A resize may name a larger picture than any that is made (3 x 1000 with a short
-// side of 256): only a window of it need be one.
-enum { RESIZED_MOST = 1 << 24 };
-
 const struct hr_op_value hr__filters[] = {{"nearest", HR_NEAREST},
                                           {"box", HR_BOX},
                                           {"bilinear", HR_BILINEAR},
@@ -21,6 +17,11 @@ const struct hr_op_value hr__warp_filters[] = {{"nearest", HR_NEAREST},
                                                {"bilinear", HR_BILINEAR},
                                                {"bicubic", HR_BICUBIC},
                                                {NULL, 0}};
+const struct hr_op_value hr__edges[] = {{"constant", HR_EDGES_FILL},
+                                        {"edge", HR_EDGES_REPEAT},
+                                        {"reflect", HR_EDGES_REFLECT},
+                                        {"symmetric", HR_EDGES_SYMMETRIC},
+                                        {NULL, 0}};
 const struct hr_op_value hr__orders[] = {{"reference", HR_ORDER_REFERENCE},
                                          {"horizontal", HR_ORDER_HORIZONTAL},
                                          {"vertical", HR_ORDER_VERTICAL},
@@ -254,20 +255,27 @@ static enum hr_status crop_step(struct hr__fold *f, struct hr__rect whole)
     return HR_OK;
 }
 
-enum hr_status hr__fold_crop(struct hr__fold *f, struct hr__rect r, bool pad)
+static bool is_inside(const struct hr__fold *f, const struct hr__rect *r)
 {
-    enum hr_status status = HR_OK;
-    bool leaves;
     int w, h;
 
     hr__fold_size(f, &w, &h);
-    leaves = r.x < 0 || r.y < 0 || r.w > w - r.x || r.h > h - r.y;
-    if (leaves && !pad) {
+    return r->x >= 0 && r->y >= 0 && r->w <= w - r->x && r->h <= h - r->y;
+}
+
+enum hr_status hr__fold_crop(struct hr__fold *f, struct hr__rect r, bool pad)
+{
+    enum hr_status status = HR_OK;
+    bool inside = is_inside(f, &r);
+    int w, h;
+
+    if (!inside && !pad) {
+        hr__fold_size(f, &w, &h);
         snprintf(f->text, 128, "crop %d,%d %dx%d leaves the picture of %dx%d",
                  r.x, r.y, r.w, r.h, w, h);
         return HR_EINVAL;
     }
-    if (leaves)
+    if (!inside)
         status = flush_table(f);
     if (status)
         return status;
@@ -275,26 +283,64 @@ enum hr_status hr__fold_crop(struct hr__fold *f, struct hr__rect r, bool pad)
                         : crop_step(f, r);
 }
 
-enum hr_status hr__fold_shift(struct hr__fold *f, struct hr__rect r,
-                              const uint8_t fill[3])
+// The part of the picture that r shows, and at least a pixel of it.
+static void cut_to(struct hr__rect *r, int w, int h)
+{
+    int right = r->x + r->w, bottom = r->y + r->h;
+
+    r->x = r->x < 0 ? 0 : r->x < w ? r->x : w - 1;
+    r->y = r->y < 0 ? 0 : r->y < h ? r->y : h - 1;
+    right = right <= r->x ? r->x + 1 : right < w ? right : w;
+    bottom = bottom <= r->y ? r->y + 1 : bottom < h ? bottom : h;
+    r->w = right - r->x;
+    r->h = bottom - r->y;
+}
+
+// A code that makes it, of what is seen of the picture, where the rest need not be
+// made.
+static enum hr_status add_window(struct hr__fold *f, struct hr__rect r,
+                                 enum hr_edges edges, const uint8_t fill[3])
 {
     struct hr__augment code = {.code = HR__AUGMENT_WARP,
                                .w = r.w,
                                .h = r.h,
                                .warp = {.way = HR__WARP_AXES,
                                         .filter = HR_NEAREST,
-                                        .m = {1, 0, r.x, 0, 1, r.y}}};
-    struct hr__rect window = in_window(current(f), r);
-    bool black = !fill[0] && !fill[1] && !fill[2];
+                                        .m = {1, 0, r.x, 0, 1, r.y},
+                                        .fill = {fill[0], fill[1], fill[2]},
+                                        .edges = edges}};
+    enum hr_status status;
     int w, h;
 
-    hr__fold_size(f, &w, &h);
-    if ((r.x >= 0 && r.y >= 0 && r.w <= w - r.x && r.h <= h - r.y) ||
-        (black && !f->changed && !augmented(f) &&
+    if (edges == HR_EDGES_FILL && !augmented(f)) {
+        hr__fold_size(f, &w, &h);
+        cut_to(&r, w, h);
+        if ((status = hr__fold_crop(f, r, false)))
+            return status;
+        code.warp.m[2] -= r.x;
+        code.warp.m[5] -= r.y;
+    }
+    return hr__fold_augment(f, &code);
+}
+
+enum hr_status hr__fold_window(struct hr__fold *f, struct hr__rect r,
+                               enum hr_edges edges, const uint8_t fill[3])
+{
+    if (is_inside(f, &r) || (edges == HR_EDGES_FILL && hr__is_black(fill)))
+        return hr__fold_crop(f, r, true);
+    return add_window(f, r, edges, fill);
+}
+
+enum hr_status hr__fold_shift(struct hr__fold *f, struct hr__rect r,
+                              const uint8_t fill[3])
+{
+    struct hr__rect window = in_window(current(f), r);
+
+    if (is_inside(f, &r) ||
+        (hr__is_black(fill) && !f->changed && !augmented(f) &&
          !sees_cut_pixels(current(f), &window)))
         return hr__fold_crop(f, r, true);
-    memcpy(code.warp.fill, fill, sizeof(code.warp.fill));
-    return hr__fold_augment(f, &code);
+    return add_window(f, r, HR_EDGES_FILL, fill);
 }
 
 static bool has_box(const struct hr_resize *op)
@@ -389,7 +435,7 @@ enum hr_status hr__fold_resize(struct hr__fold *f, const struct hr_resize *op)
     box[2] = (float)w;
     box[3] = (float)h;
 
-    if (rw < 1 || rh < 1 || rw > RESIZED_MOST || rh > RESIZED_MOST) {
+    if (rw < 1 || rh < 1 || rw > HR__RESIZED_MOST || rh > HR__RESIZED_MOST) {
         snprintf(f->text, 128, "resize of %dx%d to %dx%d", w, h, rw, rh);
         return HR_EINVAL;
     }

@@ -19,17 +19,23 @@ static float radius_of(float sigma)
 
 static enum hr_status fold(struct hr__fold *f, const struct hr_op *op)
 {
-    struct hr__box box = hr__box_of(radius_of((float)op->gaussian_blur.sigma));
+    const double *sigma = op->gaussian_blur.sigma;
+    double radius[2];
 
-    if (op->gaussian_blur.sigma == 0)
-        return HR_OK;
-    return hr__fold_augment(
-        f, &(struct hr__augment){.code = HR__AUGMENT_BOX,
-                                 .box = {.x = box, .y = box, .passes = 3}});
+    for (int i = 0; i < 2; i++)
+        radius[i] = sigma[i] == 0 ? 0 : radius_of((float)sigma[i]);
+    return hr__fold_boxes(f, radius, 3);
+}
+
+static enum hr_status check(const struct hr_op *op, int channels,
+                            char text[128])
+{
+    (void)channels;
+    return hr__box_check("gaussian_blur: sigma", op->gaussian_blur.sigma, text);
 }
 
 static const struct hr_op_field fields[] = {
-    HR__FIELD(gaussian_blur, sigma, DOUBLE, .lo = 0, .hi = 1e4),
+    HR__FIELD(gaussian_blur, sigma, DOUBLES),
 };
 
 static const struct hr_op_form forms[] = {
@@ -43,7 +49,8 @@ static const struct hr__word words[] = {{.name = "gaussian_blur",
 
 const struct hr__op_def hr__op_gaussian_blur = {
     .info = {HR__INFO("gaussian_blur", GAUSSIAN_BLUR, AUGMENT),
-             .usage = "gaussian_blur=SIGMA"},
+             .usage = "gaussian_blur=SIGMA|X,Y"},
     .words = words,
+    .check = check,
     .fold = fold,
 };

@@ -192,6 +192,12 @@ const char *hr__ops_lost(const struct hr_op *ops, int num_ops,
 
 // ---- Geometry --------------------------------------------------------------
 
+static bool augments(const struct hr__op_def *def, const struct hr_op *op)
+{
+    return def->info.stage == HR_AUGMENT ||
+           (def->augments && def->augments(op));
+}
+
 // Whether ops that change values make the same of each picture: no other op of the
 // list makes codes, and none of a group may be left out.
 static bool same_values(const struct hr_op *ops, int num_ops)
@@ -199,7 +205,7 @@ static bool same_values(const struct hr_op *ops, int num_ops)
     for (int i = 0; i < num_ops; i++) {
         const struct hr__op_def *def = hr__op_def(ops[i].type);
 
-        if (def && (def->info.stage == HR_AUGMENT || def->group))
+        if (def && (augments(def, &ops[i]) || def->group))
             return false;
     }
     return true;
@@ -212,6 +218,26 @@ static enum hr__value_way value_way(const struct hr_op *ops, int num_ops)
     return same_values(ops, num_ops) ? HR__VALUES_EITHER : HR__VALUES_CODES;
 }
 
+static enum hr_status fold(struct hr__fold *f, const struct hr_op *ops,
+                           int num_ops)
+{
+    enum hr_status status = HR_OK;
+
+    for (int i = 0; i < num_ops && !status; i++) {
+        const struct hr__op_def *def = hr__op_def(ops[i].type);
+
+        if (!def || def->info.random)
+            return snprintf(f->text, 128, "op %d has not been drawn",
+                            (int)ops[i].type),
+                   HR_EINVAL;
+        if (def->fold)
+            status = def->fold(f, &ops[i]);
+        if (!status && def->value && f->values != HR__VALUES_STORED)
+            hr__fold_values(f, def, &ops[i]);
+    }
+    return status;
+}
+
 static enum hr_status build(struct hr__geometry *out, const struct hr_op *ops,
                             int num_ops, enum hr__value_way values,
                             enum hr_reference reference, int w, int h,
@@ -222,20 +248,11 @@ static enum hr_status build(struct hr__geometry *out, const struct hr_op *ops,
                          .orientation = orientation,
                          .values = values,
                          .text = text};
+    enum hr_status status;
 
     hr__fold_begin(&f, w, h);
-    for (int i = 0; i < num_ops; i++) {
-        const struct hr__op_def *def = hr__op_def(ops[i].type);
-        enum hr_status status = HR_OK;
-
-        if (!def || def->info.random)
-            return HR__BAD("op %d has not been drawn", (int)ops[i].type);
-        if (def->fold && (status = def->fold(&f, &ops[i])))
-            return status;
-        if (def->value && values != HR__VALUES_STORED)
-            hr__fold_values(&f, def, &ops[i]);
-    }
-    return hr__fold_end(&f);
+    status = fold(&f, ops, num_ops);
+    return status ? status : hr__fold_end(&f);
 }
 
 enum hr_status hr__geometry_build(struct hr__geometry *out,
@@ -258,7 +275,7 @@ int hr__ops_augments(const struct hr_op *ops, int num_ops)
 
         if (!def)
             continue;
-        any |= def->info.stage == HR_AUGMENT ||
+        any |= augments(def, &ops[i]) ||
                (values && def->mixes && def->mixes(&ops[i]));
         values |= def->value != NULL;
         group |= def->group > 0;
@@ -332,7 +349,9 @@ static enum hr_status plain_ops(struct plain *out, const struct hr_op *ops,
                                 int h, int orientation, char text[128])
 {
     struct hr__geometry geo = {0};
-    int sized = 0;  // w x h is the picture behind so many of the drawn ops
+    // (No picture is made of it: one on the way may be larger than any.)
+    struct hr__fold f = {.geo = &geo, .orientation = orientation, .text = text};
+    int folded = 0;  // so many of the drawn ops
     bool off[HR_MAX_OPS] = {false};
 
     text[0] = '\0';
@@ -342,6 +361,7 @@ static enum hr_status plain_ops(struct plain *out, const struct hr_op *ops,
         return HR_OK;
     out->ops = out->drawn;
     out->num_ops = 0;
+    hr__fold_begin(&f, w, h);
     for (int i = 0; i < num_ops; i++) {
         const struct hr__op_def *def = hr__op_def(ops[i].type);
         struct hr_op *to = &out->drawn[out->num_ops];
@@ -351,14 +371,11 @@ static enum hr_status plain_ops(struct plain *out, const struct hr_op *ops,
         if (off[i])
             continue;
         if (def->sees_size) {
-            status = hr__geometry_build(&geo, out->drawn + sized,
-                                        out->num_ops - sized,
-                                        HR_REFERENCE_DEFAULT, w, h, orientation,
-                                        text);
+            status = fold(&f, out->drawn + folded, out->num_ops - folded);
             if (status)
                 return status;
-            hr__geometry_size(&geo, &w, &h);
-            sized = out->num_ops;
+            hr__fold_size(&f, &w, &h);
+            folded = out->num_ops;
         }
         n = draw_op(ops, num_ops, &(struct hr__draw){key, i, w, h}, to, off,
                     text);

@@ -27,8 +27,14 @@
 #define HR__DEGREES .lo = -HR__TURNS, .hi = HR__TURNS
 #define HR__NUM(array) ((int)(sizeof(array) / sizeof(*(array))))
 
-extern const struct hr_op_value hr__filters[], hr__orders[];
+#define HR__AT .lo = -HR__RESIZED_MOST, .hi = HR__RESIZED_MOST
+extern const struct hr_op_value hr__filters[], hr__orders[], hr__edges[];
 extern const struct hr_op_value hr__warp_filters[];  // that a warp has
+
+static inline bool hr__is_black(const uint8_t fill[3])
+{
+    return !fill[0] && !fill[1] && !fill[2];
+}
 
 static inline bool hr__finite(const float of[3])
 {
@@ -50,6 +56,10 @@ static inline const void *hr__field_of(const struct hr_op *op,
 }
 
 // ---- Folding ---------------------------------------------------------------
+
+// A resize may name a larger picture than any that is made (3 x 1000 with a short
+// side of 256): only a window of it need be one.
+enum { HR__RESIZED_MOST = 1 << 24 };
 
 // What ops that change values are.
 enum hr__value_way {
@@ -84,6 +94,9 @@ enum hr_status hr__fold_crop(struct hr__fold *f, struct hr__rect r, bool pad);
 // step, where it may be a code.
 enum hr_status hr__fold_shift(struct hr__fold *f, struct hr__rect r,
                               const uint8_t fill[3]);
+// The window r, around which there is what edges says.
+enum hr_status hr__fold_window(struct hr__fold *f, struct hr__rect r,
+                               enum hr_edges edges, const uint8_t fill[3]);
 struct hr__op_def;
 // An op that changes values, where these are codes.
 void hr__fold_values(struct hr__fold *f, const struct hr__op_def *def,
@@ -95,8 +108,12 @@ enum hr_status hr__fold_augment(struct hr__fold *f,
 void hr__affine_around(const double m[6], double x, double y, double out[6]);
 // What affine makes of the picture: as few codes as say it.
 enum hr_status hr__fold_affine(struct hr__fold *f, const struct hr_affine *op);
-// The box of a blur, as Pillow makes it of a radius.
-struct hr__box hr__box_of(float radius);
+// Boxes of these radii along x and y; of 0 there is none.
+enum hr_status hr__fold_boxes(struct hr__fold *f, const double radius[2],
+                              int passes);
+// Whether both are what a blur has: "OP: FIELD must be ...".
+enum hr_status hr__box_check(const char *what, const double x[2],
+                             char text[128]);
 // short_side has been made w and h.
 enum hr_status hr__fold_resize(struct hr__fold *f, const struct hr_resize *op);
 
@@ -134,6 +151,7 @@ enum hr__argument_form {
     HR__AS_AREA,     // fields w and h: W x H, or one number for both
     HR__AS_SHORT,    // fields w, h, side: W x H, or one number, the side
     HR__AS_ABOVE_0,  // as the field says, and above 0
+    HR__AS_FOUR,     // four fields of one kind: A,B,C,D
     HR__AS_AROUND,   // one number, the range around what changes nothing: 1 of
                      // factors, of which none is below 0, else 0
 };
@@ -202,6 +220,8 @@ struct hr__op_def {
     // Whether pixels are mixed or added, so that it does not commute with an op
     // that changes values; NULL: never.
     bool (*mixes)(const struct hr_op *op);
+    // Whether it may add codes though its stage is another one; NULL: never.
+    bool (*augments)(const struct hr_op *op);
     // What a byte of a channel becomes. The store does it, or, where the list has
     // codes, a code.
     uint8_t (*value)(const struct hr_op *op, int channel, uint8_t x);

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // torchvision transforms/_functional_pil.py pad(): Pillow's ImageOps.expand(), and
 // NumPy's pad().
-#include <math.h>
-#include <string.h>
-
 #include "hal/ops/op_def.h"
 
 static int above_0(int x)
@@ -30,34 +27,18 @@ static enum hr_status cut(struct hr__fold *f, const struct hr_pad *p)
 static enum hr_status fold(struct hr__fold *f, const struct hr_op *op)
 {
     const struct hr_pad *p = &op->pad;
-    struct hr__augment code = {
-        .code = HR__AUGMENT_WARP,
-        .warp = {.way = HR__WARP_AXES, .filter = HR_NEAREST, .edges = p->mode}};
     int left = above_0(p->left), top = above_0(p->top), w, h;
     enum hr_status status = cut(f, p);
 
     if (status)
         return status;
     hr__fold_size(f, &w, &h);
-    code.w = w + left + above_0(p->right);
-    code.h = h + top + above_0(p->bottom);
-    if (code.w == w && code.h == h)
-        return HR_OK;
-    if (p->mode == HR_EDGES_FILL && !p->fill[0] && !p->fill[1] && !p->fill[2])
-        return hr__fold_crop(f, (struct hr__rect){-left, -top, code.w, code.h},
-                             true);
-    code.warp.m[0] = code.warp.m[4] = 1;
-    code.warp.m[2] = -left;
-    code.warp.m[5] = -top;
-    memcpy(code.warp.fill, p->fill, sizeof(p->fill));
-    return hr__fold_augment(f, &code);
+    return hr__fold_window(f,
+                           (struct hr__rect){-left, -top,
+                                             w + left + above_0(p->right),
+                                             h + top + above_0(p->bottom)},
+                           p->mode, p->fill);
 }
-
-static const struct hr_op_value modes[] = {{"constant", HR_EDGES_FILL},
-                                           {"edge", HR_EDGES_REPEAT},
-                                           {"reflect", HR_EDGES_REFLECT},
-                                           {"symmetric", HR_EDGES_SYMMETRIC},
-                                           {NULL, 0}};
 
 #define BORDER .lo = -HR_MAX_SIDE, .hi = HR_MAX_SIDE
 
@@ -66,22 +47,19 @@ static const struct hr_op_field fields[] = {
     HR__FIELD(pad, top, INT, BORDER),
     HR__FIELD(pad, right, INT, BORDER),
     HR__FIELD(pad, bottom, INT, BORDER),
-    HR__FIELD(pad, mode, ENUM, .values = modes),
+    HR__FIELD(pad, mode, ENUM, .values = hr__edges),
     HR__FIELD(pad, fill, COLOR),
 };
 
 static const struct hr_op_form forms[] = {
     {"pad", HR__FIELDS(6), {.type = HR_OP_PAD}}};
 
-static const struct hr__word words[] = {{.name = "pad",
-                                         .syntax = "LEFT,TOP,RIGHT,BOTTOM",
-                                         .op = {.type = HR_OP_PAD},
-                                         .arguments = {{.before = '='},
-                                                       {',', .field = 1},
-                                                       {',', .field = 2},
-                                                       {',', .field = 3},
-                                                       HR__ARG(4)}},
-                                        {0}};
+static const struct hr__word words[] = {
+    {.name = "pad",
+     .syntax = "LEFT,TOP,RIGHT,BOTTOM",
+     .op = {.type = HR_OP_PAD},
+     .arguments = {{'=', .as = HR__AS_FOUR}, HR__ARG(4), HR__ARG(5)}},
+    {0}};
 
 static bool mixes(const struct hr_op *op)
 {
@@ -90,7 +68,8 @@ static bool mixes(const struct hr_op *op)
 }
 
 const struct hr__op_def hr__op_pad = {
-    .info = {HR__INFO("pad", PAD, AUGMENT), .usage = "pad=L,T,R,B[:MODE]"},
+    .info = {HR__INFO("pad", PAD, AUGMENT),
+             .usage = "pad=L,T,R,B[:MODE[:COLOR]]"},
     .words = words,
     .mixes = mixes,
     .fold = fold,

@@ -19,12 +19,45 @@ static int places(int n, int side, const struct hr_random_crop *op, int *first)
     return spare + 1;
 }
 
+// Appends a pad of so many pixels to both sides, if there are any.
+static struct hr_op *add_pad(const struct hr_random_crop *op, int x, int y,
+                             struct hr_op *out)
+{
+    if (!x && !y)
+        return out;
+    *out = (struct hr_op){
+        .type = HR_OP_PAD,
+        .pad = {.left = x, .top = y, .right = x, .bottom = y, .mode = op->mode}};
+    return out + 1;
+}
+
+// What is mirrored twice depends on where it was first: `pad`, then what is
+// needed, then the crop.
+static int crop_edges(const struct hr_random_crop *op, const struct hr__draw *d,
+                      struct hr_crop crop, struct hr_op *out)
+{
+    int x = fmax(op->w - d->w - 2 * op->pad, 0);
+    int y = fmax(op->h - d->h - 2 * op->pad, 0);
+    struct hr_op *at = add_pad(op, op->pad, op->pad, out);
+
+    at = add_pad(op, x, y, at);
+    crop.x += op->pad + x;
+    crop.y += op->pad + y;
+    *at = (struct hr_op){.type = HR_OP_CROP, .crop = crop};
+    return (int)(at - out) + 1;
+}
+
 // torchvision/transforms/transforms.py, RandomCrop.
 static int draw(const struct hr_op *random, const struct hr__draw *d,
                 struct hr_op *out, char text[128])
 {
     const struct hr_random_crop *op = &random->random_crop;
-    struct hr_crop crop = {.w = op->w, .h = op->h, .pad = true};
+    struct hr_crop crop = {
+        .w = op->w,
+        .h = op->h,
+        .pad = true,
+        .fill = {op->fill[0], op->fill[1], op->fill[2]},
+    };
     int nx = places(d->w, op->w, op, &crop.x);
     int ny = places(d->h, op->h, op, &crop.y);
     uint32_t word[4];
@@ -34,9 +67,11 @@ static int draw(const struct hr_op *random, const struct hr__draw *d,
                              op->w, op->h, d->w, d->h),
                -1;
     hr__random_words(d->key, d->place, 0, word);
-    // Beyond HR_MAX_SIDE a crop could not be submitted; there all is black.
-    crop.y = (int)fmin(crop.y + hr__draw_below(word[0], ny), HR_MAX_SIDE);
-    crop.x = (int)fmin(crop.x + hr__draw_below(word[1], nx), HR_MAX_SIDE);
+    // Behind HR__RESIZED_MOST there is no picture.
+    crop.y = (int)fmin(crop.y + hr__draw_below(word[0], ny), HR__RESIZED_MOST);
+    crop.x = (int)fmin(crop.x + hr__draw_below(word[1], nx), HR__RESIZED_MOST);
+    if (op->mode != HR_EDGES_FILL)
+        return crop_edges(op, d, crop, out);
     *out = (struct hr_op){.type = HR_OP_CROP, .crop = crop};
     return 1;
 }
@@ -46,17 +81,19 @@ static const struct hr_op_field fields[] = {
     HR__FIELD(random_crop, h, INT, HR__SIDE),
     HR__FIELD(random_crop, pad, INT, .hi = HR_MAX_SIDE),
     HR__FIELD(random_crop, pad_if_needed, BOOL),
+    HR__FIELD(random_crop, mode, ENUM, .values = hr__edges),
+    HR__FIELD(random_crop, fill, COLOR),
 };
 
 static const struct hr_op_form forms[] = {
-    {"random_crop", HR__FIELDS(4), HR_OP_RANDOM_CROP(0)}};
+    {"random_crop", HR__FIELDS(6), HR_OP_RANDOM_CROP(0)}};
 
 static const struct hr__word words[] = {
     {.name = "random_crop",
      .syntax = "SIZE or WIDTHxHEIGHT",
      .op = HR_OP_RANDOM_CROP(.pad_if_needed = true),
-     .arguments = {{'=', .as = HR__AS_AREA},
-                   {':', .optional = true, .field = 2}}},
+     .arguments =
+         {{'=', .as = HR__AS_AREA}, HR__ARG(2), HR__ARG(4), HR__ARG(5)}},
     {0}};
 
 static bool mixes(const struct hr_op *op)
@@ -64,13 +101,20 @@ static bool mixes(const struct hr_op *op)
     return op->random_crop.pad || op->random_crop.pad_if_needed;
 }
 
+static bool augments(const struct hr_op *op)
+{
+    return mixes(op) && (op->random_crop.mode != HR_EDGES_FILL ||
+                         !hr__is_black(op->random_crop.fill));
+}
+
 const struct hr__op_def hr__op_random_crop = {
     .info = {HR__INFO("random_crop", RANDOM_CROP, RESAMPLE), .random = true,
-             .usage = "random_crop=N|WxH[:P]"},
-    .draws = 1,
+             .usage = "random_crop=N|WxH[:P[:MODE[:COLOR]]]"},
+    .draws = 3,
     .sees_size = true,
     .words = words,
     .mixes = mixes,
+    .augments = augments,
     .size = offsetof(struct hr_op, random_crop.w),
     .draw = draw,
 };

@@ -9,12 +9,13 @@ static int draw(const struct hr_op *random, const struct hr__draw *d,
     const struct hr_random_gaussian_blur *op = &random->random_gaussian_blur;
     const double *sigma = op->sigma[1] > 0 ? op->sigma : any;
     uint32_t word[4];
+    double both;
 
     (void)text;
     hr__random_words(d->key, d->place, 0, word);
-    *out = (struct hr_op){
-        .type = HR_OP_GAUSSIAN_BLUR,
-        .gaussian_blur.sigma = hr__draw_uniform(word[1], sigma[0], sigma[1])};
+    both = hr__draw_uniform(word[1], sigma[0], sigma[1]);
+    *out = (struct hr_op){.type = HR_OP_GAUSSIAN_BLUR,
+                          .gaussian_blur.sigma = {both, both}};
     return hr__draw_chance(word[0], op->p);
 }
 

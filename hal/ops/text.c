@@ -267,6 +267,19 @@ static bool read_around(struct parser *p, const struct hr_op_field *f,
     return true;
 }
 
+static bool read_four(struct parser *p, const struct hr_op_field *f,
+                      struct hr_op *op)
+{
+    bool read = read_field(p, f, NULL, op);
+
+    for (int i = 1; i < 4 && read; i++)
+        read = take(p, ',')
+                   ? read_field(p, &f[i], NULL, op)
+                   : fail_at(p, p->at, "',' is missing: %s,%s,%s,%s", f[0].name,
+                             f[1].name, f[2].name, f[3].name);
+    return read;
+}
+
 static bool read_argument(struct parser *p, const struct hr__argument *a,
                           const struct hr_op_field *f, struct hr_op *op)
 {
@@ -280,6 +293,8 @@ static bool read_argument(struct parser *p, const struct hr__argument *a,
                 fail_at(p, at, "a standard deviation is not above 0"));
     if (a->as == HR__AS_AROUND)
         return read_around(p, f, hr__field(op, f));
+    if (a->as == HR__AS_FOUR)
+        return read_four(p, f, op);
     if (!read_size(p, to, hr__field(op, &f[1])))
         return false;
     if (*(int *)hr__field(op, &f[1]))
@@ -661,6 +676,10 @@ static void print_argument(struct printer *o, const struct hr__argument *a,
     if (a->as == HR__AS_AROUND)
         return print_around(o, f, hr__field_of(op, f));
     print_field(o, f, a->values, number);
+    for (int i = 1; a->as == HR__AS_FOUR && i < 4; i++) {
+        print(o, ",");
+        print_field(o, &f[i], NULL, hr__field_of(op, &f[i]));
+    }
     if ((a->as == HR__AS_AREA && number[1] != *number) || a->as == HR__AS_SHORT)
         print(o, "x%d", number[1]);
 }

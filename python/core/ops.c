@@ -475,7 +475,9 @@ static PyObject *field_value(const struct hr_op_field *field,
     case HR_FIELD_DOUBLES:
         return doubles(d, field->size);
     case HR_FIELD_COLOR:
-        return Py_BuildValue("(iii)", color[0], color[1], color[2]);
+        return color[1] == color[0] && color[2] == color[0]
+                   ? PyLong_FromLong(color[0])
+                   : Py_BuildValue("(iii)", color[0], color[1], color[2]);
     case HR_FIELD_BYTES:
         return PyBytes_FromStringAndSize((const char *)lut->table,
                                          lut->entries);

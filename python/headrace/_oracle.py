@@ -64,18 +64,31 @@ def _decode(
 
 
 def _crop(
-    image: Any, _: Resize, x: int, y: int, w: int, h: int, *__: Any
+    image: Any,
+    _: Resize,
+    x: int,
+    y: int,
+    w: int,
+    h: int,
+    pad: bool = False,
+    fill: Any = 0,
 ) -> Any:
-    return image.crop((x, y, x + w, y + h))
+    if not pad or not fill or fill == (0, 0, 0):
+        return image.crop((x, y, x + w, y + h))
+    made = Image.new(image.mode, (w, h), _fill(image, fill))
+    made.paste(image, (-x, -y))
+    return made
 
 
-def _center_crop(image: Any, _: Resize, w: int, h: int, *__: Any) -> Any:
+def _center_crop(
+    image: Any, _: Resize, w: int, h: int, pad: bool = False, fill: Any = 0
+) -> Any:
     """torchvision's CenterCrop: pads first, then rounds half to even."""
     more_w, more_h = max(w - image.width, 0), max(h - image.height, 0)
     border = (
         more_w // 2, more_h // 2, (more_w + 1) // 2, (more_h + 1) // 2,
     )
-    image = ImageOps.expand(image, border)
+    image = ImageOps.expand(image, border, _fill(image, fill))
     x = int(round((image.width - w) / 2.0))
     y = int(round((image.height - h) / 2.0))
     return image.crop((x, y, x + w, y + h))
@@ -170,8 +183,9 @@ def _hue(image: Any, _: Resize, factor: float) -> Any:
     return Image.merge("HSV", (hue, *rest)).convert("RGB")
 
 
-def _gaussian_blur(image: Any, _: Resize, sigma: float) -> Any:
-    return image.filter(ImageFilter.GaussianBlur(sigma))
+def _gaussian_blur(image: Any, _: Resize, sigma: Any) -> Any:
+    x, y = sigma  # (before 10.1 there is one)
+    return image.filter(ImageFilter.GaussianBlur(x if x == y else (x, y)))
 
 
 def _fill(image: Any, fill: Any) -> Any:

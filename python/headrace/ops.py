@@ -102,17 +102,22 @@ def decode(mode: Mode = "RGB", *, apply_orientation: bool = False) -> Op:
     return _op("decode", mode, apply_orientation)
 
 
-def crop(x: int, y: int, w: int, h: int, *, pad: bool = False) -> Op:
+def crop(
+    x: int, y: int, w: int, h: int, *, pad: bool = False, fill: Color = 0
+) -> Op:
     """Keep w x h pixels from (x, y).
 
-    What lies outside of the picture is black with pad, else an error.
+    What lies outside of the picture has the colour fill with pad, else it is
+    an error.
     """
-    return _op("crop", x, y, w, h, pad)
+    return _op("crop", x, y, w, h, pad, fill)
 
 
-def center_crop(w: int, h: int | None = None, *, pad: bool = False) -> Op:
+def center_crop(
+    w: int, h: int | None = None, *, pad: bool = False, fill: Color = 0
+) -> Op:
     """Keep w x h (or w x w) pixels in the middle: torchvision's CenterCrop."""
-    return _op("center_crop", w, w if h is None else h, pad)
+    return _op("center_crop", w, w if h is None else h, pad, fill)
 
 
 def resize(
@@ -167,13 +172,21 @@ def flip(
 
 
 def random_crop(
-    w: int, h: int | None = None, *, pad: int = 0, pad_if_needed: bool = False
+    w: int,
+    h: int | None = None,
+    *,
+    pad: int = 0,
+    pad_if_needed: bool = False,
+    mode: Edges = "constant",
+    fill: Color = 0,
 ) -> Op:
     """Keep w x h (or w x w) pixels at a random place: torchvision's RandomCrop.
 
-    pad: black pixels that are put on each side first.
+    pad: pixels that are put on each side first, of mode and fill as pad()'s;
+    pad_if_needed: and what the window needs.
     """
-    return _op("random_crop", w, w if h is None else h, pad, pad_if_needed)
+    h = w if h is None else h
+    return _op("random_crop", w, h, pad, pad_if_needed, mode, fill)
 
 
 def random_resized_crop(
@@ -247,9 +260,19 @@ def kernel3(
 
 def box_blur(radius: float | Pair) -> Op:
     """Average the pixels of boxes: Pillow's BoxBlur, along x and y."""
-    if isinstance(radius, (int, float)):
-        radius = (radius, radius)
-    return _op("box_blur", radius)
+    return _op("box_blur", _both(radius))
+
+
+def gaussian_blur(sigma: float | Pair) -> Op:
+    """Blur by Pillow's GaussianBlur, along x and y.
+
+    torchvision's gaussian_blur() is another function.
+    """
+    return _op("gaussian_blur", _both(sigma))
+
+
+def _both(x: float | Pair) -> Pair:
+    return (x, x) if isinstance(x, (int, float)) else x
 
 
 def affine(

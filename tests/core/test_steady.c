@@ -126,7 +126,7 @@ TEST_CASE(no_allocations)
         {.type = HR_OP_DECODE},
         {.type = HR_OP_RESIZE, .resize = {.w = W, .h = H}},
         {.type = HR_OP_ADJUST_CONTRAST, .adjust_contrast = {1.3}},
-        {.type = HR_OP_GAUSSIAN_BLUR, .gaussian_blur = {9}},
+        {.type = HR_OP_GAUSSIAN_BLUR, .gaussian_blur = {{9, 9}}},
         {.type = HR_OP_NORMALIZE},
     };
     uint64_t seed = test_seed;

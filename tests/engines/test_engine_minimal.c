@@ -138,7 +138,7 @@ TEST_CASE(views_without_memory)
     const struct hr_op ops[] = {hr_op_decode(0),
                                 hr_op_resize(.w = SIDE, .h = SIDE),
                                 {.type = HR_OP_GAUSSIAN_BLUR,
-                                 .gaussian_blur.sigma = 2}};
+                                 .gaussian_blur.sigma = {2, 2}}};
     uint64_t seed = test_seed, shared[2];
     struct bytes file = test_jpeg(640, 480, &seed);
 

@@ -573,11 +573,11 @@ TEST_CASE(no_codes)
          .affine = {.matrix = {1, 0, -9, 0, 1, 4}, .filter = HR_BICUBIC}},
         {.type = HR_OP_AFFINE,
          .affine = {.matrix = {1, 0, 3, 0, 1, 0}, .fill = {0, 1, 0}}},
-        {.type = HR_OP_GAUSSIAN_BLUR, .gaussian_blur = {1}},
+        {.type = HR_OP_GAUSSIAN_BLUR, .gaussian_blur = {{1, 1}}},
         hr_op_flip(.horizontal = true)};
     const struct hr_op mirror[] = {
         hr_op_decode(0),
-        {.type = HR_OP_GAUSSIAN_BLUR, .gaussian_blur = {1}},
+        {.type = HR_OP_GAUSSIAN_BLUR, .gaussian_blur = {{1, 1}}},
         hr_op_flip(.horizontal = true),
         {.type = HR_OP_ROTATE, .rotate = {.angle = 5}},
         hr_op_flip(.horizontal = true)};

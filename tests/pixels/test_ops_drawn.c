@@ -155,7 +155,7 @@ TEST_CASE(sigmas)
             double share;
 
             drawn(&op, 1, i, out);
-            share = (out[0].gaussian_blur.sigma - low) / (high - low);
+            share = (out[0].gaussian_blur.sigma[0] - low) / (high - low);
             CU_ASSERT_FATAL(share >= 0 && share < 1);
             parts[(int)(share * 10)]++;
         }

@@ -2,6 +2,7 @@
 // Random ops: what is drawn from which key, that it is torchvision's
 // distribution, and that a random list makes the bytes of the plain one that
 // hr_ops_draw() gives, whatever runs it.
+#include <limits.h>
 #include <math.h>
 
 #include "fake_engine.h"
@@ -238,22 +239,66 @@ TEST_CASE(crops)
           hr_last_error());
 }
 
-// A list that was drawn can be submitted, however absurd.
+// A list that was drawn can be submitted, however absurd: with more pixels around
+// a picture than it may have, or a window of one that is larger than any.
 TEST_CASE(far_outside)
 {
-    const struct hr_op op = hr_op_random_crop(.w = 1, .h = 1,
-                                              .pad = HR_MAX_SIDE);
+    const struct hr_op lists[2][2] = {
+        {hr_op_crop(.w = HR_MAX_SIDE, .h = HR_MAX_SIDE),
+         hr_op_random_crop(.w = 1, .h = 1, .pad = HR_MAX_SIDE)},
+        {hr_op_resize(.short_side = 256),
+         hr_op_random_crop(.w = 224, .h = 224)},
+    };
+    const struct {
+        int w, h, least, most, places;  // drawn, along y; 0: any
+    } pictures[] = {{HR_MAX_SIDE, HR_MAX_SIDE, -40000, 110000, 0},
+                    {3, 1000, 15000, 70000, 256 * 1000 / 3 - 223}};
     struct hr_op out[HR_MAX_OPS];
-    int most = 0, w, h;
 
-    for (int i = 0; i < 50; i++) {
-        int n = drawn(&op, 1, (uint64_t)i, HR_MAX_SIDE, HR_MAX_SIDE, out);
+    for (int k = 0; k < 2; k++) {
+        int least = INT_MAX, most = INT_MIN, w, h;
 
-        CHECK(!hr_ops_output_size(out, n, HR_MAX_SIDE, HR_MAX_SIDE, 1, &w, &h),
-              "%s", hr_last_error());
-        most = out[0].crop.x > most ? out[0].crop.x : most;
+        for (int i = 0; i < 300; i++) {
+            int n = drawn(lists[k], 2, (uint64_t)i, pictures[k].w,
+                          pictures[k].h, out),
+                y = n == 2 ? out[1].crop.y : 0;
+
+            CHECK(!hr_ops_output_size(out, n, pictures[k].w, pictures[k].h, 1,
+                                      &w, &h),
+                  "%s", hr_last_error());
+            CU_ASSERT(!pictures[k].places ||
+                      (y >= 0 && y < pictures[k].places));
+            most = y > most ? y : most;
+            least = y < least ? y : least;
+        }
+        CHECK(least < pictures[k].least && most > pictures[k].most, "%d .. %d",
+              least, most);
     }
-    CU_ASSERT_EQUAL(most, HR_MAX_SIDE);
+}
+
+// Pixels that are mirrored around a picture: those of pad, then what is needed,
+// then the window.
+TEST_CASE(mirrored)
+{
+    const struct hr_op op = hr_op_random_crop(.w = 10, .h = 8, .pad = 1,
+                                              .pad_if_needed = true,
+                                              .mode = HR_EDGES_REFLECT);
+    const struct hr_op black = hr_op_random_crop(.w = 10, .h = 8, .pad = 1,
+                                                 .pad_if_needed = true);
+    struct hr_op out[HR_MAX_OPS], one[HR_MAX_OPS];
+
+    for (uint64_t i = 0; i < 50; i++) {
+        int n = drawn(&op, 1, i, 7, 9, out);
+
+        CU_ASSERT_FATAL(drawn(&black, 1, i, 7, 9, one) == 1 && n == 3);
+        CU_ASSERT(out[0].type == HR_OP_PAD && out[0].pad.bottom == 1 &&
+                  out[0].pad.mode == HR_EDGES_REFLECT);
+        CU_ASSERT(out[1].type == HR_OP_PAD && out[1].pad.right == 1 &&
+                  !out[1].pad.bottom && out[1].pad.mode == HR_EDGES_REFLECT);
+        // The same place.
+        CU_ASSERT(out[2].crop.x - 2 == one[0].crop.x &&
+                  out[2].crop.y - 1 == one[0].crop.y);
+    }
 }
 
 TEST_CASE(lists)

@@ -61,16 +61,20 @@ def _threshold(rnd, *_):
                        256, 127.5, rnd.randrange(31) * 8.5]),
 
 
+PAIRS = tuple(map(int, __version__.split(".")[:2])) >= (10, 1)
+
+
 def _sigma(rnd, *_):
-    return rnd.choice([rnd.uniform(0.1, 2), rnd.uniform(0, 9), 0.0, 0.5, 2.0,
-                       rnd.uniform(0, 60), 2 ** 0.5, 1e-3]),
+    x, y = (rnd.choice([rnd.uniform(0.1, 2), rnd.uniform(0, 9), 0.0, 0.5, 2.0,
+                        rnd.uniform(0, 60), 2 ** 0.5, 1e-3])
+            for _ in range(2))
+    return ((x, y) if PAIRS and rnd.random() < 0.3 else x),
 
 
 def _radius(rnd, *_):
     x, y = (rnd.choice([rnd.uniform(0, 2), rnd.uniform(0, 60), 0, 1, 2, 0.5])
             for _ in range(2))
-    pairs = tuple(map(int, __version__.split(".")[:2])) >= (10, 1)
-    return ((x, y) if pairs else x),
+    return ((x, y) if PAIRS else x),
 
 
 def _kernel3(rnd, *_):
@@ -91,15 +95,15 @@ def _crop(rnd, w, h):
         return ops.crop(
             rnd.randint(-w // 2, w - 1), rnd.randint(-h // 2, h - 1),
             rnd.randint(1, w + w // 2 + 2), rnd.randint(1, h + h // 2 + 2),
-            pad=True)
+            pad=True, fill=_fill(rnd))
     new_w, new_h = rnd.randint(1, w), rnd.randint(1, h)
     return ops.crop(rnd.randint(0, w - new_w), rnd.randint(0, h - new_h),
-                    new_w, new_h)
+                    new_w, new_h, fill=_fill(rnd))
 
 
 def _center_crop(rnd, w, h):
     return ops.center_crop(rnd.randint(1, w + 9), rnd.randint(1, h + 9),
-                           pad=True)
+                           pad=True, fill=_fill(rnd))
 
 
 def _side(rnd):

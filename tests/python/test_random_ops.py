@@ -180,6 +180,24 @@ class Torchvision(unittest.TestCase):
                 self.made(op, image=square), functional.rotate(
                     square, angle, interpolation=bilinear, fill=7))
 
+    def test_crop(self):
+        """RandomCrop: its pads, one after the other, then the window."""
+        for index, (w, h, pad, mode, fill) in enumerate((
+            (30, 20, 0, "constant", (9, 0, 200)), (36, 41, 3, "constant", 80),
+            (50, 25, 4, "edge", 0), (44, 31, 5, "reflect", 0),
+            (41, 40, 6, "symmetric", 0), (20, 10, 0, "reflect", 0),
+        )):
+            op = ops.random_crop(
+                w, h, pad=pad, pad_if_needed=True, mode=mode, fill=fill)
+            want = functional.pad(noise(), pad, fill, mode)
+            more = max(w - want.width, 0), max(h - want.height, 0)
+            want = functional.pad(want, list(more), fill, mode)
+            (*_, (_, x, y, *_)) = _core.draw_ops((op,), (7, index, 0), 38, 29)
+            if mode == "constant":  # one window: it goes outside
+                x, y = x + pad + more[0], y + pad + more[1]
+            np.testing.assert_array_equal(
+                self.made(op, index), functional.crop(want, y, x, h, w))
+
     def test_affine(self):
         for angle, scale, shear in (
             (0, 1, (0, 0)), (30.0, 1.25, (0, 0)), (-77.5, 0.6, (12, -30)),

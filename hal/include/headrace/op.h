@@ -125,6 +125,8 @@ struct hr_crop {
                   // functional.py center_crop
     bool pad;     // what lies outside is black, as in torchvision; false:
                   // a rectangle that leaves the picture is HR_EINVAL
+    uint8_t fill[3];  // with pad: what lies outside has this colour; grey
+                      // takes the first
 };
 
 enum hr_filter {  // Pillow's six; antialiased when shrinking, except NEAREST
@@ -190,13 +192,24 @@ struct hr_random {
     uint32_t epoch;
 };
 
+// What is around a picture.
+enum hr_edges {
+    HR_EDGES_FILL,       // one colour
+    HR_EDGES_REPEAT,     // the outermost pixels
+    HR_EDGES_REFLECT,    // mirrored at these
+    HR_EDGES_SYMMETRIC,  // mirrored behind these
+};
+
 // A window of w x h at a random place, torchvision's RandomCrop. A picture that
-// is smaller than the window is HR_EINVAL, unless it may be padded.
+// is smaller than the window is HR_EINVAL, unless it may be padded. Counts as
+// three ops of HR_MAX_OPS.
 struct hr_random_crop {
     int w, h;            // > 0
-    int pad;             // black pixels that are put around the picture first
+    int pad;             // pixels that are put around the picture first
     bool pad_if_needed;  // and as many more as are missing in a direction, on
                          // both of its sides
+    enum hr_edges mode;  // of these pixels
+    uint8_t fill[3];
 };
 
 // A window of random area and shape, resized to w x h: torchvision's
@@ -248,7 +261,7 @@ struct hr_solarize {
 // Pillow's GaussianBlur, which is three boxes; sigma in pixels. torchvision's
 // gaussian_blur() is another function.
 struct hr_gaussian_blur {
-    double sigma;
+    double sigma[2];  // along x and y, 0 .. 10000
 };
 
 // grayscale (three equal channels of luma), equalize and autocontrast have no
@@ -327,13 +340,6 @@ struct hr_rotate {
     double center[2];
     enum hr_filter filter;  // as in hr_affine
     uint8_t fill[3];
-};
-
-enum hr_edges {
-    HR_EDGES_FILL,       // one colour
-    HR_EDGES_REPEAT,     // the outermost pixels
-    HR_EDGES_REFLECT,    // mirrored at these
-    HR_EDGES_SYMMETRIC,  // mirrored behind these
 };
 
 // Adds pixels around the picture: torchvision's pad() of Pillow's pictures, with
@@ -735,7 +741,7 @@ HR_API const struct hr_op_info *hr_op_info(enum hr_op_type type);
 //   fit=256 fit=320x240:bicubic
 //   center_crop=224 center_crop=320x240  crop=X,Y,W,H
 //   random_resized_crop=224 random_resized_crop=320x240:bicubic
-//   random_crop=32 random_crop=32x24:4
+//   random_crop=32 random_crop=32x24:4 random_crop=32:4:reflect
 //   random_apply=0.8 random_apply=0.8:2 random_choice=3 (of the next 3 items)
 //   color_jitter=0.4:0.4:0.4:0.1 random_grayscale random_grayscale=0.2
 //   random_solarize=128 random_solarize=128:0.2
@@ -757,7 +763,9 @@ HR_API const struct hr_op_info *hr_op_info(enum hr_op_type type);
 //   erase=X,Y,W,H erase=X,Y,W,H:V,V,V random_erasing random_erasing=0.25
 //   normalize=imagenet normalize=M,M,M/S,S,S normalize=M/S normalize=...:v2
 //
-// Any op may be written by its fields (hr_op_info()), those that are not 0:
+// lut, a normalize with a table and an erase with values have no text: it owns no
+// bytes. Any other op may be written by its fields (hr_op_info()), those that are
+// not 0:
 //
 //   resize:w=320:h=240:box=0,0,64,48  flip:horizontal:vertical  flip
 //   fit:w=320:h=240:filter=bicubic:enlarge  random_flip:horizontal=0.3

@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from PIL import Image, ImageFilter
+from PIL import __version__ as PIL_VERSION
 
 from ... import _core
 from ..base.report import count
@@ -131,14 +132,19 @@ def filtered(by: Any) -> Op | None:
         return None
     if isinstance(by, ImageFilter.BuiltinFilter):
         return _kernel(*by.filterargs)
-    if not _is_number(by.radius, 0, 1e4):
+    both = by.radius
+    if type(both) not in (tuple, list):
+        both = (both, both)
+    elif not _PAIRS:
         return None
-    radius = float(by.radius)
-    if kind is ImageFilter.GaussianBlur:
-        return _op("gaussian_blur", radius)
-    return _op("box_blur", (radius, radius))
+    if len(both) != 2 or not all(_is_number(x, 0, 1e4) for x in both):
+        return None
+    name = "box" if kind is ImageFilter.BoxBlur else "gaussian"
+    return _op(name + "_blur", tuple(map(float, both)))
 
 
+# Whether blurs take a radius for each axis.
+_PAIRS = tuple(map(int, PIL_VERSION.split(".")[:2])) >= (10, 1)
 # Exact types -> how they filter.
 _FILTERS = {
     kind: kind.filter
