@@ -25,39 +25,6 @@ hr_batch hr_batch_create(hr_device handle, const struct hr_batch_params *params)
     return batch;
 }
 
-hr_image hr_move(hr_device handle, hr_image src, enum hr_memory memory)
-{
-    struct hr__image *from = (struct hr__image *)src;
-    struct hr__device *dev = NULL;
-    struct hr_image_params p;
-    hr_image out = NULL;
-
-    if (!src) {
-        hr__fail(HR_EINVAL, "no image");
-        return NULL;
-    }
-    if (!(dev = hr__device_get(handle)))
-        return NULL;
-    if (hr__device_forked(from->dev)) {
-        hr__fail(HR_EFORK, "image made before fork");
-    } else if (from->device && from->dev != dev) {
-        hr__fail(HR_EINVAL, "an image in memory of another device (%s)",
-                 from->dev->pub.name);
-    } else if (src->params.memory == memory) {
-        out = hr__image_retain(src);
-    } else {
-        p = src->params;
-        p.memory = memory;
-        p.data = NULL;
-        p.free_fn = NULL;
-        out = hr__image_make(dev, &p, false);
-        if (out && !hr__move((struct hr__image *)out, from))
-            hr_image_release(&out);
-    }
-    hr__device_unref(dev);
-    return out;
-}
-
 // ---- Jobs -------------------------------------------------------------------
 
 hr_job hr_submit(hr_device handle, const struct hr_sample *samples, int n,

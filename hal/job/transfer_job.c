@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Jobs that only move bytes: hr_image_read() and its sisters. Their works take
+// Jobs that only move bytes: hr_transfer() and moved images. Their works take
 // turns as samples do, and need no engine but the one that owns the memory.
 #include "hal/job/work.h"
 
@@ -31,8 +31,8 @@ static struct hr__image *usable(hr_image handle, const void *host, size_t size)
 {
     struct hr__image *image = (struct hr__image *)handle;
 
-    if (!image || !host)
-        return hr__fail(HR_EINVAL, "no image, or no memory"), NULL;
+    if (!host)
+        return hr__fail(HR_EINVAL, "no memory"), NULL;
     if (hr__device_forked(image->dev))
         return hr__fail(HR_EFORK, "image made before fork"), NULL;
     if (size < handle->size)
@@ -49,20 +49,21 @@ static hr_job begin(struct hr__job *job, bool here)
     return &job->pub;
 }
 
-// Between an image and host memory, which is to or from; the other is NULL.
 // here: of struct hr__job; so in all of these.
-static hr_job copy_image(hr_image handle, void *to, const void *from,
-                         size_t size, const struct hr_job_params *params,
-                         bool here)
+static hr_job copy_image(const struct hr_transfer_params *what,
+                         const struct hr_job_params *params, bool here)
 {
-    struct hr__image *image = usable(handle, to ? to : from, size);
+    hr_image handle = what->image;
+    const void *from = what->to ? NULL : what->from;
+    struct hr__image *image = usable(handle, what->to ? what->to : from,
+                                     what->size);
     struct hr__job *job;
     struct hr__work *w;
 
     if (!image || !(job = make(image->dev, 1, params)))
         return NULL;
     w = &job->works[0];
-    if (to) {
+    if (what->to) {
         w->sample.image = hr__image_retain(handle);
         w->reads.track = &image->track;
     } else {
@@ -70,7 +71,7 @@ static hr_job copy_image(hr_image handle, void *to, const void *from,
         w->writes.track = &image->track;
     }
     w->copy = (struct hr__copy){.size = handle->size,
-                                .to = to ? to : handle->params.data,
+                                .to = what->to ? what->to : handle->params.data,
                                 .from = from ? from : handle->params.data};
     if (!handle->params.data)
         w->copy.memory = image->device;
@@ -106,52 +107,55 @@ bool hr__move(struct hr__image *to, struct hr__image *from)
 
 // ---- Batches --------------------------------------------------------------------
 
-static struct hr__batch *usable_batch(hr_batch handle, int first, int n,
-                                      const void *to, size_t size, size_t *one)
+static struct hr__batch *usable_batch(const struct hr_transfer_params *what,
+                                      size_t *one)
 {
-    struct hr__batch *batch = (struct hr__batch *)handle;
+    struct hr__batch *batch = (struct hr__batch *)what->batch;
     const struct hr_batch_params *p;
+    int first = what->first, n = what->n;
 
-    if (!batch || !to)
-        return hr__fail(HR_EINVAL, "no batch, or no memory"), NULL;
-    p = &handle->params;
+    if (!batch || !what->to)
+        return hr__fail(HR_EINVAL, "no image or batch, or no memory"), NULL;
+    p = &what->batch->params;
     if (hr__device_forked(batch->dev))
         return hr__fail(HR_EFORK, "batch made before fork"), NULL;
     if (first < 0 || n < 1 || first > p->n - n)
         return hr__fail(HR_EINVAL, "slots %d .. %d of %d", first, first + n,
                         p->n),
                NULL;
-    *one = handle->size - p->stride_n * (size_t)(p->n - 1);
-    if (size < p->stride_n * (size_t)(n - 1) + *one)
-        return hr__fail(HR_EINVAL, "%zu bytes, the slots have %zu", size,
+    *one = what->batch->size - p->stride_n * (size_t)(p->n - 1);
+    if (what->size < p->stride_n * (size_t)(n - 1) + *one)
+        return hr__fail(HR_EINVAL, "%zu bytes, the slots have %zu", what->size,
                         p->stride_n * (size_t)(n - 1) + *one),
                NULL;
     return batch;
 }
 
-static hr_job read_batch(hr_batch handle, int first, int n, void *to,
-                         size_t size, const struct hr_job_params *params,
-                         bool here)
+static hr_job read_batch(const struct hr_transfer_params *what,
+                         const struct hr_job_params *params, bool here)
 {
     size_t one = 0, next;
-    struct hr__batch *batch = usable_batch(handle, first, n, to, size, &one);
+    struct hr__batch *batch = usable_batch(what, &one);
+    const struct hr_batch_params *p;
     struct hr__job *job;
 
-    if (!batch || !(job = make(batch->dev, n, params)))
+    if (!batch || !(job = make(batch->dev, what->n, params)))
         return NULL;
-    next = handle->params.stride_n;
+    p = &what->batch->params;
+    next = p->stride_n;
     job->batch = batch;
     atomic_fetch_add(&batch->refs, 1);
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < what->n; i++) {
         struct hr__work *w = &job->works[i];
-        size_t at = next * (size_t)(first + i);
+        size_t at = next * (size_t)(what->first + i);
 
-        w->reads.track = &batch->slots[first + i];
+        w->reads.track = &batch->slots[what->first + i];
         w->copy = (struct hr__copy){.at = at,
                                     .size = one,
-                                    .to = (uint8_t *)to + next * (size_t)i};
-        if (handle->params.data)
-            w->copy.from = (const uint8_t *)handle->params.data + at;
+                                    .to = (uint8_t *)what->to +
+                                          next * (size_t)i};
+        if (p->data)
+            w->copy.from = (const uint8_t *)p->data + at;
         else
             w->copy.memory = batch->device;
     }
@@ -188,44 +192,23 @@ static struct hr_job_params timed(int64_t timeout_ns)
                                   .wait_for_room = true};
 }
 
-hr_job hr_image_read_begin(hr_image image, void *to, size_t size,
-                           const struct hr_job_params *params)
+static hr_job transfer(const struct hr_transfer_params *what,
+                       const struct hr_job_params *params, bool here)
 {
-    return copy_image(image, to, NULL, size, params, false);
+    return what->image ? copy_image(what, params, here)
+                       : read_batch(what, params, here);
 }
 
-hr_job hr_image_write_begin(hr_image image, const void *from, size_t size,
-                            const struct hr_job_params *params)
+hr_job hr_transfer_begin(const struct hr_transfer_params *what,
+                         const struct hr_job_params *params)
 {
-    return copy_image(image, NULL, from, size, params, false);
+    return transfer(what, params, false);
 }
 
-hr_job hr_batch_read_begin(hr_batch batch, int first, int n, void *to,
-                           size_t size, const struct hr_job_params *params)
-{
-    return read_batch(batch, first, n, to, size, params, false);
-}
-
-enum hr_status hr_image_read(hr_image image, void *to, size_t size,
-                             int64_t timeout_ns)
+enum hr_status hr_transfer(const struct hr_transfer_params *what,
+                           int64_t timeout_ns)
 {
     struct hr_job_params params = timed(timeout_ns);
 
-    return wait_for(copy_image(image, to, NULL, size, &params, true));
-}
-
-enum hr_status hr_image_write(hr_image image, const void *from, size_t size,
-                              int64_t timeout_ns)
-{
-    struct hr_job_params params = timed(timeout_ns);
-
-    return wait_for(copy_image(image, NULL, from, size, &params, true));
-}
-
-enum hr_status hr_batch_read(hr_batch batch, int first, int n, void *to,
-                             size_t size, int64_t timeout_ns)
-{
-    struct hr_job_params params = timed(timeout_ns);
-
-    return wait_for(read_batch(batch, first, n, to, size, &params, true));
+    return wait_for(transfer(what, &params, true));
 }

@@ -184,9 +184,14 @@ static hr_job begin_copy(const struct tensor *t, int first, int n,
                          const struct hr_job_params *params)
 {
     if (t->batch)
-        return hr_batch_read_begin(t->batch, first, n, twin->data,
-                                   twin->batch->size, params);
-    return hr_image_read_begin(t->image, twin->data, twin->image->size, params);
+        return hr_transfer_begin(
+            hr_transfer_params(.batch = t->batch, .first = first, .n = n,
+                               .to = twin->data, .size = twin->batch->size),
+            params);
+    return hr_transfer_begin(hr_transfer_params(.image = t->image,
+                                                .to = twin->data,
+                                                .size = twin->image->size),
+                             params);
 }
 
 // To twin: slots of a batch, or all of pixels. False with an exception.

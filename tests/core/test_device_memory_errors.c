@@ -345,13 +345,19 @@ TEST_CASE(asynchronous)
     memset(one, 1, sizeof(one));
     memset(two, 2, sizeof(two));
     // In the order of submission, whatever is waited for.
-    job[0] = hr_image_write_begin(a, one, sizeof(one), NULL);
-    job[1] = hr_image_read_begin(a, got[0], sizeof(one), NULL);
-    job[2] = hr_image_write_begin(a, two, sizeof(two), NULL);
-    job[3] = hr_image_read_begin(a, got[1], sizeof(one),
-                                 hr_job_params(.on_done = test_on_done,
-                                               .ctx = &done));
-    job[4] = hr_image_read_begin(a, got[2], sizeof(one), NULL);
+    job[0] = hr_transfer_begin(
+        hr_transfer_params(.image = a, .from = one, .size = sizeof(one)), NULL);
+    job[1] = hr_transfer_begin(hr_transfer_params(.image = a, .to = got[0],
+                                                  .size = sizeof(one)),
+                               NULL);
+    job[2] = hr_transfer_begin(
+        hr_transfer_params(.image = a, .from = two, .size = sizeof(two)), NULL);
+    job[3] = hr_transfer_begin(
+        hr_transfer_params(.image = a, .to = got[1], .size = sizeof(one)),
+        hr_job_params(.on_done = test_on_done, .ctx = &done));
+    job[4] = hr_transfer_begin(hr_transfer_params(.image = a, .to = got[2],
+                                                  .size = sizeof(one)),
+                               NULL);
     fd.fd = hr_job_fd(job[4]);
     CHECK(poll(&fd, 1, 20000) == 1, "fd");
     for (int i = 0; i < 5; i++) {
@@ -378,7 +384,8 @@ TEST_CASE(canceled)
     hr_image a = device_image(dev);
     uint8_t mine[W * H * 3];
     hr_job first = start(dev, &good, a, NULL);
-    hr_job job = hr_image_read_begin(a, mine, sizeof(mine), NULL);
+    hr_job job = hr_transfer_begin(
+        hr_transfer_params(.image = a, .to = mine, .size = sizeof(mine)), NULL);
 
     hr_job_cancel(job);
     CHECK(hr_job_poll(job, 20 * SECOND) == HR_ECANCELED, "cancelled");

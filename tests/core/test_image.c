@@ -310,7 +310,8 @@ TEST_CASE(read_onto_itself)
     CHECK(!hr_image_read(image, mem, 48, HR_FOREVER) && !memcmp(mem, right, 64),
           "onto itself");
     memmove(right + 5, right, 48);
-    job = hr_image_read_begin(image, mem + 5, 48, NULL);
+    job = hr_transfer_begin(
+        hr_transfer_params(.image = image, .to = mem + 5, .size = 48), NULL);
     CHECK(job && !hr_job_wait(job, HR_FOREVER) && !memcmp(mem, right, 64),
           "beside itself");
     hr_job_release(&job);

@@ -431,7 +431,10 @@ static void parts_of(enum hr_memory memory)
     }
     memset(mine, 0x5c, sizeof(mine));
     job = hr_submit(dev, s, 3, batch, NULL);
-    read = hr_batch_read_begin(batch, 0, 3, mine, sizeof(mine), NULL);
+    read = hr_transfer_begin(hr_transfer_params(.batch = batch, .n = 3,
+                                                .to = mine,
+                                                .size = sizeof(mine)),
+                             NULL);
     CHECK(read && hr_job_poll(read, 50 * TEST_MS) == HR_PENDING,
           "read before it was written");
     fake_gate_open();
@@ -443,7 +446,10 @@ static void parts_of(enum hr_memory memory)
           "the last two");
     // A turn is that of the slot, also where the job does not begin at 0.
     job = hr_submit(dev, s, 1, batch, hr_job_params(.first_slot = 2));
-    read = hr_batch_read_begin(batch, 2, 1, two, SIZE, NULL);
+    read = hr_transfer_begin(hr_transfer_params(.batch = batch, .first = 2,
+                                                .n = 1, .to = two,
+                                                .size = SIZE),
+                             NULL);
     CHECK(!result_of(read).status && !result_of(job).status, "%s",
           hr_last_error());
     CHECK(!memcmp(two, mine, SIZE), "read before it was written");

@@ -63,6 +63,13 @@ static void *open_gate(void *arg)
     return arg;
 }
 
+static hr_job begin_read(hr_image image, void *to,
+                         const struct hr_job_params *params)
+{
+    return hr_transfer_begin(
+        hr_transfer_params(.image = image, .to = to, .size = BYTES), params);
+}
+
 // n writers queue behind a sample that waits at the gate, as many as the budget
 // has room for; the others come when those are through.
 static void queue_writers(hr_device dev, hr_image image, int n)
@@ -78,9 +85,10 @@ static void queue_writers(hr_device dev, hr_image image, int n)
     if (pthread_create(&opener, NULL, open_gate, (void *)dev))
         abort();
     for (int i = 0; i < n; i++) {
-        job = hr_image_write_begin(image, i + 1 < n ? a : b, BYTES,
-                                   hr_job_params(.on_done = count, .ctx = &c,
-                                                 .wait_for_room = true));
+        job = hr_transfer_begin(
+            hr_transfer_params(.image = image, .from = i + 1 < n ? a : b,
+                               .size = BYTES),
+            hr_job_params(.on_done = count, .ctx = &c, .wait_for_room = true));
         if (!job)
             CHECK(job, "writer %d: %s", i, hr_last_error());
         hr_job_release(&job);
@@ -150,8 +158,9 @@ TEST_CASE(many_writers_of_device_memory)
     image = in_memory(dev, HR_MEMORY_DEVICE);
     slow = write_slowly(dev, image);
     for (int i = 0; i < n; i++) {
-        job = hr_image_write_begin(image, a, BYTES,
-                                   hr_job_params(.on_done = count, .ctx = &c));
+        job = hr_transfer_begin(hr_transfer_params(.image = image, .from = a,
+                                                   .size = BYTES),
+                                hr_job_params(.on_done = count, .ctx = &c));
         hr_job_release(&job);
     }
     printf("\n  %d of %d waited ", n - atomic_load(&c.calls), n);
@@ -186,8 +195,8 @@ static void read_next(void *ctx, const struct hr_job_t *job)
         atomic_store(&c->over, 1);
         return;
     }
-    next = hr_image_read_begin(c->image, c->to, BYTES,
-                               hr_job_params(.on_done = read_next, .ctx = c));
+    next = begin_read(c->image, c->to,
+                      hr_job_params(.on_done = read_next, .ctx = c));
     hr_job_release(&next);
 }
 
@@ -241,15 +250,18 @@ TEST_CASE(callbacks_are_elsewhere)
     struct locked l = {.lock = PTHREAD_MUTEX_INITIALIZER};
     struct hr_job_params p = {.on_done = take_lock, .ctx = &l};
     uint8_t bytes[2 * BYTES] = {0};
+    const struct hr_transfer_params what[] = {
+        {.image = image, .to = bytes, .size = BYTES},
+        {.image = image, .from = bytes, .size = BYTES},
+        {.batch = batch, .n = 2, .to = bytes, .size = 2 * BYTES},
+    };
 
     for (int i = 0; i < 3; i++) {
         hr_job job;
         int before = atomic_load(&l.calls);
 
         pthread_mutex_lock(&l.lock);
-        job = i == 0   ? hr_image_read_begin(image, bytes, BYTES, &p)
-              : i == 1 ? hr_image_write_begin(image, bytes, BYTES, &p)
-                       : hr_batch_read_begin(batch, 0, 2, bytes, 2 * BYTES, &p);
+        job = hr_transfer_begin(&what[i], &p);
         CHECK(job, "%d: %s", i, hr_last_error());
         // (A worker may have called back by now; it found the lock taken.)
         CHECK(atomic_load(&l.on_library) == atomic_load(&l.calls),
@@ -296,14 +308,14 @@ TEST_CASE(slow_callback)
     a = scene_blank(dev, SIDE);
     b = scene_blank(dev, SIDE);
     c = scene_blank(dev, SIDE);
-    first = hr_image_read_begin(a, (uint8_t[BYTES]){0}, BYTES, &calls);
+    first = begin_read(a, (uint8_t[BYTES]){0}, &calls);
     CHECK(first && test_reaches(&blocker.in, 1), "not called");
     CHECK(hr_job_poll(first, 0) == HR_PENDING, "done before its callback");
-    second = hr_image_read_begin(a, (uint8_t[BYTES]){0}, BYTES, &calls);
-    third = hr_image_read_begin(a, (uint8_t[BYTES]){0}, BYTES, NULL);
+    second = begin_read(a, (uint8_t[BYTES]){0}, &calls);
+    third = begin_read(a, (uint8_t[BYTES]){0}, NULL);
     CHECK(hr_job_wait(third, 5000 * TEST_MS) == HR_OK, "nobody is called");
     slow = scene_copy(dev, b, c, NULL);
-    hung = hr_image_read_begin(c, (uint8_t[BYTES]){0}, BYTES, &timed);
+    hung = begin_read(c, (uint8_t[BYTES]){0}, &timed);
     CHECK(hr_job_wait(hung, 5000 * TEST_MS) == HR_ETIMEDOUT, "its clock");
     CHECK(hr_job_poll(hung, 0) == HR_ETIMEDOUT, "it has ended by that");
     CHECK(hr_job_poll(second, 0) == HR_PENDING && atomic_load(&blocker.in) == 1,
@@ -342,8 +354,8 @@ TEST_CASE(failed_input)
 
     CHECK(job && hr_job_wait(job, HR_FOREVER) == HR_EFORMAT, "made");
     hr_job_release(&job);
-    job = hr_image_read_begin(image, bytes, BYTES,
-                              hr_job_params(.on_done = take_lock, .ctx = &l));
+    job = begin_read(image, bytes,
+                     hr_job_params(.on_done = take_lock, .ctx = &l));
     CHECK(job && hr_job_wait(job, HR_FOREVER) == HR_EINPUT, "read");
     CHECK(job->results[0].stage == HR_STORE, "stage %d", job->results[0].stage);
     CHECK(atomic_load(&l.on_library) == 1, "on the caller's thread");
@@ -382,9 +394,9 @@ TEST_CASE(forgotten_jobs)
     atomic_store(&forgotten, 0);
     CHECK(hr_trace_start(NULL) == HR_OK, "%s", hr_last_error());
     for (int i = 0; i < n; i++)
-        CHECK(hr_image_read_begin(image, bytes, BYTES,
-                                  hr_job_params(.on_done = forget,
-                                                .wait_for_room = true)),
+        CHECK(begin_read(image, bytes,
+                         hr_job_params(.on_done = forget,
+                                       .wait_for_room = true)),
               "%s", hr_last_error());
     CHECK(hr_wait_all(dev, HR_FOREVER) == HR_OK, "%s", hr_last_error());
     hr_trace_stop();

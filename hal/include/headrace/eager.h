@@ -23,7 +23,9 @@ HR_BEGIN_DECLS
 // is known on return. as says type, layout and memory of the image, and nothing
 // else; NULL: u8, HR_NHWC, and the kind of memory that the source lies in, the
 // host's for encoded ones. Ops on images in device memory run there, and no
-// pixel comes to the host.
+// pixel comes to the host. Without ops, and as of type and layout of the image,
+// bytes of any type are copied as they lie; the image itself is returned if it
+// is in that memory already.
 HR_API hr_image hr_apply(hr_device dev, const struct hr_sample *sample,
                          const struct hr_image_params *as);
 
@@ -82,7 +84,20 @@ static inline hr_image hr_resize(hr_device dev, hr_image src,
 }
 
 // Copies the pixels, of any type and layout, to other memory.
-HR_API hr_image hr_move(hr_device dev, hr_image src, enum hr_memory memory);
+static inline hr_image hr_move(hr_device dev, hr_image src,
+                               enum hr_memory memory)
+{
+    struct hr_image_params as;
+    struct hr_sample s;
+
+    memset(&as, 0, sizeof(as));
+    memset(&s, 0, sizeof(s));
+    if (src)
+        as = src->params;
+    as.memory = memory;
+    s.image = src;
+    return hr_apply(dev, &s, &as);
+}
 
 HR_END_DECLS
 #endif

@@ -9,12 +9,12 @@
 // before it that write, a writer also for those that read, in the order of
 // submission.
 //
-// Each of the three has two forms. ..._begin() submits a job that can be
-// polled, waited for, cancelled and that calls back as every job does (see
-// job.h; of the params tier, strict, on_error and first_slot mean nothing
-// here). The host memory is borrowed until the job is done. Of the budget each
-// job takes its own records, some kilobytes: HR_EAGAIN, or it waits for room if
-// its params say so. Without _begin it waits, for room too: HR_OK, or
+// hr_transfer_begin() submits a job that can be polled, waited for, cancelled
+// and that calls back as every job does (see job.h; of the params tier, strict,
+// on_error and first_slot mean nothing here). The host memory is borrowed until
+// the job is done. Of the budget each job takes its own records, some kilobytes:
+// HR_EAGAIN, or it waits for room if its params say so. hr_transfer() waits, for
+// room too: HR_OK, or
 //   HR_ETIMEDOUT  not done in timeout_ns, or the device did not answer in the
 //                 time that a span may take (hr_device_params.deadline_ns)
 //   HR_EINPUT     the image that is read could not be made
@@ -24,31 +24,73 @@
 #ifndef HEADRACE_TRANSFER_H
 #define HEADRACE_TRANSFER_H
 
+#include <string.h>
+
 #include <headrace/job.h>
 
 HR_BEGIN_DECLS
 
-// Image to host memory of size bytes, of which image->size are written.
-HR_API enum hr_status hr_image_read(hr_image image, void *to, size_t size,
-                                    int64_t timeout_ns);
-HR_API hr_job hr_image_read_begin(hr_image image, void *to, size_t size,
-                                  const struct hr_job_params *params);
+// What is copied: an image, or slots of a batch, to host memory or from it.
+struct hr_transfer_params {
+    hr_image image;  // its image->size bytes
+    // Or, if image is NULL, slots first .. first + n - 1, stride_n apart as in
+    // the batch. They can only be read. (What is between two slots is not
+    // written.) A slot whose sample failed is read as it is; the job that failed
+    // says so.
+    hr_batch batch;
+    int first, n;
+    void *to;          // host memory that is written; or, if it is NULL,
+    const void *from;  // that is read
+    size_t size;       // of it, in bytes
+};
+#define hr_transfer_params(...) (&(struct hr_transfer_params){__VA_ARGS__})
 
-// Host memory to image: its image->size bytes.
-HR_API enum hr_status hr_image_write(hr_image image, const void *from,
-                                     size_t size, int64_t timeout_ns);
-HR_API hr_job hr_image_write_begin(hr_image image, const void *from,
-                                   size_t size,
-                                   const struct hr_job_params *params);
+HR_API enum hr_status hr_transfer(const struct hr_transfer_params *what,
+                                  int64_t timeout_ns);
+HR_API hr_job hr_transfer_begin(const struct hr_transfer_params *what,
+                                const struct hr_job_params *params);
 
-// Slots first .. first + n - 1 to host memory, stride_n apart as in the batch.
-// (What is between two slots is not written.) A slot whose sample failed is
-// read as it is; the job that failed says so.
-HR_API enum hr_status hr_batch_read(hr_batch batch, int first, int n, void *to,
-                                    size_t size, int64_t timeout_ns);
-HR_API hr_job hr_batch_read_begin(hr_batch batch, int first, int n, void *to,
-                                  size_t size,
-                                  const struct hr_job_params *params);
+// Image to host memory.
+static inline enum hr_status hr_image_read(hr_image image, void *to,
+                                           size_t size, int64_t timeout_ns)
+{
+    struct hr_transfer_params what;
+
+    memset(&what, 0, sizeof(what));
+    what.image = image;
+    what.to = to;
+    what.size = size;
+    return hr_transfer(&what, timeout_ns);
+}
+
+// Host memory to image.
+static inline enum hr_status hr_image_write(hr_image image, const void *from,
+                                            size_t size, int64_t timeout_ns)
+{
+    struct hr_transfer_params what;
+
+    memset(&what, 0, sizeof(what));
+    what.image = image;
+    what.from = from;
+    what.size = size;
+    return hr_transfer(&what, timeout_ns);
+}
+
+// Slots of a batch to host memory.
+static inline enum hr_status hr_batch_read(hr_batch batch, int first, int n,
+                                           void *to, size_t size,
+                                           int64_t timeout_ns)
+{
+    struct hr_transfer_params what;
+
+    memset(&what, 0, sizeof(what));
+    what.batch = batch;
+    what.first = first;
+    what.n = n;
+    what.to = to;
+    what.size = size;
+    return hr_transfer(&what, timeout_ns);
+}
 
 HR_END_DECLS
 #endif

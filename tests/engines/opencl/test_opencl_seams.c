@@ -467,7 +467,9 @@ TEST_CASE(memory_meanwhile)
                                                  .memory = HR_MEMORY_DEVICE));
     CHECK(image != NULL, "%s", hr_last_error());
     faults_hang_program(dev);
-    job = hr_image_write_begin(image, bytes, sizeof(bytes), NULL);
+    job = hr_transfer_begin(hr_transfer_params(.image = image, .from = bytes,
+                                               .size = sizeof(bytes)),
+                            NULL);
     if (pthread_create(&thread, NULL, release_soon, NULL))
         abort();
     CHECK(run(dev, HR_MEMORY_DEVICE, true) == N, "%s", hr_last_error());
