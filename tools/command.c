@@ -123,7 +123,7 @@ int tools_command(int argc, char **argv)
     stop_look_at_hangup();
     if (!strcmp(name, "--version") || !strcmp(name, "-V")) {
         printf("headrace %s\n%s, reference %s\n", hr_version(),
-               hr_jpeg_library(), hr_reference_name(hr_get_reference()));
+               hr_jpeg_library(), hr_reference_name(hr_device_reference(NULL)));
         return tools_flush_stdout();
     }
     if (!strcmp(name, "--help") || !strcmp(name, "-h") ||

@@ -2,7 +2,6 @@
 // References: their names, the process's choice, and the order of passes that
 // each of them has.
 #include <stdatomic.h>
-#include <string.h>
 
 #include "hal/facts/facts.h"
 
@@ -15,11 +14,6 @@ static const char *const names[HR_NUM_REFERENCES] = {
 
 static atomic_int chosen = HR_REFERENCE_NEWEST;
 
-enum hr_reference hr_get_reference(void)
-{
-    return (enum hr_reference)atomic_load(&chosen);
-}
-
 enum hr_status hr_set_reference(enum hr_reference reference)
 {
     if ((unsigned)reference >= HR_NUM_REFERENCES)
@@ -30,23 +24,16 @@ enum hr_status hr_set_reference(enum hr_reference reference)
 
 enum hr_reference hr_device_reference(hr_device dev)
 {
-    return dev && dev->params.reference ? dev->params.reference
-                                        : hr_get_reference();
+    return dev && dev->params.reference
+               ? dev->params.reference
+               : (enum hr_reference)atomic_load(&chosen);
 }
 
 const char *hr_reference_name(enum hr_reference reference)
 {
     if ((unsigned)reference >= HR_NUM_REFERENCES)
         return NULL;
-    return names[reference ? reference : hr_get_reference()];
-}
-
-enum hr_reference hr_reference_find(const char *name)
-{
-    for (int i = HR_REFERENCE_DEFAULT + 1; name && i < HR_NUM_REFERENCES; i++)
-        if (!strcmp(name, names[i]))
-            return (enum hr_reference)i;
-    return HR_REFERENCE_DEFAULT;
+    return names[reference ? reference : hr_device_reference(NULL)];
 }
 
 // Pillow 12.2 src/PIL/Image.py, Image.resize.
@@ -69,7 +56,7 @@ enum hr_order hr_resize_order(enum hr_reference reference, int width,
     bool vertical = false;
 
     if (!reference)
-        reference = hr_get_reference();
+        reference = hr_device_reference(NULL);
     if (reference == HR_REFERENCE_TORCH_2)
         return HR_ORDER_TORCH;
     if (reference == HR_REFERENCE_PILLOW_12_2)

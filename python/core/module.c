@@ -126,7 +126,7 @@ static PyObject *resize_order(PyObject *module, PyObject *args)
         !find_reference_named(PyModule_GetState(module), name, &reference))
         return NULL;
     if (!reference)
-        reference = hr_get_reference();
+        reference = hr_device_reference(NULL);
     return PyLong_FromLong(
         (long)hr_resize_order(reference, width, height, w, h));
 }

@@ -153,7 +153,8 @@ TEST_CASE(names)
 
         CHECK(name && (int)hr_reference_find(name) == i, "%d", i);
     }
-    CHECK(hr_get_reference() == HR_REFERENCE_PILLOW_13, "not the newest");
+    CHECK(hr_device_reference(NULL) == HR_REFERENCE_PILLOW_13,
+          "not the newest");
     CHECK(!strcmp(hr_reference_name(HR_REFERENCE_DEFAULT), "pillow-13"),
           "name of the default");
     CHECK(!hr_reference_name(HR_NUM_REFERENCES) &&
@@ -163,7 +164,7 @@ TEST_CASE(names)
               !hr_reference_find(NULL),
           "found what is none");
     CHECK(hr_set_reference(HR_NUM_REFERENCES) == HR_EINVAL &&
-              hr_get_reference() == HR_REFERENCE_PILLOW_13,
+              hr_device_reference(NULL) == HR_REFERENCE_PILLOW_13,
           "set what is none");
     CHECK(!hr_device_open("cpu", hr_device_params(.reference = 7)) &&
               hr_last_status() == HR_EINVAL &&

@@ -139,7 +139,7 @@ static int print_json(const struct hr_device_info *infos, int num)
     for (int i = 0; i < HR_NUM_STAGES; i++)
         json_array_append_new(stages, stage_json(infos, num, (enum hr_stage)i));
     json = json_pack("{s:s, s:s, s:s, s:o, s:o}", "version", hr_version(),
-                     "reference", hr_reference_name(hr_get_reference()),
+                     "reference", hr_reference_name(hr_device_reference(NULL)),
                      "libjpeg", hr_jpeg_library(), "stages", stages, "devices",
                      devices);
     return manifest_print(json);
@@ -274,7 +274,7 @@ static int list(bool json)
         for (int i = 0; i < num; i++)
             print_info(&infos[i]);
         printf("%-12s %s, %s\n", "reference",
-               hr_reference_name(hr_get_reference()), hr_jpeg_library());
+               hr_reference_name(hr_device_reference(NULL)), hr_jpeg_library());
         code = tools_flush_stdout();
     }
     free(infos);

@@ -297,7 +297,7 @@ static int print_text(const struct profile *p)
            "Reference %s, %s.\n\n",
            first->pictures, first->pictures > 1 ? "s" : "", first->batch,
            first->ring, p->opt.run.ops_text,
-           hr_reference_name(hr_get_reference()), hr_jpeg_library());
+           hr_reference_name(hr_device_reference(NULL)), hr_jpeg_library());
     table(profile_rates, rows, profile_config_rows(p, false, rows));
     puts(profile_legend);
     putchar('\n');
@@ -434,13 +434,14 @@ static json_t *whole_json(const struct profile *p)
         "{s:s s:s s:s s:s s:f s:f s:I s:i s:f s:f s:f s:f s:f s:o s:o s:o s:o"
         " s:o s:o}",
         "version", hr_version(), "reference",
-        hr_reference_name(hr_get_reference()), "libjpeg", hr_jpeg_library(),
-        "ops", p->opt.run.ops_text, "pictures", p->configs[0].pictures,
-        "failing", p->failing, "unread", (json_int_t)p->in.num_faults, "rounds",
-        PROFILE_ROUNDS, "consumer_ms", p->opt.consumer_ms, "consumer_img_per_s",
-        p->need, "consumer_cpu", p->opt.consumer_cpu / 100.0, "noise", p->noise,
-        "others", p->others, "configurations", configs, "backends", backends,
-        "lost", lost, "headline", manifest_text(p->advice.headline), "advice",
+        hr_reference_name(hr_device_reference(NULL)), "libjpeg",
+        hr_jpeg_library(), "ops", p->opt.run.ops_text, "pictures",
+        p->configs[0].pictures, "failing", p->failing, "unread",
+        (json_int_t)p->in.num_faults, "rounds", PROFILE_ROUNDS, "consumer_ms",
+        p->opt.consumer_ms, "consumer_img_per_s", p->need, "consumer_cpu",
+        p->opt.consumer_cpu / 100.0, "noise", p->noise, "others", p->others,
+        "configurations", configs, "backends", backends, "lost", lost,
+        "headline", manifest_text(p->advice.headline), "advice",
         manifest_text(p->advice.text), "caution",
         manifest_text(p->advice.caution));
 }

@@ -103,7 +103,8 @@ struct report *report_new(const char *title, int argc, char *const *argv)
     report_set(r, r->root, "facts", r->facts = json_array());
     report_set(r, r->root, "items", r->items = json_array());
     report_fact(r, "headrace", "%s", hr_version());
-    report_fact(r, "reference", "%s, %s", hr_reference_name(hr_get_reference()),
+    report_fact(r, "reference", "%s, %s",
+                hr_reference_name(hr_device_reference(NULL)),
                 hr_jpeg_library());
     report_fact(r, "built with", "libjpeg-turbo %s, libpng %s",
                 AS_TEXT(LIBJPEG_TURBO_VERSION), PNG_LIBPNG_VER_STRING);

@@ -209,7 +209,8 @@ HR_API hr_device hr_device_open(const char *name,
                                 const struct hr_device_params *params);
 
 // Returns the reference that a job follows if it is submitted to dev now. NULL
-// = the default device, which this does not open. Threads: any.
+// = the default device, which this does not open: the process's. Never
+// HR_REFERENCE_DEFAULT. Threads: any.
 HR_API enum hr_reference hr_device_reference(hr_device dev);
 
 // Returns the device with one more reference, for hr_device_close(), so that

@@ -33,6 +33,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <headrace/op.h>
 #include <headrace/status.h>
@@ -56,16 +57,21 @@ HR_API const char *hr_reference_name(enum hr_reference reference);
 
 // Finds a reference by that name; HR_REFERENCE_DEFAULT: there is none.
 // Threads: any.
-HR_API enum hr_reference hr_reference_find(const char *name);
+static inline enum hr_reference hr_reference_find(const char *name)
+{
+    int i = HR_NUM_REFERENCES;
+
+    while (name && --i && strcmp(name, hr_reference_name((enum hr_reference)i)))
+        ;
+    return name ? (enum hr_reference)i : HR_REFERENCE_DEFAULT;
+}
 
 // Sets the reference of this process: of the default device and of all devices
 // that are opened without one, or have been. It counts for jobs that are
 // submitted from then on. HR_REFERENCE_DEFAULT: the newest, as at first.
-// HR_EINVAL: there is no such reference. Threads: any.
+// HR_EINVAL: there is no such reference. hr_device_reference(NULL) returns it.
+// Threads: any.
 HR_API enum hr_status hr_set_reference(enum hr_reference reference);
-
-// Returns it, never HR_REFERENCE_DEFAULT. Threads: any.
-HR_API enum hr_reference hr_get_reference(void);
 
 // Returns the order of passes of one resize, of a picture of width x height to
 // w x h; never HR_ORDER_REFERENCE. For callers who record ops for others, or
