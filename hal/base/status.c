@@ -39,30 +39,6 @@ const char *hr_status_text(enum hr_status status)
     return "unknown status";
 }
 
-const char *hr_why_text(unsigned why)
-{
-    switch (why & -why) {
-#define X(name, bit, text) \
-    case HR_WHY_##name:    \
-        return text;
-        HR_WHY_MAP(X)
-#undef X
-    }
-    return why ? "unknown reason" : "";
-}
-
-const char *hr_stage_name(enum hr_stage stage)
-{
-    static const char *const names[] = {
-#define X(NAME, name) [HR_##NAME] = #name,
-        HR_STAGE_MAP(X)
-#undef X
-            [HR_READ] = "read",
-        [HR_HEADER] = "header",
-    };
-    return (unsigned)stage <= HR_HEADER && names[stage] ? names[stage] : "?";
-}
-
 // ---- Last error ----------------------------------------------------------
 
 static _Thread_local enum hr_status last_status;

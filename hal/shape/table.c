@@ -119,15 +119,3 @@ void hr__table_through(struct hr__table *out, const struct hr__table *table,
             }
         }
 }
-
-// ---- Types of elements -----------------------------------------------------
-
-size_t hr_dtype_size(enum hr_dtype dtype)
-{
-    return dtype == HR_F32 ? 4 : dtype == HR_F16 ? 2 : 1;
-}
-
-const char *hr_dtype_name(enum hr_dtype dtype)
-{
-    return dtype == HR_F32 ? "f32" : dtype == HR_F16 ? "f16" : "u8";
-}

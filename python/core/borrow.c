@@ -104,7 +104,7 @@ static bool dlpack_fits(const struct tensor *t, const struct dl_tensor *d)
 
 static bool take_dlpack(struct tensor *t, const struct dl_tensor *d)
 {
-    Py_ssize_t shape[4], strides[4], size = tensor_item(t);
+    Py_ssize_t shape[4], strides[4] = {0}, size = tensor_item(t);
 
     if (!dlpack_fits(t, d) || d->ndim != t->ndim)
         return wrong_shape(t);

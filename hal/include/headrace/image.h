@@ -14,8 +14,15 @@ HR_BEGIN_DECLS
 enum hr_dtype { HR_F32, HR_F16, HR_U8 };  // IEEE 754 binary32, binary16
 enum hr_layout { HR_NCHW, HR_NHWC };      // planes, or interleaved pixels
 
-HR_API size_t hr_dtype_size(enum hr_dtype dtype);       // bytes
-HR_API const char *hr_dtype_name(enum hr_dtype dtype);  // "f32" ...
+static inline size_t hr_dtype_size(enum hr_dtype dtype)  // bytes
+{
+    return dtype == HR_F32 ? 4 : dtype == HR_F16 ? 2 : 1;
+}
+static inline const char *hr_dtype_name(enum hr_dtype dtype)
+{
+    return dtype == HR_F32 ? "f32" : dtype == HR_F16 ? "f16" : "u8";
+}
+
 // Converts an HR_F16 number, for which C has no type. Threads: any.
 static inline double hr_f16_value(uint16_t bits)
 {

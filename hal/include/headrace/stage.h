@@ -61,7 +61,23 @@ static inline struct hr_span hr_span_of(int bit)
 }
 
 // "entropy", "reconstruct", ..., "read", "header"; static storage. Threads: any.
-HR_API const char *hr_stage_name(enum hr_stage stage);
+static inline const char *hr_stage_name(enum hr_stage stage)
+{
+    switch (stage) {
+#define HR__STAGE(NAME, name) \
+    case HR_##NAME:           \
+        return #name;
+        HR_STAGE_MAP(HR__STAGE)
+#undef HR__STAGE
+    case HR_READ:
+        return "read";
+    case HR_HEADER:
+        return "header";
+    case HR_NUM_STAGES:
+        break;
+    }
+    return "?";
+}
 
 // A tier says how exact a job's pictures must be.
 enum hr_tier {

@@ -92,7 +92,17 @@ enum hr_why {
 
 // Returns the text of the lowest bit that is set; "" for 0. Walk a mask by
 // clearing that bit: why &= why - 1. Static storage. Threads: any.
-HR_API const char *hr_why_text(unsigned why);
+static inline const char *hr_why_text(unsigned why)
+{
+    switch (why & (~why + 1)) {
+#define X(name, bit, text) \
+    case HR_WHY_##name:    \
+        return text;
+        HR_WHY_MAP(X)
+#undef X
+    }
+    return why ? "unknown reason" : "";
+}
 
 // Messages of the library. Levels grow with importance.
 enum hr_log_level { HR_LOG_DEBUG, HR_LOG_INFO, HR_LOG_WARN, HR_LOG_ERROR };
