@@ -172,8 +172,7 @@ static void keep_result(struct hr__slot *slot, int j,
     const struct hr__loader_sample *sample = &slot->samples[j];
     struct hr_result *to = &slot->results[j];
     char why[sizeof(to->message)];
-    hr_pack_file file;
-    size_t number;
+    struct hr_source_item of;
 
     memcpy(why, to->message, sizeof(why));
     *to = *result;
@@ -182,10 +181,10 @@ static void keep_result(struct hr__slot *slot, int j,
         to->stage = HR_READ;
         to->offset = -1;
         memcpy(to->message, why, sizeof(why));
-    } else if (!to->status &&
-               (file = hr_source_pack(slot->loader->params.source,
-                                      slot->indices[j], &number))) {
-        hr_pack_passed(file, number);
+    } else if (!to->status) {
+        of = hr_source_item(slot->loader->params.source, slot->indices[j]);
+        if (of.pack)
+            hr_pack_passed(of.pack, of.number);
     }
 }
 

@@ -471,14 +471,6 @@ enum hr_status hr__source_refuse(hr_source source, const char *text)
     return HR_OK;
 }
 
-enum hr_status hr_source_add(hr_source source, const char *path)
-{
-    struct hr__source *s = hr__source_of(source);
-    enum hr_status status = hr__source_refuse(source, path);
-
-    return status ? status : hr__source_added(s, hr__source_input(s, path));
-}
-
 enum hr_status hr_source_add_list(hr_source source, const char *list, bool zero)
 {
     struct hr__source *s = hr__source_of(source);

@@ -277,8 +277,8 @@ static bool add_all(struct hr__source *s, const char *const *paths, size_t num)
     int threads;
     bool ok;
 
-    if (!num)
-        return true;
+    if (num < 2)
+        return !num || hr__source_input(s, *paths);
     if (!hr__mul(&size, num, sizeof(*a.openings)) ||
         !(a.openings = hr__alloc(NULL, size)))
         return hr__source_fail(HR_ENOMEM, "out of memory");

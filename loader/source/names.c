@@ -71,15 +71,20 @@ const char *hr_source_name(hr_source source, uint64_t i, char *buffer,
                                buffer, size);
 }
 
-bool hr_source_is_file(hr_source source, uint64_t i)
+struct hr_source_item hr_source_item(hr_source source, uint64_t i)
 {
     const struct hr__source *s = hr__source_of(source);
+    struct hr_source_item item = {.label = ""};
     const struct hr__source_dir *dir;
 
     if (!s || i >= s->num)  // of a callback, too
-        return false;
+        return item;
     dir = &s->dirs[s->items[i].dir];
-    return !dir->pack && !dir->shard && !dir->web;
+    item.label = hr__source_label_of(s, &s->items[i])->text;
+    item.is_file = !dir->pack && !dir->shard && !dir->web;
+    item.pack = dir->pack ? s->packs[dir->pack - 1] : NULL;
+    item.number = item.pack ? s->items[i].number : 0;
+    return item;
 }
 
 // ---- What was skipped ------------------------------------------------------
@@ -161,13 +166,6 @@ int hr__source_order(const char *a, const char *b)
 }
 
 // ---- Labels and classes ----------------------------------------------------
-
-const char *hr_source_label(hr_source source, uint64_t i)
-{
-    const struct hr__source *s = hr__source_of(source);
-
-    return i < s->num ? hr__source_label_of(s, &s->items[i])->text : "";
-}
 
 static int compare_labels(const void *a, const void *b)
 {

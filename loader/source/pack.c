@@ -115,20 +115,6 @@ bool hr__source_unpack(struct hr__source *s, const char *path)
     return true;
 }
 
-hr_pack_file hr_source_pack(hr_source source, uint64_t i, size_t *number)
-{
-    const struct hr__source *s = hr__source_of(source);
-    const struct hr__source_item *item;
-    uint32_t pack;
-
-    if (!s || i >= s->num)
-        return NULL;
-    item = &s->items[i];
-    pack = s->dirs[item->dir].pack;
-    *number = item->number;
-    return pack ? s->packs[pack - 1] : NULL;
-}
-
 // ---- What a writer is told -------------------------------------------------
 
 static int compare_classes(const void *a, const void *b)

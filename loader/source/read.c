@@ -211,19 +211,19 @@ static enum hr_status read_entry(const struct hr__source *s, uint64_t i,
 {
     struct hr_sample sample = {0};
     struct hr_pack_entry entry;
-    size_t number;
-    hr_pack_file file = hr_source_pack(&s->pub, i, &number);
-    enum hr_status status = r->unchecked ? HR_OK : hr_pack_check(file, number);
+    struct hr_source_item of = hr_source_item(&s->pub, i);
+    enum hr_status status = r->unchecked ? HR_OK
+                                         : hr_pack_check(of.pack, of.number);
 
     if (!status)
-        status = hr_pack_sample(file, number, &sample);
+        status = hr_pack_sample(of.pack, of.number, &sample);
     // (A file that was cut has no index to read.)
     if (status)
         return status;
     to->data = sample.data;
     to->size = sample.size;
     to->verified = sample.verified;
-    hr_pack_entry(file, number, &entry);
+    hr_pack_entry(of.pack, of.number, &entry);
     to->packed = entry.packed;
     to->source = entry.packed ? entry.source : 0;
     return HR_OK;

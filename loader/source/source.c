@@ -43,15 +43,6 @@ hr_source hr_source_of_calls(const struct hr_source_calls *calls)
     return &s->pub;
 }
 
-hr_source hr_source_open(const char *path)
-{
-    hr_source source = hr_source_create();
-
-    if (source && hr_source_add(source, path))
-        hr_source_close(&source);
-    return source;
-}
-
 void hr_source_stop(hr_source source)
 {
     if (source)

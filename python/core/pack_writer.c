@@ -157,7 +157,7 @@ static struct taken take_sample(struct writer *w, hr_source source, uint64_t i)
     char name[4096];  // PATH_MAX
     struct hr_pack_entry entry = {
         .name = hr_source_name(source, i, name, sizeof(name)),
-        .label = hr_source_label(source, i),
+        .label = hr_source_item(source, i).label,
     };
     struct taken t = {.read = read_sample(source, i, &w->read, &entry)};
     void *packed = NULL;
@@ -221,14 +221,13 @@ static enum hr_status size_of(hr_source source, uint64_t i, uint64_t *size)
     struct hr_pack_entry entry;
     enum hr_status status;
     struct stat st;
-    size_t number;
-    hr_pack_file file = hr_source_pack(source, i, &number);
+    struct hr_source_item of = hr_source_item(source, i);
 
-    if (file && !(status = hr_pack_entry(file, number, &entry))) {
+    if (of.pack && !(status = hr_pack_entry(of.pack, of.number, &entry))) {
         *size = entry.source;
         return HR_OK;
     }
-    if (hr_source_is_file(source, i) &&
+    if (of.is_file &&
         !stat(hr_source_path(source, i, path, sizeof(path)), &st) &&
         S_ISREG(st.st_mode) && !access(path, R_OK)) {
         *size = (uint64_t)st.st_size;
@@ -253,7 +252,7 @@ PyObject *pack_writer_entry_of(struct core *core, hr_source source, uint64_t i)
     if (status)
         return core_raise_last(core);
     return facts(hr_source_name(source, i, name, sizeof(name)),
-                 hr_source_label(source, i), size);
+                 hr_source_item(source, i).label, size);
 }
 
 static PyObject *entry(PyObject *self, PyObject *number)

@@ -41,7 +41,7 @@ static inline void fuzz_read_all(const struct hr__source *s, size_t size)
         promise(range.size <= size && range.offset <= size - range.size);
         promise(hr_source_name(&s->pub, i, name, sizeof(name)) && *name &&
                 *name != '/' && strncmp(name, "../", 3));
-        promise(strlen(hr_source_label(&s->pub, i)) < PATH_MAX);
+        promise(strlen(hr_source_item(&s->pub, i).label) < PATH_MAX);
         promise(!hr_source_read(&s->pub, i, size + 1, &to));
         promise(to.size <= size);
     }

@@ -60,14 +60,14 @@ const char *data_pack(const char *folder)
 
         ok = !hr_source_read(source, i, 0, &file) &&
              !hr_pack(file.data, file.size, NULL, &packed, &size) &&
-             !hr_pack_writer_add(w, &(struct hr_pack_entry){
-                                        .name = hr_source_name(source, i, name,
-                                                               sizeof(name)),
-                                        .label = hr_source_label(source, i),
-                                        .data = packed,
-                                        .size = size,
-                                        .source = file.size,
-                                        .packed = true});
+             !hr_pack_writer_add(
+                 w, &(struct hr_pack_entry){
+                        .name = hr_source_name(source, i, name, sizeof(name)),
+                        .label = hr_source_item(source, i).label,
+                        .data = packed,
+                        .size = size,
+                        .source = file.size,
+                        .packed = true});
         hr_packed_free(packed);
         hr_encoded_finish(&file);
     }

@@ -129,7 +129,7 @@ const char *shard_tar(hr_source source)
 
     for (uint64_t i = 0; i < source->num; i++) {
         char name[4200];
-        const char *label = hr_source_label(source, i);
+        const char *label = hr_source_item(source, i).label;
 
         if (hr_source_read(source, i, 0, &sample))
             abort();

@@ -20,9 +20,9 @@ static void check_name(hr_source s, uint64_t i, const char *want,
     const char *got = hr_source_name(s, i, name, sizeof(name));
 
     CHECK(got && !strcmp(got, want), "%d is %s, not %s", (int)i, got, want);
-    CHECK(!strcmp(hr_source_label(s, i), label) &&
+    CHECK(!strcmp(hr_source_item(s, i).label, label) &&
               hr_source_class(s, i) == class_of,
-          "%d: label %s, class %d", (int)i, hr_source_label(s, i),
+          "%d: label %s, class %d", (int)i, hr_source_item(s, i).label,
           (int)hr_source_class(s, i));
 }
 

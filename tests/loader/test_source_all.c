@@ -35,7 +35,7 @@ static int differing(hr_source a, hr_source b)
                x.size != y.size || memcmp(x.data, y.data, x.size) ||
                strcmp(hr_source_name(a, i, name[0], 4200),
                       hr_source_name(b, i, name[1], 4200)) ||
-               strcmp(hr_source_label(a, i), hr_source_label(b, i)) ||
+               strcmp(hr_source_item(a, i).label, hr_source_item(b, i).label) ||
                hr_source_class(a, i) != hr_source_class(b, i) ||
                strcmp(hr_source_path(a, i, name[0], 4200),
                       hr_source_path(b, i, name[1], 4200));

@@ -88,7 +88,7 @@ static void reads_all(hr_source s, const uint8_t *data, int labels, int taken)
               (int)hr_source_class(s, at));
         snprintf(want, sizeof(want), "%05d", i);
         CHECK(!strcmp(hr_source_name(s, at, name, sizeof(name)), want) &&
-                  !hr_source_is_file(s, at),
+                  !hr_source_item(s, at).is_file,
               "%s", name);
     }
     hr_encoded_finish(&to);
@@ -103,7 +103,8 @@ TEST_CASE(ten)
 
     CHECK(s && s->num == N && !s->num_faults, "%s", hr_last_error());
     CHECK(s && hr_source_classes(s, &num) && num == 10, "%zu classes", num);
-    CHECK(!strcmp(hr_source_label(s, 7), "7"), "%s", hr_source_label(s, 7));
+    CHECK(!strcmp(hr_source_item(s, 7).label, "7"), "%s",
+          hr_source_item(s, 7).label);
     reads_all(s, data, 1, 0);
     // Another one behind it goes on with its numbers.
     CHECK(!hr_source_add_cifar(s, path, HR_CIFAR10) && s->num == 2 * N, "%s",
@@ -121,8 +122,8 @@ TEST_CASE(hundred)
     hr_source coarse = opened(path, HR_CIFAR100_COARSE);
 
     CHECK(fine && coarse, "%s", hr_last_error());
-    CHECK(!strcmp(hr_source_label(fine, 7), "7"), "%s",
-          hr_source_label(fine, 7));
+    CHECK(!strcmp(hr_source_item(fine, 7).label, "7"), "%s",
+          hr_source_item(fine, 7).label);
     reads_all(fine, data, 2, 1);
     reads_all(coarse, data, 2, 0);
     hr_source_close(&fine);
@@ -142,9 +143,9 @@ TEST_CASE(names)
     snprintf(file, sizeof(file), "%s", path);
     put("batches.meta.txt", text, sizeof(text) - 1);
     s = opened(file, HR_CIFAR10);
-    CHECK(s && !strcmp(hr_source_label(s, 1), "automobile") &&
-              !strcmp(hr_source_label(s, 19), "truck"),
-          "%s", s ? hr_source_label(s, 1) : hr_last_error());
+    CHECK(s && !strcmp(hr_source_item(s, 1).label, "automobile") &&
+              !strcmp(hr_source_item(s, 19).label, "truck"),
+          "%s", s ? hr_source_item(s, 1).label : hr_last_error());
     reads_all(s, data, 1, 0);
     hr_source_close(&s);
     put("batches.meta.txt", text, sizeof(text) - 8);  // without the last
@@ -177,7 +178,7 @@ TEST_CASE(named)
         classes = hr_source_classes(s, &num);
         CHECK(s && s->num == 2 && num == 10 && hr_source_class(s, 0) == 7 &&
                   hr_source_class(s, 1) == 8 &&
-                  !strcmp(classes[8], hr_source_label(s, 1)),
+                  !strcmp(classes[8], hr_source_item(s, 1).label),
               "%d: %d and %d of %zu", i, (int)hr_source_class(s, 0),
               (int)hr_source_class(s, 1), num);
         hr_source_close(&s);

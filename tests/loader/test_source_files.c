@@ -64,8 +64,8 @@ TEST_CASE(records)
                   got.size == odd[i].size &&
                   !memcmp(got.data, odd[i].data, got.size),
               "%d: %s", i, hr_last_error());
-        CHECK(!strcmp(hr_source_label(s, (uint64_t)i), record_label(i)),
-              "%d: %s", i, hr_source_label(s, (uint64_t)i));
+        CHECK(!strcmp(hr_source_item(s, (uint64_t)i).label, record_label(i)),
+              "%d: %s", i, hr_source_item(s, (uint64_t)i).label);
         snprintf(want, sizeof(want), "%08d", i);
         CHECK(!strcmp(hr_source_name(s, (uint64_t)i, name, sizeof(name)), want),
               "%s", name);
@@ -100,7 +100,7 @@ TEST_CASE(short_records)
           s ? (int)s->num : 0, s ? s->num_faults : 0);
     for (size_t i = 0; s && i < s->num_fault_texts; i++)
         CHECK(strstr(s->faults[i], "no picture's header"), "%s", s->faults[i]);
-    CHECK(s && !strcmp(hr_source_label(s, 0), "3"), "the label");
+    CHECK(s && !strcmp(hr_source_item(s, 0).label, "3"), "the label");
     hr_source_close(&s);
     shard_finish(&m);
     free(file.data);
@@ -116,7 +116,7 @@ static void put_samples(struct shard *m, hr_source from)
 
     shard_header(m, "a/", '5', 0);
     for (uint64_t i = 0; i < from->num; i++) {
-        const char *label = hr_source_label(from, i);
+        const char *label = hr_source_item(from, i).label;
 
         hr_source_name(from, i, name, sizeof(name));
         CHECK(!hr_source_read(from, i, 0, &file), "%s", hr_last_error());
@@ -181,8 +181,9 @@ TEST_CASE(tars)
                       !hr_source_read(s, i, 0, &b) && a.size == b.size &&
                       !memcmp(a.data, b.data, a.size),
                   "%d: %s", (int)i, hr_last_error());
-            CHECK(!strcmp(hr_source_label(s, i), hr_source_label(files, i)),
-                  "label %s", hr_source_label(s, i));
+            CHECK(!strcmp(hr_source_item(s, i).label,
+                          hr_source_item(files, i).label),
+                  "label %s", hr_source_item(s, i).label);
             hr_source_name(s, i, name, sizeof(name));
             CHECK(strstr(name, i % 3 ? ".jpg" : ".left.JPEG"), "%s", name);
         }
@@ -362,11 +363,11 @@ TEST_CASE(given)
     for (uint64_t i = 0; i < s->num; i++) {
         int64_t got = hr_source_class(s, i);
 
-        CHECK(got == (*hr_source_label(s, i) == 'b'   ? 0
-                      : *hr_source_label(s, i) == 'd' ? 2
-                      : i == s->num - 2               ? 3
-                                                      : -1),
-              "%d: '%s' is %d", (int)i, hr_source_label(s, i), (int)got);
+        CHECK(got == (*hr_source_item(s, i).label == 'b'   ? 0
+                      : *hr_source_item(s, i).label == 'd' ? 2
+                      : i == s->num - 2                    ? 3
+                                                           : -1),
+              "%d: '%s' is %d", (int)i, hr_source_item(s, i).label, (int)got);
         all += got >= 0;
     }
     CHECK(all == s->num - 1, "%d of a class", (int)all);
@@ -414,7 +415,7 @@ static void expect_packed(const char *what, hr_source s)
           "%s: %s", what, hr_last_error());
     e = (struct hr_pack_entry){.name = hr_source_name(s, s->num - 1, name,
                                                       sizeof(name)),
-                               .label = hr_source_label(s, s->num - 1),
+                               .label = hr_source_item(s, s->num - 1).label,
                                .data = read.data,
                                .size = read.size,
                                .source = read.size};
@@ -614,8 +615,8 @@ static void expect_classes(const char *what, hr_source s, int a, int b, int c)
         int64_t got = hr_source_class(s, i);
 
         CHECK(got == want[i] && (size_t)got < num &&
-                  !strcmp(classes[got], hr_source_label(s, i)),
-              "%s: %s is class %d, not %d", what, hr_source_label(s, i),
+                  !strcmp(classes[got], hr_source_item(s, i).label),
+              "%s: %s is class %d, not %d", what, hr_source_item(s, i).label,
               (int)got, want[i]);
     }
     hr_source_close(&s);

@@ -192,8 +192,8 @@ static void check_listed(hr_source got, uint64_t i, const char *name,
     CHECK(!strchr(hr_source_path(got, i, text, sizeof(text)), '?'), "%s", text);
     CHECK(!strcmp(hr_source_name(got, i, text, sizeof(text)), name), "%s",
           text);
-    CHECK(!strcmp(hr_source_label(got, i), label), "%s",
-          hr_source_label(got, i));
+    CHECK(!strcmp(hr_source_item(got, i).label, label), "%s",
+          hr_source_item(got, i).label);
     CHECK(!hr_source_read(got, i, 0, &a) &&
               !hr_source_read(web_set.folder, (uint64_t)of, 0, &b) &&
               a.size == b.size && !memcmp(a.data, b.data, a.size),
@@ -284,8 +284,8 @@ TEST_CASE(long_list)
     CHECK(!hr_source_add_list(got, web_at(s, "/d/long.txt"), false) &&
               got->num == 30000,
           "%d: %s", (int)got->num, hr_last_error());
-    CHECK(!strcmp(hr_source_label(got, 29999), "n00599"), "%s",
-          hr_source_label(got, 29999));
+    CHECK(!strcmp(hr_source_item(got, 29999).label, "n00599"), "%s",
+          hr_source_item(got, 29999).label);
     s->which = HTTP_CHANGED;
     atomic_store(&s->requests, 0);
     CHECK(hr_source_add_list(got, web_at(s, "/d/long.txt"), false) == HR_EIO &&

@@ -374,9 +374,9 @@ TEST_CASE(delivered_list)
         text.size += (size_t)snprintf(list + text.size,
                                       sizeof(list) - text.size, "%s\t%s\n",
                                       urls[i] + 1,
-                                      hr_source_label(web_set.folder, i));
+                                      hr_source_item(web_set.folder, i).label);
         CHECK(!hr_source_add_file(want, path,
-                                  hr_source_label(web_set.folder, i)),
+                                  hr_source_item(web_set.folder, i).label),
               "%s", hr_last_error());
     }
     http_server_put(s, "/list.txt", text.data, text.size);

@@ -25,7 +25,7 @@ void web_make_set(void)
     f = fopen(web_set.list, "w");
     for (uint64_t i = 0; i < N; i++)
         fprintf(f, "%s\t%s\n", hr_source_name(web_set.folder, i, name, 4200),
-                hr_source_label(web_set.folder, i));
+                hr_source_item(web_set.folder, i).label);
     fclose(f);
 }
 
@@ -77,9 +77,10 @@ int web_differing(hr_source got, hr_source want)
                memcmp(a.data, b.data, a.size) ||
                strcmp(hr_source_name(got, i, name[0], 4200),
                       hr_source_name(want, i, name[1], 4200)) ||
-               strcmp(hr_source_label(got, i), hr_source_label(want, i)) ||
+               strcmp(hr_source_item(got, i).label,
+                      hr_source_item(want, i).label) ||
                hr_source_class(got, i) != hr_source_class(want, i) ||
-               hr_source_is_file(got, i);
+               hr_source_item(got, i).is_file;
     hr_encoded_finish(&a);
     hr_encoded_finish(&b);
     return bad;

@@ -247,7 +247,7 @@ TEST_CASE(walk)
                              : i == 5            ? HR_SKIP_LOOP
                                                  : HR_SKIP_FILE);
     }
-    CU_ASSERT_STRING_EQUAL(inputs_label(&in, 6), "b-");
+    CU_ASSERT_STRING_EQUAL(inputs_item(&in, 6).label, "b-");
     CU_ASSERT_EQUAL(in.others, 2);
     CU_ASSERT_EQUAL(in.num_faults, 0);
     inputs_output(&in, 6, name, sizeof(name));
@@ -307,7 +307,7 @@ TEST_CASE(walk_order)
     CU_ASSERT_EQUAL_FATAL(in.num, NUM);
     CU_ASSERT(inputs_find_classes(&in));
     for (size_t i = 0; i < NUM; i++) {
-        CU_ASSERT_STRING_EQUAL(inputs_label(&in, i), want[i]);
+        CU_ASSERT_STRING_EQUAL(inputs_item(&in, i).label, want[i]);
         CU_ASSERT_EQUAL(inputs_class(&in, i), (int64_t)i);
     }
     inputs_finish(&in);
@@ -334,8 +334,8 @@ TEST_CASE(walk_links)
     make_link(dir, "b/deep", "c");
     make_link(dir, "../..", "b/deep/up");
     expect_names(&in, dir, all, 5);
-    CU_ASSERT_STRING_EQUAL(inputs_label(&in, 1), "a");
-    CU_ASSERT_STRING_EQUAL(inputs_label(&in, 3), "b");
+    CU_ASSERT_STRING_EQUAL(inputs_item(&in, 1).label, "a");
+    CU_ASSERT_STRING_EQUAL(inputs_item(&in, 3).label, "b");
     CU_ASSERT_EQUAL(in.source->skipped, 3);
     // What is named twice comes twice.
     expect_names(&in, dir, twice, 10);
@@ -399,7 +399,7 @@ TEST_CASE(classes)
     CU_ASSERT(inputs_find_classes(&in));
     CU_ASSERT_EQUAL_FATAL(in.num_classes, 5);
     for (size_t i = 0; i < in.num; i++) {
-        CU_ASSERT_STRING_EQUAL(inputs_label(&in, i), labels[i]);
+        CU_ASSERT_STRING_EQUAL(inputs_item(&in, i).label, labels[i]);
         CU_ASSERT_EQUAL(inputs_class(&in, i), numbers[i]);
         CU_ASSERT_STRING_EQUAL(in.classes[numbers[i]], labels[i]);
     }
@@ -430,7 +430,7 @@ TEST_CASE(lists)
     for (size_t i = 0; i < 5; i++) {
         CU_ASSERT_STRING_EQUAL(inputs_output(&in, i, name, sizeof(name)),
                                outputs[i]);
-        CU_ASSERT_STRING_EQUAL(inputs_label(&in, i), labels[i]);
+        CU_ASSERT_STRING_EQUAL(inputs_item(&in, i).label, labels[i]);
     }
     snprintf(want, sizeof(want), "%s/../3.jpg", dir);
     CU_ASSERT_STRING_EQUAL(inputs_path(&in, 3, name, sizeof(name)), want);

@@ -240,7 +240,7 @@ void inputs_look(struct inputs *in, size_t i)
     struct stat st;
     int fd, error = 0;
 
-    if (!inputs_is_file(in, i))
+    if (!inputs_item(in, i).is_file)
         return;  // what it lies in is open
     inputs_path(in, i, path, sizeof(path));
     // A FIFO without a writer must not keep the caller.
@@ -276,14 +276,9 @@ bool inputs_is_pack(const char *name)
     return length > 4 && !strcasecmp(name + length - 4, ".hrp");
 }
 
-hr_pack_file inputs_pack(const struct inputs *in, size_t i, size_t *number)
+struct hr_source_item inputs_item(const struct inputs *in, size_t i)
 {
-    return hr_source_pack(in->source, in->items[i].number, number);
-}
-
-bool inputs_is_file(const struct inputs *in, size_t i)
-{
-    return hr_source_is_file(in->source, in->items[i].number);
+    return hr_source_item(in->source, in->items[i].number);
 }
 
 enum hr_status inputs_read(const struct inputs *in, size_t i,
@@ -296,16 +291,15 @@ enum hr_status inputs_source(const struct inputs *in, size_t i,
                              const char *path, struct hr_encoded *memory,
                              struct hr_sample *sample)
 {
-    size_t number;
-    hr_pack_file file = inputs_pack(in, i, &number);
-    bool read = !file && !inputs_is_file(in, i);
+    struct hr_source_item of = inputs_item(in, i);
+    bool read = !of.pack && !of.is_file;
     enum hr_status status;
 
-    sample->path = file || read ? NULL : path;
+    sample->path = of.is_file ? path : NULL;
     if (sample->path)
         return HR_OK;
     status = read ? inputs_read(in, i, memory)
-                  : hr_pack_sample(file, number, sample);
+                  : hr_pack_sample(of.pack, of.number, sample);
     if (read) {
         sample->data = memory->data;
         sample->size = memory->size;
@@ -327,15 +321,14 @@ enum hr_status inputs_probe(const struct inputs *in, size_t i,
     struct hr_pack_entry entry;
     enum hr_status status;
     char path[PATH_MAX];
-    size_t number;
-    hr_pack_file file = inputs_pack(in, i, &number);
+    struct hr_source_item of = inputs_item(in, i);
 
-    if (inputs_is_file(in, i))
+    if (of.is_file)
         return inputs_path(in, i, path, sizeof(path))
                    ? hr_probe_path(path, limits, info)
                    : HR_EINVAL;
-    if (file) {
-        hr_pack_entry(file, number, &entry);
+    if (of.pack) {
+        hr_pack_entry(of.pack, of.number, &entry);
         return hr_probe(entry.data, entry.size, limits, info);
     }
     if (!(status = inputs_read(in, i, &memory)) && memory.w)
@@ -386,11 +379,6 @@ const char *inputs_output(const struct inputs *in, size_t i, char *buffer,
         return NULL;
     memcpy(buffer + length, ".npy", sizeof(".npy"));
     return buffer;
-}
-
-const char *inputs_label(const struct inputs *in, size_t i)
-{
-    return hr_source_label(in->source, in->items[i].number);
 }
 
 int64_t inputs_class(const struct inputs *in, size_t i)

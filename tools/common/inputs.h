@@ -65,10 +65,8 @@ enum hr_status inputs_read(const struct inputs *inputs, size_t i,
 enum hr_status inputs_probe(const struct inputs *inputs, size_t i,
                             const struct hr_limits *limits,
                             struct hr_info *info);
-// Whether it is a file of its own, which can be opened by its path.
-bool inputs_is_file(const struct inputs *inputs, size_t i);
-// The pack file that picture i lies in, and its number there. NULL: none.
-hr_pack_file inputs_pack(const struct inputs *inputs, size_t i, size_t *number);
+// What its source knows of picture i.
+struct hr_source_item inputs_item(const struct inputs *inputs, size_t i);
 // Whether a file is one by its name.
 bool inputs_is_pack(const char *name);
 
@@ -79,9 +77,6 @@ const char *inputs_path(const struct inputs *inputs, size_t i, char *buffer,
                         size_t size);
 const char *inputs_name(const struct inputs *inputs, size_t i, char *buffer,
                         size_t size);
-
-// hr_source_label(): "" = none.
-const char *inputs_label(const struct inputs *inputs, size_t i);
 
 // Sets inputs->classes, the labels of all pictures, sorted by their bytes.
 // False: out of memory.

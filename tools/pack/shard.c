@@ -49,14 +49,13 @@ static bool source_size(const struct inputs *in, size_t i, uint64_t *size)
     struct hr_pack_entry entry;
     char path[PATH_MAX];
     struct stat st;
-    size_t number;
-    hr_pack_file file = inputs_pack(in, i, &number);
+    struct hr_source_item of = inputs_item(in, i);
 
-    if (file && hr_pack_entry(file, number, &entry) == HR_OK) {
+    if (of.pack && hr_pack_entry(of.pack, of.number, &entry) == HR_OK) {
         *size = entry.source;
         return true;
     }
-    if (!inputs_is_file(in, i)) {
+    if (!of.is_file) {
         struct hr_encoded read = {0};
         bool there = inputs_read(in, i, &read) == HR_OK;
 
@@ -83,8 +82,7 @@ static bool is_newer(const struct inputs *in, size_t i,
 {
     char text[PATH_MAX];
     struct stat st;
-    size_t number;
-    hr_pack_file file = inputs_pack(in, i, &number);
+    hr_pack_file file = inputs_item(in, i).pack;
     const char *path = file ? file->path
                             : inputs_path(in, i, text, sizeof(text));
 
@@ -99,7 +97,7 @@ static bool is_same(const struct inputs *in, size_t i, uint64_t size,
 
     return entry->source == size &&
            !strcmp(inputs_name(in, i, name, sizeof(name)), entry->name) &&
-           !strcmp(inputs_label(in, i), entry->label);
+           !strcmp(inputs_item(in, i).label, entry->label);
 }
 
 // Goes on behind what an earlier run has written of the same pictures: *next is
@@ -144,7 +142,7 @@ static bool put(struct pack *pack, hr_pack_writer writer, size_t i,
     char name[PATH_MAX];
     struct hr_pack_entry entry = {
         .name = inputs_name(&pack->in, i, name, sizeof(name)),
-        .label = inputs_label(&pack->in, i),
+        .label = inputs_item(&pack->in, i).label,
         .data = p->data,
         .size = p->size,
         .source = p->source,

@@ -85,7 +85,7 @@ static enum hr_status lend(void *ctx, uint64_t i, struct hr_encoded *to,
 
     if (c->num_held) {
         *to = c->held[picture];
-    } else if (inputs_is_file(&c->run.in, picture)) {
+    } else if (inputs_item(&c->run.in, picture).is_file) {
         inputs_path(&c->run.in, picture, path, sizeof(path));
         to->path = strdup(path);
         status = to->path ? HR_OK : HR_ENOMEM;

@@ -277,7 +277,7 @@ bool run_sink_put(struct run *run, size_t picture,
     if (run->opt.out_kind == RUN_OUT_NONE)
         return true;
     entry.path = inputs_path(&run->in, picture, path, sizeof(path));
-    entry.label = inputs_label(&run->in, picture);
+    entry.label = inputs_item(&run->in, picture).label;
     number = inputs_class(&run->in, picture);
     if (!entry.path)
         entry.path = "?";

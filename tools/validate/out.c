@@ -48,7 +48,7 @@ static json_t *picture_json(const struct validate *v,
     char path[PATH_MAX] = "";
     const struct manifest_entry entry = {
         .path = inputs_path(&v->in, p->index, path, sizeof(path)),
-        .label = inputs_label(&v->in, p->index),
+        .label = inputs_item(&v->in, p->index).label,
         .index = -1,
         .result = &p->results[VALIDATE_DEVICE],
     };

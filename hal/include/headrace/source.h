@@ -105,8 +105,8 @@ typedef const struct hr_source_t {
 // hr_source_create() makes one with nothing in it; hr_source_open() is that,
 // and hr_source_add(); hr_source_of_calls() the program's own, to which nothing
 // can be added. NULL with hr_last_error(). Threads: any.
+static inline hr_source hr_source_open(const char *path);
 HR_API hr_source hr_source_create(void);
-HR_API hr_source hr_source_open(const char *path);
 HR_API hr_source hr_source_of_calls(const struct hr_source_calls *calls);
 
 // Sets *source to NULL. Loaders and jobs that use it must have ended. NULL and
@@ -182,14 +182,23 @@ HR_API enum hr_status hr_source_set_classes(hr_source source,
 // Compressed archives, and URLs of other kinds, are HR_EUNSUPPORTED.
 // HR_EIO, HR_EINVAL, HR_ENOMEM, and those of hr_pack_open(); hr_last_error()
 // names file and reason. After a failure nothing was added.
-// Threads: one at a time.
-HR_API enum hr_status hr_source_add(hr_source source, const char *path);
-
-// The same for num paths, in their order. Shards (.hrp, .tar, .rec) are opened
+// num paths are added in their order. Shards (.hrp, .tar, .rec) are opened
 // side by side, up to eight at a time. What fails is the first path that does,
 // and then none of them was added. Threads: one at a time.
 HR_API enum hr_status hr_source_add_all(hr_source source,
                                         const char *const *paths, size_t num);
+static inline enum hr_status hr_source_add(hr_source source, const char *path)
+{
+    return hr_source_add_all(source, &path, 1);
+}
+static inline hr_source hr_source_open(const char *path)
+{
+    hr_source source = hr_source_create();
+
+    if (source && hr_source_add(source, path))
+        hr_source_close(&source);
+    return source;
+}
 
 // Adds the files that a list names: PATH, or PATH, a tab and LABEL, a line
 // each, or each ended by a zero byte. The last tab counts; empty lines do not.
@@ -238,10 +247,19 @@ HR_API const char *hr_source_path(hr_source source, uint64_t i, char *buffer,
 HR_API const char *hr_source_name(hr_source source, uint64_t i, char *buffer,
                                   size_t size);
 
-// Label of sample i: "" = none. Of a picture that was named itself, or of a
-// folder without pictures further down, it is the folder it lies in; of a list,
-// what stands there; of a pack file, what was packed.
-HR_API const char *hr_source_label(hr_source source, uint64_t i);
+// What a source knows of a sample without looking at it.
+struct hr_source_item {
+    // "" = none. Of a picture that was named itself, or of a folder without
+    // pictures further down, it is the folder it lies in; of a list, what stands
+    // there; of a pack file, what was packed.
+    const char *label;
+    bool is_file;  // of its own, which hr_source_path() names. Others lie in a
+                   // pack file, or are to be had by hr_source_read() alone
+    hr_pack_file pack;  // that it lies in, or NULL
+    size_t number;      // there
+};
+// Returns it, with label "" and all else 0 where there is no sample i.
+HR_API struct hr_source_item hr_source_item(hr_source source, uint64_t i);
 // The classes: *num labels. A class is meant by its index in them; -1 = none.
 // Names of folders are sorted as ImageFolder does: as Python sorts the names of
 // files, which is by bytes but where those are no UTF-8. So are other labels. But
@@ -265,13 +283,6 @@ HR_API enum hr_status hr_source_pack_classes(hr_source source,
 HR_API const char *hr_source_skipped(hr_source source, size_t i, char *buffer,
                                      size_t size, enum hr_skip *why);
 HR_API const char *hr_skip_text(enum hr_skip why);
-
-// Whether sample i is a file of its own, which hr_source_path() names. Others lie
-// in a pack file, or are to be had by hr_source_read() alone. Threads: any.
-HR_API bool hr_source_is_file(hr_source source, uint64_t i);
-// The pack file that sample i lies in, and its number there. NULL: none.
-HR_API hr_pack_file hr_source_pack(hr_source source, uint64_t i,
-                                   size_t *number);
 
 // Reads sample i to memory: data and size of *to, until the next call with it.
 // Of a file all bytes are read, at most max_bytes (0 = 256 MiB). HR_EIO (also of
