@@ -528,10 +528,10 @@ def _forget(picture: Any) -> None:
 
 
 def _swap_back(picture: Any) -> None:
-    stock = Image.Image
     if isinstance(picture, HeadraceJpeg):
-        stock = JpegImageFile
-    _set_class(picture, stock)
+        _set_class(picture, JpegImageFile)
+    elif isinstance(picture, HeadraceImage):
+        _set_class(picture, Image.Image)
     own = _own(picture)
     for name in [name for name in own if name.startswith("_hr")]:
         own.pop(name, None)
