@@ -10,6 +10,7 @@
 // weight of the axis leaves. Here they are shifted to 22, which changes no
 // result: (half + sum) >> p is ((half + sum) << (22 - p)) >> 22.
 #include <math.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "hal/shape/shape.h"
@@ -209,12 +210,11 @@ static void filter_one(const struct view *v, int i, double *k, int32_t *lo,
 
 // The bits behind the point that torch has for the axis: of all its outputs,
 // whatever the window keeps of them.
-static void find_torch_bits(struct view *v)
+static int count_torch_bits(const struct view *v)
 {
     double inv = 1.0 / v->filterscale, most = 0.0;
+    int bits = 0;
 
-    if (!v->torch || !v->filtered || v->nearest)
-        return;
     for (int i = 0; i < v->rs; i++) {
         struct under u = under(v, i);
         double sum = 0.0, top = 0.0;
@@ -228,10 +228,33 @@ static void find_torch_bits(struct view *v)
         top = sum != 0.0 ? top / sum : top;
         most = top > most ? top : most;
     }
-    v->bits = 0;
-    while (v->bits < PRECISION_BITS &&
-           (int)(0.5 + most * (1 << (v->bits + 1))) < TORCH_LIMIT)
-        v->bits++;
+    while (bits < PRECISION_BITS &&
+           (int)(0.5 + most * (1 << (bits + 1))) < TORCH_LIMIT)
+        bits++;
+    return bits;
+}
+
+// The count takes half as long as all weights, and lists of random crops ask for
+// a few hundred lengths: each entry is length, result, filter and count.
+static _Atomic uint64_t known_bits[1024];
+
+static void find_torch_bits(struct view *v, enum hr_filter filter)
+{
+    uint64_t key = (uint64_t)v->len << 36 | (uint64_t)v->rs << 8 |
+                   (uint64_t)filter << 5;
+    _Atomic uint64_t *entry =
+        &known_bits[(v->len * 5u + v->rs * 67u + (unsigned)filter * 331u) %
+                    1024];
+    uint64_t known;
+
+    if (!v->torch || !v->filtered || v->nearest)
+        return;
+    known = atomic_load_explicit(entry, memory_order_relaxed);
+    if ((known & ~(uint64_t)31) != key) {
+        known = key | (uint64_t)count_torch_bits(v);
+        atomic_store_explicit(entry, known, memory_order_relaxed);
+    }
+    v->bits = (int)(known & 31);
 }
 
 static void fill_torch_nearest(const struct view *v, struct hr__axis *a)
@@ -343,7 +366,7 @@ void hr__axis_build(struct hr__axis *a, const struct hr__step *step, int which,
     at += round8(2 * (size_t)v.count * sizeof(int32_t));
     a->w = (int32_t *)at;
     k = (double *)(at + (size_t)v.count * (size_t)a->stride * sizeof(int32_t));
-    find_torch_bits(&v);
+    find_torch_bits(&v, step->filter);
     if (v.nearest) {
         (v.torch ? fill_torch_nearest : fill_nearest)(&v, a);
     } else {
@@ -380,7 +403,7 @@ void hr__axis_reach(const struct hr__step *step, int which, void *mem, int *lo,
     w = (int32_t *)((double *)mem + v.taps);
     *lo = INT32_MAX;
     *hi = 0;
-    find_torch_bits(&v);
+    find_torch_bits(&v, step->filter);
     // As zero weights are dropped, an output may read less than what is under
     // its filter, and its neighbour more.
     for (int i = v.first; i < end && under(&v, i).from < *lo; i++) {
