@@ -193,11 +193,21 @@ class Memory(case.Case):
     def test_little_is_kept(self):
         many = [self.new() for _ in range(9)]
         del many
-        self.new()
-        self.assertLessEqual(len(memory._blocks), 3)
+        with mock.patch.object(memory, "_MOST_BYTES", 3 * 8 * 3 * 224**2 * 4):
+            self.new()
+        self.assertEqual(len(memory._blocks), 4)
+        with mock.patch.object(memory, "_MOST_BYTES", 0):
+            self.new()
+        self.assertEqual(len(memory._blocks), 3)
         for _ in range(2 * memory._OLD):
             memory.empty((2, 3, 300, 300), torch.float32)
         self.assertEqual(len(memory._blocks), 1)
+
+    def test_memory_of_many_views_is_used_again(self):
+        views = [self.new().fill_(7) for _ in range(10)]
+        del views
+        again = [self.new() for _ in range(10)]
+        self.assertEqual([view[7, 2, 5, 5] for view in again], [7] * 10)
 
     def test_a_fork_costs_no_copies(self):
         """A child has its pages, too, and each of them would be copied."""
