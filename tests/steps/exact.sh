@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # compare.py, compare_ops.py and, where torchvision is, compare_recipes.py, against
-# one release of Pillow and torchvision.
+# one release of Pillow and torchvision; compare_torch.py against a current torch.
 #   exact.sh debian      the distribution's, with all instruction sets
 #   exact.sh NAME        those of tests/python/NAME.txt, and with the
 #                        libjpeg-turbo that their Pillow carries
@@ -33,6 +33,7 @@ recipes) compare compare_recipes --count 200${long:+0} --size 224 ;;
     compare compare --jobs "$half" "$@"
     compare compare_ops --jobs "$half"
     [[ $release == pillow-* ]] || compare compare_recipes
+    [[ $release != torch ]] || compare compare_torch --count 3000
     ;;
 esac
 exit $rc
