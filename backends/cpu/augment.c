@@ -52,6 +52,17 @@ static const struct cpu_sink *by_store(struct cpu_run *run,
     return stored;
 }
 
+// A code ends here.
+static void code_lap(struct cpu_run *run, enum hr__augment_code code)
+{
+    int64_t before = run->spent[HR_PART_AUGMENT];
+
+    cpu_lap(run, HR_PART_AUGMENT);
+    if (run->lap)
+        hr__watch_code(run->w->engine->e, code,
+                       run->spent[HR_PART_AUGMENT] - before);
+}
+
 bool cpu_codes_run(struct cpu_run *run, const struct hr__step *step,
                    struct cpu_sink *s, const struct cpu_sink *to)
 {
@@ -71,8 +82,10 @@ bool cpu_codes_run(struct cpu_run *run, const struct hr__step *step,
         if (cpu_run_stops(run))
             return false;
         if (i == step->augments - 1 && to && to->pic &&
-            (to = by_store(run, &codes[i], &p, to, &by_table)) == &by_table)
+            (to = by_store(run, &codes[i], &p, to, &by_table)) == &by_table) {
+            code_lap(run, codes[i].code);
             break;
+        }
         if (apart && !other)
             other = cpu_arena_alloc(arena, cpu_codes_bytes(run, step));
         if ((apart && !other) ||
@@ -81,8 +94,8 @@ bool cpu_codes_run(struct cpu_run *run, const struct hr__step *step,
             return cpu_run_fail(run, HR_ENOMEM, "no room for a picture");
         if (p.data != before)
             other = before;
+        code_lap(run, codes[i].code);
     }
-    cpu_lap(run, HR_PART_AUGMENT);
     s->data = p.data;
     s->stride = p.stride;
     return !to || cpu_sink_rows(run, s, p.h, to);

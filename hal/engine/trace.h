@@ -6,6 +6,7 @@
 
 #include <headrace/trace.h>
 
+#include "hal/engine/augment.h"
 #include "hal/engine/base.h"
 
 struct hr__engine;
@@ -16,6 +17,7 @@ struct hr__meter {
     const char *_Atomic name;  // of the engine, interned
     uint32_t serial;           // two of one name are two
     _Atomic uint64_t ns[HR_NUM_PARTS], times[HR_NUM_PARTS];
+    _Atomic uint64_t code_ns[HR__NUM_AUGMENT], code_times[HR__NUM_AUGMENT];
     _Atomic uint64_t tasks, batches, launches, bytes_up, bytes_down;
     _Atomic uint64_t bytes_imported, import_falls;
     struct {
@@ -72,6 +74,9 @@ void hr__watch_part(struct hr__engine *e, enum hr_part part, uint64_t batch,
                     int64_t begin);
 // A part that is in pieces, or within a span that is reported: only summed.
 void hr__watch_sum(struct hr__engine *e, enum hr_part part, int64_t ns);
+// The same of a code of stage augment, which is in that part's sum, too.
+void hr__watch_code(struct hr__engine *e, enum hr__augment_code code,
+                    int64_t ns);
 // A thread waits for work, and has waited: always both, begin being what the
 // first one says. Any lock of the engine's may be held.
 int64_t hr__watch_idle_begin(struct hr__engine *e);

@@ -134,6 +134,15 @@ void hr__watch_sum(struct hr__engine *e, enum hr_part part, int64_t ns)
         add(e, part, ns);
 }
 
+void hr__watch_code(struct hr__engine *e, enum hr__augment_code code,
+                    int64_t ns)
+{
+    if (!timed())
+        return;
+    hr__count(&e->meter.code_ns[code], ns > 0 ? (uint64_t)ns : 0);
+    hr__count(&e->meter.code_times[code], 1);
+}
+
 void hr__watch_part(struct hr__engine *e, enum hr_part part, uint64_t batch,
                     int64_t begin)
 {
@@ -216,6 +225,23 @@ void hr__watch_device(struct hr__engine *e, const char *queue,
 
 // ---- Sums ------------------------------------------------------------------
 
+static void read_codes(struct hr__meter *m, struct hr_engine_profile *out)
+{
+    static const char *const names[] = {
+#define X(NAME, name) #name,
+        HR__AUGMENT_MAP(X)
+#undef X
+    };
+    _Static_assert(sizeof(names) / sizeof(*names) < HR_PROFILE_CODES,
+                   "all, and their end");
+
+    for (int i = 0; i < HR__NUM_AUGMENT; i++)
+        out->codes[i] =
+            (struct hr_code_profile){names[i], atomic_load(&m->code_ns[i]),
+                                     atomic_load(&m->code_times[i])};
+    out->codes[HR__NUM_AUGMENT].name = NULL;
+}
+
 void hr__meter_read(struct hr__meter *m, struct hr_engine_profile *out)
 {
     out->name = atomic_load(&m->name);
@@ -224,6 +250,7 @@ void hr__meter_read(struct hr__meter *m, struct hr_engine_profile *out)
         out->parts[i].ns = atomic_load(&m->ns[i]);
         out->parts[i].times = atomic_load(&m->times[i]);
     }
+    read_codes(m, out);
     out->tasks = atomic_load(&m->tasks);
     out->batches = atomic_load(&m->batches);
     out->launches = atomic_load(&m->launches);

@@ -262,15 +262,19 @@ json out '{p["part"] for p in d["backends"][0]["parts"]} >=
 json out 'all(0 < c["consumer_busy"] <= 1 for c in d["configurations"]
               if c["mode"] == "planned")'
 expect "a report" grep -q data-selfcheck profile.html
-run 0 profile "$photos" --threads 1 --seconds 0.5 -q --memory
+run 0 profile "$photos" --threads 1 --seconds 0.5 -q --memory \
+    --ops decode,resize=40x40,gaussian_blur=1,equalize
 says out "pictures, batches of"
+says out "%  of augment"
 # In the round that warms up all of them come into the cache.
 run 0 profile "$photos" --backends cpu --threads 1 --seconds 0.5 --cache 64M \
-    --json
+    --json --ops decode,resize=40x40,adjust_hue=0.1,equalize
 json out 'all((c["cache_hits"] > 0.5 * c["images"]) == (c["mode"] != "decoded")
               for c in d["configurations"])'
 json out '{p["part"] for p in d["backends"][0]["parts"]} >=
-          {"entropy", "reconstruct", "color", "resample", "store"}'
+          {"entropy", "reconstruct", "color", "resample", "augment", "store"}'
+json out '[c["code"] for c in d["backends"][0]["codes"]] == ["hue", "equalize"]'
+json out '0.5 < sum(c["share"] for c in d["backends"][0]["codes"]) <= 1'
 # Damaged files take time, but are no pictures, neither made nor needed.
 mkdir -p damaged only-damaged
 cp "$photos"/*/*.jpg damaged 2>/dev/null || cp "$photos"/*.jpg damaged

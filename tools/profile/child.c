@@ -37,6 +37,28 @@ static void read_parts(struct profile_watch *w,
     }
 }
 
+// Shares are of the stage's time.
+static void read_codes(struct profile_watch *w,
+                       const struct hr_engine_profile *a,
+                       const struct hr_engine_profile *b, double pictures)
+{
+    double all = (double)(b->parts[HR_PART_AUGMENT].ns -
+                          a->parts[HR_PART_AUGMENT].ns);
+
+    for (int i = 0; i < HR_PROFILE_CODES && b->codes[i].name; i++) {
+        double ns = (double)(b->codes[i].ns - a->codes[i].ns);
+        struct profile_part *code = &w->codes[w->num_codes];
+
+        if (ns <= 0 || pictures <= 0)
+            continue;
+        w->num_codes++;
+        *code = (struct profile_part){.name = b->codes[i].name,
+                                      .ms_per_1000 = 1e-3 * ns / pictures,
+                                      .share = ns / all};
+        snprintf(code->engine, sizeof(code->engine), "%s", b->name);
+    }
+}
+
 // The last engine of a chain is the host's: its threads are the workers.
 static void read_workers(struct profile_watch *w,
                          const struct hr_engine_profile *a,
@@ -63,8 +85,10 @@ static void read_watch(struct profile_child *c, const struct profile_measure *m,
 
     hr_device_profile(c->run.dev, &now);
     n = now.num_engines;
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < n; i++) {
         read_parts(w, &m->before.engines[i], &now.engines[i], pictures);
+        read_codes(w, &m->before.engines[i], &now.engines[i], pictures);
+    }
     if (n > 0)
         read_workers(w, &m->before.engines[n - 1], &now.engines[n - 1],
                      tools_seconds() - m->begun);

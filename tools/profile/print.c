@@ -271,6 +271,15 @@ static void table(const struct profile_column *columns,
     putchar('\n');
 }
 
+static void codes_of(const struct profile_watch *w, const char *engine)
+{
+    for (int i = 0; i < w->num_codes; i++)
+        if (!strcmp(w->codes[i].engine, engine))
+            printf("  %-12s   %-10s %10.1f %5.1f %%  of augment\n", engine,
+                   w->codes[i].name, w->codes[i].ms_per_1000,
+                   100 * w->codes[i].share);
+}
+
 static void watched(const struct profile *p, int b)
 {
     const struct profile_watch *w = &p->watch[b];
@@ -285,6 +294,8 @@ static void watched(const struct profile *p, int b)
         printf("  %-12s %-12s %10.1f %5.1f %%  %s\n", part->engine, part->name,
                part->ms_per_1000, 100 * part->share,
                part->device ? "device's time" : "host threads, by the clock");
+        if (!strcmp(part->name, hr_part_name(HR_PART_AUGMENT)))
+            codes_of(w, part->engine);
     }
 }
 
@@ -377,6 +388,19 @@ static json_t *config_json(const struct profile *p,
     return json;
 }
 
+static json_t *codes_json(const struct profile_watch *w)
+{
+    json_t *codes = json_array();
+
+    for (int i = 0; i < w->num_codes; i++)
+        json_array_append_new(codes, json_pack("{s:s s:s s:f s:f}", "engine",
+                                               w->codes[i].engine, "code",
+                                               w->codes[i].name, "ms_per_1000",
+                                               w->codes[i].ms_per_1000, "share",
+                                               w->codes[i].share));
+    return codes;
+}
+
 static json_t *backend_json(const struct profile *p, int b)
 {
     const struct profile_watch *w = &p->watch[b];
@@ -393,12 +417,12 @@ static json_t *backend_json(const struct profile *p, int b)
                       "device_time", w->parts[i].device));
     for (int i = 0; i < w->num_workers; i++)
         json_array_append_new(cpu, json_real(w->worker_cpu[i]));
-    json = json_pack("{s:o s:o s:o s:o}", "backend",
+    json = json_pack("{s:o s:o s:o s:o s:o}", "backend",
                      manifest_text(p->opt.backends[b]), "device",
                      manifest_text(profile_find(p, b, PROFILE_PLANNED,
                                                 profile_most_threads(p))
                                        ->device),
-                     "parts", parts, "worker_cpu", cpu);
+                     "parts", parts, "codes", codes_json(w), "worker_cpu", cpu);
     add_columns(json, profile_waits, w);
     queue = profile_queue_json(&p->queues[b]);
     add_columns(queue, profile_queues, &p->queues[b]);

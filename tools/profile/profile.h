@@ -134,7 +134,7 @@ struct profile_config {
 // What the watched run of a backend tells.
 struct profile_part {
     char engine[64];
-    const char *name;    // hr_part_name()
+    const char *name;    // hr_part_name(), or of a code; static
     double ms_per_1000;  // pictures
     double share;        // of all parts of that engine
     bool device;         // the device's own time
@@ -143,6 +143,8 @@ struct profile_watch {
     double begun, ended;  // CLOCK_MONOTONIC, seconds
     struct profile_part parts[HR_PROFILE_ENGINES * HR_NUM_PARTS];
     int num_parts;
+    struct profile_part codes[HR_PROFILE_ENGINES * HR_PROFILE_CODES];
+    int num_codes;                          // of stage augment, in its part
     double worker_cpu[HR_PROFILE_THREADS];  // share of the time, 0 .. 1
     int num_workers;
     double on_a_core, idle;  // mean shares of the workers' time

@@ -87,11 +87,21 @@ HR_API const char *hr_part_name(enum hr_part part);
 // Threads: any.
 HR_API void hr_profile_times(bool on);
 
-enum { HR_PROFILE_ENGINES = 4, HR_PROFILE_THREADS = 64, HR_PROFILE_RUNGS = 6 };
+enum {
+    HR_PROFILE_ENGINES = 4,
+    HR_PROFILE_THREADS = 64,
+    HR_PROFILE_RUNGS = 6,
+    HR_PROFILE_CODES = 16,
+};
 
 struct hr_part_profile {
     uint64_t ns;     // host threads' parts: of all threads together
     uint64_t times;  // how often
+};
+
+struct hr_code_profile {
+    const char *name;  // "table", "mix_luma", "warp", ...; static
+    uint64_t ns, times;
 };
 
 struct hr_rung_profile {
@@ -106,6 +116,11 @@ struct hr_engine_profile {
     bool device_times;  // upload, download and stages are the device's time;
                         // a media engine's as the host sees it
     struct hr_part_profile parts[HR_NUM_PARTS];
+    // What pixels go through in stage augment, several ops as one code, or one
+    // op as several: of the CPU engine, and in parts[HR_PART_AUGMENT] already.
+    // A name that is NULL ends the list, which is the same for all engines. (Of
+    // a table that is the last code the store does a part.)
+    struct hr_code_profile codes[HR_PROFILE_CODES];
     uint64_t tasks;                 // spans of samples that were done
     uint64_t batches;               // that were sent to the device
     uint64_t launches;              // of kernels
