@@ -419,7 +419,7 @@ static void print_ops(void)
             const char *end = strstr(at, ", ");
             int length = (int)(end ? end - at : (long)strlen(at));
             bool first = i == 1 && at == info->usage;
-            bool wraps = column + length + 2 > 80;
+            bool wraps = column + length + 3 > 80;
 
             printf("%s%c%.*s", first ? "" : ",", wraps ? '\n' : ' ', length,
                    at);
