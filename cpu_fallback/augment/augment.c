@@ -289,29 +289,34 @@ static bool run_kernel3(struct walk *k, const struct hr__augment *a)
     return stencil(k, a);
 }
 
-// The row between copies of its first and last pixel.
-static void add_edges(uint8_t *row, int w, int channels, int edge)
+// The row between copies of its first and last pixel. (A byte at a time: calls
+// for two or three cost more.)
+static void add_edges(uint8_t *row, int n, int channels, int edge)
 {
-    size_t c = (size_t)channels, n = c * (size_t)w;
-
-    for (size_t i = 1; i <= (size_t)edge; i++) {
-        memcpy(row - c * i, row, c);
-        memcpy(row + n + c * (i - 1), row + n - c, c);
+    for (int i = 0; i < edge * channels; i++) {
+        row[-1 - i] = row[channels - 1 - i % channels];
+        row[n + i] = row[n - channels + i % channels];
     }
 }
 
-// line: room for a row with reach + 1 pixels on both sides.
-static void box_near_row(const struct walk *k, uint8_t *row, uint8_t *line,
-                         const struct hr__box *box)
+// Lines: two of them, with room for a row with reach + 1 pixels on both sides.
+static void box_near_row(const struct walk *k, uint8_t *row,
+                         uint8_t *const lines[2], const struct hr__box *box,
+                         int passes)
 {
-    const uint8_t *taps[2 * CPU_BOX_NEAR + 3];
-    int w = k->p->w, channels = k->p->channels, edge = box->reach + 1;
+    int channels = k->p->channels, n = k->p->w * channels;
+    int edge = box->reach + 1;
 
-    memcpy(line + edge * channels, row, (size_t)(w * channels));
-    add_edges(line + edge * channels, w, channels, edge);
-    for (int i = 0; i < 2 * box->reach + 3; i++)
-        taps[i] = line + i * channels;
-    k->ops->box_near(row, taps, w * channels, box);
+    memcpy(lines[0] + edge * channels, row, (size_t)n);
+    for (int i = 0; i < passes; i++) {
+        uint8_t *from = lines[i & 1], *to = lines[~i & 1] + edge * channels;
+        const uint8_t *taps[2 * CPU_BOX_NEAR + 3];
+
+        add_edges(from + edge * channels, n, channels, edge);
+        for (int t = 0; t < 2 * box->reach + 3; t++)
+            taps[t] = from + t * channels;
+        k->ops->box_near(i + 1 < passes ? to : row, taps, n, box);
+    }
 }
 
 static bool box_rows(struct walk *k, const struct hr__augment *a)
@@ -321,18 +326,20 @@ static bool box_rows(struct walk *k, const struct hr__augment *a)
     bool far = box->reach > CPU_BOX_NEAR;
     size_t edges = far ? 0 : 2 * (size_t)(box->reach + 1);
     size_t c = (size_t)p->channels, n = (size_t)p->w * c;
-    uint8_t *line = cpu_arena_alloc(k->arena, n + edges * c);
+    uint8_t *lines[2];
 
-    if (!line)
+    lines[0] = cpu_arena_alloc(k->arena, n + edges * c);
+    lines[1] = far ? NULL : cpu_arena_alloc(k->arena, n + edges * c);
+    if (!lines[0] || !(far || lines[1]))
         return false;
     for (int y = 0; y < p->h; y++) {
-        for (int i = 0; i < a->box.passes; i++) {
-            if (far)
-                k->ops->box_x(row_of(p, y), memcpy(line, row_of(p, y), n), p->w,
-                              p->channels, box);
-            else
-                box_near_row(k, row_of(p, y), line, box);
-        }
+        uint8_t *row = row_of(p, y);
+
+        if (!far)
+            box_near_row(k, row, lines, box, a->box.passes);
+        for (int i = 0; far && i < a->box.passes; i++)
+            k->ops->box_x(row, memcpy(lines[0], row, n), p->w, p->channels,
+                          box);
     }
     return true;
 }
@@ -441,6 +448,37 @@ static void mirrored_places(int32_t *to, int n, double first, int size,
         to[i] = mirrored((int)first + i, size, edges);
 }
 
+// Columns of the source that lie side by side, as of shifts and borders, begin
+// with output pixel `from`; so many are copied as they are.
+struct run_of {
+    int from, n;
+};
+
+static struct run_of columns_run(const int32_t *x, int w)
+{
+    struct run_of b = {0, 0};
+
+    while (b.from < w && x[b.from] < 0)
+        b.from++;
+    while (b.from + b.n < w && x[b.from + b.n] == x[b.from] + b.n)
+        b.n++;
+    return b;
+}
+
+static void pick_row(const struct walk *k, uint8_t *to, const uint8_t *row,
+                     const int32_t *x, const struct hr__augment *a,
+                     const struct run_of *b)
+{
+    size_t c = (size_t)k->p->channels;
+    int w = k->p->w, end = b->from + b->n;
+
+    k->ops->pick(to, row, w, x, b->from, k->p->channels, a->warp.fill);
+    memcpy(to + c * (size_t)b->from, row + c * (size_t)x[b->from],
+           c * (size_t)b->n);
+    k->ops->pick(to + c * (size_t)end, row, w, x + end, a->w - end,
+                 k->p->channels, a->warp.fill);
+}
+
 static bool warp_axes(struct walk *k, const struct hr__augment *a,
                       const struct cpu_pixels *out)
 {
@@ -448,6 +486,7 @@ static bool warp_axes(struct walk *k, const struct hr__augment *a,
     const double *m = a->warp.m;
     int32_t *x = cpu_arena_array(k->arena, (size_t)a->w, sizeof(*x));
     int32_t *y = cpu_arena_array(k->arena, (size_t)a->h, sizeof(*y));
+    struct run_of side;
 
     if (!x || !y)
         return false;
@@ -455,9 +494,14 @@ static bool warp_axes(struct walk *k, const struct hr__augment *a,
     places(y, a->h, m[5], m[4], p->h);
     mirrored_places(x, a->w, m[2], p->w, a->warp.edges);
     mirrored_places(y, a->h, m[5], p->h, a->warp.edges);
-    for (int i = 0; i < a->h; i++)
-        k->ops->pick(row_of(out, i), row_of(p, y[i] < 0 ? 0 : y[i]),
-                     y[i] < 0 ? 0 : p->w, x, a->w, p->channels, a->warp.fill);
+    side = columns_run(x, a->w);
+    for (int i = 0; i < a->h; i++) {
+        if (y[i] < 0 || !side.n)
+            k->ops->pick(row_of(out, i), row_of(p, 0), 0, x, a->w, p->channels,
+                         a->warp.fill);
+        else
+            pick_row(k, row_of(out, i), row_of(p, y[i]), x, a, &side);
+    }
     return true;
 }
 

@@ -93,12 +93,13 @@ CPU_INLINE struct halves halves_of(const struct hr__box *box)
         _mm512_set1_epi32((int)(box->inner >> 12 | box->outer >> 12 << 16))};
 }
 
+// (The low half, rounded down to what the high one counts in, adds to that.)
 CPU_INLINE __m512i weighted(__m512i pairs, struct halves w)
 {
-    __m512i high = _mm512_slli_epi32(_mm512_madd_epi16(pairs, w.high), 12);
     __m512i low = _mm512_dpwssd_epi32(_mm512_set1_epi32(1 << 23), pairs, w.low);
 
-    return _mm512_srli_epi32(_mm512_add_epi32(high, low), 24);
+    return _mm512_srli_epi32(
+        _mm512_dpwssd_epi32(_mm512_srli_epi32(low, 12), pairs, w.high), 12);
 }
 
 CPU_INLINE void box_near(uint8_t *dst, const uint8_t *const *taps, int n,
