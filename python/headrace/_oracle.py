@@ -103,59 +103,66 @@ def _resize(
     box: Any = None,
     order: int = 0,
 ) -> Any:
-    if order == _TORCH:
-        return _resize_bytes(image, w, h, PIL_FILTERS[filter_])
+    if order == _core.ORDER_TORCH:
+        resize = torch_resize
     return resize(image, (w, h), PIL_FILTERS[filter_], box)
 
 
-_TORCH = 3
-_MODES = {1: "lanczos", 2: "bilinear", 3: "bicubic"}
+_TORCH_MODES = {0: "nearest", 1: "lanczos", 2: "bilinear", 3: "bicubic"}
 
 
-def _resize_bytes(image: Any, w: int, h: int, filter_: int) -> Any:
+def torch_resize(
+    image: Any, size: tuple[int, int], filter_: int, box: Any = None
+) -> Any:
     """torch's, of tensors of bytes."""
     import numpy as np
     import torch
 
+    if box is not None or filter_ not in _TORCH_MODES:
+        raise ValueError("torch's resize has no box, and not that filter")
     pixels = torch.from_numpy(np.array(image)).reshape(
         1, image.height, image.width, -1
     )
+    antialias = {"align_corners": False, "antialias": True} if filter_ else {}
     made = torch.nn.functional.interpolate(
-        pixels.permute(0, 3, 1, 2), size=(h, w), mode=_MODES[filter_],
-        align_corners=False, antialias=True,
+        pixels.permute(0, 3, 1, 2), size=size[::-1],
+        mode=_TORCH_MODES[filter_], **antialias,
     )
     array = made[0].permute(1, 2, 0).numpy()
     return Image.fromarray(array[:, :, 0] if image.mode == "L" else array)
 
 
 def _resize_short(
-    image: Any, resize: Resize, side: int, filter_: int, *_: Any
+    image: Any, resize: Resize, side: int, filter_: int, order: int = 0
 ) -> Any:
     """torchvision's Resize(side)."""
     w, h = image.size
     long = int(side * max(w, h) / min(w, h))
     size = (side, long) if w <= h else (long, side)
-    return resize(image, size, PIL_FILTERS[filter_], None)
+    return _resize(image, resize, *size, filter_, None, order)
 
 
 def _fit(
     image: Any,
-    _: Resize,
+    resize: Resize,
     w: int,
     h: int,
     filter_: int,
     enlarge: bool = False,
-    *__: Any,
+    order: int = 0,
 ) -> Any:
     """ImageOps.contain(), or thumbnail() without its reducing."""
-    if not enlarge:
-        image = image.copy()
-        image.thumbnail((w, h), PIL_FILTERS[filter_], reducing_gap=None)
-        return image
-    image = ImageOps.contain(image, (w, h), PIL_FILTERS[filter_])
-    if not image.width or not image.height:  # newer ones do not refuse it
+    empty = Image.new("1", image.size)  # it tells the size
+    if enlarge:
+        empty = ImageOps.contain(empty, (w, h))
+    else:
+        empty.thumbnail((w, h), reducing_gap=None)
+    if not empty.width or not empty.height:  # newer ones do not refuse it
         raise ValueError("an empty picture")
-    return image
+    if empty.size == image.size:
+        return image.copy()
+    w, h = empty.size
+    return _resize(image, resize, w, h, filter_, None, order)
 
 
 def _flip(

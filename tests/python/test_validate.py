@@ -186,8 +186,14 @@ class Equal(Case):
             self.assertEqual(found.code, 0, found.text)
             self.assertEqual(found.json["reference"], name)
             self.assertEqual(found.json["installed_reference"], INSTALLED)
-            if have_torchvision():
-                row = found.json["pipelines"]["v1-eval"]
+            rows = found.json["pipelines"]
+            if name == stock.TORCH:
+                self.assertIn("Pillow", rows["v1-eval"]["not_run"])
+                self.assertIn("filter", rows["resize-box"]["not_run"])
+                self.assertEqual(rows["resize-lanczos"]["not_run"],
+                                 stock.torch_lacks())
+            elif have_torchvision():
+                row = rows["v1-eval"]
                 self.assertEqual((row["not_run"], row["pictures"]), (None, 2))
 
     @unittest.skipUnless(have_torchvision(), "needs torchvision")

@@ -13,7 +13,7 @@ from ..errors import ArgumentError
 from ..ops import Ops
 
 MODULE = "headrace.validate"
-REFERENCES = ("pillow-12", "pillow-12.2", "pillow-13")
+REFERENCES = ("pillow-12", "pillow-12.2", "pillow-13", "torch-2")
 FILTERS = ("nearest", "box", "bilinear", "hamming", "bicubic", "lanczos")
 CASES = (
     "decode",
@@ -23,7 +23,10 @@ CASES = (
     "flip",
     "augment",
 )
-STACKS = ("v1-train", "v1-eval", "v2-train", "v2-eval")
+STACKS = tuple(
+    f"{api}-{kind}" for api in ("v1", "v2", "tensors")
+    for kind in ("train", "eval")
+)
 PIPELINES = CASES + STACKS
 OPS = "ops"  # the row of --ops
 
@@ -39,12 +42,13 @@ pipelines: decode,
 
 The first of these make pixels with Pillow, augment each op that changes pixels
 and random lists of them; v1 and v2 are torchvision's usual
-transforms, recorded by the drop-in. What the drop-in leaves to Pillow is
-counted with its reason and not compared.
+transforms, recorded by the drop-in, and tensors those of v2 that begin with
+ToImage. What the drop-in leaves to stock is counted with its reason and not
+compared.
 
 A reference says which pass of a resize comes first, as in that release of
 Pillow. With another one than the installed Pillow's, Pillow resizes one axis
-at a time, in that order.
+at a time, in that order; with torch-2 torch does.
 
 exit status: 0 all that was compared is equal; 1 something differs, is made by
 one side only, or could not be read; 2 could not run, or nothing is known of

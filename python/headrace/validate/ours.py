@@ -146,7 +146,8 @@ def _made(result: _core.Result, pixels: memoryview) -> Made:
 def open_files(files: Sequence[File]) -> Flight:
     """Can each file be read? Makes 8 x 8 pixels of it."""
     # A filter that needs every row: decoding ends after the last one needed.
-    steps = (ops.decode(), ops.resize(8, 8, filter="box"))
+    step = ops.resize(8, 8, filter="box", order="horizontal")
+    steps = (ops.decode(), step)
     return Flight(
         [
             Case("", "", (file.path, steps), (8, 8), 3, "u8", bytes)

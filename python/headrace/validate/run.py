@@ -29,7 +29,7 @@ from .findings import FAILED, Findings, Row, Worst
 from .options import MODULE, Options
 from .ours import Flight, Made, open_files
 from .stacks import Failed, Left, Recorder
-from .stock import Stock, installed_reference, versions
+from .stock import TORCH, Stock, installed_reference, torch_lacks, versions
 
 # Files of a group, and pixels, unless one file has more.
 _FILES = 16
@@ -89,6 +89,18 @@ def _write(path: str, data: str) -> bool:
     return True
 
 
+def _leave_to_pillow(rows: dict[str, Row]) -> None:
+    """Says which rows have nothing of torch's resize."""
+    lacks = torch_lacks()
+    for name, row in rows.items():
+        if name in ("resize-box", "resize-hamming"):
+            row.not_run = "torch has no such filter"
+        elif name in options.STACKS and not name.startswith("tensors"):
+            row.not_run = "Pillow resizes these, not torch"
+        elif lacks and name in (*cases.RESIZING, *options.STACKS):
+            row.not_run = lacks
+
+
 class Session:
     """What is the same for all pictures."""
 
@@ -108,7 +120,7 @@ class Session:
             options.OPS: cases.of_list(opt.ops)
         }
         rows = {name: Row() for name in opt.pipelines}
-        self._recorder = self._prepare(rows, reference)
+        self._recorder = self._prepare(rows, reference, installed)
         name = _core.get_image_backend()
         facts = {
             "version": _core.version(),
@@ -128,7 +140,10 @@ class Session:
         )
 
     def _prepare(
-        self, rows: dict[str, Row], reference: str | None
+        self,
+        rows: dict[str, Row],
+        reference: str | None,
+        installed: str | None,
     ) -> Recorder | None:
         """Says of each row that cannot be run why."""
         if reference is None:
@@ -139,7 +154,13 @@ class Session:
                         " that is known; --reference names one"
                     )
             return None
-        wanted = [name for name in rows if name in options.STACKS]
+        if reference == TORCH:
+            _leave_to_pillow(rows)
+            reference = installed
+        wanted = [
+            name for name, row in rows.items()
+            if name in options.STACKS and not row.not_run
+        ]
         made, missing = stacks.transforms(wanted)
         for name, why in missing.items():
             rows[name].not_run = why

@@ -21,7 +21,6 @@ from ..errors import Error
 from .cases import Case, Picture
 from .stock import Stock
 
-NAMES = ("v1-train", "v1-eval", "v2-train", "v2-eval")
 _MEAN, _STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
 
 Transform = Callable[[Any], Any]
@@ -82,6 +81,17 @@ def _v2(kind: str) -> Transform:
     return _compose(v2, kind, tail)
 
 
+def _tensors(kind: str) -> Transform:
+    import torch
+    import torchvision.transforms.v2 as v2
+
+    importlib.import_module("torchvision.tv_tensors")
+    tail = [v2.ToDtype(torch.float32, scale=True)]
+    rest = _compose(v2, kind, tail)
+    composed: Transform = v2.Compose([v2.ToImage(), rest])
+    return composed
+
+
 def _compose(module: Any, kind: str, tail: list[Any]) -> Transform:
     if kind == "train":
         head = [module.RandomResizedCrop(224), module.RandomHorizontalFlip()]
@@ -92,16 +102,24 @@ def _compose(module: Any, kind: str, tail: list[Any]) -> Transform:
     return composed
 
 
-_BUILDERS: dict[str, Callable[[str], Transform]] = {"v1": _v1, "v2": _v2}
+_BUILDERS: dict[str, Callable[[str], Transform]] = {
+    "v1": _v1,
+    "v2": _v2,
+    "tensors": _tensors,
+}
 
 
 class Recorder:
     """Cases of pictures, from transforms that the drop-in records."""
 
     def __init__(
-        self, made: dict[str, Transform], stock: Stock, seed: int, order: str
+        self,
+        made: dict[str, Transform],
+        stock: Stock,
+        seed: int,
+        order: str | None,
     ) -> None:
-        """order: the reference that recorded resizes follow."""
+        """order: the reference that resizes of pictures follow."""
         self._transforms = made
         self._stock = stock
         self._seed = seed

@@ -4,7 +4,7 @@
 Releases of Pillow differ in which of the two passes of a resize comes first,
 which is what a reference says. A resize of one axis alone has no order. So
 the installed Pillow makes every pixel of any reference: where the reference
-is not its own, by two resizes of one axis each.
+is not its own, by two resizes of one axis each. Of torch-2 torch makes them.
 """
 
 from __future__ import annotations
@@ -18,9 +18,11 @@ from typing import Any
 from PIL import Image, features
 
 from .. import _core
-from .._oracle import PIL_FILTERS
+from .._oracle import PIL_FILTERS, torch_resize
 
-NEAREST, BICUBIC = 0, 3
+NEAREST, LANCZOS, BICUBIC = 0, 1, 3
+
+TORCH = "torch-2"
 
 _resize = Image.Image.resize
 
@@ -39,6 +41,18 @@ def installed_reference() -> str | None:
     return _core.find_reference(resize)
 
 
+def torch_lacks() -> str | None:
+    """Why the installed torch cannot resize; None: it can."""
+    try:
+        torch_resize(Image.new("RGB", (4, 4)), (3, 2), LANCZOS)
+    except ImportError:
+        return "torch is not installed"
+    except (RuntimeError, ValueError) as error:
+        version = getattr(sys.modules["torch"], "__version__", "?")
+        return f"torch {version}: {str(error).splitlines()[0]}"
+    return None
+
+
 class Stock:
     """Pillow, resizing as a reference does; None: as it does by itself."""
 
@@ -49,6 +63,8 @@ class Stock:
         self, image: Any, size: Any, filter_: int, box: Any = None
     ) -> Any:
         """Image.resize() of an RGB or L picture."""
+        if self.reference == TORCH:
+            return torch_resize(image, size, filter_, box)
         if self.reference is None or filter_ == NEAREST:
             return _resize(image, size, filter_, box)
         order = _core.resize_order(self.reference, *image.size, *size)
@@ -57,7 +73,7 @@ class Stock:
     @contextlib.contextmanager
     def in_order(self) -> Iterator[None]:
         """For torchvision: what it calls resizes in that order, too."""
-        if self.reference is None:
+        if self.reference in (None, TORCH):
             yield
             return
         before = Image.Image.resize

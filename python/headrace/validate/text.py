@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from .findings import EQUAL, FOUND, Different, Findings, Refusal, Row
+from .stock import TORCH
 
 _NAMED = 20  # files that the text names of each kind
 
@@ -51,6 +52,8 @@ def _reference(f: dict[str, Any]) -> str:
         return "none: the installed Pillow's resize follows none that is known"
     if f["reference"] == f["installed_reference"]:
         return f"{f['reference']}, as the installed Pillow resizes"
+    if f["reference"] == TORCH:
+        return f"{f['reference']}: torch resizes"
     installed = f["installed_reference"] or "none that is known"
     return (
         f"{f['reference']}: the installed Pillow ({installed}) resizes one"
