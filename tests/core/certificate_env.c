@@ -66,13 +66,12 @@ int certificate_open(hr_device *dev, const struct hr_device_params *params)
 
 int certificate_probes(void)
 {
-    hr_device dev;
+    auto_device dev = NULL;
     int n = certificate_open(&dev, NULL);
 
     CHECK(dev, "open: %s", hr_last_error());
     if (dev)
         CHECK(dev->certificate.tested && dev->caps.exact, "no certificate");
-    hr_device_close(&dev);
     return n;
 }
 

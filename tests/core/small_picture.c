@@ -15,18 +15,16 @@ struct hr_sample small_sample(const struct bytes *b)
 uint8_t *small_make(hr_device dev, struct hr_sample s, struct hr_result *r)
 {
     uint8_t *to = calloc(1, SMALL_BYTES);
-    hr_image out =
+    auto_image out =
         hr_image_create(dev, hr_image_params(.w = SMALL_W, .h = SMALL_H, .c = 3,
                                              .dtype = HR_U8, .data = to));
-    hr_job job;
+    auto_job job = NULL;
 
     s.out = out;
     job = hr_submit(dev, &s, 1, NULL, NULL);
     CU_ASSERT_FATAL(job != NULL);
     hr_job_wait(job, HR_FOREVER);
     *r = job->results[0];
-    hr_job_release(&job);
-    hr_image_release(&out);
     return to;
 }
 

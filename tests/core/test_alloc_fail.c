@@ -63,7 +63,7 @@ static bool failed(int *bad)
 static bool job_on(hr_device dev, int *bad)
 {
     struct hr_sample s[4];
-    hr_batch out = make_batch(dev);
+    auto_batch out = make_batch(dev);
     hr_job job;
     bool ok;
 
@@ -88,21 +88,19 @@ static bool job_on(hr_device dev, int *bad)
     }
     hr_job_release(&job);
     hr_wait_all(dev, HR_FOREVER);
-    hr_batch_destroy(&out);
     return ok;
 }
 
 static bool on_device(const char *name, int threads,
                       bool (*work)(hr_device dev, int *bad), int *bad)
 {
-    hr_device dev = hr_device_open(name, &(struct hr_device_params){
-                                             .threads = threads});
+    auto_device dev = hr_device_open(name, &(struct hr_device_params){
+                                               .threads = threads});
     bool ok;
 
     if (!dev)
         return failed(bad);
     ok = work(dev, bad);
-    hr_device_close(&dev);
     return ok;
 }
 
@@ -156,10 +154,10 @@ static bool eager_chain(int *bad)
 // With a timeout: the watchdog is started, too.
 static bool timeout_on(hr_device dev, int *bad)
 {
-    hr_image out = hr_image_create(dev,
-                                   hr_image_params(.w = 11, .h = 9, .c = 3));
+    auto_image out = hr_image_create(dev,
+                                     hr_image_params(.w = 11, .h = 9, .c = 3));
     struct hr_sample s = source(3);
-    hr_job job;
+    auto_job job = NULL;
     bool ok;
 
     s.out = out;
@@ -171,8 +169,6 @@ static bool timeout_on(hr_device dev, int *bad)
         *bad += !fine(job->results[0].status);
     else
         failed(bad);
-    hr_job_release(&job);
-    hr_image_release(&out);
     return ok;
 }
 
@@ -258,7 +254,7 @@ TEST_CASE(for_ever)
 // One device that lives through all failures and then works.
 TEST_CASE(same_device)
 {
-    hr_device dev = test_device("fake", 2, 0);
+    auto_device dev = test_device("fake", 2, 0);
     int bad = 0;
 
     for (int n = 1; n < test_loops(60); n++) {
@@ -273,15 +269,14 @@ TEST_CASE(same_device)
         if (bad)
             break;
     }
-    hr_device_close(&dev);
 }
 
 static void make_expected(void)
 {
-    hr_device dev = test_device("cpu", 1, 0);
-    hr_batch out = make_batch(dev);
+    auto_device dev = test_device("cpu", 1, 0);
+    auto_batch out = make_batch(dev);
     struct hr_sample s[4];
-    hr_job job;
+    auto_job job = NULL;
 
     for (int i = 0; i < 4; i++)
         s[i] = source(i);
@@ -292,9 +287,6 @@ static void make_expected(void)
         expected[i] = test_copy((uint8_t *)out->params.data +
                                     out->params.stride_n * (size_t)i,
                                 out->params.stride_n);
-    hr_job_release(&job);
-    hr_batch_destroy(&out);
-    hr_device_close(&dev);
 }
 
 int main(int argc, char **argv)

@@ -20,7 +20,7 @@ TEST_CASE(over_budget)
     enum { MAX = 400 };
     size_t budget = 2 << 20;
     hr_job jobs[MAX];
-    hr_device dev;
+    auto_device dev = NULL;
     int n = 0;
 
     fake_begin(.spans = FAKE_ALL(FAKE_RS), .gate = true);
@@ -47,7 +47,6 @@ TEST_CASE(over_budget)
           "room again: %s", hr_last_error());
     hr_job_release(&jobs[0]);
     scene_finish(&scene);
-    hr_device_close(&dev);
 }
 
 TEST_CASE(wait_for_room)
@@ -55,37 +54,35 @@ TEST_CASE(wait_for_room)
     enum { JOBS = 150 };
     size_t budget = 1400 << 10;  // no sample needs a quarter (343 kB)
     struct test_done done = {0};
-    hr_device dev;
+    auto_device dev = NULL;
 
     fake_begin(.spans = FAKE_ALL(FAKE_RS), .delay_ns = TEST_MS / 10);
     dev = test_device("fake", 2, budget);
     scene_init(&scene, dev, 3, SCENE_MIXED);
     for (int i = 0; i < JOBS; i++) {
-        hr_job job = hr_submit(dev, scene.samples, 3, scene.out,
-                               hr_job_params(.wait_for_room = true,
-                                             .on_done = test_on_done,
-                                             .ctx = &done));
+        auto_job job = hr_submit(dev, scene.samples, 3, scene.out,
+                                 hr_job_params(.wait_for_room = true,
+                                               .on_done = test_on_done,
+                                               .ctx = &done));
 
         CHECK(job, "job %d: %s", i, hr_last_error());
-        hr_job_release(&job);
     }
     check_idle(dev);
     CHECK(atomic_load(&done.calls) == JOBS, "%d", atomic_load(&done.calls));
     CHECK(stats_of(dev).peak_bytes <= budget, "peak %zu, budget %zu",
           stats_of(dev).peak_bytes, budget);
     scene_finish(&scene);
-    hr_device_close(&dev);
 }
 
 // However large, one alone is let in; also as bytes of working memory.
 TEST_CASE(one_huge)
 {
     uint64_t seed = test_seed;
-    struct bytes jpeg = test_jpeg(300, 200, &seed);
+    auto_bytes jpeg = test_jpeg(300, 200, &seed);
     const char *path = test_file(&jpeg, ".jpg");
-    hr_device dev = test_device("cpu", 2, 4096);
+    auto_device dev = test_device("cpu", 2, 4096);
     const struct hr_op op = hr_op_decode(0);
-    hr_image out = hr_image_create(
+    auto_image out = hr_image_create(
         dev, hr_image_params(.w = 300, .h = 200, .c = 3, .dtype = HR_U8));
     struct hr_sample s[] = {
         {.data = jpeg.data,
@@ -105,9 +102,6 @@ TEST_CASE(one_huge)
         hr_wait_all(dev, HR_FOREVER);
     }
     check_idle(dev);
-    hr_image_release(&out);
-    hr_device_close(&dev);
-    free(jpeg.data);
 }
 
 // ---- Working bytes --------------------------------------------------------
@@ -121,7 +115,7 @@ TEST_CASE(tiny_budgets)
 
     for (int threads = 1; threads <= 4; threads++)
         for (int k = 0; k < 20; k++) {
-            hr_device dev;
+            auto_device dev = NULL;
             hr_job jobs[4];
 
             // A sanitizer build does each of them with one number of threads.
@@ -147,7 +141,6 @@ TEST_CASE(tiny_budgets)
             }
             check_idle(dev);
             scene_finish(&scene);
-            hr_device_close(&dev);
         }
 }
 
@@ -158,14 +151,14 @@ TEST_CASE(between_engines)
     enum { N = TEST_SANITIZED ? 24 : 64, SIDE = 400 };
     uint64_t seed = test_seed;
     size_t one = SIDE * SIDE * 3, budget = 8 * one;
-    struct bytes jpeg = test_jpeg(SIDE, SIDE, &seed);
+    auto_bytes jpeg = test_jpeg(SIDE, SIDE, &seed);
     const char *path = test_file(&jpeg, ".jpg");
     const struct hr_op ops[] = {hr_op_decode(0),
                                 hr_op_resize(.w = 16, .h = 16)};
     struct hr_sample s[N];
     int live = -1;
-    hr_device dev;
-    hr_batch batch;
+    auto_device dev = NULL;
+    auto_batch batch = NULL;
     hr_job job;
 
     fake_begin(.spans = FAKE_ALL(FAKE_RS), .gate = true, .own_buffers = true);
@@ -188,9 +181,6 @@ TEST_CASE(between_engines)
     CHECK(hr_job_wait(job, HR_FOREVER) == HR_OK, "%s", hr_last_error());
     hr_job_release(&job);
     check_idle(dev);
-    hr_batch_destroy(&batch);
-    hr_device_close(&dev);
-    free(jpeg.data);
 }
 
 // No sample takes more than a quarter: the peak stays below the budget.
@@ -199,23 +189,22 @@ TEST_CASE(peak)
     enum { N = TEST_SANITIZED ? 10 : 24 };  // with a lot over for four threads
     uint64_t seed = test_seed;
     size_t budget = 8 << 20;
-    struct bytes jpeg = test_jpeg(1200, 900, &seed);
+    auto_bytes jpeg = test_jpeg(1200, 900, &seed);
     const char *path = test_file(&jpeg, ".jpg");
     const struct hr_op ops[] = {hr_op_decode(0),
                                 hr_op_resize(.w = 64, .h = 64)};
-    hr_device dev = test_device("cpu", 4, budget);
-    hr_batch batch = hr_batch_create(dev, hr_batch_params(.n = N, .c = 3,
-                                                          .h = 64, .w = 64));
+    auto_device dev = test_device("cpu", 4, budget);
+    auto_batch batch = hr_batch_create(dev, hr_batch_params(.n = N, .c = 3,
+                                                            .h = 64, .w = 64));
     struct hr_sample s[N];
 
     for (int i = 0; i < N; i++)
         s[i] = (struct hr_sample){.path = path, .ops = ops, .num_ops = 2};
     for (int round = 0; round < test_loops(6); round++) {
-        hr_job job = hr_submit(dev, s, N, batch,
-                               hr_job_params(.wait_for_room = true));
+        auto_job job = hr_submit(dev, s, N, batch,
+                                 hr_job_params(.wait_for_room = true));
 
         CHECK(job, "%s", hr_last_error());
-        hr_job_release(&job);
     }
     check_idle(dev);
     CHECK(stats_of(dev).peak_bytes <= budget, "peak %zu",
@@ -223,9 +212,6 @@ TEST_CASE(peak)
     // And it was of use: several samples at work at once.
     CHECK(stats_of(dev).peak_bytes > 2 * jpeg.size, "peak %zu",
           stats_of(dev).peak_bytes);
-    hr_batch_destroy(&batch);
-    hr_device_close(&dev);
-    free(jpeg.data);
 }
 
 // ---- Callbacks that submit ------------------------------------------------
@@ -240,7 +226,7 @@ struct relay {
 static void submit_next(void *ctx, const struct hr_job_t *job)
 {
     struct relay *r = ctx;
-    hr_job next;
+    auto_job next = NULL;
 
     (void)job;
     atomic_fetch_add(&r->calls, 1);
@@ -256,7 +242,6 @@ static void submit_next(void *ctx, const struct hr_job_t *job)
         atomic_fetch_add(&r->refused, 1);
         atomic_store(&r->over, 1);
     }
-    hr_job_release(&next);
 }
 
 TEST_CASE(submit_from_callback)
@@ -266,7 +251,7 @@ TEST_CASE(submit_from_callback)
     for (int k = 0; k < 4; k++) {
         struct relay r = {.s = &scene, .left = 60};
         hr_job job;
-        hr_device dev;
+        auto_device dev = NULL;
 
         fake_begin(.spans = FAKE_ALL(spans[k % 2]),
                    .where = k / 2 ? FAKE_INSIDE : FAKE_THREAD);
@@ -282,7 +267,6 @@ TEST_CASE(submit_from_callback)
               "%d calls, %d refused", atomic_load(&r.calls),
               atomic_load(&r.refused));
         scene_finish(&scene);
-        hr_device_close(&dev);
     }
 }
 
@@ -313,9 +297,10 @@ static void one_of_a_user(struct user *u, hr_batch out)
 {
     struct test_done done = {0};
     int what = random_below(&u->seed, 5);
-    hr_job job = hr_submit(u->s->dev, u->s->samples, u->s->n, out,
-                           hr_job_params(.on_done = test_on_done, .ctx = &done,
-                                         .wait_for_room = what != 4));
+    auto_job job = hr_submit(u->s->dev, u->s->samples, u->s->n, out,
+                             hr_job_params(.on_done = test_on_done,
+                                           .ctx = &done,
+                                           .wait_for_room = what != 4));
     enum hr_status status;
 
     if (!job) {
@@ -332,19 +317,17 @@ static void one_of_a_user(struct user *u, hr_batch out)
     u->wrong += status != HR_OK && !(what == 0 && status == HR_ECANCELED);
     u->wrong += !right(u->s, out, job);
     u->lost += atomic_load(&done.calls) != 1;
-    hr_job_release(&job);
 }
 
 static void *use(void *arg)
 {
     struct user *u = arg;
-    hr_batch out = hr_batch_create(u->s->dev,
-                                   hr_batch_params(.n = u->s->n, .c = 3,
-                                                   .h = SCENE_H, .w = SCENE_W));
+    auto_batch out = hr_batch_create(
+        u->s->dev,
+        hr_batch_params(.n = u->s->n, .c = 3, .h = SCENE_H, .w = SCENE_W));
 
     for (int i = 0; i < u->loops; i++)
         one_of_a_user(u, out);
-    hr_batch_destroy(&out);
     return NULL;
 }
 
@@ -354,7 +337,7 @@ TEST_CASE(many_threads)
 
     for (int k = 0; k < 6; k++) {
         struct user users[USERS];
-        hr_device dev;
+        auto_device dev = NULL;
         int canceled = 0, refused = 0;
 
         fake_begin(.spans = FAKE_ALL(spans[k % 3]), .takes_every_2nd = k % 2,
@@ -379,6 +362,5 @@ TEST_CASE(many_threads)
         check_idle(dev);
         printf("\n  case %d: %d cancelled, %d refused ", k, canceled, refused);
         scene_finish(&scene);
-        hr_device_close(&dev);
     }
 }

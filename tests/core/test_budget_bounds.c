@@ -37,11 +37,10 @@ struct behind {
 static void *submit_behind(void *arg)
 {
     struct behind *b = arg;
-    hr_job job = hr_submit(scene.dev, scene.samples, 2, scene.out,
-                           hr_job_params(.wait_for_room = true));
+    auto_job job = hr_submit(scene.dev, scene.samples, 2, scene.out,
+                             hr_job_params(.wait_for_room = true));
 
     atomic_store(&b->done, job ? 1 : 2);
-    hr_job_release(&job);
     return NULL;
 }
 
@@ -97,16 +96,16 @@ struct memory {
 // Two resizes of a small image through a large one, many at a time.
 static void use_memory(struct memory *m)
 {
-    hr_device dev = test_device("cpu", THREADS, (size_t)64 << 20);
-    hr_image from = hr_image_create(dev, hr_image_params(.w = 64, .h = 64,
-                                                         .c = 3, .dtype = HR_U8,
-                                                         .layout = HR_NHWC));
+    auto_device dev = test_device("cpu", THREADS, (size_t)64 << 20);
+    auto_image from = hr_image_create(
+        dev, hr_image_params(.w = 64, .h = 64, .c = 3, .dtype = HR_U8,
+                             .layout = HR_NHWC));
     const struct hr_op ops[] = {hr_op_resize(.w = BIG, .h = BIG),
                                 hr_op_resize(.w = 8, .h = 8)};
-    hr_batch batch = hr_batch_create(dev, hr_batch_params(.n = SAMPLES, .c = 3,
-                                                          .h = 8, .w = 8));
+    auto_batch batch = hr_batch_create(
+        dev, hr_batch_params(.n = SAMPLES, .c = 3, .h = 8, .w = 8));
     struct hr_sample s[SAMPLES];
-    hr_job job;
+    auto_job job = NULL;
 
     for (int i = 0; i < SAMPLES; i++)
         s[i] = (struct hr_sample){.image = from, .ops = ops, .num_ops = 2};
@@ -115,10 +114,6 @@ static void use_memory(struct memory *m)
     m->failed = !job || hr_job_wait(job, HR_FOREVER) != HR_OK;
     m->peak = test_proc("/proc/self/status", "VmHWM:");
     m->counted = peak_of(dev);
-    hr_job_release(&job);
-    hr_batch_destroy(&batch);
-    hr_image_release(&from);
-    hr_device_close(&dev);
 }
 
 // In a process of its own, which has no other peak.
@@ -164,18 +159,18 @@ TEST_CASE(high_filters_are_counted)
 {
     enum { SIDE = 3000, H = 3 };
     uint64_t seed = test_seed;
-    struct bytes jpeg = test_jpeg(SIDE, SIDE, &seed);
+    auto_bytes jpeg = test_jpeg(SIDE, SIDE, &seed);
 
     for (int encoded = 0; encoded < 2; encoded++) {
-        hr_device dev = test_device("cpu", 1, (size_t)64 << 20);
-        hr_image from = scene_blank(dev, SIDE);
-        hr_batch to = hr_batch_create(dev, hr_batch_params(.n = 1, .c = 3,
-                                                           .h = H, .w = SIDE,
-                                                           .dtype = HR_U8));
+        auto_device dev = test_device("cpu", 1, (size_t)64 << 20);
+        auto_image from = scene_blank(dev, SIDE);
+        auto_batch to = hr_batch_create(dev, hr_batch_params(.n = 1, .c = 3,
+                                                             .h = H, .w = SIDE,
+                                                             .dtype = HR_U8));
         const struct hr_op ops[] = {hr_op_decode(0),
                                     hr_op_resize(.w = SIDE, .h = H)};
         struct hr_sample s = {.ops = ops + !encoded, .num_ops = 1 + encoded};
-        hr_job job;
+        auto_job job = NULL;
 
         s.image = encoded ? NULL : from;
         s.data = encoded ? jpeg.data : NULL;
@@ -186,12 +181,7 @@ TEST_CASE(high_filters_are_counted)
         // (Twice 1,000 rows but for those that every sample may have.)
         CHECK(peak_of(dev) > (size_t)1850 * SIDE * 3 + s.size,
               "%zu bytes counted", peak_of(dev));
-        hr_job_release(&job);
-        hr_image_release(&from);
-        hr_batch_destroy(&to);
-        hr_device_close(&dev);
     }
-    free(jpeg.data);
 }
 
 // ---- Files ------------------------------------------------------------------
@@ -214,9 +204,9 @@ TEST_CASE(no_picture)
     uint8_t zero[1] = {0};
     const struct bytes none = {.data = zero, .size = 1};
     const char *path = test_file(&none, ".jpg");
-    hr_device dev = test_device("cpu", 1, (size_t)1 << 30);
-    hr_image out = scene_blank(dev, 8);
-    hr_job job;
+    auto_device dev = test_device("cpu", 1, (size_t)1 << 30);
+    auto_image out = scene_blank(dev, 8);
+    auto_job job = NULL;
 
     CHECK(!truncate(path, 250000000), "truncate");
     job = submit_file(dev, path, out);
@@ -226,9 +216,6 @@ TEST_CASE(no_picture)
               job->results[0].offset == 0,
           "%s", job->results[0].message);
     CHECK(peak_of(dev) < 1 << 20, "%zu bytes taken", peak_of(dev));
-    hr_job_release(&job);
-    hr_image_release(&out);
-    hr_device_close(&dev);
 }
 
 // A JPEG that never comes to its first frame: n bytes of markers.
@@ -249,10 +236,10 @@ static struct bytes only_markers(size_t n)
 
 TEST_CASE(long_headers_are_counted)
 {
-    struct bytes b = only_markers((size_t)8 << 20);
+    auto_bytes b = only_markers((size_t)8 << 20);
     const char *path = test_file(&b, ".jpg");
-    hr_device dev = test_device("cpu", 1, 0);
-    hr_image out = scene_blank(dev, 8);
+    auto_device dev = test_device("cpu", 1, 0);
+    auto_image out = scene_blank(dev, 8);
     hr_job job = submit_file(dev, path, out);
 
     CHECK(hr_job_wait(job, HR_FOREVER) < 0, "a picture without a frame");
@@ -260,21 +247,18 @@ TEST_CASE(long_headers_are_counted)
           b.size, job->results[0].message);
     hr_job_release(&job);
     check_idle(dev);
-    hr_image_release(&out);
-    hr_device_close(&dev);
-    free(b.data);
 }
 
 // While a sample waits for bytes its file grows: it asks anew.
 TEST_CASE(grown_file)
 {
     uint64_t seed = test_seed;
-    struct bytes jpeg = test_jpeg(64, 64, &seed);
+    auto_bytes jpeg = test_jpeg(64, 64, &seed);
     const char *path = test_file(&jpeg, ".jpg");
     size_t more = (size_t)8 << 20;
     struct hr_sample s[2];
-    hr_batch batch;
-    hr_device dev;
+    auto_batch batch = NULL;
+    auto_device dev = NULL;
     hr_job job;
 
     fake_begin(.spans = FAKE_ALL(FAKE_RS), .gate = true);
@@ -295,7 +279,4 @@ TEST_CASE(grown_file)
     CHECK(peak_of(dev) >= more, "%zu bytes counted", peak_of(dev));
     hr_job_release(&job);
     check_idle(dev);
-    hr_batch_destroy(&batch);
-    hr_device_close(&dev);
-    free(jpeg.data);
 }

@@ -50,9 +50,9 @@ TEST_CASE(jobs_leave_a_quarter)
     enum { MAX = 9000, ROOM = 4 * BUDGET };
     static hr_job jobs[MAX];
     uint64_t seed = test_seed;
-    struct bytes jpeg = test_jpeg(SIDE, SIDE, &seed);
-    hr_device dev = gated(ROOM);
-    hr_batch batch = batch_of(dev, 1);
+    auto_bytes jpeg = test_jpeg(SIDE, SIDE, &seed);
+    auto_device dev = gated(ROOM);
+    auto_batch batch = batch_of(dev, 1);
     struct hr_sample s = test_sample(&jpeg, ops, 2);
     size_t second, third, one;
     int n = 3;
@@ -73,9 +73,6 @@ TEST_CASE(jobs_leave_a_quarter)
     fake_gate_open();
     for (int i = 0; i < n; i++)
         ends_well(&jobs[i], "one of many");
-    hr_batch_destroy(&batch);
-    hr_device_close(&dev);
-    free(jpeg.data);
 }
 
 // What will lie between two engines is taken with the sample, not when it is
@@ -85,11 +82,11 @@ TEST_CASE(payloads_are_expected)
     enum { N = 12, LARGE = 400 };
     uint64_t seed = test_seed;
     size_t one = LARGE * LARGE * 3, budget = 8 * one;
-    struct bytes jpeg = test_jpeg(LARGE, LARGE, &seed);
+    auto_bytes jpeg = test_jpeg(LARGE, LARGE, &seed);
     struct hr_sample s[N];
     struct hr_stats stats;
-    hr_device dev;
-    hr_batch batch;
+    auto_device dev = NULL;
+    auto_batch batch = NULL;
     hr_job job;
     int live = -1;
 
@@ -108,9 +105,6 @@ TEST_CASE(payloads_are_expected)
     hr_device_stats(dev, &stats);
     CHECK(stats.peak_bytes <= budget + N * 128, "peak %zu, the budget is %zu",
           stats.peak_bytes, budget);
-    hr_batch_destroy(&batch);
-    hr_device_close(&dev);
-    free(jpeg.data);
 }
 
 // ---- Turns ----------------------------------------------------------------
@@ -163,11 +157,11 @@ static bool stand_in_turn(hr_device handle, int n)
 TEST_CASE(small_ones_wait_too)
 {
     uint64_t seed = test_seed;
-    struct bytes jpeg = test_jpeg(SIDE, SIDE, &seed);
+    auto_bytes jpeg = test_jpeg(SIDE, SIDE, &seed);
     size_t half = BUDGET / 2;
-    uint8_t *large = calloc(1, half);
-    hr_device dev = gated(BUDGET);
-    hr_batch batch = batch_of(dev, 1);
+    auto_heap uint8_t *large = calloc(1, half);
+    auto_device dev = gated(BUDGET);
+    auto_batch batch = batch_of(dev, 1);
     struct waiter w[2];
     struct hr_sample s = {.ops = ops, .num_ops = 2};
     hr_job first, refused;
@@ -197,10 +191,6 @@ TEST_CASE(small_ones_wait_too)
         pthread_join(w[i].thread, NULL);
         ends_well(&w[i].job, i ? "the small one" : "the large one");
     }
-    hr_batch_destroy(&batch);
-    hr_device_close(&dev);
-    free(large);
-    free(jpeg.data);
 }
 
 // The last of those that wait for bytes is cancelled; the next one to wait
@@ -208,10 +198,10 @@ TEST_CASE(small_ones_wait_too)
 TEST_CASE(list_of_waiters)
 {
     uint64_t seed = test_seed;
-    struct bytes jpeg = test_jpeg(800, 600, &seed);
+    auto_bytes jpeg = test_jpeg(800, 600, &seed);
     const char *path = test_file(&jpeg, ".jpg");
-    hr_device dev = gated(3 << 20);
-    hr_batch batch = batch_of(dev, 3);
+    auto_device dev = gated(3 << 20);
+    auto_batch batch = batch_of(dev, 3);
     struct hr_sample s = {.path = path, .ops = ops, .num_ops = 2};
     hr_job a, b, c;
 
@@ -227,7 +217,4 @@ TEST_CASE(list_of_waiters)
     fake_gate_open();
     ends_well(&a, "a");
     ends_well(&c, "c");
-    hr_batch_destroy(&batch);
-    hr_device_close(&dev);
-    free(jpeg.data);
 }

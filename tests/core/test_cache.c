@@ -48,11 +48,10 @@ static bool same_pixels(hr_device dev, const struct hr_sample *a,
                         const struct hr_sample *b)
 {
     struct hr_result r;
-    uint8_t *one = small_make(dev, *a, &r), *other = small_make(dev, *b, &r);
+    auto_heap uint8_t *one = small_make(dev, *a, &r),
+                      *other = small_make(dev, *b, &r);
     bool ok = !memcmp(one, other, SMALL_BYTES);
 
-    free(one);
-    free(other);
     return ok;
 }
 
@@ -92,19 +91,16 @@ static void check_kind(hr_device dev, hr_cache cache, size_t i,
 
 TEST_CASE(kinds_of_jpeg)
 {
-    hr_cache cache = hr_cache_create(64 * MIB);
-    hr_device dev = with_cache("cpu", cache);
+    auto_cache cache = hr_cache_create(64 * MIB);
+    auto_device dev = with_cache("cpu", cache);
     uint64_t seed = test_seed;
 
     for (size_t i = 0; i < SMALL_KINDS; i++) {
-        struct bytes b = small_of_kind(i, &seed);
+        auto_bytes b = small_of_kind(i, &seed);
         struct hr_sample s = small_sample(&b);
 
         check_kind(dev, cache, i, &s);
-        free(b.data);
     }
-    hr_device_close(&dev);
-    hr_cache_release(&cache);
 }
 
 // A file's times must have settled.
@@ -118,28 +114,25 @@ static const char *old_file(const struct bytes *b)
 
 TEST_CASE(files)
 {
-    hr_cache cache = hr_cache_create(64 * MIB);
-    hr_device dev = with_cache("cpu", cache);
+    auto_cache cache = hr_cache_create(64 * MIB);
+    auto_device dev = with_cache("cpu", cache);
     uint64_t seed = test_seed;
 
     for (size_t i = 0; i < SMALL_KINDS; i += 3) {
-        struct bytes b = small_of_kind(i, &seed);
+        auto_bytes b = small_of_kind(i, &seed);
         struct hr_sample s = {.path = old_file(&b),
                               .ops = small_ops,
                               .num_ops = 3};
 
         check_kind(dev, cache, i, &s);
-        free(b.data);
     }
-    hr_device_close(&dev);
-    hr_cache_release(&cache);
 }
 
 // Whatever is odd about a file is as it is without a cache, each time.
 TEST_CASE(odd_files)
 {
-    hr_cache cache = hr_cache_create(64 * MIB);
-    hr_device dev = with_cache("cpu", cache);
+    auto_cache cache = hr_cache_create(64 * MIB);
+    auto_device dev = with_cache("cpu", cache);
     uint64_t seed = test_seed;
     struct hr_cache_stats stats;
     struct bytes b[3] = {test_damaged(181, 143, &seed),
@@ -165,8 +158,6 @@ TEST_CASE(odd_files)
     CHECK(stats.kept == 0 && stats.bytes == 0 && stats.hits == 0, "nothing");
     CHECK(stats.misses == 4, "%d misses: PNGs are not for it",
           (int)stats.misses);
-    hr_device_close(&dev);
-    hr_cache_release(&cache);
 }
 
 // EXIF's orientation is a fact of the picture, not of its file.
@@ -178,10 +169,10 @@ TEST_CASE(orientation)
                                    0,    0,    0, 0,  0,   0};
     const struct hr_op turned[] = {HR_OP_DECODE(.apply_orientation = true),
                                    HR_OP_RESIZE(.w = SMALL_W, .h = SMALL_H)};
-    hr_cache cache = hr_cache_create(8 * MIB);
-    hr_device dev = with_cache("cpu", cache);
+    auto_cache cache = hr_cache_create(8 * MIB);
+    auto_device dev = with_cache("cpu", cache);
     uint64_t seed = test_seed;
-    struct bytes b = test_jpeg(181, 143, &seed);
+    auto_bytes b = test_jpeg(181, 143, &seed);
     struct hr_sample s;
     struct hr_result r = {0};
 
@@ -195,9 +186,6 @@ TEST_CASE(orientation)
     CHECK(same(dev, &s, &r) && r.orientation == 6, "orientation %d",
           r.orientation);
     CHECK(same(dev, &s, &r) && from_cache(&r) && r.orientation == 6, "again");
-    free(b.data);
-    hr_device_close(&dev);
-    hr_cache_release(&cache);
 }
 
 // ---- What is found --------------------------------------------------------------
@@ -215,10 +203,10 @@ static void alter(struct bytes *b)
 
 TEST_CASE(other_content)
 {
-    hr_cache cache = hr_cache_create(8 * MIB);
-    hr_device dev = with_cache("cpu", cache);
+    auto_cache cache = hr_cache_create(8 * MIB);
+    auto_device dev = with_cache("cpu", cache);
     uint64_t seed = test_seed;
-    struct bytes a = test_jpeg(181, 143, &seed);
+    auto_bytes a = test_jpeg(181, 143, &seed);
     const char *path = old_file(&a);
     struct hr_sample file = {.path = path, .ops = small_ops, .num_ops = 3};
     struct hr_sample data = small_sample(&a);
@@ -244,36 +232,30 @@ TEST_CASE(other_content)
     CHECK(same(dev, &file, &r) && from_cache(&r), "and found again");
     CHECK(!unlink(path) && same(dev, &file, &r) && r.status == HR_EIO,
           "gone: %s", r.message);
-    free(a.data);
-    hr_device_close(&dev);
-    hr_cache_release(&cache);
 }
 
 // As long, and not the same.
 TEST_CASE(sizes)
 {
-    hr_cache cache = hr_cache_create(8 * MIB);
-    hr_device dev = with_cache("cpu", cache);
+    auto_cache cache = hr_cache_create(8 * MIB);
+    auto_device dev = with_cache("cpu", cache);
     uint64_t seed = test_seed;
-    struct bytes b = test_jpeg(181, 143, &seed);
+    auto_bytes b = test_jpeg(181, 143, &seed);
     struct hr_sample s = small_sample(&b);
     struct hr_result r = {0};
 
     CHECK(same(dev, &s, &r), "first");
     alter(&b);
     CHECK(same(dev, &s, &r) && !from_cache(&r), "another picture");
-    free(b.data);
-    hr_device_close(&dev);
-    hr_cache_release(&cache);
 }
 
 // What is written just now may be written again within the same tick.
 TEST_CASE(fresh_files)
 {
-    hr_cache cache = hr_cache_create(8 * MIB);
-    hr_device dev = with_cache("cpu", cache);
+    auto_cache cache = hr_cache_create(8 * MIB);
+    auto_device dev = with_cache("cpu", cache);
     uint64_t seed = test_seed;
-    struct bytes a = test_jpeg(181, 143, &seed);
+    auto_bytes a = test_jpeg(181, 143, &seed);
     struct hr_sample s = {.ops = small_ops, .num_ops = 3};
     struct hr_cache_stats stats;
     struct hr_result r = {0};
@@ -286,16 +268,13 @@ TEST_CASE(fresh_files)
         CHECK(stats.kept == 0 && stats.misses == 1, "kept too early");
     else
         test_not_run("the machine is too slow");
-    free(a.data);
-    hr_device_close(&dev);
-    hr_cache_release(&cache);
 }
 
 // A picture that is held needs neither its file nor its cache.
 TEST_CASE(held)
 {
     hr_cache cache = hr_cache_create(8 * MIB);
-    hr_device dev = with_cache("cpu", cache);
+    auto_device dev = with_cache("cpu", cache);
     uint64_t seed = test_seed;
     struct bytes b = test_jpeg(181, 143, &seed);
     struct hr_sample s = small_sample(&b), from = s;
@@ -330,7 +309,6 @@ TEST_CASE(held)
     hr_cached_release(&got);
     hr_cached_release(&got);
     free(b.data);
-    hr_device_close(&dev);
 }
 
 // ---- How much -------------------------------------------------------------------
@@ -338,8 +316,8 @@ TEST_CASE(held)
 TEST_CASE(budget)
 {
     enum { FILES = 12 };
-    hr_cache cache = hr_cache_create(100 << 10);
-    hr_device dev = with_cache("cpu", cache);
+    auto_cache cache = hr_cache_create(100 << 10);
+    auto_device dev = with_cache("cpu", cache);
     uint64_t seed = test_seed;
     struct bytes b[FILES];
     struct hr_cache_stats stats;
@@ -375,8 +353,6 @@ TEST_CASE(budget)
     s = small_sample(&b[0]);
     CHECK(same(dev, &s, &r) && same(dev, &s, &r) && !from_cache(&r), "large");
     free(b[0].data);
-    hr_device_close(&dev);
-    hr_cache_release(&cache);
 }
 
 // Who was not used for the longest time makes room.
@@ -388,8 +364,8 @@ TEST_CASE(order)
     struct hr_sample s[FILES];
     struct hr_cache_stats stats;
     struct hr_result r = {0};
-    hr_cache cache = hr_cache_create(8 * MIB);
-    hr_device dev = with_cache("cpu", cache);
+    auto_cache cache = hr_cache_create(8 * MIB);
+    auto_device dev = with_cache("cpu", cache);
 
     for (int i = 0; i < FILES; i++) {
         b[i] = test_jpeg(181, 143, &seed);
@@ -415,8 +391,6 @@ TEST_CASE(order)
     CHECK(!from_cache(&r), "and the one behind it is not");
     for (int i = 0; i < FILES; i++)
         free(b[i].data);
-    hr_device_close(&dev);
-    hr_cache_release(&cache);
 }
 
 // What is held makes no room, and the others do not go in vain.
@@ -430,8 +404,8 @@ TEST_CASE(held_stays)
     hr_cached held[ROOM];
     struct hr_cache_stats stats;
     struct hr_result r = {0};
-    hr_cache cache = hr_cache_create(8 * MIB);
-    hr_device dev = with_cache("cpu", cache);
+    auto_cache cache = hr_cache_create(8 * MIB);
+    auto_device dev = with_cache("cpu", cache);
 
     for (int i = 0; i < FILES; i++) {
         b[i] = test_jpeg(181, 143, &seed);
@@ -464,19 +438,17 @@ TEST_CASE(held_stays)
     CHECK(from_cache(&r), "there is room again");
     for (int i = 0; i < FILES; i++)
         free(b[i].data);
-    hr_device_close(&dev);
-    hr_cache_release(&cache);
 }
 
 // A limit of the file is one of the file.
 TEST_CASE(limits)
 {
     uint64_t seed = test_seed;
-    struct bytes b = test_jpeg(300, 200, &seed);
+    auto_bytes b = test_jpeg(300, 200, &seed);
     struct hr_sample s = small_sample(&b);
     struct hr_result r = {0};
-    hr_cache cache = hr_cache_create(8 * MIB);
-    hr_device dev = hr_device_open(
+    auto_cache cache = hr_cache_create(8 * MIB);
+    auto_device dev = hr_device_open(
         "cpu",
         hr_device_params(.cache = cache, .limits = {.file_bytes = b.size}));
     struct hr_cache_stats stats;
@@ -485,26 +457,21 @@ TEST_CASE(limits)
         free(small_make(dev, s, &r));
     hr_cache_stats(cache, &stats);
     CHECK(stats.bytes > b.size && !r.status && from_cache(&r), "%s", r.message);
-    free(b.data);
-    hr_device_close(&dev);
-    hr_cache_release(&cache);
 }
 
 // Makes n pictures in one job.
 static void make_all(hr_device dev, const struct bytes *b, int n)
 {
     struct hr_sample s[16];
-    hr_batch out = hr_batch_create(
+    auto_batch out = hr_batch_create(
         dev, hr_batch_params(.n = n, .c = 3, .h = SMALL_H, .w = SMALL_W));
-    hr_job job;
+    auto_job job = NULL;
 
     for (int i = 0; i < n; i++)
         s[i] = small_sample(&b[i]);
     job = hr_submit(dev, s, n, out, NULL);
     CU_ASSERT_FATAL(job != NULL);
     CHECK(!hr_job_wait(job, HR_FOREVER), "%d pictures", n);
-    hr_job_release(&job);
-    hr_batch_destroy(&out);
 }
 
 // Who waits for memory holds none: afterwards all of the cache can be given to
@@ -515,8 +482,8 @@ TEST_CASE(waiting)
     uint64_t seed = test_seed;
     struct bytes b[2 * N];
     struct hr_cache_stats stats;
-    hr_cache cache = hr_cache_create(64 * MIB);
-    hr_device dev = with_cache("cpu", cache);
+    auto_cache cache = hr_cache_create(64 * MIB);
+    auto_device dev = with_cache("cpu", cache);
     size_t all;
 
     for (int i = 0; i < 2 * N; i++)
@@ -540,16 +507,14 @@ TEST_CASE(waiting)
           (int)stats.pictures, stats.bytes, all);
     for (int i = 0; i < 2 * N; i++)
         free(b[i].data);
-    hr_device_close(&dev);
-    hr_cache_release(&cache);
 }
 
 // A picture that does not come out well is not kept.
 TEST_CASE(failed)
 {
-    hr_cache cache = hr_cache_create(8 * MIB);
+    auto_cache cache = hr_cache_create(8 * MIB);
     uint64_t seed = test_seed;
-    struct bytes b = test_jpeg(181, 143, &seed);
+    auto_bytes b = test_jpeg(181, 143, &seed);
     struct hr_sample s = small_sample(&b);
     struct hr_cache_stats stats;
     struct hr_result r = {0};
@@ -564,18 +529,16 @@ TEST_CASE(failed)
     hr_cache_stats(cache, &stats);
     CHECK(r.status && stats.misses == 1 && !stats.kept && !stats.bytes,
           "%d kept, %zu bytes", (int)stats.kept, stats.bytes);
-    hr_cache_release(&cache);
-    free(b.data);
 }
 
 // What is there costs no allocation.
 TEST_CASE(steady)
 {
-    hr_cache cache = hr_cache_create(8 * MIB);
-    hr_device dev = hr_device_open("cpu", hr_device_params(.threads = 1,
-                                                           .cache = cache));
+    auto_cache cache = hr_cache_create(8 * MIB);
+    auto_device dev = hr_device_open("cpu", hr_device_params(.threads = 1,
+                                                             .cache = cache));
     uint64_t seed = test_seed;
-    struct bytes b = test_jpeg(300, 200, &seed);
+    auto_bytes b = test_jpeg(300, 200, &seed);
     struct hr_sample s = small_sample(&b);
     struct hr_stats warm, stats;
     struct hr_result r = {0};
@@ -591,9 +554,6 @@ TEST_CASE(steady)
           "%llu, then %llu", (unsigned long long)warm.heap_allocations,
           (unsigned long long)stats.heap_allocations);
     CHECK(stats.bytes_in_flight == 0, "%zu in flight", stats.bytes_in_flight);
-    free(b.data);
-    hr_device_close(&dev);
-    hr_cache_release(&cache);
 }
 
 // ---- Whose ----------------------------------------------------------------------
@@ -603,10 +563,10 @@ TEST_CASE(whose)
 {
     hr_cache own = hr_cache_create(8 * MIB), devices = hr_cache_create(8 * MIB);
     hr_cache all = hr_cache_create(8 * MIB), got;
-    hr_device dev = with_cache("cpu", devices);
-    hr_device bare = test_device("cpu", 1, 0);
+    auto_device dev = with_cache("cpu", devices);
+    auto_device bare = test_device("cpu", 1, 0);
     uint64_t seed = test_seed;
-    struct bytes b = test_jpeg(181, 143, &seed);
+    auto_bytes b = test_jpeg(181, 143, &seed);
     struct hr_sample s = small_sample(&b), named = s;
     struct hr_cache_stats stats[3];
     struct hr_result r = {0};
@@ -636,22 +596,19 @@ TEST_CASE(whose)
     hr_cache_release(&own);
     hr_cache_release(&all);
     hr_cache_release(NULL);
-    hr_device_close(&dev);
-    hr_device_close(&bare);
-    free(b.data);
 }
 
 // An engine that decodes by itself does so; one that goes on from coefficients
 // gets those of the cache.
 TEST_CASE(engines)
 {
-    hr_cache cache = hr_cache_create(8 * MIB);
+    auto_cache cache = hr_cache_create(8 * MIB);
     uint64_t seed = test_seed;
-    struct bytes b = test_jpeg(181, 143, &seed);
+    auto_bytes b = test_jpeg(181, 143, &seed);
     struct hr_sample s = small_sample(&b);
     struct hr_cache_stats stats;
     struct hr_result r = {0};
-    hr_device dev;
+    auto_device dev = NULL;
 
     fake_reset_spans(HR_SPAN_BIT(HR_ENTROPY, HR_COLOR));
     dev = with_cache("fake", cache);
@@ -676,15 +633,12 @@ TEST_CASE(engines)
     CHECK(same(dev, &s, &r) && r.fallbacks == 1 && from_cache(&r) &&
               made_by(&r, "cpu", HR_RECONSTRUCT, HR_STORE),
           "fallen back: %s", r.message);
-    hr_device_close(&dev);
-    hr_cache_release(&cache);
-    free(b.data);
 }
 
 TEST_CASE(coefficients)
 {
-    hr_cache cache = hr_cache_create(8 * MIB);
-    hr_device dev = with_cache(test_device_name(), cache);
+    auto_cache cache = hr_cache_create(8 * MIB);
+    auto_device dev = with_cache(test_device_name(), cache);
     uint64_t seed = test_seed;
 
     if (!dev) {
@@ -693,7 +647,7 @@ TEST_CASE(coefficients)
         return;
     }
     for (size_t i = 0; i < SMALL_KINDS; i++) {
-        struct bytes b = small_of_kind(i, &seed);
+        auto_bytes b = small_of_kind(i, &seed);
         struct hr_sample s = small_sample(&b);
         struct hr_result r = {0};
 
@@ -705,10 +659,7 @@ TEST_CASE(coefficients)
               "%s: %d spans, the first by %s, the next by %s",
               small_kinds[i].name, r.num_spans, r.spans[0].device,
               r.spans[1].device);
-        free(b.data);
     }
-    hr_device_close(&dev);
-    hr_cache_release(&cache);
 }
 
 // ---- Threads and processes ------------------------------------------------------
@@ -729,18 +680,18 @@ static void *one_of_many(void *arg)
     for (int i = 0; i < test_loops(100); i++) {
         int k = random_below(&seed, SHARED);
         struct hr_result r = {0};
-        uint8_t *got = small_make(crowd.dev, small_sample(&crowd.files[k]), &r);
+        auto_heap uint8_t *got = small_make(crowd.dev,
+                                            small_sample(&crowd.files[k]), &r);
 
         if (r.status || memcmp(got, crowd.want[k], SMALL_BYTES))
             atomic_fetch_add(&crowd.wrong, 1);
-        free(got);
     }
     return NULL;
 }
 
 TEST_CASE(threads)
 {
-    hr_cache cache = hr_cache_create(200 << 10);
+    auto_cache cache = hr_cache_create(200 << 10);
     hr_device plain = test_device("cpu", 1, 0);
     pthread_t t[THREADS];
     uint64_t seed = test_seed;
@@ -766,7 +717,6 @@ TEST_CASE(threads)
     }
     hr_device_close(&plain);
     hr_device_close(&crowd.dev);
-    hr_cache_release(&cache);
 }
 
 // The parent's cache, which nothing may wait for: a picture that the parent
@@ -833,10 +783,10 @@ static int status_of_child(hr_cache cache, const struct bytes *b,
 
 TEST_CASE(after_fork)
 {
-    hr_cache cache = hr_cache_create(8 * MIB);
-    hr_device dev = test_device("cpu", 1, 0);
+    auto_cache cache = hr_cache_create(8 * MIB);
+    auto_device dev = test_device("cpu", 1, 0);
     uint64_t seed = test_seed;
-    struct bytes b = test_jpeg(181, 143, &seed);
+    auto_bytes b = test_jpeg(181, 143, &seed);
     struct hr_sample s = small_sample(&b);
     struct hr_result r = {0};
     struct stat file = {.st_ino = 1, .st_size = (off_t)b.size};
@@ -864,7 +814,4 @@ TEST_CASE(after_fork)
     free(small_make(dev, s, &r));
     CHECK(from_cache(&r), "has its own");
     hr_set_cache(NULL);
-    hr_device_close(&dev);
-    hr_cache_release(&cache);
-    free(b.data);
 }

@@ -248,9 +248,7 @@ static int open_all(void)
     char why[HR__CACHE_WHY];
 
     for (int i = 0; i < 2; i++) {
-        hr_device dev = hr_device_open(names[i], NULL);
-
-        hr_device_close(&dev);
+        auto_device dev = hr_device_open(names[i], NULL);
     }
     if (is_read(why))
         return 2;

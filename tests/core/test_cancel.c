@@ -24,7 +24,7 @@ static int count_status(hr_job job, enum hr_status status)
 TEST_CASE(before_it_begins)
 {
     uint64_t seed = test_seed;
-    hr_device dev = test_device("cpu", 1, 0);
+    auto_device dev = test_device("cpu", 1, 0);
     hr_image b = test_image(dev, 8, 8, 3, &seed);
     hr_job blocker = scene_hold_worker(dev, b);
     struct watched w;
@@ -45,12 +45,11 @@ TEST_CASE(before_it_begins)
     hr_image_release(&b);
     check_idle(dev);
     scene_finish(&scene);
-    hr_device_close(&dev);
 }
 
 TEST_CASE(after_the_end)
 {
-    hr_device dev = test_device("cpu", 2, 0);
+    auto_device dev = test_device("cpu", 2, 0);
     struct watched w;
 
     scene_init(&scene, dev, 3, SCENE_MIXED);
@@ -62,13 +61,12 @@ TEST_CASE(after_the_end)
     CHECK(atomic_load(&w.done.calls) == 1, "called again");
     watch_finish(&w);
     scene_finish(&scene);
-    hr_device_close(&dev);
 }
 
 // One task is at work behind the gate, the others wait in the engine.
 TEST_CASE(inside_the_engine)
 {
-    hr_device dev;
+    auto_device dev = NULL;
     struct watched w;
 
     fake_begin(.spans = FAKE_ALL(FAKE_RS), .gate = true);
@@ -87,14 +85,13 @@ TEST_CASE(inside_the_engine)
     watch_finish(&w);
     check_idle(dev);
     scene_finish(&scene);
-    hr_device_close(&dev);
 }
 
 // An engine that does not look: what it made before anybody could stop it is
 // a result like any other, the rest is cancelled.
 TEST_CASE(deaf_engine)
 {
-    hr_device dev;
+    auto_device dev = NULL;
     struct watched w;
     enum hr_status status;
 
@@ -111,19 +108,18 @@ TEST_CASE(deaf_engine)
     watch_finish(&w);
     check_idle(dev);
     scene_finish(&scene);
-    hr_device_close(&dev);
 }
 
 // A sample that waits for bytes which another holds.
 TEST_CASE(waiting_for_bytes)
 {
     uint64_t seed = test_seed;
-    struct bytes jpeg = test_jpeg(800, 600, &seed);
+    auto_bytes jpeg = test_jpeg(800, 600, &seed);
     const char *path = test_file(&jpeg, ".jpg");
     const struct hr_op ops[] = {hr_op_decode(0), hr_op_resize(.w = 8, .h = 8)};
     struct hr_sample s = {.path = path, .ops = ops, .num_ops = 2};
-    hr_device dev;
-    hr_batch batch;
+    auto_device dev = NULL;
+    auto_batch batch = NULL;
     hr_job a, b, c;
     int64_t start = hr__now();
 
@@ -153,30 +149,27 @@ TEST_CASE(waiting_for_bytes)
     hr_job_release(&b);
     hr_job_release(&c);
     check_idle(dev);
-    hr_batch_destroy(&batch);
-    hr_device_close(&dev);
-    free(jpeg.data);
 }
 
 // A large picture that is being decoded.
 TEST_CASE(while_decoding)
 {
     uint64_t seed = test_seed;
-    struct bytes jpeg = test_jpeg_of(jpeg_ycc(.w = 3000, .h = 3000,
-                                              .factors = {0x11}, .quality = 90,
-                                              .progressive = true),
-                                     &seed);
-    hr_device dev = test_device("cpu", 1, 0);
+    auto_bytes jpeg = test_jpeg_of(jpeg_ycc(.w = 3000, .h = 3000,
+                                            .factors = {0x11}, .quality = 90,
+                                            .progressive = true),
+                                   &seed);
+    auto_device dev = test_device("cpu", 1, 0);
     const struct hr_op op = hr_op_decode(0);
-    hr_image out = hr_image_create(dev, hr_image_params(.w = 3000, .h = 3000,
-                                                        .c = 3, .dtype = HR_U8,
-                                                        .layout = HR_NHWC));
+    auto_image out = hr_image_create(
+        dev, hr_image_params(.w = 3000, .h = 3000, .c = 3, .dtype = HR_U8,
+                             .layout = HR_NHWC));
     struct hr_sample s = test_sample(&jpeg, &op, 1, .out = out);
     int canceled = 0;
 
     for (int i = 0; i < 6; i++) {
         struct hr_job_params p = {0};
-        hr_job job;
+        auto_job job = NULL;
         enum hr_status status;
 
         if (i % 2)
@@ -190,20 +183,16 @@ TEST_CASE(while_decoding)
         CHECK(status == HR_OK || status == HR_ECANCELED ||
                   status == HR_ETIMEDOUT,
               "%s", job->results[0].message);
-        hr_job_release(&job);
     }
     CHECK(canceled >= 3, "only %d of 6 were stopped", canceled);
     check_idle(dev);
-    hr_image_release(&out);
-    hr_device_close(&dev);
-    free(jpeg.data);
 }
 
 // ---- Timeouts -------------------------------------------------------------
 
 TEST_CASE(job_timeout)
 {
-    hr_device dev;
+    auto_device dev = NULL;
     struct watched w;
     int64_t start = hr__now();
 
@@ -227,7 +216,6 @@ TEST_CASE(job_timeout)
     watch_finish(&w);
     check_idle(dev);
     scene_finish(&scene);
-    hr_device_close(&dev);
 }
 
 // The engine hangs for ever with one task; its queue behind it, too.

@@ -51,7 +51,7 @@ TEST_CASE(right_engine)
 TEST_CASE(wrong_engine)
 {
     uint64_t seed = test_seed;
-    struct bytes jpeg = test_jpeg(40, 30, &seed);
+    auto_bytes jpeg = test_jpeg(40, 30, &seed);
     const struct hr_op op = hr_op_decode(0);
     const struct hr_sample s = test_sample(&jpeg, &op, 1);
     hr_device dev;
@@ -84,7 +84,6 @@ TEST_CASE(wrong_engine)
         CHECK(atomic_load(&fake_counts.begun) == begun, "it had tasks");
         hr_device_close(&dev);
     }
-    free(jpeg.data);
 }
 
 // What differs does so by one level, or by next to nothing: then the mean is
@@ -93,7 +92,7 @@ TEST_CASE(mean_is_true)
 {
     const struct hr_certificate_record *c;
     double squares;
-    hr_device dev;
+    auto_device dev = NULL;
 
     certificate_forget();
     fake_begin(.spans = FAKE_ALL(FAKE_RS), .tested = true, .wrong = true);
@@ -102,7 +101,6 @@ TEST_CASE(mean_is_true)
     squares = 255 * 255 * pow(10, -c->psnr / 10);
     CHECK(c->psnr > 0 && fabs(c->mean / squares - 1) < .2,
           "mean %g, not about %g", c->mean, squares);
-    hr_device_close(&dev);
 }
 
 // A decode that is not libjpeg's may be used where 2 levels are allowed.
@@ -115,7 +113,7 @@ TEST_CASE(close_engine)
 
     for (size_t i = 0; i < sizeof(rounds) / sizeof(*rounds); i++) {
         uint32_t close = rounds[i].close ? FAKE_DRS : 0;
-        hr_device dev;
+        auto_device dev = NULL;
 
         certificate_forget();
         fake_begin(.spans = FAKE_ALL(FAKE_DRS), .tested = true, .wrong = true,
@@ -128,14 +126,13 @@ TEST_CASE(close_engine)
               "bits %#x: %#x, max %g", rounds[i].bits,
               dev->caps.spans[HR_CLOSE], dev->certificate.records[0].max);
         CHECK(certificate_by_fake(dev, HR_EXACT, SCENE_BYTES) == 0, "used");
-        hr_device_close(&dev);
     }
 }
 
 // Only one span of two is wrong.
 TEST_CASE(one_span)
 {
-    hr_device dev;
+    auto_device dev = NULL;
 
     certificate_forget();
     // It is the last stage that the script spoils.
@@ -148,14 +145,13 @@ TEST_CASE(one_span)
               dev->caps.spans[t]);
     CHECK(certificate_by_fake(dev, HR_EXACT, SCENE_BYTES) == 12,
           "decode is right");
-    hr_device_close(&dev);
 }
 
 // A span that no plan can have is not known to be right.
 TEST_CASE(out_of_reach)
 {
     uint32_t span = HR_SPAN_BIT(HR_ENTROPY, HR_ENTROPY);
-    hr_device dev;
+    auto_device dev = NULL;
 
     certificate_forget();
     fake_begin(.spans = FAKE_ALL(span | FAKE_RS), .tested = true);
@@ -166,12 +162,11 @@ TEST_CASE(out_of_reach)
     CHECK(dev->caps.spans[HR_EXACT] == FAKE_RS &&
               dev->caps.spans[HR_CLOSE] == FAKE_RS && !dev->caps.exact,
           "%#x", dev->caps.spans[HR_CLOSE]);
-    hr_device_close(&dev);
 }
 
 TEST_CASE(small_params)
 {
-    hr_device dev;
+    auto_device dev = NULL;
 
     certificate_forget();
     certificate_right(NULL);
@@ -184,7 +179,6 @@ TEST_CASE(small_params)
     CHECK(dev->params.budget == 1000 && dev->params.limits.side == 8 &&
               dev->params.limits.pixels == 20 && dev->params.strict,
           "the user's params");
-    hr_device_close(&dev);
 }
 
 // ---- Auto -----------------------------------------------------------------
@@ -202,7 +196,7 @@ TEST_CASE(automatic)
 
     unsetenv("HEADRACE_BACKEND");
     for (size_t i = 0; i < sizeof(rounds) / sizeof(*rounds); i++) {
-        hr_device dev;
+        auto_device dev = NULL;
 
         certificate_forget();
         fake_begin(.spans = FAKE_ALL(rounds[i].spans), .tested = true,
@@ -214,7 +208,6 @@ TEST_CASE(automatic)
         hr_device_close(&dev);
         dev = hr_device_open("fake", NULL);
         CHECK(dev && dev->caps.software == rounds[i].software, "by name");
-        hr_device_close(&dev);
     }
 }
 

@@ -34,7 +34,7 @@ TEST_CASE(kept)
 
 TEST_CASE(off)
 {
-    hr_device dev;
+    auto_device dev = NULL;
 
     fake_begin(.spans = FAKE_ALL(FAKE_RS), .tested = true, .wrong = true);
     setenv("HEADRACE_CERTIFICATE", "off", 1);
@@ -43,7 +43,6 @@ TEST_CASE(off)
     CHECK(dev && !dev->certificate.tested &&
               dev->caps.spans[HR_EXACT] == FAKE_RS,
           "refused");
-    hr_device_close(&dev);
 }
 
 TEST_CASE(broken_files)

@@ -26,7 +26,7 @@ TEST_CASE(failing)
 // What a device says that it cannot divide is not held against it.
 TEST_CASE(serial)
 {
-    hr_device dev;
+    auto_device dev = NULL;
 
     certificate_forget();
     fake_begin(.spans = FAKE_ALL(FAKE_DRS), .tested = true, .fail_from = 3,
@@ -36,7 +36,6 @@ TEST_CASE(serial)
     CHECK(dev && !certificate_of(dev, FAKE_DRS)->failed, "failed");
     CHECK(dev->caps.exact && dev->caps.spans[HR_EXACT] & FAKE_DRS,
           "not offered");
-    hr_device_close(&dev);
 }
 
 TEST_CASE(hanging)
@@ -75,7 +74,7 @@ TEST_CASE(short_deadline)
     static struct scene scene;
     struct watched w;
     unsigned why = 0;
-    hr_device dev;
+    auto_device dev = NULL;
 
     certificate_forget();
     fake_begin(.spans = FAKE_ALL(FAKE_RS), .tested = true,
@@ -91,14 +90,13 @@ TEST_CASE(short_deadline)
     CHECK(why & HR_WHY_TIMEOUT, "why %#x", why);
     watch_finish(&w);
     scene_finish(&scene);
-    hr_device_close(&dev);
 }
 
 // A machine that is busy is slow at every picture: as long as they come, the
 // clock starts again with each job.
 TEST_CASE(slow)
 {
-    hr_device dev = NULL;
+    auto_device dev = NULL;
     int some = certificate_files, tasks = 0;
 
     // All of it takes three times as long as a job may, and a job a seventh of
@@ -116,7 +114,6 @@ TEST_CASE(slow)
     certificate_files = some;
     CHECK(dev && dev->caps.exact, "%s", hr_last_error());
     CHECK(tasks > 200, "%d tasks", tasks);
-    hr_device_close(&dev);
 }
 
 // It opens, too, if it is never through; but what was not compared is not

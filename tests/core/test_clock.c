@@ -42,7 +42,7 @@ static struct fake_script slow_script(void)
 TEST_CASE(long_queue)
 {
     struct fake_script script = slow_script();
-    hr_device dev = open_fake(&script);
+    auto_device dev = open_fake(&script);
     struct scene scenes[2];
     struct watched w[2];
 
@@ -64,7 +64,6 @@ TEST_CASE(long_queue)
     CHECK(abandoned(dev) == 0, "%d given up", (int)abandoned(dev));
     for (int k = 0; k < 2; k++)
         scene_finish(&scenes[k]);
-    hr_device_close(&dev);
 }
 
 // A copy waits behind spans in the same queue.
@@ -74,7 +73,7 @@ TEST_CASE(copies)
     uint8_t bytes[40 * 30 * 3] = {1}, same[sizeof(bytes)] = {0};
     struct scene scene;
     struct watched w;
-    hr_device dev;
+    auto_device dev = NULL;
     hr_image image;
 
     script.memory = true;
@@ -97,14 +96,13 @@ TEST_CASE(copies)
     CHECK(abandoned(dev) == 0, "%d given up", (int)abandoned(dev));
     hr_image_release(&image);
     scene_finish(&scene);
-    hr_device_close(&dev);
 }
 
 // The user's own limit is one of the queue, too.
 TEST_CASE(time_limit)
 {
     struct fake_script script = slow_script();
-    hr_device dev = open_fake(&script);
+    auto_device dev = open_fake(&script);
     int64_t begin, took;
     struct scene scene;
     struct watched w;
@@ -124,7 +122,6 @@ TEST_CASE(time_limit)
           (int)(took / TEST_MS));
     watch_finish(&w);
     scene_finish(&scene);
-    hr_device_close(&dev);
 }
 
 // Nothing comes from the engine any more: all that waits goes on elsewhere,
@@ -132,7 +129,7 @@ TEST_CASE(time_limit)
 TEST_CASE(hang_in_front)
 {
     struct fake_script script = slow_script();
-    hr_device dev;
+    auto_device dev = NULL;
     int64_t begin, took;
     struct scene scene;
     struct watched w;
@@ -153,7 +150,6 @@ TEST_CASE(hang_in_front)
     watch_finish(&w);
     scene_finish(&scene);
     fake_wake();
-    hr_device_close(&dev);
 }
 
 // ---- Patience --------------------------------------------------------------

@@ -80,9 +80,9 @@ static void one_kind(const struct kind *k, const struct bytes *jpeg,
                      const uint8_t *right, int item_ms)
 {
     enum { ONE = OUT * OUT * 3 };
-    uint8_t *got = malloc(N * ONE);
+    auto_heap uint8_t *got = malloc(N * ONE);
     struct hr_stats stats;
-    hr_device dev;
+    auto_device dev = NULL;
     hr_batch batch;
     hr_job job;
     int wrong = 0;
@@ -106,29 +106,23 @@ static void one_kind(const struct kind *k, const struct bytes *jpeg,
     hr_job_release(&job);
     hr_batch_destroy(&batch);
     check_idle(dev);
-    hr_device_close(&dev);
-    free(got);
 }
 
 TEST_CASE(never_fails_a_picture)
 {
     uint64_t seed = test_seed;
-    struct bytes jpeg = test_jpeg(W, H, &seed);
+    auto_bytes jpeg = test_jpeg(W, H, &seed);
     // (However late a busy machine lets it begin.)
-    hr_device cpu = hr_device_open(
+    auto_device cpu = hr_device_open(
         "cpu", hr_device_params(.threads = 1, .limits = {.item_ms = 100000}));
-    hr_batch right = batch_of(cpu, HR_MEMORY_HOST);
-    hr_job job = run(cpu, right, &jpeg);
+    auto_batch right = batch_of(cpu, HR_MEMORY_HOST);
+    auto_job job = run(cpu, right, &jpeg);
 
     CHECK(hr_job_poll(job, 0) == HR_OK, "%s", job->results[0].message);
     for (int i = 0; i < KINDS; i++) {
         one_kind(&kinds[i], &jpeg, right->params.data, 100000);
         one_kind(&kinds[i], &jpeg, right->params.data, 1);
     }
-    hr_job_release(&job);
-    hr_batch_destroy(&right);
-    hr_device_close(&cpu);
-    free(jpeg.data);
 }
 
 // What the CPU says of the file itself counts: a device that makes a picture
@@ -136,11 +130,11 @@ TEST_CASE(never_fails_a_picture)
 TEST_CASE(damage_is_the_cpus)
 {
     uint64_t seed = test_seed;
-    struct bytes bad = test_damaged(120, 80, &seed);
+    auto_bytes bad = test_damaged(120, 80, &seed);
     const struct hr_op decode = hr_op_decode(0);
-    hr_image out;
-    hr_device dev;
-    hr_job job;
+    auto_image out = NULL;
+    auto_device dev = NULL;
+    auto_job job = NULL;
 
     fake_begin(.spans = FAKE_ALL(FAKE_DRS), .media = true, .never_fails = true);
     dev = test_device("fake", 1, 0);
@@ -150,8 +144,4 @@ TEST_CASE(damage_is_the_cpus)
                     NULL);
     CHECK(job && hr_job_wait(job, HR_FOREVER) == HR_ETRUNCATED, "%s",
           job->results[0].message);
-    hr_job_release(&job);
-    hr_image_release(&out);
-    hr_device_close(&dev);
-    free(bad.data);
 }

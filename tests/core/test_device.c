@@ -22,7 +22,7 @@ TEST_CASE(names)
 
 TEST_CASE(facts)
 {
-    hr_device dev = hr_device_open(
+    auto_device dev = hr_device_open(
         "cpu", &(struct hr_device_params){
                    .threads = 3, .cpu_mask = HR_CPU_C, .limits = {.side = 77}});
 
@@ -44,7 +44,6 @@ TEST_CASE(facts)
     hr_device_close(&dev);
     dev = hr_device_open("cpu", NULL);
     CHECK(dev->params.threads >= 1, "%d threads", dev->params.threads);
-    hr_device_close(&dev);
 }
 
 TEST_CASE(refused)
@@ -60,12 +59,11 @@ TEST_CASE(refused)
     };
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-        hr_device dev = hr_device_open("cpu", &cases[i].params);
+        auto_device dev = hr_device_open("cpu", &cases[i].params);
 
         CHECK(!dev && hr_last_status() == HR_EINVAL &&
                   strstr(hr_last_error(), cases[i].why),
               "%s: %s", cases[i].why, hr_last_error());
-        hr_device_close(&dev);
     }
 }
 
@@ -73,15 +71,15 @@ TEST_CASE(refused)
 TEST_CASE(limits)
 {
     uint64_t seed = test_seed;
-    struct bytes jpeg = test_jpeg(100, 50, &seed);
-    hr_device dev = hr_device_open(
+    auto_bytes jpeg = test_jpeg(100, 50, &seed);
+    auto_device dev = hr_device_open(
         "cpu",
         &(struct hr_device_params){.threads = 1, .limits = {.side = 77}});
     const struct hr_op op = hr_op_decode(0);
-    hr_image out = hr_image_create(
+    auto_image out = hr_image_create(
         dev, hr_image_params(.w = 100, .h = 50, .c = 3, .dtype = HR_U8));
     struct hr_sample s = test_sample(&jpeg, &op, 1, .out = out);
-    hr_job job = hr_submit(dev, &s, 1, NULL, NULL);
+    auto_job job = hr_submit(dev, &s, 1, NULL, NULL);
 
     CHECK(hr_job_wait(job, HR_FOREVER) == HR_ELIMIT &&
               strstr(job->results[0].message, "77"),
@@ -89,17 +87,13 @@ TEST_CASE(limits)
     CHECK(!hr_decode(dev, jpeg.data, jpeg.size, NULL) &&
               hr_last_status() == HR_ELIMIT,
           "eager: %s", hr_last_error());
-    hr_job_release(&job);
-    hr_image_release(&out);
-    hr_device_close(&dev);
-    free(jpeg.data);
 }
 
 // One more reference, of a device or of the default one.
 static void retained(void)
 {
     hr_device dev = hr_device_open("cpu", NULL), more = hr_device_retain(dev);
-    hr_device by_default = hr_device_retain(NULL);
+    auto_device by_default = hr_device_retain(NULL);
 
     CHECK(dev && more == dev, "another device");
     hr_device_close(&dev);
@@ -107,7 +101,6 @@ static void retained(void)
     hr_device_close(&more);
     CHECK(by_default && !strcmp(by_default->name, hr_get_image_backend()),
           "not the default");
-    hr_device_close(&by_default);
 }
 
 TEST_CASE(the_default)
@@ -181,10 +174,8 @@ static void *open_close(void *arg)
 {
     (void)arg;
     for (int i = 0; i < test_loops(20); i++) {
-        hr_device dev = hr_device_open(
+        auto_device dev = hr_device_open(
             i % 2 ? "cpu" : "fake", &(struct hr_device_params){.threads = 2});
-
-        hr_device_close(&dev);
     }
     return NULL;
 }

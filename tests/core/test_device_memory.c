@@ -127,7 +127,7 @@ static enum hr_status run(hr_device dev, const struct hr_sample *s, int n,
                           hr_batch batch, const struct hr_job_params *params,
                           struct hr_result *results)
 {
-    hr_job job = hr_submit(dev, s, n, batch, params);
+    auto_job job = hr_submit(dev, s, n, batch, params);
     enum hr_status status;
 
     if (!job)
@@ -135,7 +135,6 @@ static enum hr_status run(hr_device dev, const struct hr_sample *s, int n,
     status = hr_job_wait(job, 60 * SECOND);
     for (int i = 0; results && i < n; i++)
         results[i] = job->results[i];
-    hr_job_release(&job);
     return status;
 }
 
@@ -155,11 +154,11 @@ static void compare_batch(hr_device dev, const struct hr_batch_params *like)
 {
     const struct hr_job_params zero = {.on_error = HR_ON_ERROR_ZERO};
     struct hr_sample s[FILES];
-    hr_device cpu = test_device("cpu", 1, 0);
-    hr_batch ours = make_batch(dev, HR_MEMORY_DEVICE, like);
-    hr_batch theirs = make_batch(cpu, HR_MEMORY_HOST, like);
+    auto_device cpu = test_device("cpu", 1, 0);
+    auto_batch ours = make_batch(dev, HR_MEMORY_DEVICE, like);
+    auto_batch theirs = make_batch(cpu, HR_MEMORY_HOST, like);
     struct hr_result r[FILES];
-    uint8_t *a, *b;
+    auto_heap uint8_t *a = NULL, *b = NULL;
     enum hr_status status;
     hr_job job;
 
@@ -195,11 +194,6 @@ static void compare_batch(hr_device dev, const struct hr_batch_params *like)
     for (int i = 0; i < FILES; i++)
         CHECK((i == DAMAGED) == (r[i].status != HR_OK), "%d: %s", i,
               r[i].message);
-    free(a);
-    free(b);
-    hr_batch_destroy(&ours);
-    hr_batch_destroy(&theirs);
-    hr_device_close(&cpu);
 }
 
 TEST_CASE(batches)
@@ -240,10 +234,10 @@ TEST_CASE(painted)
 
     for (int d = 0; d < COUNT(devices) && devices[d]; d++) {
         struct hr_sample s = sample_of(BASELINE, ops, COUNT(ops));
-        hr_device cpu = test_device("cpu", 1, 0);
-        hr_batch ours = make_batch(devices[d], HR_MEMORY_DEVICE, &p);
-        hr_batch theirs = make_batch(cpu, HR_MEMORY_HOST, &p);
-        uint8_t *a, *b;
+        auto_device cpu = test_device("cpu", 1, 0);
+        auto_batch ours = make_batch(devices[d], HR_MEMORY_DEVICE, &p);
+        auto_batch theirs = make_batch(cpu, HR_MEMORY_HOST, &p);
+        auto_heap uint8_t *a = NULL, *b = NULL;
 
         CHECK(run(devices[d], &s, 1, ours, NULL, NULL) == HR_OK &&
                   run(cpu, &s, 1, theirs, NULL, NULL) == HR_OK,
@@ -251,11 +245,6 @@ TEST_CASE(painted)
         a = batch_bytes(ours);
         b = batch_bytes(theirs);
         CHECK(same_elements(&ours->params, a, b), "%s", devices[d]->name);
-        free(a);
-        free(b);
-        hr_batch_destroy(&ours);
-        hr_batch_destroy(&theirs);
-        hr_device_close(&cpu);
     }
 }
 

@@ -49,18 +49,17 @@ static hr_image make(hr_device dev, enum hr_memory memory)
 static enum hr_status fill(hr_device dev, hr_image out)
 {
     struct hr_sample s = test_sample(&jpeg, ops, 2, .out = out);
-    hr_job job = hr_submit(dev, &s, 1, NULL, NULL);
+    auto_job job = hr_submit(dev, &s, 1, NULL, NULL);
     enum hr_status status = job ? hr_job_wait(job, 60 * SECOND)
                                 : hr_last_status();
 
-    hr_job_release(&job);
     return status;
 }
 
 static void expected(uint8_t to[SIZE])
 {
-    hr_device cpu = test_device("cpu", 1, 0);
-    hr_image out = make(cpu, HR_MEMORY_DEVICE);
+    auto_device cpu = test_device("cpu", 1, 0);
+    auto_image out = make(cpu, HR_MEMORY_DEVICE);
 
     // On a device without memory of its own this is host memory.
     CHECK(out->params.memory == HR_MEMORY_HOST && out->params.data &&
@@ -68,8 +67,6 @@ static void expected(uint8_t to[SIZE])
           "the CPU's device memory");
     CHECK(fill(cpu, out) == HR_OK, "%s", hr_last_error());
     memcpy(to, out->params.data, SIZE);
-    hr_image_release(&out);
-    hr_device_close(&cpu);
 }
 
 static bool holds(hr_image image, const uint8_t *bytes)
@@ -84,9 +81,9 @@ static bool holds(hr_image image, const uint8_t *bytes)
 
 static void refuse(hr_device dev)
 {
-    hr_device other = test_device("cpu", 1, 0);
-    hr_image a = make(dev, HR_MEMORY_DEVICE);
-    hr_batch batch = hr_batch_create(
+    auto_device other = test_device("cpu", 1, 0);
+    auto_image a = make(dev, HR_MEMORY_DEVICE);
+    auto_batch batch = hr_batch_create(
         dev, hr_batch_params(.n = 3, .c = 3, .h = H, .w = W, .dtype = HR_U8,
                              .memory = HR_MEMORY_DEVICE));
     struct hr_image_params p = like;
@@ -117,27 +114,23 @@ static void refuse(hr_device dev)
           "other");
     CHECK(!hr_move(other, a, HR_MEMORY_HOST) && hr_last_status() == HR_EINVAL,
           "other");
-    hr_image_release(&a);
-    hr_batch_destroy(&batch);
-    hr_device_close(&other);
 }
 
 TEST_CASE(refused)
 {
     for (int d = 0; d <= real; d++) {
-        hr_device dev = open_device(d);
+        auto_device dev = open_device(d);
 
         refuse(dev);
-        hr_device_close(&dev);
     }
 }
 
 // Larger than any device's memory; the device goes on.
 TEST_CASE(too_large)
 {
-    hr_device dev;
+    auto_device dev = NULL;
     hr_batch batch;
-    hr_image a;
+    auto_image a = NULL;
 
     if (!real) {
         test_not_run("no device has memory that is too small");
@@ -150,8 +143,6 @@ TEST_CASE(too_large)
     CHECK(!batch && hr_last_status() == HR_ELIMIT, "%s", hr_last_error());
     a = make(dev, HR_MEMORY_DEVICE);
     CHECK(fill(dev, a) == HR_OK, "%s", hr_last_error());
-    hr_image_release(&a);
-    hr_device_close(&dev);
 }
 
 // ---- Pinned, and from one to the other ------------------------------------
@@ -162,8 +153,9 @@ TEST_CASE(pinned)
 
     expected(right);
     for (int d = 0; d <= real; d++) {
-        hr_device dev = open_device(d);
-        hr_image a = make(dev, HR_MEMORY_PINNED), b, c, e;
+        auto_device dev = open_device(d);
+        auto_image a = make(dev, HR_MEMORY_PINNED), b = NULL, c = NULL,
+                   e = NULL;
 
         CHECK(a->params.data && a->params.memory == HR_MEMORY_PINNED &&
                   (uintptr_t)a->params.data % 64 == 0 &&
@@ -180,11 +172,6 @@ TEST_CASE(pinned)
                   !memcmp(c->params.data, right, SIZE),
               "and to the host");
         CHECK(e == b, "it is there already");
-        hr_image_release(&a);
-        hr_image_release(&b);
-        hr_image_release(&c);
-        hr_image_release(&e);
-        hr_device_close(&dev);
     }
 }
 
@@ -213,8 +200,8 @@ TEST_CASE(outlives)
 TEST_CASE(forks)
 {
     for (int d = 0; d <= real; d++) {
-        hr_device dev = open_device(d);
-        hr_image a = make(dev, HR_MEMORY_DEVICE);
+        auto_device dev = open_device(d);
+        auto_image a = make(dev, HR_MEMORY_DEVICE);
         uint8_t mine[SIZE];
         int status = -1;
         pid_t child;
@@ -236,8 +223,6 @@ TEST_CASE(forks)
         CHECK(hr_image_write(a, mine, SIZE, 60 * SECOND) == HR_OK &&
                   holds(a, mine),
               "the parent: %s", hr_last_error());
-        hr_image_release(&a);
-        hr_device_close(&dev);
     }
 }
 
@@ -247,10 +232,10 @@ TEST_CASE(forks)
 static bool scenario(hr_device dev, const uint8_t *right)
 {
     struct hr_image_params p = like;
-    hr_batch batch = hr_batch_create(
+    auto_batch batch = hr_batch_create(
         dev, hr_batch_params(.n = 2, .c = 3, .h = H, .w = W, .dtype = HR_U8,
                              .layout = HR_NHWC, .memory = HR_MEMORY_DEVICE));
-    hr_image a, b, c;
+    auto_image a = NULL, b = NULL, c = NULL;
     uint8_t mine[SIZE];
     bool ok;
 
@@ -264,10 +249,6 @@ static bool scenario(hr_device dev, const uint8_t *right)
     ok = ok && !hr_image_write(c, mine, SIZE, 60 * SECOND) &&
          !hr_batch_read(batch, 0, 1, mine, SIZE, 60 * SECOND);
     CHECK(ok || hr_last_error()[0], "no reason");
-    hr_image_release(&a);
-    hr_image_release(&b);
-    hr_image_release(&c);
-    hr_batch_destroy(&batch);
     return ok;
 }
 
@@ -278,7 +259,7 @@ TEST_CASE(runs_out)
     expected(right);
     for (int d = 0; d <= real; d++)
         for (int ever = 0; ever < 2; ever++) {
-            hr_device dev = open_device(d);
+            auto_device dev = open_device(d);
             int failed = 0, well = 0;
 
             // Far enough when it goes well some times in a row.
@@ -293,13 +274,12 @@ TEST_CASE(runs_out)
                 CHECK(hr_wait_all(dev, 60 * SECOND) == HR_OK, "in flight");
             }
             CHECK(failed > 3 && scenario(dev, right), "%d failed", failed);
-            hr_device_close(&dev);
         }
 }
 
 TEST_CASE(no_memory)
 {
-    hr_device dev;
+    auto_device dev = NULL;
 
     fake_begin(.memory = true, .memory_fails = true);
     dev = test_device("fake", 1, 0);
@@ -312,7 +292,6 @@ TEST_CASE(no_memory)
     hr_device_close(&dev);
     // For what comes next.
     dev = open_device(false);
-    hr_device_close(&dev);
 }
 
 // ---- headrace run --memory ------------------------------------------------

@@ -55,7 +55,7 @@ TEST_CASE(cuts)
 
     for (int set = 0; set < 64; set++) {
         uint32_t spans = 0;
-        hr_device dev;
+        auto_device dev = NULL;
         struct watched w;
 
         for (int i = 0; i < 6; i++)
@@ -75,14 +75,13 @@ TEST_CASE(cuts)
               "set %d: a mixed or an empty list", set);
         watch_finish(&w);
         scene_finish(&scene);
-        hr_device_close(&dev);
     }
 }
 
 // The tier decides which offers count.
 TEST_CASE(tiers)
 {
-    hr_device dev;
+    auto_device dev = NULL;
     struct watched w;
 
     fake_begin(.spans = {[HR_CLOSE] = FAKE_RS, [HR_FAST] = FAKE_DRS});
@@ -100,14 +99,13 @@ TEST_CASE(tiers)
         watch_finish(&w);
         scene_finish(&scene);
     }
-    hr_device_close(&dev);
 }
 
 // ---- Lists ----------------------------------------------------------------
 
 static void one_list(enum scene_source source, int n, int batch, int lists)
 {
-    hr_device dev;
+    auto_device dev = NULL;
     struct watched w;
 
     fake_begin(.spans = FAKE_ALL(FAKE_RS), .batch = batch);
@@ -127,7 +125,6 @@ static void one_list(enum scene_source source, int n, int batch, int lists)
           "empty or mixed");
     watch_finish(&w);
     scene_finish(&scene);
-    hr_device_close(&dev);
 }
 
 TEST_CASE(lists)
@@ -144,10 +141,10 @@ TEST_CASE(lists)
 TEST_CASE(lists_with_gaps)
 {
     uint64_t seed = 3;
-    struct bytes bad = test_damaged(50, 50, &seed);
+    auto_bytes bad = test_damaged(50, 50, &seed);
 
     for (int round = 0; round < test_loops(40); round++) {
-        hr_device dev;
+        auto_device dev = NULL;
         struct watched w;
         int ok;
 
@@ -170,15 +167,13 @@ TEST_CASE(lists_with_gaps)
               atomic_load(&fake_counts.lists));
         watch_finish(&w);
         scene_finish(&scene);
-        hr_device_close(&dev);
     }
-    free(bad.data);
 }
 
 // JPEGs begin with the decode, images with the resample: two lists.
 TEST_CASE(lists_of_equal_spans)
 {
-    hr_device dev;
+    auto_device dev = NULL;
     struct watched w;
 
     fake_begin(.spans = FAKE_ALL(FAKE_DRS | FAKE_RS));
@@ -194,7 +189,6 @@ TEST_CASE(lists_of_equal_spans)
           "%d lists", atomic_load(&fake_counts.lists));
     watch_finish(&w);
     scene_finish(&scene);
-    hr_device_close(&dev);
 }
 
 // ---- Failures at every place ----------------------------------------------
@@ -262,7 +256,7 @@ TEST_CASE(leaves_nothing)
     for (int k = 0; k < 10; k++) {
         bool strict = k / 5;
         struct hr_stats stats;
-        hr_device dev;
+        auto_device dev = NULL;
         struct watched w;
         int ok;
 
@@ -289,14 +283,13 @@ TEST_CASE(leaves_nothing)
         CHECK(stats.fallbacks == (strict ? 0u : SAMPLES), "case %d", k);
         watch_finish(&w);
         scene_finish(&scene);
-        hr_device_close(&dev);
     }
 }
 
 // What passes an engine over is in why, and nothing else is.
 TEST_CASE(reasons)
 {
-    hr_device dev;
+    auto_device dev = NULL;
     struct watched w;
 
     fake_begin(.spans = FAKE_ALL(FAKE_RS), .takes_every_2nd = true);
@@ -322,7 +315,6 @@ TEST_CASE(reasons)
               "strict sample %d: %s", i, w.job->results[i].message);
     watch_finish(&w);
     scene_finish(&scene);
-    hr_device_close(&dev);
 }
 
 TEST_CASE(open_failures)
@@ -353,11 +345,11 @@ TEST_CASE(begun_anew)
 {
     enum { WARM = 4, JOBS = 40 };
     uint64_t seed = test_seed;
-    struct bytes jpeg = test_warned(120, 90, &seed);
+    auto_bytes jpeg = test_warned(120, 90, &seed);
     struct hr_stats stats, warm = {0};
     struct hr_result r;
-    hr_device dev;
-    hr_image out;
+    auto_device dev = NULL;
+    auto_image out = NULL;
 
     fake_reset_spans(FAKE_RS);
     dev = test_device("fake", 1, 0);
@@ -390,7 +382,4 @@ TEST_CASE(begun_anew)
     CHECK(stats.heap_allocations < warm.heap_allocations + JOBS / 2,
           "%llu, then %llu", (unsigned long long)warm.heap_allocations,
           (unsigned long long)stats.heap_allocations);
-    hr_image_release(&out);
-    hr_device_close(&dev);
-    free(jpeg.data);
 }

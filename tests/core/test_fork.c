@@ -46,9 +46,9 @@ static int old_handles(hr_job job, hr_image image)
 static int new_device(void)
 {
     struct hr_sample s = scene.samples[0];
-    hr_batch out = hr_batch_create(
+    auto_batch out = hr_batch_create(
         NULL, hr_batch_params(.n = 1, .c = 3, .h = SCENE_H, .w = SCENE_W));
-    hr_job job;
+    auto_job job = NULL;
 
     if (!out)
         return NEW_DEVICE;
@@ -57,8 +57,6 @@ static int new_device(void)
         return NEW_JOB;
     if (memcmp(out->params.data, scene.expected, out->size))
         return NEW_PIXELS;
-    hr_job_release(&job);
-    hr_batch_destroy(&out);
     return FINE;
 }
 
@@ -101,8 +99,8 @@ static int wait_for(pid_t pid)
 static void rounds_on(const char *name, int rounds)
 {
     uint64_t seed = test_seed;
-    hr_device dev = test_device(name, 3, 0);
-    hr_image image = test_image(dev, 40, 30, 3, &seed);
+    auto_device dev = test_device(name, 3, 0);
+    auto_image image = test_image(dev, 40, 30, 3, &seed);
 
     scene_init(&scene, dev, 12, SCENE_MIXED);
     for (int i = 0; i < rounds; i++) {
@@ -126,8 +124,6 @@ static void rounds_on(const char *name, int rounds)
     }
     check_idle(dev);
     scene_finish(&scene);
-    hr_image_release(&image);
-    hr_device_close(&dev);
 }
 
 TEST_CASE(busy_cpu)
@@ -148,7 +144,7 @@ TEST_CASE(last_user_in_the_child)
 {
     uint64_t seed = test_seed;
     hr_device dev = test_device("cpu", 2, 0);
-    hr_image image = test_image(dev, 4, 4, 3, &seed);
+    auto_image image = test_image(dev, 4, 4, 3, &seed);
     pid_t pid;
     int result;
 
@@ -161,7 +157,6 @@ TEST_CASE(last_user_in_the_child)
     }
     result = wait_for(pid);
     CHECK(result == 0, "the child says %d", result);
-    hr_image_release(&image);
 }
 
 // The default device is the parent's, then the child's own.

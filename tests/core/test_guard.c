@@ -95,7 +95,7 @@ static void be_late(void)
 // The third late call is the last, if none of the hours between was quiet.
 TEST_CASE(late_calls)
 {
-    hr_device dev = open_driver();
+    auto_device dev = open_driver();
 
     for (int i = 0; i < 5; i++) {
         be_late();
@@ -111,7 +111,6 @@ TEST_CASE(late_calls)
     CHECK(hr__guard_ask(&d->guard, 1) == HR_WHY_BREAKER, "it is let in");
     CHECK(stop(), "it is left behind");
     free(d);
-    hr_device_close(&dev);
 }
 
 static void note(unsigned why)
@@ -128,7 +127,7 @@ static void note(unsigned why)
 // a rest; one after a late call is a lost device, unless something worked.
 TEST_CASE(verdicts)
 {
-    hr_device dev = open_driver();
+    auto_device dev = open_driver();
 
     for (int i = 0; i < 5; i++)
         note(HR_WHY_DAMAGED | HR_WHY_LOST);
@@ -155,7 +154,6 @@ TEST_CASE(verdicts)
     CHECK(hr__guard_is_lost(&d->guard), "lost");
     CHECK(stop(), "it is left behind");
     free(d);
-    hr_device_close(&dev);
 }
 
 // Whoever closes does not wait for a call that is late already.

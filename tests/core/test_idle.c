@@ -64,8 +64,8 @@ static bool all_wait(hr_device dev, int n)
 TEST_CASE(asleep_throughout)
 {
     uint64_t seed = test_seed;
-    struct bytes jpeg = test_jpeg(16, 16, &seed);
-    hr_device dev;
+    auto_bytes jpeg = test_jpeg(16, 16, &seed);
+    auto_device dev = NULL;
 
     fake_reset_spans(FAKE_DRS);
     dev = test_device("fake", WORKERS, 0);
@@ -75,14 +75,12 @@ TEST_CASE(asleep_throughout)
     run_job(dev, &jpeg);
     CHECK(all_wait(dev, WORKERS), "nor after a job of another engine's");
     hr_profile_times(false);
-    hr_device_close(&dev);
-    free(jpeg.data);
 }
 
 // They waited before it begins, and go on when it has ended.
 TEST_CASE(only_what_is_measured)
 {
-    hr_device dev = test_device("cpu", WORKERS, 0);
+    auto_device dev = test_device("cpu", WORKERS, 0);
     struct reading r[4];
     int64_t begin;
 
@@ -105,7 +103,6 @@ TEST_CASE(only_what_is_measured)
     CHECK(r[3].idle - r[2].idle >= WORKERS * (r[3].before - r[2].after),
           "%lld ns in progress", (long long)(r[3].idle - r[2].idle));
     hr_profile_times(false);
-    hr_device_close(&dev);
 }
 
 // A wait that work has ended counts to that moment, and no further: whatever
@@ -113,8 +110,8 @@ TEST_CASE(only_what_is_measured)
 TEST_CASE(beside_work)
 {
     uint64_t seed = test_seed;
-    struct bytes jpeg = test_jpeg(16, 16, &seed);
-    hr_device dev = test_device("cpu", WORKERS, 0);
+    auto_bytes jpeg = test_jpeg(16, 16, &seed);
+    auto_device dev = test_device("cpu", WORKERS, 0);
     struct reading first, last;
 
     hr_profile_times(true);
@@ -132,6 +129,4 @@ TEST_CASE(beside_work)
     }
     CHECK(all_wait(dev, WORKERS), "the workers are not idle");
     hr_profile_times(false);
-    hr_device_close(&dev);
-    free(jpeg.data);
 }

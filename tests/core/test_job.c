@@ -155,8 +155,8 @@ TEST_CASE(strict_jobs_end_once)
 TEST_CASE(policies)
 {
     uint64_t seed = 5;
-    struct bytes bad = test_damaged(120, 80, &seed);
-    hr_device dev = test_device("cpu", 2, 0);
+    auto_bytes bad = test_damaged(120, 80, &seed);
+    auto_device dev = test_device("cpu", 2, 0);
 
     for (int e = 0; e <= HR_ON_ERROR_SKIP; e++) {
         struct watched w;
@@ -188,8 +188,6 @@ TEST_CASE(policies)
         watch_finish(&w);
         scene_finish(&scene);
     }
-    hr_device_close(&dev);
-    free(bad.data);
 }
 
 // ---- Refused submissions --------------------------------------------------
@@ -239,7 +237,7 @@ static void refuse_samples(struct refusal *r, hr_image other_device)
         {.type = HR_OP_RESIZE, .resize = {.w = 5, .h = 5, .filter = 17}},
     };
     static const struct hr_op numbers = {.type = HR_OP_NORMALIZE};
-    hr_image bytes = hr_image_create(
+    auto_image bytes = hr_image_create(
         r->dev, hr_image_params(.w = 30, .h = 30, .c = 3, .dtype = HR_U8));
 
 #define TRY(what, ...) \
@@ -258,7 +256,6 @@ static void refuse_samples(struct refusal *r, hr_image other_device)
         TRY("a bad op", r->s[1].ops = &bad_ops[i], r->s[1].num_ops = 1);
     TRY("numbers to u8", r->s[1].ops = &numbers, r->s[1].out = bytes);
 #undef TRY
-    hr_image_release(&bytes);
 }
 
 static void refuse_params(struct refusal *r, hr_batch other_batch)
@@ -292,19 +289,19 @@ static hr_device open_memory(void)
 
 TEST_CASE(refused_jobs_leave_nothing)
 {
-    hr_device dev = test_device("cpu", 1, 0), other = open_memory();
+    auto_device dev = test_device("cpu", 1, 0), other = open_memory();
     static uint8_t pixels[30 * 30 * 3];
     hr_image image = hr_image_create(
         dev, hr_image_params(.w = 30, .h = 30, .c = 3, .dtype = HR_U8,
                              .layout = HR_NHWC, .data = pixels,
                              .free_fn = test_count_free));
-    hr_image foreign = hr_image_create(
+    auto_image foreign = hr_image_create(
         other,
         hr_image_params(.w = SCENE_W, .h = SCENE_H, .c = 3, .dtype = HR_U8,
                         .layout = HR_NHWC, .memory = HR_MEMORY_DEVICE));
-    hr_batch batch = hr_batch_create(
+    auto_batch batch = hr_batch_create(
         dev, hr_batch_params(.n = 2, .c = 3, .h = SCENE_H, .w = SCENE_W));
-    hr_batch foreign_batch = hr_batch_create(
+    auto_batch foreign_batch = hr_batch_create(
         other, hr_batch_params(.n = 2, .c = 3, .h = SCENE_H, .w = SCENE_W,
                                .memory = HR_MEMORY_DEVICE));
     struct refusal r = {.dev = dev, .batch = batch, .n = 2};
@@ -329,11 +326,6 @@ TEST_CASE(refused_jobs_leave_nothing)
     hr_image_release(&image);
     CHECK(atomic_load(&test_freed) == 1, "freed %d times",
           atomic_load(&test_freed));
-    hr_image_release(&foreign);
-    hr_batch_destroy(&batch);
-    hr_batch_destroy(&foreign_batch);
-    hr_device_close(&dev);
-    hr_device_close(&other);
 }
 
 // Handles that are not there.
@@ -365,7 +357,7 @@ TEST_CASE(null_handles)
 // What is only known when the header was read fails its sample alone.
 TEST_CASE(late_errors)
 {
-    hr_device dev = test_device("cpu", 2, 0);
+    auto_device dev = test_device("cpu", 2, 0);
     struct watched w;
 
     scene_init(&scene, dev, 5, SCENE_BYTES);
@@ -390,12 +382,11 @@ TEST_CASE(late_errors)
     CHECK(scene_check_results(&scene, w.job, HR_ON_ERROR_FAIL) == 1, "one");
     watch_finish(&w);
     scene_finish(&scene);
-    hr_device_close(&dev);
 }
 
 TEST_CASE(waits)
 {
-    hr_device dev;
+    auto_device dev = NULL;
     struct watched w;
     struct hr_stats stats;
 
@@ -417,7 +408,6 @@ TEST_CASE(waits)
     scene_check_results(&scene, w.job, HR_ON_ERROR_FAIL);
     watch_finish(&w);
     scene_finish(&scene);
-    hr_device_close(&dev);
 }
 
 // A fault that the decoder mends: HR_OK, and told. The second of its restart
@@ -432,12 +422,12 @@ TEST_CASE(warnings)
                                           .restart = 2};
     const struct hr_op op = hr_op_decode(0);
     uint64_t seed = 9;
-    struct bytes whole = test_jpeg_of(&spec, &seed), bad;
-    hr_device dev = test_device("cpu", 1, 0);
-    hr_batch out = hr_batch_create(dev, hr_batch_params(.n = 2, .c = 3, .h = 64,
-                                                        .w = 96));
+    auto_bytes whole = test_jpeg_of(&spec, &seed), bad = {0};
+    auto_device dev = test_device("cpu", 1, 0);
+    auto_batch out = hr_batch_create(dev, hr_batch_params(.n = 2, .c = 3,
+                                                          .h = 64, .w = 96));
     struct hr_sample s[2];
-    hr_job job;
+    auto_job job = NULL;
 
     bad = (struct bytes){test_copy(whole.data, whole.size), whole.size};
     for (size_t i = 0; i + 1 < bad.size; i++)
@@ -456,9 +446,4 @@ TEST_CASE(warnings)
     CHECK(!job->results[0].warnings, "the whole one: %d warnings",
           job->results[0].warnings);
     CHECK(job->results[1].warnings > 0, "the damaged one: no warning");
-    hr_job_release(&job);
-    hr_batch_destroy(&out);
-    hr_device_close(&dev);
-    free(whole.data);
-    free(bad.data);
 }

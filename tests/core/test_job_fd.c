@@ -97,7 +97,7 @@ TEST_CASE(released_early)
     struct test_done done = {0};
     struct scene s;
     struct hr_job_params p = {.on_done = test_on_done, .ctx = &done};
-    hr_device dev;
+    auto_device dev = NULL;
     hr_job job;
     int fd;
 
@@ -113,5 +113,4 @@ TEST_CASE(released_early)
     CHECK(hr_wait_all(dev, HR_FOREVER) == HR_OK, "%s", hr_last_error());
     CHECK(atomic_load(&done.calls) == 1, "%d calls", atomic_load(&done.calls));
     scene_finish(&s);
-    hr_device_close(&dev);
 }

@@ -128,7 +128,7 @@ TEST_CASE(threads)
         return;
     n = 2 * CPU_COUNT(&mine);
     for (int off = 0; off < 2; off++) {
-        hr_device dev;
+        auto_device dev = NULL;
 
         if (off)
             setenv("HEADRACE_NODES", "off", 1);
@@ -140,7 +140,6 @@ TEST_CASE(threads)
         for (int core = 0; core < 2; core++)
             CHECK(workers(core) == (off ? 0 : n / 2), "core %d: %d", core,
                   workers(core));
-        hr_device_close(&dev);
     }
     unsetenv("HEADRACE_NODES");
     unsetenv("HWLOC_SYNTHETIC");

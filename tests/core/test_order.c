@@ -43,18 +43,16 @@ static void chain_on(hr_device dev, const struct bytes *jpeg)
 TEST_CASE(eager_chains)
 {
     uint64_t seed = test_seed;
-    struct bytes jpeg = test_jpeg(120, 90, &seed);
+    auto_bytes jpeg = test_jpeg(120, 90, &seed);
     static const uint32_t spans[] = {0, FAKE_RS, FAKE_R, FAKE_S, FAKE_DRS};
 
     for (size_t i = 0; i < sizeof(spans) / sizeof(*spans); i++) {
-        hr_device dev;
+        auto_device dev = NULL;
 
         fake_begin(.spans = FAKE_ALL(spans[i]), .delay_ns = TEST_MS);
         dev = test_device("fake", 1 + (int)i % 3, 0);
         chain_on(dev, &jpeg);
-        hr_device_close(&dev);
     }
-    free(jpeg.data);
 }
 
 // ---- Turns ----------------------------------------------------------------
@@ -63,10 +61,10 @@ TEST_CASE(eager_chains)
 TEST_CASE(write_after_read)
 {
     uint64_t seed = test_seed;
-    hr_device dev;
+    auto_device dev = NULL;
     hr_image x, y, out[4];
     hr_job jobs[5];
-    uint8_t *before;
+    auto_heap uint8_t *before = NULL;
 
     fake_begin(.spans = FAKE_ALL(FAKE_RS), .gate = true);
     dev = test_device("fake", 2, 0);
@@ -97,18 +95,16 @@ TEST_CASE(write_after_read)
         hr_job_release(&jobs[i]);
     hr_image_release(&x);
     hr_image_release(&y);
-    hr_device_close(&dev);
-    free(before);
 }
 
 // The last submitted write is what stays, also in the slot of a batch.
 TEST_CASE(write_after_write)
 {
     uint64_t seed = test_seed;
-    hr_device dev;
+    auto_device dev = NULL;
     hr_image in[6];
     hr_job jobs[6];
-    hr_batch batch;
+    auto_batch batch = NULL;
 
     fake_begin(.spans = FAKE_ALL(FAKE_RS), .takes_every_2nd = true,
                .delay_ns = 3 * TEST_MS);
@@ -138,8 +134,6 @@ TEST_CASE(write_after_write)
         hr_job_release(&jobs[i]);
         hr_image_release(&in[i]);
     }
-    hr_batch_destroy(&batch);
-    hr_device_close(&dev);
 }
 
 // Two samples of one job with one destination, and a sample that reads what
@@ -147,29 +141,23 @@ TEST_CASE(write_after_write)
 TEST_CASE(within_one_job)
 {
     uint64_t seed = test_seed;
-    hr_device dev = test_device("cpu", 3, 0);
-    hr_image a = test_image(dev, SIDE, SIDE, 3, &seed);
-    hr_image b = test_image(dev, SIDE, SIDE, 3, &seed);
-    hr_image x = scene_blank(dev, SIDE), y = scene_blank(dev, SIDE);
+    auto_device dev = test_device("cpu", 3, 0);
+    auto_image a = test_image(dev, SIDE, SIDE, 3, &seed);
+    auto_image b = test_image(dev, SIDE, SIDE, 3, &seed);
+    auto_image x = scene_blank(dev, SIDE), y = scene_blank(dev, SIDE);
 
     for (int round = 0; round < test_loops(200); round++) {
         struct hr_sample s[] = {{.image = a, .out = x},
                                 {.image = b, .out = x},
                                 {.image = x, .out = y},
                                 {.image = a, .out = x}};
-        hr_job job = hr_submit(dev, s, 4, NULL, NULL);
+        auto_job job = hr_submit(dev, s, 4, NULL, NULL);
 
         CHECK(job && hr_job_wait(job, HR_FOREVER) == HR_OK, "%s",
               hr_last_error());
         CHECK(!memcmp(y->params.data, b->params.data, y->size), "y is b");
         CHECK(!memcmp(x->params.data, a->params.data, x->size), "x is a");
-        hr_job_release(&job);
     }
-    hr_image_release(&a);
-    hr_image_release(&b);
-    hr_image_release(&x);
-    hr_image_release(&y);
-    hr_device_close(&dev);
 }
 
 // ---- Memory of the caller's -----------------------------------------------
@@ -186,7 +174,7 @@ static hr_image own_image(hr_device dev)
 
 TEST_CASE(freed_once)
 {
-    hr_device dev;
+    auto_device dev = NULL;
     hr_image in, out;
     hr_job jobs[8];
     int n = 8;
@@ -213,7 +201,6 @@ TEST_CASE(freed_once)
     CHECK(atomic_load(&test_freed) == 2, "freed %d", atomic_load(&test_freed));
     for (int i = 1; i < n; i += 2)
         hr_job_release(&jobs[i]);
-    hr_device_close(&dev);
 }
 
 // ---- Random graphs --------------------------------------------------------
@@ -277,7 +264,7 @@ static uint8_t *run_steps(hr_device dev, const struct step *steps,
 TEST_CASE(random_graphs)
 {
     uint64_t seed = test_seed;
-    hr_device ref = test_device("cpu", 1, 0), dev;
+    auto_device ref = test_device("cpu", 1, 0), dev = NULL;
     struct step steps[STEPS];
 
     fake_begin(.spans = FAKE_ALL(FAKE_RS), .takes_every_2nd = false);
@@ -285,7 +272,7 @@ TEST_CASE(random_graphs)
     for (int round = 0; round < test_loops(60); round++) {
         hr_device on = round % 2 ? dev : ref;
         uint64_t pictures = next_random(&seed);
-        uint8_t *a, *b;
+        auto_heap uint8_t *a = NULL, *b = NULL;
 
         plan_steps(steps, &seed);
         a = run_steps(ref, steps, pictures, true);
@@ -293,11 +280,7 @@ TEST_CASE(random_graphs)
         CHECK(!memcmp(a, b, (size_t)IMAGES * SIDE * SIDE * 3),
               "round %d on %s differs from its sequential run", round,
               on->name);
-        free(a);
-        free(b);
     }
     check_idle(dev);
     check_idle(ref);
-    hr_device_close(&dev);
-    hr_device_close(&ref);
 }

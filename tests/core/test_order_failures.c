@@ -8,8 +8,8 @@ enum { SIDE = 16 };
 TEST_CASE(failed_producers)
 {
     uint64_t seed = test_seed;
-    struct bytes bad = test_damaged(64, 64, &seed);
-    hr_device dev = test_device("cpu", 2, 0);
+    auto_bytes bad = test_damaged(64, 64, &seed);
+    auto_device dev = test_device("cpu", 2, 0);
     hr_image a = hr_decode(dev, bad.data, bad.size, NULL);
     hr_image b = hr_resize(dev, a, &(struct hr_resize){.w = 9, .h = 9});
     hr_image c = hr_apply_op(dev, b, &hr_op_flip(.vertical = true));
@@ -34,8 +34,6 @@ TEST_CASE(failed_producers)
     hr_image_release(&c);
     hr_image_release(&good);
     check_idle(dev);
-    hr_device_close(&dev);
-    free(bad.data);
 }
 
 // A writer that is cancelled before its turn: the memory is not its own, and
@@ -43,7 +41,7 @@ TEST_CASE(failed_producers)
 TEST_CASE(cancelled_before_its_turn)
 {
     uint64_t seed = test_seed;
-    hr_device dev;
+    auto_device dev = NULL;
     hr_image a, b, x, y, z;
     hr_job first, reader, second, third, last;
 
@@ -87,17 +85,16 @@ TEST_CASE(cancelled_before_its_turn)
     hr_image_release(&y);
     hr_image_release(&z);
     check_idle(dev);
-    hr_device_close(&dev);
 }
 
 // The same while a reader is at the memory: it is not cleared under him.
 TEST_CASE(cancelled_behind_a_reader)
 {
     uint64_t seed = test_seed;
-    hr_device dev;
-    hr_image x, y, z;
-    hr_job reader, writer;
-    uint8_t *before;
+    auto_device dev = NULL;
+    auto_image x = NULL, y = NULL, z = NULL;
+    auto_job reader = NULL, writer = NULL;
+    auto_heap uint8_t *before = NULL;
 
     fake_begin(.spans = FAKE_ALL(FAKE_RS), .gate = true);
     dev = test_device("fake", 2, 0);
@@ -114,11 +111,4 @@ TEST_CASE(cancelled_behind_a_reader)
     fake_gate_open();
     CHECK(hr_job_wait(reader, HR_FOREVER) == HR_OK, "the reader");
     CHECK(!memcmp(z->params.data, before, z->size), "z is not x");
-    hr_job_release(&reader);
-    hr_job_release(&writer);
-    hr_image_release(&x);
-    hr_image_release(&y);
-    hr_image_release(&z);
-    hr_device_close(&dev);
-    free(before);
 }

@@ -26,7 +26,7 @@ static bool same_facts(const struct hr_info *a, const struct hr_info *b)
 static void check_pixels(hr_device dev, const struct bytes *p,
                          const uint8_t *want, const char *name)
 {
-    uint8_t *odd = malloc(p->size + 1);
+    auto_heap uint8_t *odd = malloc(p->size + 1);
     struct bytes moved = {odd + 1, p->size};
     struct hr_sample ways[] = {
         small_sample(&moved),
@@ -38,13 +38,11 @@ static void check_pixels(hr_device dev, const struct bytes *p,
     ways[1].verified = true;
     for (int way = 0; way < 3; way++) {
         struct hr_result r = {0};
-        uint8_t *got = small_make(dev, ways[way], &r);
+        auto_heap uint8_t *got = small_make(dev, ways[way], &r);
 
         CHECK(!r.status && !memcmp(got, want, SMALL_BYTES), "%s, %d: %s", name,
               way, r.message);
-        free(got);
     }
-    free(odd);
 }
 
 static void check_packed(hr_device dev, const struct bytes *file,
@@ -52,7 +50,7 @@ static void check_packed(hr_device dev, const struct bytes *file,
 {
     struct hr_info info, of_file;
     struct hr_result r = {0};
-    uint8_t *want = small_make(dev, small_sample(file), &r);
+    auto_heap uint8_t *want = small_make(dev, small_sample(file), &r);
 
     CHECK(hr_packed_check(p->data, p->size) &&
               !hr_packed_check(p->data, p->size - 1),
@@ -62,12 +60,11 @@ static void check_packed(hr_device dev, const struct bytes *file,
               info.format == HR_FORMAT_PACKED && same_facts(&info, &of_file),
           "%s: facts", name);
     check_pixels(dev, p, want, name);
-    free(want);
 }
 
 TEST_CASE(all_kinds)
 {
-    hr_device dev = test_device("cpu", 1, 0);
+    auto_device dev = test_device("cpu", 1, 0);
     uint64_t seed = test_seed;
 
     for (size_t i = 0; i < SMALL_KINDS; i++) {
@@ -83,13 +80,12 @@ TEST_CASE(all_kinds)
         free(b.data);
         hr_packed_free(p.data);
     }
-    hr_device_close(&dev);
 }
 
 // Whatever is in there: an error, or the picture.
 TEST_CASE(hostile)
 {
-    hr_device dev = test_device("cpu", 1, 0);
+    auto_device dev = test_device("cpu", 1, 0);
     uint64_t seed = test_seed;
     struct bytes b = test_jpeg(181, 143, &seed), p;
     struct hr_result r = {0};
@@ -98,7 +94,7 @@ TEST_CASE(hostile)
     CHECK(!pack(&b, &p), "packed");
     for (int i = 0; i < test_loops(400); i++) {
         size_t at = (size_t)random_below(&seed, (int)p.size);
-        struct bytes copy = {malloc(p.size), p.size};
+        auto_bytes copy = {malloc(p.size), p.size};
 
         // (The head is small, and every byte of it counts.)
         if (i % 2)
@@ -114,12 +110,10 @@ TEST_CASE(hostile)
               "byte %zu of %zu: %d", at, copy.size, (int)r.status);
         CHECK(r.status || at >= p.size - 128, "byte %zu is not looked at", at);
         free(got);
-        free(copy.data);
     }
     free(want);
     free(b.data);
     hr_packed_free(p.data);
-    hr_device_close(&dev);
 }
 
 // What is no picture, or none to be packed.

@@ -99,7 +99,7 @@ TEST_CASE(sizes)
 TEST_CASE(damaged_files)
 {
     const struct hr_op op = hr_op_decode(0);
-    struct bytes jpeg = test_jpeg(40, 30, &test_seed);
+    auto_bytes jpeg = test_jpeg(40, 30, &test_seed);
     struct hr__picture pic = {
         .data = jpeg.data, .size = jpeg.size, .width = 40, .height = 30};
     char text[128];
@@ -113,7 +113,6 @@ TEST_CASE(damaged_files)
     pic.info.ends = false;
     CHECK(!cpu_planes_takes(&pic) && !cpu_entropy_takes(&pic),
           "without an end");
-    free(jpeg.data);
 }
 
 // Planes of another engine end where it says, and not a byte behind that.

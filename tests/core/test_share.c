@@ -59,7 +59,7 @@ static struct hr_stats run(hr_device dev, const struct hr_job_params *params,
 TEST_CASE(shared)
 {
     struct hr_stats s;
-    hr_device dev =
+    auto_device dev =
         open_balanced(&(struct fake_script){.spans = FAKE_ALL(FAKE_DRS),
                                             .delay_ns = TEST_MS / 2},
                       0);
@@ -76,14 +76,13 @@ TEST_CASE(shared)
     s = run(dev, hr_job_params(.strict = true), "strict");
     CHECK(s.shares[0] == JOBS * N && !s.shares[1], "strict: %d and %d samples",
           (int)s.shares[0], (int)s.shares[1]);
-    hr_device_close(&dev);
 }
 
 // What it cannot make is no matter of balance, and what it fails others make.
 TEST_CASE(failures)
 {
     struct hr_stats s;
-    hr_device dev =
+    auto_device dev =
         open_balanced(&(struct fake_script){.spans = FAKE_ALL(FAKE_DRS),
                                             .fail_from = 1,
                                             .fail_to = 5,
@@ -102,14 +101,13 @@ TEST_CASE(failures)
     CHECK(s.abandoned >= 1 && s.abandoned <= 20, "%d given up",
           (int)s.abandoned);
     fake_wake();
-    hr_device_close(&dev);
 }
 
 TEST_CASE(cancellation)
 {
     static struct scene scene;
     struct watched w;
-    hr_device dev = open_balanced(
+    auto_device dev = open_balanced(
         &(struct fake_script){.spans = FAKE_ALL(FAKE_DRS), .gate = true}, 0);
 
     for (int i = 0; i < 10; i++) {
@@ -125,7 +123,6 @@ TEST_CASE(cancellation)
         watch_finish(&w);
         scene_finish(&scene);
     }
-    hr_device_close(&dev);
 }
 
 // ---- The cap ---------------------------------------------------------------
@@ -147,11 +144,11 @@ TEST_CASE(cap)
     static const struct hr_op ops[] = {hr_op_decode(0),
                                        hr_op_resize(.w = 32, .h = 32)};
     uint64_t seed = test_seed;
-    struct bytes b = test_jpeg(1200, 900, &seed);
+    auto_bytes b = test_jpeg(1200, 900, &seed);
     struct hr_sample s[LARGE];
     hr_batch out[JOBS_HERE];
     hr_job jobs[JOBS_HERE];
-    hr_device dev =
+    auto_device dev =
         hr_device_open("cpu", hr_device_params(.threads = 2, .cpu_cap = PERCENT,
                                                .budget = (size_t)8 << 30));
     double most = PERCENT / 100.0 * hr__usable_cores(), had;
@@ -181,8 +178,6 @@ TEST_CASE(cap)
         hr_job_release(&jobs[i]);
         hr_batch_destroy(&out[i]);
     }
-    hr_device_close(&dev);
-    free(b.data);
 }
 
 TEST_CASE(refused)
@@ -192,10 +187,9 @@ TEST_CASE(refused)
                                                     {.latency_ns = -1}};
 
     for (int i = 0; i < 3; i++) {
-        hr_device dev = hr_device_open("cpu", &wrong[i]);
+        auto_device dev = hr_device_open("cpu", &wrong[i]);
 
         CHECK(!dev && hr_last_status() == HR_EINVAL, "%d: %s", i,
               hr_last_error());
-        hr_device_close(&dev);
     }
 }

@@ -17,10 +17,10 @@ static uint32_t made(hr_device dev, const struct bytes *jpeg, uint32_t spans,
                      bool strict, enum hr_status status, float *want)
 {
     struct hr_sample s = test_sample(jpeg, ops, 3);
-    hr_batch out = hr_batch_create(dev, hr_batch_params(.n = 1, .c = 3,
-                                                        .h = SIDE, .w = SIDE));
-    hr_job job = hr_submit(dev, &s, 1, out,
-                           hr_job_params(.spans = spans, .strict = strict));
+    auto_batch out = hr_batch_create(
+        dev, hr_batch_params(.n = 1, .c = 3, .h = SIDE, .w = SIDE));
+    auto_job job = hr_submit(dev, &s, 1, out,
+                             hr_job_params(.spans = spans, .strict = strict));
     uint32_t by_fake = 0;
 
     CU_ASSERT_EQUAL(hr_job_wait(job, HR_FOREVER), status);
@@ -33,19 +33,17 @@ static uint32_t made(hr_device dev, const struct bytes *jpeg, uint32_t spans,
     if (want && !status)
         CHECK(!memcmp(want, out->params.data, out->size),
               "spans %x make other bytes", spans);
-    hr_job_release(&job);
-    hr_batch_destroy(&out);
     return by_fake;
 }
 
 TEST_CASE(held_to_some)
 {
     uint64_t seed = test_seed;
-    struct bytes jpeg = test_jpeg(61, 47, &seed);
+    auto_bytes jpeg = test_jpeg(61, 47, &seed);
     struct hr_sample s = test_sample(&jpeg, ops, 3);
-    hr_device cpu = test_device("cpu", 1, 0), dev;
-    hr_batch want = hr_batch_create(cpu, hr_batch_params(.n = 1, .c = 3,
-                                                         .h = SIDE, .w = SIDE));
+    auto_device cpu = test_device("cpu", 1, 0), dev = NULL;
+    auto_batch want = hr_batch_create(
+        cpu, hr_batch_params(.n = 1, .c = 3, .h = SIDE, .w = SIDE));
     hr_job job = hr_submit(cpu, &s, 1, want, hr_job_params(.spans = FAKE_S));
     float *data = want->params.data;
 
@@ -69,8 +67,4 @@ TEST_CASE(held_to_some)
     CU_ASSERT_EQUAL(made(dev, &jpeg, HR_SPAN_BIT(HR_COLOR, HR_COLOR), true,
                          HR_EUNSUPPORTED, data),
                     0);
-    hr_device_close(&dev);
-    hr_batch_destroy(&want);
-    hr_device_close(&cpu);
-    free(jpeg.data);
 }

@@ -111,7 +111,7 @@ TEST_CASE(logs)
 {
     static struct seen all = {.least = 99}, own = {.least = 99};
     struct hr_device_params p = {.threads = 1, .log = on_log, .log_ctx = &own};
-    hr_device dev = hr_device_open("cpu", &p);
+    auto_device dev = hr_device_open("cpu", &p);
 
     hr__log(NULL, HR_LOG_ERROR, "dropped");
     hr_set_log(on_log, &all, HR_LOG_WARN);
@@ -126,5 +126,4 @@ TEST_CASE(logs)
     hr_set_log(NULL, NULL, HR_LOG_DEBUG);
     hr__log(NULL, HR_LOG_ERROR, "dropped");
     CHECK(atomic_load(&all.lines) == 1, "dropped");
-    hr_device_close(&dev);
 }

@@ -66,9 +66,9 @@ static hr_job begin(hr_device dev, const struct kind *k, hr_image from,
 static enum hr_status end(hr_device dev, const struct kind *k, hr_image to,
                           int64_t timeout_ns, bool cancel, int64_t *took)
 {
-    hr_image from = gray(dev, 4);
+    auto_image from = gray(dev, 4);
     int64_t at = hr__now();
-    hr_job job = begin(dev, k, from, to, timeout_ns);
+    auto_job job = begin(dev, k, from, to, timeout_ns);
     enum hr_status status;
 
     if (cancel) {
@@ -79,8 +79,6 @@ static enum hr_status end(hr_device dev, const struct kind *k, hr_image to,
     status = job->results[0].status;
     *took = hr__now() - at;
     printf(" %s after %d ms", hr_status_name(status), (int)(*took / TEST_MS));
-    hr_job_release(&job);
-    hr_image_release(&from);
     return status;
 }
 
@@ -108,11 +106,11 @@ static void ends(hr_device dev, const struct kind *k, hr_image to,
 
 TEST_CASE(between_rows)
 {
-    hr_device dev = test_device("cpu", 1, (size_t)4 << 30);
-    hr_device hasty = hr_device_open(
+    auto_device dev = test_device("cpu", 1, (size_t)4 << 30);
+    auto_device hasty = hr_device_open(
         "cpu", hr_device_params(.threads = 1, .budget = (size_t)4 << 30,
                                 .limits = {.item_ms = 1}));
-    hr_image to = gray(dev, BIG);
+    auto_image to = gray(dev, BIG);
 
     for (int i = 0; i < NUM_KINDS; i++) {
         const struct kind *k = &kinds[i];
@@ -126,7 +124,4 @@ TEST_CASE(between_rows)
         }
         ends(hasty, k, to, 0, HR_ELIMIT);
     }
-    hr_image_release(&to);
-    hr_device_close(&dev);
-    hr_device_close(&hasty);
 }

@@ -61,14 +61,14 @@ TEST_CASE(host_memory_goes_anywhere)
 
 TEST_CASE(engines_memory_stays)
 {
-    hr_device other, cpu = test_device("cpu", 1, 0);
+    auto_device other = NULL, cpu = test_device("cpu", 1, 0);
     hr_image host = scene_blank(cpu, SIDE), image;
     struct hr_sample s = {.image = host};
 
     fake_begin(.spans = FAKE_ALL(0), .memory = true);
     other = test_device("fake", 1, 0);
     for (int m = HR_MEMORY_PINNED; m <= HR_MEMORY_DEVICE; m++) {
-        hr_batch batch = hr_batch_create(
+        auto_batch batch = hr_batch_create(
             other, hr_batch_params(.n = 1, .c = 3, .h = SIDE, .w = SIDE,
                                    .memory = (enum hr_memory)m));
 
@@ -88,11 +88,8 @@ TEST_CASE(engines_memory_stays)
                           1, NULL, NULL));
 #undef REFUSED
         hr_image_release(&image);
-        hr_batch_destroy(&batch);
     }
     hr_image_release(&host);
-    hr_device_close(&other);
-    hr_device_close(&cpu);
 }
 
 // NULL means the batch's device, if there is a batch.
@@ -119,10 +116,9 @@ TEST_CASE(batch_of_an_old_default)
               hr_job_wait(job, HR_FOREVER) == HR_OK,
           "%s", hr_last_error());
     if (job) {
-        hr_device dev = job->device;
+        auto_device dev = job->device;
 
         hr_job_release(&job);
-        hr_device_close(&dev);
     }
     hr_batch_destroy(&batch);
     hr_image_release(&image);
@@ -248,23 +244,20 @@ static hr_batch new_batch(void *data)
 // Each call may meet another default device.
 static void use_images(struct user *u)
 {
-    hr_image a = hr_apply_op(NULL, u->from, &hr_op_flip(.transpose = true));
-    hr_image b = hr_apply_op(NULL, a, &hr_op_flip(.transpose = true));
-    hr_image c = hr_apply_op(NULL, b, &hr_op_flip(.horizontal = true));
+    auto_image a = hr_apply_op(NULL, u->from, &hr_op_flip(.transpose = true));
+    auto_image b = hr_apply_op(NULL, a, &hr_op_flip(.transpose = true));
+    auto_image c = hr_apply_op(NULL, b, &hr_op_flip(.horizontal = true));
     uint8_t got[BYTES];
 
     u->failed += !c || hr_image_read(c, got, BYTES, HR_FOREVER) != HR_OK;
     u->wrong += !is_right(u, got);
-    hr_image_release(&a);
-    hr_image_release(&b);
-    hr_image_release(&c);
 }
 
 static void *use(void *arg)
 {
     struct user *u = arg;
     uint8_t mine[PER_JOB * BYTES];
-    hr_batch kept = new_batch(NULL), own = new_batch(mine);
+    auto_batch kept = new_batch(NULL), own = new_batch(mine);
 
     while (!atomic_load(&over)) {
         hr_batch fresh = new_batch(NULL);
@@ -276,8 +269,6 @@ static void *use(void *arg)
         hr_batch_destroy(&fresh);
         u->rounds++;
     }
-    hr_batch_destroy(&kept);
-    hr_batch_destroy(&own);
     return NULL;
 }
 

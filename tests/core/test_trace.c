@@ -353,7 +353,7 @@ TEST_CASE(packed_parts)
     static const struct hr_op corner[] = {HR_OP_DECODE(.mode = HR_RGB),
                                           HR_OP_CROP(.w = 8, .h = 8)};
     uint64_t seed = test_seed;
-    struct bytes file = test_jpeg(1200, 900, &seed);
+    auto_bytes file = test_jpeg(1200, 900, &seed);
     hr_device dev = test_device("cpu", 1, 0);
     hr_batch out = hr_batch_create(
         dev, hr_batch_params(.n = 1, .c = 3, .h = 8, .w = 8, .dtype = HR_U8));
@@ -366,11 +366,10 @@ TEST_CASE(packed_parts)
     s.data = packed;
     hr_profile_times(true);
     for (int i = 0; i < 10; i++) {
-        hr_job job = hr_submit(dev, &s, 1, out, NULL);
+        auto_job job = hr_submit(dev, &s, 1, out, NULL);
 
         CHECK(job && hr_job_wait(job, HR_FOREVER) == HR_OK, "%s",
               hr_last_error());
-        hr_job_release(&job);
     }
     hr_profile_times(false);
     hr_device_profile(dev, &p);
@@ -382,17 +381,15 @@ TEST_CASE(packed_parts)
     hr_batch_destroy(&out);
     hr_device_close(&dev);
     hr_packed_free(packed);
-    free(file.data);
 }
 
 static bool has_opencl(void)
 {
-    hr_device dev = hr_device_open("opencl", hr_device_params(.threads = 1));
+    auto_device dev = hr_device_open("opencl", hr_device_params(.threads = 1));
     bool has = dev != NULL;
 
     if (!has)
         test_no_device();
-    hr_device_close(&dev);
     return has;
 }
 

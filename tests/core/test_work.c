@@ -64,7 +64,7 @@ TEST_CASE(drawn_as_they_are)
                                sizeof(page))
                          ? strstr(page, begin)
                          : NULL;
-    char *drawn;
+    auto_heap char *drawn = NULL;
     size_t size;
     FILE *f = open_memstream(&drawn, &size);
 
@@ -73,5 +73,4 @@ TEST_CASE(drawn_as_they_are)
     fclose(f);
     CHECK(at && !strncmp(at + strlen(begin), drawn, size),
           "docs/architecture.md should have, between its marks:\n%s", drawn);
-    free(drawn);
 }

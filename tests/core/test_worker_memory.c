@@ -46,7 +46,7 @@ static void settle(long before)
 // memory for samples on their way is in it.
 static long needs(const struct bytes files[N], int threads, size_t cache_bytes)
 {
-    float *to = malloc(sizeof(*to) * N * 3 * SIDE * SIDE);
+    auto_heap float *to = malloc(sizeof(*to) * N * 3 * SIDE * SIDE);
     long before = atomic_load(&malloc_counts.live), most;
     hr_cache cache = cache_bytes ? hr_cache_create(cache_bytes) : NULL;
     hr_device dev = hr_device_open("cpu", hr_device_params(.threads = threads,
@@ -60,11 +60,10 @@ static long needs(const struct bytes files[N], int threads, size_t cache_bytes)
         s[i] = test_sample(&files[views ? 0 : i], list, 5);
     atomic_store(&malloc_counts.peak, before);
     for (int i = 0; i < test_loops(2); i++) {
-        hr_job job = hr_submit(dev, s, N, out,
-                               hr_job_params(.wait_for_room = true));
+        auto_job job = hr_submit(dev, s, N, out,
+                                 hr_job_params(.wait_for_room = true));
 
         wrong += !job || hr_job_wait(job, HR_FOREVER) != HR_OK;
-        hr_job_release(&job);
     }
     CHECK(!wrong, "%d jobs failed", wrong);
     hr_batch_destroy(&out);
@@ -72,7 +71,6 @@ static long needs(const struct bytes files[N], int threads, size_t cache_bytes)
     hr_cache_release(&cache);
     most = atomic_load(&malloc_counts.peak) - before;
     settle(before);
-    free(to);
     return most;
 }
 

@@ -97,7 +97,7 @@ static hr_image image_on(hr_device dev, int i, enum hr_memory memory,
                              .c = i == IMAGE_GRAY ? 1 : 3,
                              .layout = i == IMAGE_PLANES ? HR_NCHW : HR_NHWC,
                              .memory = memory));
-    uint8_t *p = image ? malloc(image->size) : NULL;
+    auto_heap uint8_t *p = image ? malloc(image->size) : NULL;
 
     if (!p)
         abort();
@@ -105,7 +105,6 @@ static hr_image image_on(hr_device dev, int i, enum hr_memory memory,
         p[k] = (uint8_t)next_random(&seed);
     CHECK(hr_image_write(image, p, image->size, HR_FOREVER) == HR_OK, "%s",
           hr_last_error());
-    free(p);
     return image;
 }
 
@@ -338,8 +337,8 @@ static void one_round(hr_device dev, hr_device ref, const struct sources *s,
 {
     static struct hr_op ops[2][SOURCES][MAX_LIST];
     struct hr_sample a[SOURCES], b[SOURCES];
-    hr_job ja = run(dev, s, s->on_dev, r, r->memory, a, ops[0]);
-    hr_job jb = run(ref, s, s->on_ref, r, HR_MEMORY_HOST, b, ops[1]);
+    auto_job ja = run(dev, s, s->on_dev, r, r->memory, a, ops[0]);
+    auto_job jb = run(ref, s, s->on_ref, r, HR_MEMORY_HOST, b, ops[1]);
 
     for (int i = 0; i < SOURCES; i++) {
         compare(dev, r, i, &a[i], &b[i], &ja->results[i], &jb->results[i], sum);
@@ -347,8 +346,6 @@ static void one_round(hr_device dev, hr_device ref, const struct sources *s,
         hr_image_release(&b[i].out);
     }
     sum->jobs++;
-    hr_job_release(&ja);
-    hr_job_release(&jb);
 }
 
 struct conformance conformance_run(hr_device dev, enum hr_tier tier,
@@ -360,7 +357,7 @@ struct conformance conformance_run(hr_device dev, enum hr_tier tier,
 struct conformance conformance_run_in(hr_device dev, enum hr_tier tier,
                                       enum hr_memory memory, uint64_t seed)
 {
-    hr_device ref = test_reference();
+    auto_device ref = test_reference();
     struct conformance sum = {0};
     struct sources s;
     int rounds = (test_loops(12) + 1) / 2;
@@ -383,14 +380,13 @@ struct conformance conformance_run_in(hr_device dev, enum hr_tier tier,
             one_round(dev, ref, &s, &r, &sum);
         }
     free_sources(&s);
-    hr_device_close(&ref);
     return sum;
 }
 
 void conformance_run_sets(hr_device dev, int n, uint64_t seed,
                           struct conformance sums[CONFORMANCE_SETS])
 {
-    hr_device ref = test_reference();
+    auto_device ref = test_reference();
     struct sources s;
 
     memset(sums, 0, CONFORMANCE_SETS * sizeof(*sums));
@@ -409,7 +405,6 @@ void conformance_run_sets(hr_device dev, int n, uint64_t seed,
         one_round(dev, ref, &s, &r, &sums[set]);
     }
     free_sources(&s);
-    hr_device_close(&ref);
 }
 
 void conformance_is_own_work(hr_device dev, const struct conformance *c,

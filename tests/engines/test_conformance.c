@@ -20,14 +20,13 @@ TEST_CASE(cpu_masks)
     // For races it is the same which instructions work: those of the device with
     // most threads. (--long: all.)
     for (int i = test_races_only() ? 2 : 0; i < 3; i++) {
-        hr_device dev = hr_device_open(
+        auto_device dev = hr_device_open(
             "cpu",
             &(struct hr_device_params){.threads = 1 + i, .cpu_mask = masks[i]});
         struct conformance c = conformance_run(dev, HR_EXACT, test_seed);
 
         CHECK(c.by_device > c.samples / 2 && c.different == 0, "by_device");
         report(dev, &c);
-        hr_device_close(&dev);
     }
 }
 
@@ -39,7 +38,7 @@ TEST_CASE(fake_cuts)
                                     FAKE_D | FAKE_S, FAKE_D | FAKE_R | FAKE_S};
 
     for (size_t i = 0; i < sizeof(cuts) / sizeof(*cuts); i++) {
-        hr_device dev;
+        auto_device dev = NULL;
         struct conformance c;
 
         // A sanitizer build does the first and the last.
@@ -51,7 +50,6 @@ TEST_CASE(fake_cuts)
         CHECK(c.by_device > c.samples / 3 && c.different == 0, "by_device %d",
               c.by_device);
         report(dev, &c);
-        hr_device_close(&dev);
     }
 }
 
@@ -59,7 +57,7 @@ TEST_CASE(fake_cuts)
 // sample. (In the tier FAST differences are counted, not failed.)
 TEST_CASE(finds_faults)
 {
-    hr_device dev;
+    auto_device dev = NULL;
     struct conformance c;
 
     if (test_races_only()) {
@@ -71,7 +69,6 @@ TEST_CASE(finds_faults)
     c = conformance_run(dev, HR_FAST, test_seed);
     CHECK(c.by_device > c.samples / 3 && c.different == c.by_device, "%d of %d",
           c.different, c.by_device);
-    hr_device_close(&dev);
 }
 
 // What it would do of planes, which the CPU makes here; and where there are
@@ -159,21 +156,20 @@ static void all_sets(hr_device dev)
 // With entropy coding on the device.
 static void from_bytes(const char *name)
 {
-    hr_device dev =
+    auto_device dev =
         hr_device_open(name, hr_device_params(.entropy = HR_WHERE_DEVICE));
 
     CU_ASSERT_PTR_NOT_NULL_FATAL(dev);
     printf("\n  from bytes:");
     CU_ASSERT(dev->caps.spans[HR_EXACT] & HR_SPAN_BIT(HR_ENTROPY, HR_STORE));
     all_tiers(dev);
-    hr_device_close(&dev);
 }
 
 static void run_other(const char *name)
 {
     // (By default a GPU shares entropy coding with the host, as it turns out.)
-    hr_device dev = hr_device_open(name,
-                                   hr_device_params(.entropy = HR_WHERE_HOST));
+    auto_device dev =
+        hr_device_open(name, hr_device_params(.entropy = HR_WHERE_HOST));
 
     if (!dev) {
         test_no_device();
@@ -185,7 +181,6 @@ static void run_other(const char *name)
     from_planes(dev);
     if (!strcmp(dev->backend, "opencl"))
         from_bytes(dev->name);
-    hr_device_close(&dev);
 }
 
 TEST_CASE(other_devices)

@@ -150,8 +150,8 @@ static void same_result(const struct hr_result *a, const struct hr_result *b,
 
 TEST_CASE(same)
 {
-    hr_device with = open_device("always"), without = open_device("never");
-    hr_batch a = batch_of(with), b = batch_of(without);
+    auto_device with = open_device("always"), without = open_device("never");
+    auto_batch a = batch_of(with), b = batch_of(without);
     hr_job x, y;
 
     if (!has_lanes(with)) {
@@ -168,10 +168,6 @@ TEST_CASE(same)
         hr_job_release(&x);
         hr_job_release(&y);
     }
-    hr_batch_destroy(&a);
-    hr_batch_destroy(&b);
-    hr_device_close(&with);
-    hr_device_close(&without);
 }
 
 static hr_job epoch(hr_device dev, hr_batch batch)
@@ -205,8 +201,8 @@ static void two_epochs(hr_device dev, hr_batch batch, hr_job jobs[2],
 
 TEST_CASE(fills)
 {
-    hr_device with = open_device("always"), without = open_device("never");
-    hr_batch a = batch_of(with), b = batch_of(without);
+    auto_device with = open_device("always"), without = open_device("never");
+    auto_batch a = batch_of(with), b = batch_of(without);
     struct hr_cache_stats x, y;
     hr_job jobs[4];
     int made[4];
@@ -231,10 +227,6 @@ TEST_CASE(fills)
         for (int i = 0; i < 4; i++)
             hr_job_release(&jobs[i]);
     }
-    hr_batch_destroy(&a);
-    hr_batch_destroy(&b);
-    hr_device_close(&with);
-    hr_device_close(&without);
 }
 
 TEST_CASE(augmented)
@@ -270,25 +262,22 @@ TEST_CASE(heavy)
 
 TEST_CASE(few)
 {
-    hr_device dev = open_device("always");
-    hr_batch batch = batch_of(dev);
-    hr_job job = submit(dev, batch, 15);
+    auto_device dev = open_device("always");
+    auto_batch batch = batch_of(dev);
+    auto_job job = submit(dev, batch, 15);
 
     hr_job_wait(job, HR_FOREVER);
     CHECK(!cpu_engine(hr__host((struct hr__device *)dev))->workers[0].in_lanes,
           "15 samples");
-    hr_job_release(&job);
-    hr_batch_destroy(&batch);
-    hr_device_close(&dev);
 }
 
 // Little time for a picture, or a cap on the thread's: one after the other.
 TEST_CASE(no_turns)
 {
     for (int i = 0; i < 2; i++) {
-        hr_device dev;
-        hr_batch batch;
-        hr_job job;
+        auto_device dev = NULL;
+        auto_batch batch = NULL;
+        auto_job job = NULL;
 
         setenv("HEADRACE_LANES", "always", 1);
         dev = hr_device_open(
@@ -302,16 +291,13 @@ TEST_CASE(no_turns)
         CHECK(
             !cpu_engine(hr__host((struct hr__device *)dev))->workers[0].in_lanes,
             "%s", i ? "capped" : "little time");
-        hr_job_release(&job);
-        hr_batch_destroy(&batch);
-        hr_device_close(&dev);
     }
 }
 
 TEST_CASE(cancelled)
 {
-    hr_device dev = open_device("always");
-    hr_batch batch = batch_of(dev);
+    auto_device dev = open_device("always");
+    auto_batch batch = batch_of(dev);
 
     for (int i = 0; i < 6; i++) {
         hr_job job;
@@ -325,8 +311,6 @@ TEST_CASE(cancelled)
         hr_job_release(&job);
         hr_cache_release(&cache);
     }
-    hr_batch_destroy(&batch);
-    hr_device_close(&dev);
 }
 
 // A trial decides, and whatever it does the pixels are right; no other word

@@ -175,7 +175,7 @@ TEST_CASE(generated)
     int shared = 0, n = test_loops(SOURCES);
 
     for (int i = 0; i < n; i++) {
-        struct bytes file = file_of(i, &seed);
+        auto_bytes file = file_of(i, &seed);
         char name[40];
 
         snprintf(name, sizeof(name), "file %d", i);
@@ -183,7 +183,6 @@ TEST_CASE(generated)
             file.data[file.size / 2 +
                       (size_t)random_below(&seed, (int)file.size / 2)] ^= 0x5a;
         shared += compare(&file, (uint64_t)i, name);
-        free(file.data);
     }
     // (Grey values are a decode of their own.)
     CHECK(shared >= n / 8 * (VIEWS - 2), "%d shared of %d files", shared, n);
@@ -198,13 +197,12 @@ static void compare_folder(const char *below, int step)
         return;
     }
     for (uint64_t i = 0; corpus_folder_next(&folder, step); i++) {
-        struct bytes file;
+        auto_bytes file = {0};
 
         if (!read_file(folder.path, &file))
             continue;
         if (file.size && file.size < 400000)
             compare(&file, i, folder.name);
-        free(file.data);
     }
     corpus_folder_close(&folder);
 }
@@ -257,9 +255,9 @@ static int shared_crops(const struct bytes *file, int side, const int *x,
 {
     struct hr_op ops[4][2];
     struct hr_sample s[4];
-    hr_batch batch = hr_batch_create(
+    auto_batch batch = hr_batch_create(
         dev, hr_batch_params(.n = n, .c = 3, .h = side, .w = side));
-    hr_job job;
+    auto_job job = NULL;
 
     for (int i = 0; i < n; i++) {
         ops[i][0] = hr_op_decode(0);
@@ -268,8 +266,6 @@ static int shared_crops(const struct bytes *file, int side, const int *x,
     }
     job = hr_submit(dev, s, n, batch, NULL);
     CHECK(job && hr_job_wait(job, HR_FOREVER) == HR_OK, "%s", hr_last_error());
-    hr_job_release(&job);
-    hr_batch_destroy(&batch);
     return shared_now();
 }
 
@@ -279,9 +275,9 @@ TEST_CASE(where_it_pays)
 {
     static const int apart[] = {0, 360}, near[] = {0, 16}, low[] = {360, 360};
     uint64_t seed = test_seed;
-    struct bytes file = test_jpeg(400, 400, &seed);
-    struct bytes large = test_jpeg(1600, 1000, &seed);
-    hr_cache cache = hr_cache_create((size_t)16 << 20);
+    auto_bytes file = test_jpeg(400, 400, &seed);
+    auto_bytes large = test_jpeg(1600, 1000, &seed);
+    auto_cache cache = hr_cache_create((size_t)16 << 20);
 
     CHECK(shared_crops(&file, 40, apart, low, 2, NULL) == 1, "in one row");
     CHECK(shared_crops(&file, 40, apart, apart, 2, NULL) == 0, "corners");
@@ -290,17 +286,14 @@ TEST_CASE(where_it_pays)
     CHECK(shared_crops(&file, 200, near, near, 2, cache) == 1, "overlap");
     CHECK(shared_crops(&large, 40, near, near, 2, NULL) == 0,
           "more than a worker keeps");
-    hr_cache_release(&cache);
-    free(file.data);
-    free(large.data);
 }
 
 // A cache has one entry of the picture, as if its views had come one by one.
 TEST_CASE(kept)
 {
     uint64_t seed = test_seed;
-    struct bytes file = test_jpeg(150, 120, &seed);
-    hr_cache cache = hr_cache_create((size_t)16 << 20);
+    auto_bytes file = test_jpeg(150, 120, &seed);
+    auto_cache cache = hr_cache_create((size_t)16 << 20);
     struct hr_cache_stats stats;
     struct views v;
 
@@ -318,8 +311,6 @@ TEST_CASE(kept)
     }
     CHECK(stats.hits >= VIEWS, "%d hits", (int)stats.hits);
     shared_now();
-    hr_cache_release(&cache);
-    free(file.data);
 }
 
 TEST_CASE(cancelled)
@@ -327,7 +318,7 @@ TEST_CASE(cancelled)
     static struct views v[SOURCES];
     static struct hr_sample samples[SOURCES * VIEWS];
     uint64_t seed = test_seed;
-    struct bytes file = test_jpeg(300, 300, &seed);
+    auto_bytes file = test_jpeg(300, 300, &seed);
 
     for (int k = 0; k < 4; k++) {
         hr_job job;
@@ -346,7 +337,6 @@ TEST_CASE(cancelled)
             drop_views(&v[i]);
     }
     shared_now();
-    free(file.data);
 }
 
 int main(int argc, char **argv)

@@ -45,12 +45,12 @@ static hr_batch batch_of(hr_device dev)
 // One worker is busy, the only job in the queue is cancelled, another comes.
 TEST_CASE(queue_after_a_cancel)
 {
-    hr_device dev = test_device("cpu", 1, 0);
-    hr_batch batch = batch_of(dev);
+    auto_device dev = test_device("cpu", 1, 0);
+    auto_batch batch = batch_of(dev);
 
     for (int round = 0; round < 5; round++) {
-        hr_job busy = submit(dev, batch, 0, 1, hr_job_params(0));
-        hr_job gone = submit(dev, batch, N, N, hr_job_params(0)), next;
+        auto_job busy = submit(dev, batch, 0, 1, hr_job_params(0));
+        auto_job gone = submit(dev, batch, N, N, hr_job_params(0)), next = NULL;
 
         hr_job_cancel(gone);
         CHECK(hr_job_wait(gone, 5 * SECOND) != HR_PENDING, "it ends");
@@ -59,12 +59,7 @@ TEST_CASE(queue_after_a_cancel)
               hr_last_error());
         CHECK(hr_job_wait(busy, 10 * SECOND) == HR_OK, "the busy one: %s",
               hr_last_error());
-        hr_job_release(&busy);
-        hr_job_release(&gone);
-        hr_job_release(&next);
     }
-    hr_batch_destroy(&batch);
-    hr_device_close(&dev);
 }
 
 // The watchdog sleeps when there are no jobs. The next one has a time limit.
@@ -100,16 +95,13 @@ TEST_CASE(watchdog_wakes)
 // However it is spent: an item that takes longer than it may ends.
 TEST_CASE(item_time)
 {
-    hr_device dev = hr_device_open(
+    auto_device dev = hr_device_open(
         "cpu", hr_device_params(.threads = 1, .limits = {.item_ms = 1}));
-    hr_batch batch = batch_of(dev);
-    hr_job job = submit(dev, batch, 0, 1, hr_job_params(0));
+    auto_batch batch = batch_of(dev);
+    auto_job job = submit(dev, batch, 0, 1, hr_job_params(0));
 
     CHECK(hr_job_wait(job, 10 * SECOND) == HR_ELIMIT, "%s",
           job->results[0].message);
-    hr_job_release(&job);
-    hr_batch_destroy(&batch);
-    hr_device_close(&dev);
 }
 
 // ---- No threads -----------------------------------------------------------------
@@ -145,11 +137,10 @@ static int num_threads_left(void)
 // Makes the first n slots; what comes back is done.
 static void make_here(hr_device dev, hr_batch batch, int n)
 {
-    hr_job job = submit(dev, batch, 0, n, hr_job_params(0));
+    auto_job job = submit(dev, batch, 0, n, hr_job_params(0));
 
     CHECK(job->results[n - 1].status == HR_OK, "it is made when it returns");
     CHECK(hr_job_wait(job, 0) == HR_OK, "%s", hr_last_error());
-    hr_job_release(&job);
 }
 
 TEST_CASE(no_threads)
@@ -166,17 +157,14 @@ TEST_CASE(no_threads)
     CHECK(num_threads() == before, "%d threads, then %d", before,
           num_threads());
     {
-        hr_device one = test_device("cpu", 1, 0);
-        hr_batch want = batch_of(one);
-        hr_job job = submit(one, want, 0, N, hr_job_params(0));
+        auto_device one = test_device("cpu", 1, 0);
+        auto_batch want = batch_of(one);
+        auto_job job = submit(one, want, 0, N, hr_job_params(0));
 
         CHECK(hr_job_wait(job, HR_FOREVER) == HR_OK, "%s", hr_last_error());
         CHECK(!memcmp(got->params.data, want->params.data,
                       N * want->params.stride_n),
               "other pixels");
-        hr_job_release(&job);
-        hr_batch_destroy(&want);
-        hr_device_close(&one);
     }
     hr_batch_destroy(&got);
     hr_device_close(&none);
@@ -192,24 +180,23 @@ TEST_CASE(no_threads)
 // Whether a sample goes from there to there.
 static bool is_taken(hr_device dev, const struct hr_sample *s, hr_batch batch)
 {
-    hr_job job = hr_submit(dev, s, 1, batch, NULL);
+    auto_job job = hr_submit(dev, s, 1, batch, NULL);
     bool taken = job;
 
     CHECK(taken || hr_last_status() == HR_EINVAL, "%s", hr_last_error());
-    hr_job_release(&job);
     return taken;
 }
 
 // What another device makes, a device without threads could not wait for.
 TEST_CASE(no_threads_own_images)
 {
-    hr_device other = test_device("cpu", 1, 0);
-    hr_device none =
+    auto_device other = test_device("cpu", 1, 0);
+    auto_device none =
         hr_device_open("cpu", hr_device_params(.threads = HR_THREADS_NONE));
     const struct hr_image_params *form = hr_image_params(.c = 3, .w = W, .h = H,
                                                          .dtype = HR_U8);
-    hr_batch its = batch_of(other), own = batch_of(none);
-    hr_image image = hr_image_create(other, form);
+    auto_batch its = batch_of(other), own = batch_of(none);
+    auto_image image = hr_image_create(other, form);
     struct hr_sample file = test_sample(&small, ops, 2);
     struct hr_sample pixels = {.image = image, .ops = &ops[1], .num_ops = 1};
 
@@ -217,31 +204,24 @@ TEST_CASE(no_threads_own_images)
     CHECK(is_taken(other, &file, own) && is_taken(other, &pixels, own),
           "another device with threads");
     CHECK(!is_taken(none, &pixels, own), "an image of another device");
-    hr_image_release(&image);
-    hr_batch_destroy(&its);
-    hr_batch_destroy(&own);
-    hr_device_close(&none);
-    hr_device_close(&other);
 }
 
 static void *submit_some(void *dev)
 {
-    hr_batch batch = batch_of(dev);
+    auto_batch batch = batch_of(dev);
 
     for (int round = 0; round < test_loops(200); round++) {
-        hr_job job = submit(dev, batch, 0, 1 + round % 3, hr_job_params(0));
+        auto_job job = submit(dev, batch, 0, 1 + round % 3, hr_job_params(0));
 
         CHECK(hr_job_wait(job, HR_FOREVER) == HR_OK, "%s", hr_last_error());
-        hr_job_release(&job);
     }
-    hr_batch_destroy(&batch);
     return NULL;
 }
 
 // Whichever of them is at work makes the pictures of the others, too.
 TEST_CASE(no_threads_but_many_that_submit)
 {
-    hr_device dev =
+    auto_device dev =
         hr_device_open("cpu", hr_device_params(.threads = HR_THREADS_NONE));
     pthread_t threads[WORKERS];
 
@@ -252,7 +232,6 @@ TEST_CASE(no_threads_but_many_that_submit)
     for (int i = 0; i < WORKERS; i++)
         pthread_join(threads[i], NULL);
     picture = &large;
-    hr_device_close(&dev);
 }
 
 TEST_CASE(no_threads_on_the_cpu_alone)
@@ -303,8 +282,8 @@ static bool all_work(hr_device dev, hr_batch batch, int n, int64_t ns[WORKERS])
 
 TEST_CASE(some_work)
 {
-    hr_device dev = test_device("cpu", WORKERS, 0);
-    hr_batch batch = batch_of(dev);
+    auto_device dev = test_device("cpu", WORKERS, 0);
+    auto_batch batch = batch_of(dev);
     int64_t ns[WORKERS];
     int before = 0;
 
@@ -328,8 +307,6 @@ TEST_CASE(some_work)
     CHECK(hr__device_use_threads(dev, -1, &before) == HR_EINVAL &&
               before == WORKERS,
           "less than none");
-    hr_batch_destroy(&batch);
-    hr_device_close(&dev);
 }
 
 static int policy_of(pthread_t thread)
@@ -343,14 +320,13 @@ static int policy_of(pthread_t thread)
 // Workers take no core from a thread that wakes them.
 TEST_CASE(wait_for_their_turn)
 {
-    hr_device dev = test_device("cpu", WORKERS, 0);
+    auto_device dev = test_device("cpu", WORKERS, 0);
     struct cpu_engine *c = cpu_engine(hr__host((struct hr__device *)dev));
 
     for (int i = 0; i < WORKERS; i++)
         CHECK(policy_of(c->workers[i].thread) == SCHED_BATCH,
               "worker %d has policy %d", i, policy_of(c->workers[i].thread));
     CU_ASSERT_EQUAL(sched_getscheduler(0), SCHED_OTHER);
-    hr_device_close(&dev);
 }
 
 static void *until_unlocked(void *lock)
@@ -413,30 +389,28 @@ static void wait_for_idle(hr_device dev, int n)
 // One picture, while from now on so many threads work.
 static void one_at(hr_device dev, hr_batch batch, int threads, int round)
 {
-    hr_job job = submit(dev, batch, 0, 1, hr_job_params(0));
+    auto_job job = submit(dev, batch, 0, 1, hr_job_params(0));
 
     hr__device_use_threads(dev, threads, NULL);
     CHECK(hr_job_wait(job, 20 * SECOND) == HR_OK, "round %d: %s", round,
           hr_last_error());
-    hr_job_release(&job);
 }
 
 // Whoever goes to sleep may just have been told of a task.
 TEST_CASE(nothing_is_lost)
 {
-    hr_device dev = test_device("cpu", WORKERS, 0);
-    hr_batch batch = batch_of(dev);
+    auto_device dev = test_device("cpu", WORKERS, 0);
+    auto_batch batch = batch_of(dev);
     pthread_t thread;
 
     picture = &small;
     atomic_store(&enough, false);
     CHECK(!pthread_create(&thread, NULL, change, (void *)dev), "no thread");
     for (int round = 0; round < test_loops(2000); round++) {
-        hr_job job = submit(dev, batch, 0, 1 + round % 5, hr_job_params(0));
+        auto_job job = submit(dev, batch, 0, 1 + round % 5, hr_job_params(0));
 
         CHECK(hr_job_wait(job, 20 * SECOND) == HR_OK, "round %d: %s", round,
               hr_last_error());
-        hr_job_release(&job);
     }
     atomic_store(&enough, true);
     pthread_join(thread, NULL);
@@ -450,8 +424,6 @@ TEST_CASE(nothing_is_lost)
     }
     picture = &large;
     hr__device_use_threads(dev, 1, NULL);  // and it closes with those asleep
-    hr_batch_destroy(&batch);
-    hr_device_close(&dev);
 }
 
 // ---- Workers that help ------------------------------------------------------
@@ -463,10 +435,9 @@ static hr_image alone(hr_device dev, const struct bytes *file)
     hr_image image = hr_image_create(dev, hr_image_params(.c = 3, .w = 1600,
                                                           .h = 1000));
     struct hr_sample s = test_sample(file, &decode, 1, .out = image);
-    hr_job job = hr_submit(dev, &s, 1, NULL, NULL);
+    auto_job job = hr_submit(dev, &s, 1, NULL, NULL);
 
     CHECK(job && hr_job_wait(job, HR_FOREVER) == HR_OK, "%s", hr_last_error());
-    hr_job_release(&job);
     return image;
 }
 
@@ -534,20 +505,15 @@ TEST_CASE(large_alone)
                                  .factors = {0x22, 0x11, 0x11},
                                  .quality = 80,
                                  .restart = restarts[i]};
-        struct bytes file = test_jpeg_of(&spec, &seed);
-        hr_device one = hr_device_open("cpu", hr_device_params(.threads = 1));
-        hr_device two = two_that_help();
-        hr_image want = alone(one, &file), got = alone(two, &file);
+        auto_bytes file = test_jpeg_of(&spec, &seed);
+        auto_device one = hr_device_open("cpu", hr_device_params(.threads = 1));
+        auto_device two = two_that_help();
+        auto_image want = alone(one, &file), got = alone(two, &file);
 
         CHECK(!memcmp(got->params.data, want->params.data, want->size),
               "restart %d: the picture differs", restarts[i]);
         CHECK(lent(two) > 0, "nobody was lent");
         CHECK(lent(one) == 0, "one thread has nobody to lend");
-        hr_image_release(&want);
-        hr_image_release(&got);
-        hr_device_close(&one);
-        hr_device_close(&two);
-        free(file.data);
     }
     hr_profile_times(false);
 }
@@ -562,29 +528,25 @@ TEST_CASE(memory_is_counted)
                              .space = JCS_YCbCr,
                              .factors = {0x22, 0x11, 0x11},
                              .quality = 80};
-    struct bytes file = test_jpeg_of(&spec, &seed);
+    auto_bytes file = test_jpeg_of(&spec, &seed);
     int made = 0, refused = 0;
 
     for (size_t limit = 400000; limit < 5000000; limit += 300000) {
-        hr_device dev = hr_device_open(
+        auto_device dev = hr_device_open(
             "cpu",
             hr_device_params(.threads = 2, .limits = {.item_bytes = limit}));
-        hr_image image = hr_image_create(dev, hr_image_params(.c = 3, .w = 1600,
-                                                              .h = 1000));
+        auto_image image =
+            hr_image_create(dev, hr_image_params(.c = 3, .w = 1600, .h = 1000));
         struct hr_sample s = test_sample(&file, &decode, 1, .out = image);
-        hr_job job = hr_submit(dev, &s, 1, NULL, NULL);
+        auto_job job = hr_submit(dev, &s, 1, NULL, NULL);
         enum hr_status status = hr_job_wait(job, HR_FOREVER);
 
         made += status == HR_OK;
         refused += status == HR_ELIMIT;
         CHECK(status == HR_OK || strstr(job->results[0].message, "needs"),
               "limit %zu: %s", limit, job->results[0].message);
-        hr_job_release(&job);
-        hr_image_release(&image);
-        hr_device_close(&dev);
     }
     CHECK(made > 3 && refused > 3, "%d made, %d refused", made, refused);
-    free(file.data);
 }
 
 struct endless {
@@ -633,7 +595,7 @@ TEST_CASE(tasks_come_first)
 TEST_CASE(end_waits)
 {
     struct endless e = {.help.run = help_until_told};
-    hr_device dev = test_device("cpu", 1, 0);
+    auto_device dev = test_device("cpu", 1, 0);
     struct cpu_helpers *h = helpers_of(dev);
 
     h->call(h, &e.help, 1);
@@ -642,7 +604,6 @@ TEST_CASE(end_waits)
     e.go = true;
     h->end(h, &e.help);
     CHECK(e.done, "it was still at it");
-    hr_device_close(&dev);
 }
 
 struct nothing {
@@ -663,7 +624,7 @@ static void find_nothing(struct cpu_help *h, bool (*leave)(void *ctx),
 TEST_CASE(nothing_to_do)
 {
     struct nothing e = {.help.run = find_nothing};
-    hr_device dev = test_device("cpu", 1, 0);
+    auto_device dev = test_device("cpu", 1, 0);
     struct cpu_helpers *h = helpers_of(dev);
 
     for (int calls = 1; calls <= 3; calls++) {
@@ -673,7 +634,6 @@ TEST_CASE(nothing_to_do)
         CHECK(e.visits == calls, "%d visits, %d calls", e.visits, calls);
     }
     h->end(h, &e.help);
-    hr_device_close(&dev);
 }
 
 int main(int argc, char **argv)

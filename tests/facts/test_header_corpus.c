@@ -176,7 +176,7 @@ TEST_CASE(parts_of_files)
                                                  &whole, NULL);
 
         for (size_t n = 1; n < e.size; n += n / 3 + 1) {
-            uint8_t *exact = malloc(n);
+            auto_heap uint8_t *exact = malloc(n);
             enum hr_status short_of;
 
             memcpy(exact, e.data, n);
@@ -188,7 +188,6 @@ TEST_CASE(parts_of_files)
             if (status == HR_OK && short_of == HR_OK)
                 CU_ASSERT(part.width == whole.width &&
                           part.color == whole.color);
-            free(exact);
         }
         free(e.data);
     }

@@ -183,7 +183,7 @@ TEST_CASE(flips)
             b.p[i / 8] ^= (uint8_t)(1 << i % 8);
         }
         for (int i = 0; i < 20000; i++) {
-            uint8_t *copy = malloc(b.n);
+            auto_heap uint8_t *copy = malloc(b.n);
 
             memcpy(copy, b.p, b.n);
             for (int k = 0; k < 1 + i % 8; k++)
@@ -192,7 +192,6 @@ TEST_CASE(flips)
                                   ? (uint32_t)next_random(&seed)
                                   : 0xFF);
             CU_ASSERT(sane(parse(copy, b.n, true, NULL)));
-            free(copy);
         }
         drop(&b);
     }

@@ -12,13 +12,12 @@ static struct hr_info info;
 static enum hr_status probe(const uint8_t *p, size_t n,
                             const struct hr_limits *limits)
 {
-    uint8_t *exact = malloc(n ? n : 1);
+    auto_heap uint8_t *exact = malloc(n ? n : 1);
     enum hr_status status;
 
     if (n)
         memcpy(exact, p, n);
     status = hr_probe(exact, n, limits, &info);
-    free(exact);
     return status;
 }
 
@@ -158,13 +157,12 @@ TEST_CASE(png_exif_and_end)
 
 static int orientation_of(const struct growing *t)
 {
-    uint8_t *exact = malloc(t->n ? t->n : 1);
+    auto_heap uint8_t *exact = malloc(t->n ? t->n : 1);
     int found;
 
     if (t->n)
         memcpy(exact, t->p, t->n);
     found = hr__exif_orientation(exact, t->n);
-    free(exact);
     return found;
 }
 

@@ -184,7 +184,7 @@ static bool put_object(struct connection *c, const struct request *r,
     bool part = r->ranged && fault != HTTP_WHOLE && !chunked && !r->other_tag &&
                 !(r->tagged &&
                   (fault == HTTP_REPLACED || fault == HTTP_NO_IF_RANGE));
-    uint8_t *body;
+    auto_heap uint8_t *body = NULL;
     struct head h = {.used = 0};
     char text[64];
     bool ok;
@@ -226,7 +226,6 @@ static bool put_object(struct connection *c, const struct request *r,
         memcpy(body, o->data + first, n);
     pthread_mutex_unlock(&c->server->lock);
     ok = put(c->fd, h.text, h.used) && put_body(c, fault, body, n);
-    free(body);
     return ok;
 }
 
@@ -272,7 +271,7 @@ static bool answer(struct connection *c, const struct request *r)
 
 static void *serve(void *ctx)
 {
-    struct connection *c = ctx;
+    auto_heap struct connection *c = ctx;
     struct request r;
     int on = 1;
 
@@ -280,7 +279,6 @@ static void *serve(void *ctx)
     while (read_request(c, &r) && answer(c, &r))
         ;
     close(c->fd);
-    free(c);
     return NULL;
 }
 
@@ -332,12 +330,11 @@ void http_server_put(struct http_server *s, const char *path, const void *data,
 void http_server_put_file(struct http_server *s, const char *path,
                           const char *file)
 {
-    struct bytes b = {0};
+    auto_bytes b = {0};
 
     if (!read_file(file, &b))
         abort();
     http_server_put(s, path, b.data, b.size);
-    free(b.data);
 }
 
 void http_server_stop(struct http_server *s)

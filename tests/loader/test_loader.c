@@ -63,7 +63,7 @@ static void alone(const struct data_seen *seen, hr_source source, size_t at)
 
 TEST_CASE(one_by_one)
 {
-    hr_source source = hr_source_open(folder());
+    auto_source source = hr_source_open(folder());
     struct hr_loader_params p = base_params(source);
     struct data_seen seen = {0};
     int times[N] = {0};
@@ -81,7 +81,6 @@ TEST_CASE(one_by_one)
     for (int i = 0; i < N; i++)
         CHECK(times[i] == EPOCHS, "%d comes %d times", i, times[i]);
     data_seen_finish(&seen);
-    hr_source_close(&source);
 }
 
 // ---- Determinism -----------------------------------------------------------
@@ -98,9 +97,10 @@ static void same_as(const struct data_seen *want, const struct variant *v)
 {
     const char *name = v->device ? v->device : "cpu";
     hr_cache cache = v->cache ? hr_cache_create(16 << 20) : NULL;
-    hr_device dev = hr_device_open(name, hr_device_params(.threads = v->threads,
-                                                          .cache = cache));
-    hr_source source = hr_source_open(v->pack ? data_pack(folder()) : folder());
+    auto_device dev = hr_device_open(
+        name, hr_device_params(.threads = v->threads, .cache = cache));
+    auto_source source = hr_source_open(v->pack ? data_pack(folder())
+                                                : folder());
     struct hr_loader_params p = base_params(source);
     struct data_seen seen = {0};
 
@@ -129,8 +129,6 @@ static void same_as(const struct data_seen *want, const struct variant *v)
     CHECK(!v->cache || seen.by_cache == seen.num, "%zu by the cache",
           seen.by_cache);
     data_seen_finish(&seen);
-    hr_source_close(&source);
-    hr_device_close(&dev);
 }
 
 TEST_CASE(determinism)
@@ -152,7 +150,7 @@ TEST_CASE(determinism)
          .batch = 13,
          .memory = HR_MEMORY_DEVICE},
     };
-    hr_source source = hr_source_open(folder());
+    auto_source source = hr_source_open(folder());
     struct hr_loader_params p = base_params(source);
     struct data_seen want = {0};
 
@@ -160,7 +158,6 @@ TEST_CASE(determinism)
     for (size_t i = 0; i < sizeof(variants) / sizeof(*variants); i++)
         same_as(&want, &variants[i]);
     data_seen_finish(&want);
-    hr_source_close(&source);
 }
 
 // ---- Save and restore ------------------------------------------------------
@@ -172,7 +169,7 @@ static void resume_at(const struct data_seen *want, struct hr_loader_params p,
     struct hr_loader_state state;
     struct data_seen seen = {0};
     hr_loader loader = hr_loader_create(&p);
-    hr_device dev = test_device("cpu", 1 + (int)(next_random(seed) % 4), 0);
+    auto_device dev = test_device("cpu", 1 + (int)(next_random(seed) % 4), 0);
     size_t before;
 
     CHECK(loader && (!steps || !data_drain(&seen, loader, steps)) &&
@@ -190,12 +187,11 @@ static void resume_at(const struct data_seen *want, struct hr_loader_params p,
     CHECK(before + seen.num == want->num && data_seen_same(want, before, &seen),
           "from step %d on: %zu and %zu", (int)steps, before, seen.num);
     data_seen_finish(&seen);
-    hr_device_close(&dev);
 }
 
 TEST_CASE(resume)
 {
-    hr_source source = hr_source_open(folder());
+    auto_source source = hr_source_open(folder());
     struct hr_loader_params p = base_params(source);
     struct data_seen want = {0};
     uint64_t seed = test_seed, all = EPOCHS * ((N + 7) / 8);
@@ -217,25 +213,23 @@ TEST_CASE(resume)
     for (int i = 0; i < test_loops(5); i++)
         resume_at(&want, p, next_random(&seed) % all, &seed);
     data_seen_finish(&want);
-    hr_source_close(&source);
 }
 
 static void refused(hr_source source, struct hr_loader_params p,
                     const char *reason)
 {
-    hr_loader loader;
+    auto_loader loader = NULL;
 
     p.source = source;
     loader = hr_loader_create(&p);
     CHECK(!loader && strstr(hr_last_error(), reason), "%s, not %s",
           hr_last_error(), reason);
-    hr_loader_destroy(&loader);
 }
 
 TEST_CASE(resume_refused)
 {
     const char *other = data_folder(N - 1, test_seed);
-    hr_source source = hr_source_open(folder()), less = hr_source_open(other);
+    auto_source source = hr_source_open(folder()), less = hr_source_open(other);
     struct hr_loader_params p = base_params(source), q;
     struct hr_loader_state state, bad;
     hr_loader loader = hr_loader_create(&p);
@@ -274,15 +268,13 @@ TEST_CASE(resume_refused)
         q = p, q.resume = &bad;
         refused(source, q, "not the state of a loader");
     }
-    hr_source_close(&source);
-    hr_source_close(&less);
 }
 
 // A loader that begins with any epoch delivers what one does that has come to it.
 TEST_CASE(epochs)
 {
     struct data_seen all = {0}, some = {0};
-    hr_source source = hr_source_open(folder());
+    auto_source source = hr_source_open(folder());
     struct hr_loader_params p = base_params(source);
 
     data_drain_all(&all, &p);
@@ -295,13 +287,12 @@ TEST_CASE(epochs)
         some = (struct data_seen){0};
     }
     data_seen_finish(&all);
-    hr_source_close(&source);
 }
 
 // Batches out of order: each sample once, also when it goes on.
 TEST_CASE(as_ready)
 {
-    hr_source source = hr_source_open(folder());
+    auto_source source = hr_source_open(folder());
     struct hr_loader_params p = base_params(source);
     struct hr_loader_state state;
     struct data_seen seen = {0};
@@ -322,14 +313,13 @@ TEST_CASE(as_ready)
     for (int i = 0; i < N; i++)
         CHECK(times[i] == EPOCHS, "%d comes %d times", i, times[i]);
     data_seen_finish(&seen);
-    hr_source_close(&source);
 }
 
 // ---- Shards, remainders, weights -------------------------------------------
 
 TEST_CASE(shards)
 {
-    hr_source source = hr_source_open(folder());
+    auto_source source = hr_source_open(folder());
     int times[N] = {0};
 
     for (uint32_t shard = 0; shard < 3; shard++) {
@@ -347,12 +337,11 @@ TEST_CASE(shards)
     }
     for (int i = 0; i < N; i++)
         CHECK(times[i] == 1 || times[i] == 2, "%d: %d times", i, times[i]);
-    hr_source_close(&source);
 }
 
 TEST_CASE(remainders)
 {
-    hr_source source = hr_source_open(folder());
+    auto_source source = hr_source_open(folder());
     struct hr_loader_params p = base_params(source);
     hr_loader loader;
     hr_loaded b;
@@ -377,12 +366,11 @@ TEST_CASE(remainders)
     hr_loader_destroy(&loader);
     p.batch = N + 1;
     refused(source, p, "make no batch");
-    hr_source_close(&source);
 }
 
 TEST_CASE(weighted)
 {
-    hr_source source = hr_source_open(folder());
+    auto_source source = hr_source_open(folder());
     struct hr_loader_params p = base_params(source);
     struct data_seen seen = {0}, again = {0};
     double list[N] = {0};
@@ -404,7 +392,6 @@ TEST_CASE(weighted)
     refused(source, p, "weight");
     data_seen_finish(&seen);
     data_seen_finish(&again);
-    hr_source_close(&source);
 }
 
 // ---- Samples that fail -----------------------------------------------------
@@ -421,7 +408,7 @@ static hr_source bad_source(void)
 
     if (!made) {
         uint64_t seed = test_seed;
-        struct bytes cut = test_damaged(300, 200, &seed);
+        auto_bytes cut = test_damaged(300, 200, &seed);
 
         made = data_folder(20, test_seed);
         snprintf(path, sizeof(path), "%s/bad", made);
@@ -434,7 +421,6 @@ static hr_source bad_source(void)
         test_write(path, "dear reader", 11);
         snprintf(path, sizeof(path), "%s/bad/pipe.jpg", made);
         CHECK(!mkfifo(path, 0600), "fifo");
-        free(cut.data);
     }
     CHECK(!hr_source_add(source, made) && source->skipped == 1, "%s",
           hr_last_error());
@@ -477,9 +463,9 @@ static void check_message(hr_source source, hr_loaded b, int i)
 
 TEST_CASE(zeros)
 {
-    hr_source source = bad_source();
+    auto_source source = bad_source();
     struct hr_loader_params p = base_params(source);
-    hr_loader loader;
+    auto_loader loader = NULL;
     hr_loaded b;
     int failed = 0, told = 0;
     struct hr_loader_stats stats;
@@ -507,16 +493,14 @@ TEST_CASE(zeros)
     CHECK(stats.failed == (uint64_t)failed &&
               stats.samples == EPOCHS * source->num && !stats.dropped,
           "stats");
-    hr_loader_destroy(&loader);
-    hr_source_close(&source);
 }
 
 // Batches with a bad sample are errors, the others come.
 TEST_CASE(fails)
 {
-    hr_source source = bad_source();
+    auto_source source = bad_source();
     struct hr_loader_params p = base_params(source);
-    hr_loader loader;
+    auto_loader loader = NULL;
     uint64_t samples = 0, batches = 0, errors = 0;
     struct hr_loader_stats stats;
 
@@ -553,14 +537,12 @@ TEST_CASE(fails)
           "%d batches, %d errors", (int)batches, (int)errors);
     hr_loader_stats(loader, &stats);
     CHECK(stats.dropped == errors && stats.samples == samples, "stats");
-    hr_loader_destroy(&loader);
-    hr_source_close(&source);
 }
 
 // The others take their places; counts stay, and so does the order.
 TEST_CASE(skips)
 {
-    hr_source source = bad_source();
+    auto_source source = bad_source();
     struct hr_loader_params p = base_params(source);
     struct data_seen want = {0}, seen = {0};
     struct hr_loader_stats stats;
@@ -585,13 +567,12 @@ TEST_CASE(skips)
           "another order");
     data_seen_finish(&seen);
     data_seen_finish(&want);
-    hr_source_close(&source);
 }
 
 // Where none can be made, each place is zeros after so many tries.
 TEST_CASE(all_bad)
 {
-    hr_source source = hr_source_create();
+    auto_source source = hr_source_create();
     struct hr_loader_params p = base_params(source);
     struct data_seen seen = {0};
 
@@ -603,7 +584,6 @@ TEST_CASE(all_bad)
     for (size_t i = 0; i < seen.num; i++)
         CHECK(seen.status[i] == HR_EIO, "%d", seen.status[i]);
     data_seen_finish(&seen);
-    hr_source_close(&source);
 }
 
 TEST_CASE(callbacks_fail)

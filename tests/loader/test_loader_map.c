@@ -138,7 +138,7 @@ TEST_CASE(side_by_side)
 // While one is in the map the others are made; the end may come then, too.
 TEST_CASE(made_meanwhile)
 {
-    hr_device dev = test_device("cpu", 1, 0);
+    auto_device dev = test_device("cpu", 1, 0);
     struct work work = {0};
     struct hr_loader_params p = begin(dev, &work);
     struct data_seen seen = {0};
@@ -169,7 +169,6 @@ TEST_CASE(made_meanwhile)
     }
     data_seen_finish(&seen);
     data_end(&calls);
-    hr_device_close(&dev);
 }
 
 // A map that fails costs its batch; of a batch that fails there is no map.

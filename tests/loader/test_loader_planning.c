@@ -148,7 +148,7 @@ TEST_CASE(one_ahead)
 // sample when the only reader is about to ask for room.
 TEST_CASE(little_room)
 {
-    hr_device dev = test_device("cpu", 1, 0);
+    auto_device dev = test_device("cpu", 1, 0);
     struct hr_loader_params p = data_begin(&calls, N, dev);
     const uint8_t bad[] = {1};
     struct data_seen seen = {0};
@@ -176,7 +176,6 @@ TEST_CASE(little_room)
     hr_loader_destroy(&loader);
     data_seen_finish(&seen);
     data_end(&calls);
-    hr_device_close(&dev);
 }
 
 // Two readers and two batches of two samples; the older batch comes back, for
@@ -235,7 +234,7 @@ static bool wait_for_room(struct hr__loader *l, int readers)
 // who reads that is no longer wanted, and leaves its rest to others.
 TEST_CASE(less_readers)
 {
-    hr_device dev = test_device("cpu", 1, 0);
+    auto_device dev = test_device("cpu", 1, 0);
     struct hr_loader_params p = data_begin(&calls, N, dev);
     struct data_seen seen = {0};
     struct hr__loader *l;
@@ -264,7 +263,6 @@ TEST_CASE(less_readers)
     hr_loader_destroy(&loader);
     data_seen_finish(&seen);
     data_end(&calls);
-    hr_device_close(&dev);
 }
 
 int main(int argc, char **argv)

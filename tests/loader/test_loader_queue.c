@@ -17,7 +17,7 @@ static struct data_calls calls;
 // The reads do not return until so many are in flight.
 TEST_CASE(reads_in_flight)
 {
-    hr_device dev = test_device("cpu", 1, 0);
+    auto_device dev = test_device("cpu", 1, 0);
     struct hr_loader_params p = data_begin(&calls, N, dev);
     struct data_seen seen = {0};
 
@@ -29,7 +29,6 @@ TEST_CASE(reads_in_flight)
           atomic_load(&calls.most));
     data_seen_finish(&seen);
     data_end(&calls);
-    hr_device_close(&dev);
 }
 
 TEST_CASE(as_many_as_declared)
@@ -120,7 +119,7 @@ static struct hr_loader_stats settle(hr_loader loader)
 // Nothing is read, and no memory taken, while nobody takes batches.
 TEST_CASE(stalled)
 {
-    hr_device dev = test_device("cpu", 2, 0);
+    auto_device dev = test_device("cpu", 2, 0);
     struct hr_loader_params p = data_begin(&calls, N, dev);
     struct hr_loader_stats before, after;
     hr_loader loader;
@@ -148,14 +147,13 @@ TEST_CASE(stalled)
     }
     hr_loader_destroy(&loader);
     data_end(&calls);
-    hr_device_close(&dev);
 }
 
 // After a while nothing is allocated any more. (How many samples are at work at
 // a time is up to the machine; memory for one more is made once.)
 TEST_CASE(steady)
 {
-    hr_device dev = test_device("cpu", 2, 0);
+    auto_device dev = test_device("cpu", 2, 0);
     const char *folder = data_folder(N, test_seed);
     hr_source files = hr_source_open(folder);
     struct hr_loader_params p = data_begin(&calls, N, dev);
@@ -177,7 +175,6 @@ TEST_CASE(steady)
     data_seen_finish(&seen);
     hr_source_close(&files);
     data_end(&calls);
-    hr_device_close(&dev);
 }
 
 // Whether all of a batch is read but for one sample.
@@ -214,7 +211,7 @@ static void more_to_do(struct hr__loader *l, int batches)
 // that does not wait.)
 TEST_CASE(larger_waits)
 {
-    hr_device dev = test_device("cpu", 2, 0);
+    auto_device dev = test_device("cpu", 2, 0);
     hr_source files = hr_source_open(data_folder(N, test_seed));
     struct hr_loader_params p = data_begin(&calls, N, dev);
     struct hr_loader_stats before, after;
@@ -251,14 +248,13 @@ TEST_CASE(larger_waits)
     data_seen_finish(&seen);
     hr_source_close(&files);
     data_end(&calls);
-    hr_device_close(&dev);
 }
 
 // When all readers have nothing to do, and a batch is given back, one of them
 // wakes, and wakes the others.
 TEST_CASE(woken)
 {
-    hr_device dev = test_device("cpu", 1, 0);
+    auto_device dev = test_device("cpu", 1, 0);
     struct hr_loader_params p = data_begin(&calls, N, dev);
     hr_loader loader;
     hr_loaded b;
@@ -278,7 +274,6 @@ TEST_CASE(woken)
     atomic_store(&calls.gate, 0);
     hr_loader_destroy(&loader);
     data_end(&calls);
-    hr_device_close(&dev);
 }
 
 static bool readable(hr_loader loader)
@@ -454,7 +449,7 @@ TEST_CASE(short_epochs)
         {2, 30, 30, 2, 4},
         {HR_ENDLESS, N, N, 5, 64},  // those of the next epochs
     };
-    hr_device dev = test_device("cpu", 16, 0);
+    auto_device dev = test_device("cpu", 16, 0);
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         struct hr_loader_params p = data_begin(&calls, N, dev);
@@ -483,7 +478,6 @@ TEST_CASE(short_epochs)
         data_seen_finish(&seen);
         data_end(&calls);
     }
-    hr_device_close(&dev);
 }
 
 // A batch that is long work for an engine's threads has one less beside it: 16
@@ -495,7 +489,7 @@ TEST_CASE(long_batches)
     } cases[] = {{1, 15, 5}, {1, 16, 4}, {2, 31, 5}, {2, 32, 4}, {16, 8, 9}};
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-        hr_device dev = test_device("cpu", cases[i].threads, 0);
+        auto_device dev = test_device("cpu", cases[i].threads, 0);
         struct hr_loader_params p = data_begin(&calls, N, dev);
         hr_loader loader;
 
@@ -506,7 +500,6 @@ TEST_CASE(long_batches)
               loader ? loader->depth : 0);
         hr_loader_destroy(&loader);
         data_end(&calls);
-        hr_device_close(&dev);
     }
 }
 
@@ -542,7 +535,7 @@ TEST_CASE(stopped)
 
 TEST_CASE(destroyed_anywhere)
 {
-    hr_device dev = test_device("cpu", 2, 0);
+    auto_device dev = test_device("cpu", 2, 0);
     uint64_t seed = test_seed;
     struct data_seen seen = {0};
 
@@ -573,12 +566,11 @@ TEST_CASE(destroyed_anywhere)
         data_end(&calls);
     }
     data_seen_finish(&seen);
-    hr_device_close(&dev);
 }
 
 TEST_CASE(no_memory)
 {
-    hr_device dev = test_device("cpu", 1, 0);
+    auto_device dev = test_device("cpu", 1, 0);
     struct hr_loader_params p = data_begin(&calls, N, dev);
     bool done = false;
     int nth;
@@ -611,7 +603,6 @@ TEST_CASE(no_memory)
     }
     CHECK(done, "it never runs");
     data_end(&calls);
-    hr_device_close(&dev);
 }
 
 // ---- fork() ----------------------------------------------------------------
@@ -662,12 +653,11 @@ TEST_CASE(forked)
 
 static void wrong(struct hr_loader_params p, const char *reason)
 {
-    hr_loader loader = hr_loader_create(&p);
+    auto_loader loader = hr_loader_create(&p);
 
     CHECK(!loader && hr_last_status() == HR_EINVAL &&
               strstr(hr_last_error(), reason),
           "%s, not %s", hr_last_error(), reason);
-    hr_loader_destroy(&loader);
 }
 
 // docs/loader.md has a line for each parameter, and each has a place of its own.

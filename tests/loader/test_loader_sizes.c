@@ -48,8 +48,8 @@ static size_t bytes_of(uint64_t i)
 
 static void is_decoded(hr_device dev, uint64_t i, hr_image image)
 {
-    hr_image want = hr_decode(dev, calls.files[i].data, calls.files[i].size,
-                              &decode[0].decode);
+    auto_image want = hr_decode(dev, calls.files[i].data, calls.files[i].size,
+                                &decode[0].decode);
 
     CHECK(image->params.w == width_of(i) && image->params.h == HEIGHT,
           "%d x %d", image->params.w, image->params.h);
@@ -71,7 +71,6 @@ static void is_decoded(hr_device dev, uint64_t i, hr_image image)
                     return;
                 }
             }
-    hr_image_release(&want);
 }
 
 static void look(hr_device dev, hr_loaded loaded)
@@ -93,7 +92,7 @@ static void look(hr_device dev, hr_loaded loaded)
 // All epochs, each sample once; returns how many deliveries there were.
 static int drain(struct hr_loader_params *p, size_t share)
 {
-    hr_loader loader = hr_loader_create(p);
+    auto_loader loader = hr_loader_create(p);
     int parts = 0, seen = 0;
     uint64_t batch = 0;
     hr_loaded loaded;
@@ -119,13 +118,12 @@ static int drain(struct hr_loader_params *p, size_t share)
     }
     CHECK(seen == N * (int)p->epochs && batch == (uint64_t)p->epochs,
           "%d samples", seen);
-    hr_loader_destroy(&loader);
     return parts;
 }
 
 TEST_CASE(whole_batches)
 {
-    hr_device dev = test_device("cpu", 2, 0);
+    auto_device dev = test_device("cpu", 2, 0);
     struct hr_loader_params p = begin(dev);
 
     p.epochs = 2;
@@ -134,13 +132,12 @@ TEST_CASE(whole_batches)
     p.start.depth = 1;
     CU_ASSERT_EQUAL(drain(&p, SIZE_MAX), 2 * ((N + BATCH - 1) / BATCH));
     data_end(&calls);
-    hr_device_close(&dev);
 }
 
 // Three slots share 3/4 of the budget; largest pictures are over it.
 TEST_CASE(parts)
 {
-    hr_device dev = test_device("cpu", 2, 0);
+    auto_device dev = test_device("cpu", 2, 0);
     struct hr_loader_params p = begin(dev);
     const size_t share = 9000;
 
@@ -151,7 +148,6 @@ TEST_CASE(parts)
     p.budget = 1;
     CU_ASSERT_EQUAL(drain(&p, 0), 2 * N);
     data_end(&calls);
-    hr_device_close(&dev);
 }
 
 // What is over its share waits until all is given back, and goes then.
@@ -222,7 +218,7 @@ TEST_CASE(parts_mapped)
     p.map = number_classes;
     p.epochs = 2;
     for (p.budget = 1; p.budget < 100000; p.budget *= 40) {
-        hr_loader loader = hr_loader_create(&p);
+        auto_loader loader = hr_loader_create(&p);
         hr_loaded part;
         int seen = 0;
 
@@ -235,7 +231,6 @@ TEST_CASE(parts_mapped)
             hr_loaded_release(&part);
         }
         CHECK(seen == 2 * N, "%d samples", seen);
-        hr_loader_destroy(&loader);
     }
     data_end(&calls);
 }
@@ -331,7 +326,7 @@ TEST_CASE(resumed_held)
 // A budget without a limit: no share of it can be had at once.
 TEST_CASE(no_limit)
 {
-    hr_device dev;
+    auto_device dev = NULL;
     struct hr_loader_params p;
 
     if (TEST_SANITIZED) {  // whose heaps end a program that asks for so much
@@ -344,7 +339,6 @@ TEST_CASE(no_limit)
     p.budget = SIZE_MAX;
     CU_ASSERT_EQUAL(drain(&p, SIZE_MAX), 2 * ((N + BATCH - 1) / BATCH));
     data_end(&calls);
-    hr_device_close(&dev);
 }
 
 TEST_CASE(refused)
@@ -395,7 +389,7 @@ TEST_CASE(no_memory)
 
 static int results_of(const struct hr_loader_params *p, enum hr_status status)
 {
-    hr_loader loader = hr_loader_create(p);
+    auto_loader loader = hr_loader_create(p);
     hr_loaded loaded;
     int n = 0;
 
@@ -405,7 +399,6 @@ static int results_of(const struct hr_loader_params *p, enum hr_status status)
             n += loaded->results[i].status == status;
         hr_loaded_release(&loaded);
     }
-    hr_loader_destroy(&loader);
     return n;
 }
 
@@ -415,7 +408,7 @@ TEST_CASE(timeouts)
     const struct fake_script slow = {.spans = FAKE_ALL(FAKE_DRS),
                                      .delay_ns = 100 * TEST_MS};
     struct hr_loader_params p;
-    hr_device dev;
+    auto_device dev = NULL;
 
     fake_reset(&slow);
     dev = test_device("fake", 1, 0);
@@ -424,7 +417,6 @@ TEST_CASE(timeouts)
     p.timeout_ns = 5 * TEST_MS;
     CU_ASSERT_EQUAL(results_of(&p, HR_ETIMEDOUT), 2 * BATCH);
     data_end(&calls);
-    hr_device_close(&dev);
 }
 
 TEST_CASE(strict)
@@ -433,7 +425,7 @@ TEST_CASE(strict)
                                       .fail_from = 1,
                                       .fail_status = HR_EDEVICE};
     struct hr_loader_params p;
-    hr_device dev;
+    auto_device dev = NULL;
 
     fake_reset(&fails);
     dev = test_device("fake", 1, 0);
@@ -443,12 +435,11 @@ TEST_CASE(strict)
     p.strict = true;
     CU_ASSERT_EQUAL(results_of(&p, HR_OK), 0);
     data_end(&calls);
-    hr_device_close(&dev);
 }
 
 TEST_CASE(by_path)
 {
-    hr_source source = hr_source_open(data_folder(10, test_seed));
+    auto_source source = hr_source_open(data_folder(10, test_seed));
     struct hr_loader_params p = {.source = source,
                                  .ops = data_ops,
                                  .num_ops = DATA_OPS,
@@ -466,7 +457,6 @@ TEST_CASE(by_path)
     CU_ASSERT(seen.num == 10 && data_seen_same(&want, 0, &seen));
     data_seen_finish(&seen);
     data_seen_finish(&want);
-    hr_source_close(&source);
 }
 
 // Nothing of an epoch is read before all of the last one was delivered.

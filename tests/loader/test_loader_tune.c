@@ -146,7 +146,7 @@ TEST_CASE(same_bits_opencl)
 TEST_CASE(what_is_set)
 {
     int threads = hr__usable_cores() < 2 ? 1 : 2;
-    hr_device dev = test_device("cpu", 3, 0);
+    auto_device dev = test_device("cpu", 3, 0);
     struct hr_loader_params p = begin(dev);
     struct hr_loader_stats stats;
     struct data_seen seen = {0};
@@ -178,7 +178,6 @@ TEST_CASE(what_is_set)
     CHECK(threads_of(dev) == 3, "afterwards %d threads", threads_of(dev));
     data_seen_finish(&seen);
     end();
-    hr_device_close(&dev);
 }
 
 // ---- What may be -----------------------------------------------------------
@@ -186,7 +185,7 @@ TEST_CASE(what_is_set)
 // A source that takes its time: reads in flight grow, threads do not.
 TEST_CASE(reads_grow)
 {
-    hr_device dev = test_device("cpu", 2, 0);
+    auto_device dev = test_device("cpu", 2, 0);
     struct hr_loader_params p = begin(dev);
     struct hr_loader_stats stats;
     struct data_seen seen = {0};
@@ -204,13 +203,12 @@ TEST_CASE(reads_grow)
     hr_loader_destroy(&loader);
     data_seen_finish(&seen);
     end();
-    hr_device_close(&dev);
 }
 
 // Readers beyond the number that is set sleep, and come back.
 TEST_CASE(fewer_reads)
 {
-    hr_device dev = test_device("cpu", 1, 0);
+    auto_device dev = test_device("cpu", 1, 0);
     struct hr_loader_params p = begin(dev);
     struct data_seen seen = {0};
     hr_loader loader;
@@ -242,12 +240,11 @@ TEST_CASE(fewer_reads)
     hr_loader_destroy(&loader);
     data_seen_finish(&seen);
     end();
-    hr_device_close(&dev);
 }
 
 TEST_CASE(caps)
 {
-    hr_device dev = test_device("cpu", 3, 0);
+    auto_device dev = test_device("cpu", 3, 0);
     struct hr_loader_params p = begin(dev);
     int cores = hr__usable_cores(), most = cores < 3 ? cores : 3;
     struct hr_loader_stats stats;
@@ -304,14 +301,13 @@ TEST_CASE(caps)
         data_seen_finish(&seen);
     }
     end();
-    hr_device_close(&dev);
 }
 
 // Whoever keeps batches gets others all the same; when they are back their
 // memory is, too.
 TEST_CASE(batches_kept)
 {
-    hr_device dev = test_device("cpu", 2, 0);
+    auto_device dev = test_device("cpu", 2, 0);
     struct hr_loader_params p = begin(dev);
     struct hr_loader_stats stats;
     hr_loaded kept[9];
@@ -348,7 +344,6 @@ TEST_CASE(batches_kept)
     hr_loader_destroy(&loader);
     data_seen_finish(&seen);
     end();
-    hr_device_close(&dev);
 }
 
 TEST_CASE(wrong)
@@ -374,7 +369,7 @@ TEST_CASE(wrong)
 // HR_ENOMEM in the place of a batch, and another run is whole.
 TEST_CASE(no_memory)
 {
-    hr_device dev = test_device("cpu", 2, 0);
+    auto_device dev = test_device("cpu", 2, 0);
     struct hr_loader_params p = begin(dev);
     bool passed = false;
 
@@ -406,7 +401,6 @@ TEST_CASE(no_memory)
     }
     CHECK(passed, "it never passed");
     end();
-    hr_device_close(&dev);
 }
 
 // ---- The rate --------------------------------------------------------------
@@ -478,11 +472,10 @@ static hr_source source_of_files(void)
     char path[4200];
 
     for (int i = 0; i < FILES; i++) {
-        struct bytes b = test_jpeg(SIDE, SIDE, &seed);
+        auto_bytes b = test_jpeg(SIDE, SIDE, &seed);
 
         snprintf(path, sizeof(path), "%s/%03d.jpg", dir, i);
         test_write(path, b.data, b.size);
-        free(b.data);
     }
     return hr_source_open(dir);
 }
@@ -537,7 +530,7 @@ static double compare(hr_loader tuned, hr_loader by_hand[HANDS],
 // tried then nothing is known yet.)
 static struct hr_loader_settings found(struct hr_loader_params p)
 {
-    hr_loader loader = hr_loader_create(&p);
+    auto_loader loader = hr_loader_create(&p);
     struct hr_loader_settings settings;
     struct hr_loader_stats stats;
     struct hr__loader *l;
@@ -553,7 +546,6 @@ static struct hr_loader_settings found(struct hr_loader_params p)
            settings.threads, settings.reads, settings.depth, settings.bytes,
            (unsigned long long)stats.tune_steps,
            (unsigned long long)stats.tune_backs);
-    hr_loader_destroy(&loader);
     return settings;
 }
 
@@ -612,7 +604,7 @@ static double doubt_of(double *values, int num)
 static void check_rate(const char *device)
 {
     double ratios[TRIES][PAIRS], ratio = 0, doubt;
-    hr_source files;
+    auto_source files = NULL;
 
     // (ThreadSanitizer makes a hundredth of it.)
     if (TEST_SANITIZED || !getenv("HEADRACE_TEST_LONG")) {
@@ -637,7 +629,6 @@ static void check_rate(const char *device)
             test_not_run(others ? "rates: others use the cores, too"
                                 : "rates: the machine is too unsteady");
     }
-    hr_source_close(&files);
 }
 
 TEST_CASE(rate)
@@ -647,9 +638,8 @@ TEST_CASE(rate)
 
 TEST_CASE(rate_opencl)
 {
-    hr_device dev = open_opencl(1);
+    auto_device dev = open_opencl(1);
 
     if (dev)
         check_rate(test_device_name());
-    hr_device_close(&dev);
 }

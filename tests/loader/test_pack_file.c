@@ -182,8 +182,8 @@ static hr_batch run(hr_device dev, const struct hr_sample *samples, int n,
 {
     hr_batch batch = hr_batch_create(dev, hr_batch_params(.n = n, .c = 3,
                                                           .h = 20, .w = 24));
-    hr_job job = hr_submit(dev, samples, n, batch,
-                           hr_job_params(.on_error = HR_ON_ERROR_ZERO));
+    auto_job job = hr_submit(dev, samples, n, batch,
+                             hr_job_params(.on_error = HR_ON_ERROR_ZERO));
 
     if (!job) {
         CHECK(false, "%s", hr_last_error());
@@ -192,7 +192,6 @@ static hr_batch run(hr_device dev, const struct hr_sample *samples, int n,
     hr_job_wait(job, HR_FOREVER);
     for (int i = 0; i < n; i++)
         statuses[i] = job->results[i].status;
-    hr_job_release(&job);
     return batch;
 }
 

@@ -185,7 +185,7 @@ static void forge(int fd, const char *path, const struct bytes *b, size_t at,
                   const void *bytes, size_t size, bool may_pass,
                   const char *what)
 {
-    struct bytes copy = {test_copy(b->data, b->size), b->size};
+    auto_bytes copy = {test_copy(b->data, b->size), b->size};
     enum hr_status status;
 
     memcpy(copy.data + at, bytes, size);
@@ -193,7 +193,6 @@ static void forge(int fd, const char *path, const struct bytes *b, size_t at,
     put(fd, copy.data, copy.size);
     status = walk(path);
     CHECK(status != HR_OK || may_pass, "%s at %zu passes", what, at);
-    free(copy.data);
 }
 
 static void forge_number(int fd, const char *path, const struct bytes *b,
@@ -311,7 +310,7 @@ TEST_CASE(random_files)
 
     for (int i = 0; i < test_loops(400); i++) {
         struct bytes b = both[i / 4 % 2];
-        struct bytes copy = {test_copy(b.data, b.size), b.size};
+        auto_bytes copy = {test_copy(b.data, b.size), b.size};
         int changes = 1 + (int)(next_random(&seed) % 6);
         size_t index = index_of(&b);
 
@@ -333,7 +332,6 @@ TEST_CASE(random_files)
         seal(&copy);
         put(fd, copy.data, copy.size);
         walk(path);
-        free(copy.data);
     }
     free(both[0].data);
     free(both[1].data);
@@ -349,7 +347,7 @@ TEST_CASE(damaged_data)
     uint64_t seed = test_seed;
     hr_pack_file file;
     size_t places[N];
-    struct bytes b;
+    auto_bytes b = {0};
 
     CHECK(pack_data_write(path, N, test_seed), "%s", hr_last_error());
     b = whole(path);
@@ -392,7 +390,6 @@ TEST_CASE(damaged_data)
               "%zu: no job would check it", i);
         hr_pack_close(&file);
     }
-    free(b.data);
 }
 
 // ---- Files that are changed while they are open ----------------------------
@@ -483,7 +480,7 @@ TEST_CASE(cut_while_open)
 
     for (int i = 0; i < 3; i++) {
         struct hr_encoded to = {0};
-        hr_source source;
+        auto_source source = NULL;
 
         CHECK(pack_data_write(path, 400, test_seed), "%s", hr_last_error());
         source = hr_source_open(path);
@@ -494,7 +491,6 @@ TEST_CASE(cut_while_open)
                   hr_source_read(source, 0, 0, &to) == HR_EIO,
               "%d bytes: %s", (int)sizes[i], hr_last_error());
         hr_encoded_finish(&to);
-        hr_source_close(&source);
     }
 }
 

@@ -53,11 +53,10 @@ static struct bytes whole(const char *path)
 
 static bool is_same(const char *path, const struct bytes *want)
 {
-    struct bytes got = whole(path);
+    auto_bytes got = whole(path);
     bool same = got.size == want->size &&
                 !memcmp(got.data, want->data, got.size);
 
-    free(got.data);
     return same;
 }
 
@@ -102,7 +101,7 @@ static void go_on_from(const char *path, const struct bytes *want, size_t size,
 
 TEST_CASE(cut_parts)
 {
-    struct bytes want = wanted(), part = want;
+    auto_bytes want = wanted(), part = want;
     const char *path = pack_path("cut.hrp");
     struct pack_header header;
     uint64_t seed = test_seed;
@@ -124,14 +123,12 @@ TEST_CASE(cut_parts)
                    "cut at");
     }
     go_on_from(path, &want, want.size, "all");
-    free(part.data);
-    free(want.data);
 }
 
 // Killed behind the last byte of a picture, before the zeros: it is whole.
 TEST_CASE(ends_of_data)
 {
-    struct bytes want = wanted();
+    auto_bytes want = wanted();
     const char *path = pack_path("ends.hrp");
     const struct pack_index *e =
         (const void *)(want.data + le64toh(((uint64_t *)(void *)want.data)[4]));
@@ -146,13 +143,12 @@ TEST_CASE(ends_of_data)
         hr_pack_writer_close(&w);
         go_on_from(path, &want, (size_t)le64toh(e[i].offset), "data of");
     }
-    free(want.data);
 }
 
 // What cannot be taken over for want of memory is not cut off.
 TEST_CASE(no_memory_to_go_on)
 {
-    struct bytes want = wanted();
+    auto_bytes want = wanted();
     const char *path = pack_path("less.hrp");
     bool done = false;
 
@@ -169,13 +165,12 @@ TEST_CASE(no_memory_to_go_on)
         hr_pack_writer_close(&w);
     }
     CHECK(done, "it never opens");
-    free(want.data);
 }
 
 // Number k is damaged on disk: those before it are kept.
 TEST_CASE(damaged_parts)
 {
-    struct bytes want = wanted();
+    auto_bytes want = wanted();
     const char *path = pack_path("damaged.hrp");
     hr_pack_file file = NULL;
     uint64_t seed = test_seed;
@@ -208,7 +203,6 @@ TEST_CASE(damaged_parts)
         hr_pack_writer_close(&w);
         CHECK(is_same(path, &want), "%d: another file", k);
     }
-    free(want.data);
 }
 
 // ---- kill -9 ---------------------------------------------------------------
@@ -225,7 +219,7 @@ static void child(const char *path)
 TEST_CASE(killed)
 {
     int rounds = getenv("HEADRACE_TEST_LONG") ? 200 : 20, resumed = 0;
-    struct bytes want = wanted();
+    auto_bytes want = wanted();
     const char *path = pack_path("killed.hrp");
     uint64_t seed = test_seed;
 
@@ -250,7 +244,6 @@ TEST_CASE(killed)
             unlink(path);
     }
     printf("%d of %d went on with something\n", resumed, rounds);
-    free(want.data);
 }
 
 // ---- What may go wrong -----------------------------------------------------
@@ -276,7 +269,7 @@ TEST_CASE(not_ours)
 // The name of the unfinished file is no way to another one.
 TEST_CASE(links)
 {
-    struct bytes want = wanted();
+    auto_bytes want = wanted();
     const char *path = pack_path("linked.hrp"), *other;
     struct bytes empty = {0}, seen = {0};
 
@@ -304,7 +297,6 @@ TEST_CASE(links)
         unlink(part_of(path));
         CHECK(write_all(path) && is_same(path, &want), "%s", hr_last_error());
     }
-    free(want.data);
 }
 
 TEST_CASE(one_writer)
@@ -340,7 +332,7 @@ TEST_CASE(one_writer)
 
 TEST_CASE(cut_back)
 {
-    struct bytes want = wanted();
+    auto_bytes want = wanted();
     const char *path = pack_path("back.hrp");
     hr_pack_writer w = hr_pack_writer_open(path);
 
@@ -354,13 +346,12 @@ TEST_CASE(cut_back)
           "%s", hr_last_error());
     hr_pack_writer_close(&w);
     CHECK(is_same(path, &want), "another file");
-    free(want.data);
 }
 
 // A disk that is full, later has room again.
 TEST_CASE(full_disk)
 {
-    struct bytes want = wanted();
+    auto_bytes want = wanted();
     const char *path = pack_path("full.hrp");
     struct rlimit was, low;
     hr_pack_writer w;
@@ -382,12 +373,11 @@ TEST_CASE(full_disk)
     hr_pack_writer_close(&w);
     signal(SIGXFSZ, SIG_DFL);
     CHECK(is_same(path, &want), "another file");
-    free(want.data);
 }
 
 TEST_CASE(no_memory)
 {
-    struct bytes want = wanted();
+    auto_bytes want = wanted();
     const char *path = pack_path("memory.hrp");
     hr_pack_file file = NULL;
     int failed = 0;
@@ -411,7 +401,6 @@ TEST_CASE(no_memory)
         CHECK(!hr_pack_open(path) && hr_last_status() == HR_ENOMEM, "%d", nth);
         hr__test_fail_alloc(0, false);
     }
-    free(want.data);
 }
 
 int main(int argc, char **argv)

@@ -9,7 +9,7 @@
 
 static bool is_permutation(uint64_t n, uint64_t seed, uint32_t epoch)
 {
-    uint8_t *seen = calloc(n + 1, 1);
+    auto_heap uint8_t *seen = calloc(n + 1, 1);
     bool ok = true;
 
     for (uint64_t i = 0; i < n && ok; i++) {
@@ -18,7 +18,6 @@ static bool is_permutation(uint64_t n, uint64_t seed, uint32_t epoch)
         ok = to < n && !seen[to];
         seen[to < n ? to : n] = 1;
     }
-    free(seen);
     return ok;
 }
 
@@ -210,7 +209,7 @@ TEST_CASE(weights)
 // missing.
 static int64_t farthest(const struct hr__sampler *s, uint32_t epoch)
 {
-    uint8_t *seen = calloc(s->num, 1);
+    auto_heap uint8_t *seen = calloc(s->num, 1);
     int64_t most = 0;
 
     for (uint64_t at = 0; at < s->num; at++) {
@@ -222,7 +221,6 @@ static int64_t farthest(const struct hr__sampler *s, uint32_t epoch)
         if (most >= 0 && away > most)
             most = away;
     }
-    free(seen);
     return most;
 }
 

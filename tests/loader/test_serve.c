@@ -123,15 +123,13 @@ static hr_batch alone(const struct bytes *jpeg)
         HR_OP_NORMALIZE(.mean = {.485f, .456f, .406f},
                         .std = {.229f, .224f, .225f}),
     };
-    hr_device dev = test_device("cpu", 1, 0);
+    auto_device dev = test_device("cpu", 1, 0);
     hr_batch batch = hr_batch_create(dev, hr_batch_params(.n = 1, .c = 3,
                                                           .h = 224, .w = 224));
     struct hr_sample s = test_sample(jpeg, ops, 4);
-    hr_job job = hr_submit(dev, &s, 1, batch, NULL);
+    auto_job job = hr_submit(dev, &s, 1, batch, NULL);
 
     CHECK(hr_job_wait(job, HR_FOREVER) == HR_OK, "%s", hr_last_error());
-    hr_job_release(&job);
-    hr_device_close(&dev);
     return batch;
 }
 
@@ -140,11 +138,11 @@ TEST_CASE(answers)
 {
     pid_t child = server(NULL, "0");  // nobody else is asked
     uint64_t seed = test_seed;
-    struct bytes good = test_jpeg(320, 200, &seed);
-    struct bytes bad = test_damaged(320, 200, &seed);
+    auto_bytes good = test_jpeg(320, 200, &seed);
+    auto_bytes bad = test_damaged(320, 200, &seed);
     char *body = malloc(4 * FLOATS + 1), text[4096];
     int fd = join(), other;
-    hr_batch want = alone(&good);
+    auto_batch want = alone(&good);
     uint32_t n;
 
     for (int i = 0; i < 3; i++) {
@@ -178,9 +176,6 @@ TEST_CASE(answers)
     CHECK(!recv(fd, body, 1, 0), "it is still there");
     close(fd);
     free(body);
-    free(good.data);
-    free(bad.data);
-    hr_batch_destroy(&want);
 }
 
 struct load {
@@ -241,7 +236,7 @@ TEST_CASE(stops)
                                             .delay_ns = 500 * TEST_MS};
     pid_t child = server(&slow, "50");
     uint64_t seed = test_seed;
-    struct bytes good = test_jpeg(64, 48, &seed);
+    auto_bytes good = test_jpeg(64, 48, &seed);
     uint32_t size = (uint32_t)good.size;
     int fd = join(), idle = join();
     int32_t head[2] = {-1};
@@ -261,7 +256,6 @@ TEST_CASE(stops)
           "%s", text);
     close(fd);
     close(idle);
-    free(good.data);
 }
 
 TEST_CASE(fails)

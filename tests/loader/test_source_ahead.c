@@ -68,9 +68,9 @@ TEST_CASE(most_reads)
     hr_device dev = test_device("cpu", 1, 0);
 
     for (size_t i = 0; i < sizeof(ways) / sizeof(*ways); i++) {
-        hr_source got = hr_source_create();
+        auto_source got = hr_source_create();
         struct hr_loader_stats stats = {0};
-        hr_loader loader;
+        auto_loader loader = NULL;
 
         hr_source_set_http(got,
                            hr_http_params(.connections = ways[i].connections));
@@ -85,8 +85,6 @@ TEST_CASE(most_reads)
         hr_loader_stats(loader, &stats);
         CHECK(stats.settings.reads == ways[i].want, "%d: %d reads", (int)i,
               stats.settings.reads);
-        hr_loader_destroy(&loader);
-        hr_source_close(&got);
     }
     hr_device_close(&dev);
     http_server_stop(s);

@@ -10,13 +10,12 @@ static long *protocols;
 
 static enum hr_status add(void)
 {
-    hr_source s = web_quick(NULL);
+    auto_source s = web_quick(NULL);
     enum hr_status status;
 
     *made = *performed = 0;
     *protocols = 0;
     status = hr_source_add(s, "http://127.0.0.1:9/x.tar");
-    hr_source_close(&s);
     return status;
 }
 

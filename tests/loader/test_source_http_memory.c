@@ -25,10 +25,9 @@ static hr_source objects(struct http_server *s, size_t unsized)
           "%s", hr_last_error());
     for (uint64_t i = 0; i < N; i++) {
         if (i < 8) {
-            struct bytes jpeg = test_jpeg(300, 60 * (int)i + 100, &seed);
+            auto_bytes jpeg = test_jpeg(300, 60 * (int)i + 100, &seed);
 
             http_server_put(s, paths[i], jpeg.data, jpeg.size);
-            free(jpeg.data);
         }
         snprintf(url, sizeof(url), "%s%s", s->url, paths[i % 8]);
         CHECK(!hr_source_add_file(got, url, NULL), "%s", hr_last_error());
@@ -375,7 +374,7 @@ static void *read_one(void *ctx)
 TEST_CASE(no_connection)
 {
     struct http_server *s = web_start();
-    hr_source got = hr_source_create();
+    auto_source got = hr_source_create();
     struct adding a = {.source = got, .status = HR_PENDING};
     struct hr_loader_stats stats = {0};
     hr_loader loader;
@@ -398,7 +397,6 @@ TEST_CASE(no_connection)
     s->fault = NULL;
     http_server_stop(s);
     pthread_join(thread, NULL);
-    hr_source_close(&got);
 }
 
 int main(int argc, char **argv)

@@ -42,7 +42,7 @@ TEST_CASE(nginx)
 {
     struct nginx n;
     char why[256], url[256];
-    hr_source got;
+    auto_source got = NULL;
 
     web_make_set();
     if (!nginx_start(&n, served(), why)) {
@@ -75,15 +75,15 @@ TEST_CASE(nginx)
     CHECK(hr_source_add(got, url) == HR_EIO &&
               strstr(hr_last_error(), "6 tries"),
           "%s", hr_last_error());
-    hr_source_close(&got);
 }
 
 // Photos, where the tests have some; else pictures of their size.
 static const char *photo_tar(void)
 {
-    hr_source photos = hr_source_open(HR_SOURCE_DIR "/../shared/corpus/photos/"
-                                                    "imagenet-sample"),
-              some = hr_source_create();
+    auto_source photos = hr_source_open(HR_SOURCE_DIR
+                                        "/../shared/corpus/photos/"
+                                        "imagenet-sample"),
+                some = hr_source_create();
     int n = TEST_SANITIZED ? 20 : 200;
     const char *dir = test_folder(), *tar;
     uint64_t seed = test_seed;
@@ -105,8 +105,6 @@ static const char *photo_tar(void)
             abort();
     }
     tar = shard_tar(some);
-    hr_source_close(&some);
-    hr_source_close(&photos);
     return tar;
 }
 
@@ -123,8 +121,8 @@ static double rate(hr_source s, int epochs, const struct way *way, double *cpu)
         HR_OP_RANDOM_FLIP(.horizontal = .5),
         HR_OP_NORMALIZE(.mean = {.485f, .456f, .406f},
                         .std = {.229f, .224f, .225f})};
-    hr_device dev = test_device("cpu", 0, 0);
-    hr_loader loader = hr_loader_create(
+    auto_device dev = test_device("cpu", 0, 0);
+    auto_loader loader = hr_loader_create(
         hr_loader_params(.device = dev, .source = s, .ops = ops, .num_ops = 4,
                          .shuffle = way->shuffle, .seed = test_seed,
                          .autotune = way->tuned, .epochs = HR_ENDLESS));
@@ -145,8 +143,6 @@ static double rate(hr_source s, int epochs, const struct way *way, double *cpu)
     begun = hr__now() - begun;
     *cpu += (double)(test_clock(CLOCK_PROCESS_CPUTIME_ID) - used) / 1e9;
     CHECK(n >= most, "%d: %s", n, hr_last_error());
-    hr_loader_destroy(&loader);
-    hr_device_close(&dev);
     return n * 1e9 / (double)begun;
 }
 
@@ -214,7 +210,7 @@ TEST_CASE(late)
     if (!nginx_start(&n, folder, why) || !*n.late)
         test_not_run(why);
     for (int i = 0; *n.late && i < (is_long ? 5 : 2); i++) {
-        hr_source files = hr_source_create(), web = hr_source_create();
+        auto_source files = hr_source_create(), web = hr_source_create();
 
         hr_source_set_http(web,
                            hr_http_params(.connections = ways[i].connections));
@@ -226,8 +222,6 @@ TEST_CASE(late)
         }
         CHECK(compare_rates(&n, files, web, &ways[i]) > .3 || TEST_SANITIZED,
               "reads one by one?");
-        hr_source_close(&files);
-        hr_source_close(&web);
     }
     nginx_stop(&n);
 }

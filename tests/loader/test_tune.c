@@ -113,13 +113,12 @@ static struct sim *sim_new(const struct plant *plant)
 static double rate_of(const struct plant *plant,
                       const struct hr_loader_settings *set, int from, int to)
 {
-    struct sim *s = sim_new(plant);
+    auto_heap struct sim *s = sim_new(plant);
     double rate;
 
     while (s->b < to)
         sim_batch(s, set);
     rate = (to - from) * plant->batch / (s->taken[to - 1] - s->taken[from - 1]);
-    free(s);
     return rate;
 }
 
@@ -158,7 +157,7 @@ struct tuned {
 static struct tuned run(const struct plant *p,
                         const struct hr_loader_settings *start, int batches)
 {
-    struct sim *s = sim_new(p);
+    auto_heap struct sim *s = sim_new(p);
     struct tuned out = {0};
     struct hr__tune t;
 
@@ -192,7 +191,6 @@ static struct tuned run(const struct plant *p,
                    (s->taken[batches - 1] - s->taken[batches - 501]);
     out.steps = t.steps;
     out.backs = t.backs;
-    free(s);
     return out;
 }
 

@@ -92,7 +92,7 @@ static void compare(dt_open_fn open, const char *name, const struct bytes *file,
                     const struct plain *full, struct hr__rect r, int channels,
                     bool check)
 {
-    uint8_t *got = malloc((size_t)r.w * (size_t)r.h * 3);
+    auto_heap uint8_t *got = malloc((size_t)r.w * (size_t)r.h * 3);
     struct cpu_decode_params p = dt_params(file, full->w, full->h, r, channels);
     struct cpu_decode_error err;
     enum cpu_result result;
@@ -104,7 +104,6 @@ static void compare(dt_open_fn open, const char *name, const struct bytes *file,
                    channels),
               "%s %dx%d: window %d,%d %dx%d, %d channels differs", name,
               full->w, full->h, r.x, r.y, r.w, r.h, channels);
-    free(got);
 }
 
 void dt_compare_windows(dt_open_fn open, const char *name,

@@ -306,7 +306,7 @@ bool kernel_cpu_run(hr_device cpu, struct kernel_picture *p, int n)
         struct kernel_picture *q = &p[i];
         struct hr_sample s = test_sample(&q->jpeg, q->ops, q->num_ops);
         struct hr_image_params out = q->out;
-        hr_image to, from = NULL;
+        auto_image to = NULL, from = NULL;
         hr_job job;
 
         out.data = q->want;
@@ -322,8 +322,6 @@ bool kernel_cpu_run(hr_device cpu, struct kernel_picture *p, int n)
             printf("    cpu: %s\n", job->results[0].message);
         if (job)
             hr_job_release(&job);
-        hr_image_release(&to);
-        hr_image_release(&from);
     }
     return ok;
 }

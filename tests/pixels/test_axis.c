@@ -136,7 +136,7 @@ static void equals_naive(const struct hr__axis *a, int in, int out, double box0,
                          double box1, enum hr_filter f)
 {
     int taps = naive_taps(in, out, box0, box1, f), lo, n;
-    int32_t *w = calloc((size_t)taps + 1, sizeof(*w));
+    auto_heap int32_t *w = calloc((size_t)taps + 1, sizeof(*w));
     bool pass = out != in || box0 != 0 || box1 != out;
 
     CHECK(a->out == out && a->pad_before == 0, "%d outputs", a->out);
@@ -157,7 +157,6 @@ static void equals_naive(const struct hr__axis *a, int in, int out, double box0,
         CHECK(same, "%d -> %d, box %g..%g, filter %d, output %d", in, out, box0,
               box1, (int)f, o);
     }
-    free(w);
 }
 
 // ---- Whole axes -----------------------------------------------------------

@@ -186,7 +186,7 @@ TEST_CASE(codes)
     for (int i = 0; i < 300; i++) {
         int w = 1 + random_below(&dt_seed, 150),
             h = 1 + random_below(&dt_seed, 40);
-        struct bytes file = make_file(w, h, i & 1);
+        auto_bytes file = make_file(w, h, i & 1);
         struct cpu_decode_params p = dt_params(&file, w, h, dt_everything, 3);
         struct cpu_decode_error err;
         struct plain full;
@@ -203,7 +203,6 @@ TEST_CASE(codes)
             dt_compare_windows(cpu_sequential_open, name, &file, &full, 4);
         }
         plain_free(&full);
-        free(file.data);
     }
 }
 

@@ -99,7 +99,8 @@ static void check_pixels(struct coef_worker *b, const struct coef_file *f,
     int channels = coef_pick(0, 3) ? 3 : 1;
     size_t size = (size_t)w.w * (size_t)w.h * (size_t)channels;
     struct cpu_decode_error err = {.offset = -1};
-    uint8_t *want = coef_rows(b, f, w, channels, &err), *got = malloc(size);
+    auto_heap uint8_t *want = coef_rows(b, f, w, channels, &err),
+                      *got = malloc(size);
 
     CU_ASSERT_PTR_NOT_NULL_FATAL(want);
     CU_ASSERT_PTR_NOT_NULL_FATAL(got);
@@ -110,8 +111,6 @@ static void check_pixels(struct coef_worker *b, const struct coef_file *f,
                f->h, w.x, w.y, w.w, w.h, channels);
     }
     same_pixels++;
-    free(want);
-    free(got);
 }
 
 static void check_file(struct coef_worker *b, const struct coef_file *f,
@@ -120,7 +119,7 @@ static void check_file(struct coef_worker *b, const struct coef_file *f,
     struct cpu_decode_error err;
     struct hr__rect w = coef_window(f);
     size_t size = 0;
-    struct hr__coefficients *c = coef_pack(b, f, w, &size, &err);
+    auto_heap struct hr__coefficients *c = coef_pack(b, f, w, &size, &err);
     const char *wrong;
 
     if (!c) {
@@ -138,7 +137,6 @@ static void check_file(struct coef_worker *b, const struct coef_file *f,
     }
     check_cover(c, name);
     check_pixels(b, f, c, name);
-    free(c);
 }
 
 static void all_kinds(unsigned flags, int rounds)
@@ -187,7 +185,7 @@ static void check_damaged(struct coef_worker *b, const struct coef_file *f,
     struct cpu_decode_error err, rows_err = {.offset = -1};
     struct hr__rect w = coef_window(f);
     size_t size = 0, bytes = (size_t)w.w * (size_t)w.h * 3;
-    struct hr__coefficients *c = coef_pack(b, f, w, &size, &err);
+    auto_heap struct hr__coefficients *c = coef_pack(b, f, w, &size, &err);
     uint8_t *want = coef_rows(b, f, w, 3, &rows_err), *got;
 
     if (!c) {
@@ -207,7 +205,6 @@ static void check_damaged(struct coef_worker *b, const struct coef_file *f,
         count[0]++;
         free(got);
     }
-    free(c);
     free(want);
 }
 
@@ -344,10 +341,9 @@ TEST_CASE(steady_state)
     for (int round = 0; round < 4; round++) {
         for (int i = 0; i < 4; i++) {
             struct hr__rect all = {0, 0, f[i].w, f[i].h};
-            void *c = coef_pack(&b, &f[i], all, &size, &err);
+            auto_heap void *c = coef_pack(&b, &f[i], all, &size, &err);
 
             CU_ASSERT_PTR_NOT_NULL(c);
-            free(c);
         }
         if (round == 0)
             allocs = b.heap.allocs;

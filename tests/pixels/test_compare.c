@@ -198,8 +198,8 @@ TEST_CASE(images)
     enum { W = 5, H = 3, ONE = 2 * W + 3 };
     static const struct hr_normalize n = {.mean = {.5f, .4f, .3f},
                                           .std = {.25f, .5f, 2}};
-    hr_device cpu = test_device("cpu", 1, 0);
-    hr_image a, b, wide;
+    auto_device cpu = test_device("cpu", 1, 0);
+    auto_image a = NULL, b = NULL, wide = NULL;
     struct hr_difference diff;
 
     hr__table_build(&table, &n, NULL, 3, HR_F16);
@@ -233,10 +233,6 @@ TEST_CASE(images)
           "itself");
     CHECK(hr_image_compare(a, wide, &n, &diff) == HR_EINVAL, "another size");
     CHECK(hr_image_compare(a, NULL, &n, &diff) == HR_EINVAL, "no image");
-    hr_image_release(&a);
-    hr_image_release(&b);
-    hr_image_release(&wide);
-    hr_device_close(&cpu);
 }
 
 int main(int argc, char **argv)

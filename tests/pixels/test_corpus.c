@@ -106,7 +106,7 @@ static void run(hr_device dev, const char *path, hr_image out,
 
 static void decode(const char *path, struct outcome *o)
 {
-    hr_device dev = test_device("cpu", 1, 0);
+    auto_device dev = test_device("cpu", 1, 0);
     struct hr_info info = {0};
     bool good = hr_probe_path(path, NULL, &info) == HR_OK;
     struct hr_image_params p = {.w = good ? info.width : 1,
@@ -114,7 +114,7 @@ static void decode(const char *path, struct outcome *o)
                                 .c = 3,
                                 .dtype = HR_U8,
                                 .layout = HR_NHWC};
-    hr_image out = hr_image_create(dev, &p);
+    auto_image out = hr_image_create(dev, &p);
     struct hr_stats stats;
     long before;
 
@@ -131,8 +131,6 @@ static void decode(const char *path, struct outcome *o)
     CHECK(stats.bytes_in_flight == 0, "%s: bytes in flight", path);
     o->peak = stats.peak_bytes - (stats.peak_bytes < out->size ? 0 : out->size);
     o->cap = dev->params.limits.item_bytes;
-    hr_image_release(&out);
-    hr_device_close(&dev);
 }
 
 // ---- All files ------------------------------------------------------------

@@ -12,7 +12,7 @@ TEST_CASE(test_jpeg_windows)
         for (int i = 0; i < 42; i++) {
             int w = 1 + random_below(&dt_seed, i < 21 ? 24 : 70);
             int h = 1 + random_below(&dt_seed, i < 21 ? 24 : 70);
-            struct bytes file;
+            auto_bytes file = {0};
             struct plain full;
             char name[64];
 
@@ -25,7 +25,6 @@ TEST_CASE(test_jpeg_windows)
             CU_ASSERT_FATAL(full.result == PLAIN_OK);
             dt_compare_windows(cpu_jpeg_open, name, &file, &full, 12);
             plain_free(&full);
-            free(file.data);
         }
 }
 
@@ -39,7 +38,7 @@ TEST_CASE(test_jpeg_factors)
                                  .h = 50,
                                  .space = JCS_YCbCr};
         int blocks = 0;
-        struct bytes file;
+        auto_bytes file = {0};
         struct plain full;
         char name[64];
 
@@ -67,7 +66,6 @@ TEST_CASE(test_jpeg_factors)
                   "%s: %s", name, err.text);
         }
         plain_free(&full);
-        free(file.data);
     }
 }
 
@@ -146,7 +144,7 @@ TEST_CASE(test_jpeg_above_the_cut)
     struct hr__rect top = {5, 8, 40, 16};
     struct cpu_decode_params p;
     struct cpu_decode_error err;
-    struct bytes file;
+    auto_bytes file = {0};
 
     CU_ASSERT_FATAL(make_jpeg(&spec, &dt_seed, &file));
     file.size /= 2;
@@ -156,7 +154,6 @@ TEST_CASE(test_jpeg_above_the_cut)
     CU_ASSERT(err.offset == (int64_t)file.size);
     p.window.y = 480;
     CU_ASSERT(dt_decode(cpu_jpeg_open, &p, false, NULL, &err) == CPU_TRUNCATED);
-    free(file.data);
 }
 
 TEST_CASE(test_jpeg_flips)
@@ -165,7 +162,7 @@ TEST_CASE(test_jpeg_flips)
 
     for (int i = 0; i < 40; i++) {
         int kind = random_below(&dt_seed, DT_JPEG_KINDS), variant = i % 7;
-        struct bytes file, copy;
+        auto_bytes file = {0}, copy = {0};
         char name[80];
 
         if (!dt_make_jpeg(kind, variant, 1 + random_below(&dt_seed, 70),
@@ -181,8 +178,6 @@ TEST_CASE(test_jpeg_flips)
                      variant, k);
             classes[compare_damaged(name, &copy, 1 << 20)]++;
         }
-        free(copy.data);
-        free(file.data);
     }
     fprintf(stderr,
             "\n  flips: %d decode, %d end early, %d refused, "
@@ -197,7 +192,7 @@ TEST_CASE(test_jpeg_refused)
     struct jpeg_spec spec = {.w = 33, .h = 20, .space = JCS_YCbCr};
     struct cpu_decode_params p;
     struct cpu_decode_error err;
-    struct bytes file;
+    auto_bytes file = {0};
     uint8_t *sof;
 
     CU_ASSERT_FATAL(make_jpeg(&spec, &dt_seed, &file));
@@ -221,7 +216,6 @@ TEST_CASE(test_jpeg_refused)
     CU_ASSERT(dt_decode(cpu_jpeg_open, &p, true, NULL, &err) == CPU_OK);
     file.data[0] = 'x';
     CU_ASSERT(dt_decode(cpu_jpeg_open, &p, true, NULL, &err) == CPU_CORRUPT);
-    free(file.data);
 }
 
 // Tables of one picture must not serve the next; and a file without DHT is
@@ -230,7 +224,7 @@ TEST_CASE(test_jpeg_state_is_clean)
 {
     struct jpeg_spec spec = {
         .w = 50, .h = 41, .space = JCS_YCbCr, .optimize = true, .quality = 97};
-    struct bytes first, bare;
+    auto_bytes first = {0}, bare = {0};
     struct plain full;
     uint8_t *at;
 
@@ -248,8 +242,6 @@ TEST_CASE(test_jpeg_state_is_clean)
     dt_compare_windows(cpu_jpeg_open, "own tables", &first, &full, 2);
     plain_free(&full);
     CU_ASSERT(compare_damaged("no tables", &bare, 1 << 20) == PLAIN_OK);
-    free(first.data);
-    free(bare.data);
 }
 
 // Two decoders open at once on one state, interleaved.
@@ -302,7 +294,7 @@ static int folder(const char *name, int step, int windows, double seconds)
     if (!corpus_folder_open(&f, name))
         return 0;
     while (clock() < end && (more = corpus_folder_next(&f, step))) {
-        struct bytes file;
+        auto_bytes file = {0};
         struct plain full;
 
         if (!read_file(f.path, &file))
@@ -319,7 +311,6 @@ static int folder(const char *name, int step, int windows, double seconds)
                 plain_free(&full);
             }
         }
-        free(file.data);
     }
     if (more)
         fprintf(stderr, " (%s cut short after %d files)", name, n);

@@ -94,18 +94,17 @@ TEST_CASE(test_stop_and_memory)
 {
     for (int kind = 0; kind < DT_JPEG_KINDS; kind += 2)
         for (int variant = 0; variant < 7; variant += 2) {
-            struct bytes file;
+            auto_bytes file = {0};
 
             if (!dt_make_jpeg(kind, variant, 90, 200, &file))
                 continue;
             stop_everywhere(cpu_jpeg_open, &file, 90, 200, 5);
             starve(cpu_jpeg_open, &file, 90, 200);
             no_allocation(cpu_jpeg_open, &file, 90, 200);
-            free(file.data);
         }
 #if HR_HAVE_PNG
     for (int i = 0; i < 30; i++) {
-        struct bytes file;
+        auto_bytes file = {0};
         struct plain full;
 
         CU_ASSERT_FATAL(dt_make_png(i, &file, &full));
@@ -113,7 +112,6 @@ TEST_CASE(test_stop_and_memory)
         starve(cpu_png_open, &file, full.w, full.h);
         no_allocation(cpu_png_open, &file, full.w, full.h);
         plain_free(&full);
-        free(file.data);
     }
 #else
     printf("\nnot run: test_decode_memory: PNG, built without\n");
@@ -133,7 +131,7 @@ TEST_CASE(test_stop_in_skip)
     struct stopper s = {0, 1};
     struct cpu_decode_params p;
     struct cpu_decode_error err;
-    struct bytes file;
+    auto_bytes file = {0};
 
     CU_ASSERT_FATAL(make_jpeg(&spec, &dt_seed, &file));
     CU_ASSERT(file.size > (size_t)1 << 19);
@@ -142,7 +140,6 @@ TEST_CASE(test_stop_in_skip)
     p.stop_ctx = &s;
     CU_ASSERT(dt_decode(cpu_jpeg_open, &p, false, NULL, &err) == CPU_STOPPED);
     CU_ASSERT(err.offset > 0 && err.offset < (int64_t)file.size / 2);
-    free(file.data);
 }
 
 // What a decoder needs later it has taken at open: memory that the caller
@@ -173,22 +170,20 @@ static void nothing_taken_later(dt_open_fn open, const struct bytes *file,
 TEST_CASE(test_arena_between)
 {
     for (int kind = 0; kind < DT_JPEG_KINDS; kind++) {
-        struct bytes file;
+        auto_bytes file = {0};
 
         if (!dt_make_jpeg(kind, kind % 7, 300, 200, &file))
             continue;
         nothing_taken_later(cpu_jpeg_open, &file, 300, 200);
-        free(file.data);
     }
 #if HR_HAVE_PNG
     for (int i = 0; i < 30; i++) {
-        struct bytes file;
+        auto_bytes file = {0};
         struct plain full;
 
         CU_ASSERT_FATAL(dt_make_png(i, &file, &full));
         nothing_taken_later(cpu_png_open, &file, full.w, full.h);
         plain_free(&full);
-        free(file.data);
     }
 #endif
 }

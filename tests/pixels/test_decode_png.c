@@ -8,7 +8,7 @@
 TEST_CASE(test_png_windows)
 {
     for (int i = 0; i < 240; i++) {
-        struct bytes file;
+        auto_bytes file = {0};
         struct plain full;
         char name[32];
 
@@ -16,7 +16,6 @@ TEST_CASE(test_png_windows)
         snprintf(name, sizeof(name), "png form %d", i % 60);
         dt_compare_windows(cpu_png_open, name, &file, &full, 6);
         plain_free(&full);
-        free(file.data);
     }
 }
 
@@ -62,7 +61,7 @@ TEST_CASE(test_png_damage)
 // Pillow reads a file whose end chunk is missing or broken.
 TEST_CASE(test_png_tail)
 {
-    struct bytes file;
+    auto_bytes file = {0};
     struct plain full;
     struct cpu_decode_error err;
     struct cpu_decode_params p;
@@ -77,7 +76,6 @@ TEST_CASE(test_png_tail)
     p.width++;
     CU_ASSERT(dt_decode(cpu_png_open, &p, true, NULL, &err) == CPU_CORRUPT);
     plain_free(&full);
-    free(file.data);
 }
 
 // A wrong sum of a chunk is damage, whether libpng needs the chunk or not.
@@ -86,7 +84,7 @@ TEST_CASE(test_png_sums)
     static const char *const chunks[] = {"IHDR", "gAMA", "IDAT"};
     struct cpu_decode_params p;
     struct cpu_decode_error err;
-    struct bytes file;
+    auto_bytes file = {0};
     struct plain full;
 
     CU_ASSERT_FATAL(dt_make_png(5, &file, &full));
@@ -104,7 +102,6 @@ TEST_CASE(test_png_sums)
     }
     CU_ASSERT(dt_decode(cpu_png_open, &p, true, NULL, &err) == CPU_OK);
     plain_free(&full);
-    free(file.data);
 }
 
 int main(int argc, char **argv)

@@ -102,11 +102,11 @@ static struct made make(hr_device dev, const struct samples_bytes *jpeg,
                                 {.type = HR_OP_CROP, .crop = crop}};
     struct hr_sample s = test_sample(jpeg, ops, 2);
     int c = mode == HR_GRAY ? 1 : 3;
-    hr_batch batch = hr_batch_create(
+    auto_batch batch = hr_batch_create(
         dev, hr_batch_params(.n = 1, .c = c, .h = crop.h, .w = crop.w,
                              .dtype = HR_U8, .layout = HR_NHWC));
     struct made m = {.pixels = malloc((size_t)(crop.w * crop.h * c))};
-    hr_job job;
+    auto_job job = NULL;
 
     CU_ASSERT_FATAL(batch && m.pixels);
     job = hr_submit(dev, &s, 1, batch,
@@ -116,8 +116,6 @@ static struct made make(hr_device dev, const struct samples_bytes *jpeg,
     hr_job_wait(job, HR_FOREVER);
     m.result = job->results[0];
     memcpy(m.pixels, batch->params.data, (size_t)(crop.w * crop.h * c));
-    hr_job_release(&job);
-    hr_batch_destroy(&batch);
     return m;
 }
 
@@ -328,11 +326,11 @@ TEST_CASE(no_memory)
     // Threads take turns by chance, so which one fails does, too.
     for (int i = 0; i < 400 && (ok < 4 || !failed || !fell_back); i++) {
         struct hr_device_params params = {.threads = 1};
-        hr_device dev = hr_device_open("toy", &params);
-        hr_batch batch = hr_batch_create(
+        auto_device dev = hr_device_open("toy", &params);
+        auto_batch batch = hr_batch_create(
             dev, hr_batch_params(.n = 1, .c = 3, .h = 300, .w = 400,
                                  .dtype = HR_U8, .layout = HR_NHWC));
-        hr_job job;
+        auto_job job = NULL;
 
         CU_ASSERT_FATAL(dev && batch);
         hr__test_fail_alloc(1 + i / 2 % 20, i % 2);
@@ -351,9 +349,6 @@ TEST_CASE(no_memory)
             ok += in_two_spans(r);
         }
         hr__test_fail_alloc(0, false);
-        hr_job_release(&job);
-        hr_batch_destroy(&batch);
-        hr_device_close(&dev);
     }
     printf("\n  %d out of memory, %d fell back; ", failed, fell_back);
     CU_ASSERT(ok >= 4 && failed > 0 && fell_back > 0);

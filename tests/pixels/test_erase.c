@@ -96,10 +96,8 @@ static int below(int n)
 // Sides of 0, and parts that lie outside.
 static struct hr_erase draw(void)
 {
-    struct hr_erase e = {.x = below(W + 5),
-                         .y = below(H + 5),
-                         .w = below(W),
-                         .h = below(H)};
+    struct hr_erase e = {
+        .x = below(W + 5), .y = below(H + 5), .w = below(W), .h = below(H)};
 
     for (int c = 0; c < C; c++)
         e.value[c] = (float)(below(4000) - 1000) / 10;
@@ -109,8 +107,8 @@ static struct hr_erase draw(void)
 
 TEST_CASE(rectangles)
 {
-    hr_device dev = hr_device_open("cpu", NULL);
-    hr_image from = gray(dev);
+    auto_device dev = hr_device_open("cpu", NULL);
+    auto_image from = gray(dev);
 
     for (int i = 0; i < C * H * W; i++)
         block[i] = (float)(below(40000) - 10000) / 100;
@@ -118,7 +116,7 @@ TEST_CASE(rectangles)
         struct hr_erase erases[3];
         struct hr_op ops[3];
         int n = 1 + below(3);
-        hr_image got;
+        auto_image got = NULL;
 
         for (int k = 0; k < n; k++) {
             erases[k] = draw();
@@ -127,10 +125,7 @@ TEST_CASE(rectangles)
         got = make(dev, from, ops, n, (struct hr_random){0},
                    (enum hr_dtype)(i % 3), i % 2 ? HR_NCHW : HR_NHWC);
         compare(got, erases, n);
-        hr_image_release(&got);
     }
-    hr_image_release(&from);
-    hr_device_close(&dev);
 }
 
 // A random list makes what the list that hr_ops_draw() writes makes.
@@ -141,14 +136,14 @@ TEST_CASE(drawn)
          .random_erasing = {.p = .7, .value = {1, 2, 3}}},
         {.type = HR_OP_RANDOM_ERASING,
          .random_erasing = {.p = .7, .scale = {.1, .9}, .noise = true}}};
-    hr_device dev = hr_device_open("cpu", NULL);
-    hr_image from = gray(dev);
+    auto_device dev = hr_device_open("cpu", NULL);
+    auto_image from = gray(dev);
     int counts[3] = {0};
 
     for (int i = 0; i < 200; i++) {
         struct hr_random key = {test_seed, (uint64_t)i, 1};
         struct hr_op plain[HR_MAX_OPS];
-        hr_image a = make(dev, from, ops, 2, key, HR_F32, HR_NCHW), b;
+        auto_image a = make(dev, from, ops, 2, key, HR_F32, HR_NCHW), b = NULL;
         int n;
 
         CHECK(!hr_ops_draw(ops, 2, &key, W, H, 1, plain, &n), "%s",
@@ -156,13 +151,9 @@ TEST_CASE(drawn)
         counts[n]++;
         b = make(dev, from, plain, n, (struct hr_random){0}, HR_F32, HR_NCHW);
         CHECK(!memcmp(a->params.data, b->params.data, a->size), "key %d", i);
-        hr_image_release(&a);
-        hr_image_release(&b);
     }
     CHECK(counts[0] > 2 && counts[1] > 40 && counts[2] > 40,
           "drawn: %d, %d, %d", counts[0], counts[1], counts[2]);
-    hr_image_release(&from);
-    hr_device_close(&dev);
 }
 
 TEST_CASE(noise)

@@ -71,7 +71,7 @@ static void open_job(struct job *j)
 static void check_job(const struct job *j)
 {
     size_t size = row_bytes(j) * (size_t)j->p.window.h;
-    uint8_t *want = calloc(1, size);
+    auto_heap uint8_t *want = calloc(1, size);
     struct cpu_decode_error err;
     bool check = j->p.window.y + j->p.window.h == j->p.height;
     enum cpu_result result = dt_decode(cpu_jpeg_open, &j->p, check, want, &err);
@@ -82,7 +82,6 @@ static void check_job(const struct job *j)
           j->p.window.h);
     CHECK(!memcmp(j->out, want, size), "%s, window %d,%d %dx%d: differs",
           j->name, j->p.window.x, j->p.window.y, j->p.window.w, j->p.window.h);
-    free(want);
 }
 
 static uint8_t *written(const struct cpu_pack *pack)
@@ -265,7 +264,7 @@ TEST_CASE(windows)
         for (int kind = 0; kind < DT_JPEG_KINDS; kind++) {
             int w = 1 + random_below(&dt_seed, i % 2 ? 60 : 250);
             int h = 1 + random_below(&dt_seed, i % 2 ? 60 : 250);
-            struct bytes file;
+            auto_bytes file = {0};
             char name[64];
 
             snprintf(name, sizeof(name), "kind %d variant %d %dx%d", kind,
@@ -276,7 +275,6 @@ TEST_CASE(windows)
             want += is_for_lanes(kind, i % 7) && w * h > 400;
             most += is_for_lanes(kind, i % 7);
             made += add_job(name, &file, w, h, i % 3 == 0);
-            free(file.data);
         }
     made += run_jobs();
     CHECK(made >= want, "%d of %d were made", made, want);
@@ -314,21 +312,19 @@ TEST_CASE(damaged)
         int kind = random_below(&dt_seed, 14);
         int w = 1 + random_below(&dt_seed, 150);
         int h = 1 + random_below(&dt_seed, 150);
-        struct bytes file;
+        auto_bytes file = {0};
         uint8_t *sos;
 
         if (!dt_make_jpeg(kind, i % 2 ? 6 : 0, w, h, &file))
             continue;
         sos = memmem(file.data, file.size, "\xff\xda", 2);
         for (int k = 0; k < 20; k++, all++) {
-            struct bytes copy = {malloc(file.size), file.size};
+            auto_bytes copy = {malloc(file.size), file.size};
 
             memcpy(copy.data, file.data, file.size);
             damage(&copy, k % 8 ? (size_t)(sos - file.data) : 0);
             made += add_job("damaged", &copy, w, h, k % 2);
-            free(copy.data);
         }
-        free(file.data);
     }
     made += run_jobs();
     fprintf(stderr, "\n  damaged: %d of %d made ", made, all);
@@ -390,7 +386,7 @@ TEST_CASE(refused)
     if (!begin())
         return;
     for (int i = 0; i < (int)(sizeof(changes) / sizeof(*changes)); i++) {
-        struct bytes file;
+        auto_bytes file = {0};
         int made;
 
         CU_ASSERT_FATAL(dt_make_jpeg(0, 0, TOP_W, TOP_H, &file));
@@ -402,7 +398,6 @@ TEST_CASE(refused)
         made = add_window("refused table", &file, TOP_W, TOP_H, top);
         made += run_jobs();
         CHECK(!made, "%d: made", i);
-        free(file.data);
     }
     release();
 }
@@ -443,7 +438,7 @@ static int folder(const char *name, int step, int times, int *made)
         return 0;
     while (corpus_folder_next(&f, step)) {
         struct cpu_scan scan;
-        struct bytes file;
+        auto_bytes file = {0};
 
         if (!read_file(f.path, &file))
             continue;
@@ -451,7 +446,6 @@ static int folder(const char *name, int step, int times, int *made)
             (int64_t)scan.width * scan.height < 3 << 20)
             for (int k = 0; k < times; k++, n++)
                 *made += add_job(f.name, &file, scan.width, scan.height, !k);
-        free(file.data);
     }
     corpus_folder_close(&f);
     *made += run_jobs();

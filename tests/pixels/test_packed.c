@@ -77,7 +77,7 @@ static bool plain_check(const uint8_t *p, size_t size, int n)
 static bool takes(const uint8_t *p, size_t size, int n)
 {
     static const uint8_t behind[] = {0, 0xff, 0x10};
-    uint8_t *copy = malloc(size + CPU_PACKED_PAD);
+    auto_heap uint8_t *copy = malloc(size + CPU_PACKED_PAD);
     bool ok = plain_check(p, size, n);
 
     if (!copy)
@@ -88,7 +88,6 @@ static bool takes(const uint8_t *p, size_t size, int n)
         CHECK(cpu_packed_check_line(copy, size, n) == ok,
               "%d blocks, %zu bytes: taken or not", n, size);
     }
-    free(copy);
     return ok;
 }
 
@@ -198,9 +197,9 @@ TEST_CASE(wide_cuts)
 {
     enum { WIDE = 2500, FIRST = 1201, COUNT = 1203 };
     int16_t(*blocks)[64] = calloc(WIDE, sizeof(*blocks));
-    uint8_t *from = malloc(cpu_packed_bound(WIDE));
-    uint8_t *want = malloc(cpu_packed_bound(COUNT));
-    uint8_t *got = malloc(cpu_packed_bound(COUNT));
+    auto_heap uint8_t *from = malloc(cpu_packed_bound(WIDE));
+    auto_heap uint8_t *want = malloc(cpu_packed_bound(COUNT));
+    auto_heap uint8_t *got = malloc(cpu_packed_bound(COUNT));
     struct cpu_packed_cut cut = {
         .segment = from, .n = WIDE, .first = FIRST, .count = COUNT};
     struct cpu_ops ops;
@@ -218,9 +217,6 @@ TEST_CASE(wide_cuts)
     cpu_packed_cut_write(&cut, got);
     CU_ASSERT(!memcmp(got, want, size));
     free(blocks);
-    free(from);
-    free(want);
-    free(got);
 }
 
 // The bytes are the format: one line, written down by hand.
@@ -316,7 +312,7 @@ static int one_picture(const char *name, const struct bytes *file,
 {
     struct cpu_ops ops, c;
     struct compare cmp = {.c = &c};
-    struct cpu_packed_head *head;
+    auto_heap struct cpu_packed_head *head = NULL;
 
     cpu_ops_init(&c, CPU_FLAG_C);
     cpu_ops_init(&ops, ~0u);
@@ -326,7 +322,6 @@ static int one_picture(const char *name, const struct bytes *file,
     CHECK(!cmp.bad, "%s: %d lines differ", name, cmp.bad);
     CHECK(cpu_packed_check(head, (size_t)head->size), "%s is refused", name);
     *packed += head->size;
-    free(head);
     return 1;
 }
 
@@ -339,7 +334,7 @@ static int folder(const char *name)
     if (!corpus_folder_open(&f, name))
         return 0;
     while (corpus_folder_next(&f, 1)) {
-        struct bytes file;
+        auto_bytes file = {0};
 
         if (!read_file(f.path, &file))
             continue;
@@ -347,7 +342,6 @@ static int folder(const char *name)
             files += file.size;
             n++;
         }
-        free(file.data);
     }
     corpus_folder_close(&f);
     printf(" (%s: %d files, packed %.3f times as large)", name, n,
@@ -448,13 +442,12 @@ TEST_CASE(pictures)
     uint64_t seed = test_seed;
 
     for (int i = 0; i < FORMS; i++) {
-        struct cpu_packed_head *head = small(forms[i].space, forms[i].factors,
-                                             &seed, &e);
+        auto_heap struct cpu_packed_head *head =
+            small(forms[i].space, forms[i].factors, &seed, &e);
 
         CU_ASSERT(cpu_packed_check(head, (size_t)head->size));
         CU_ASSERT(!cpu_packed_check(head, (size_t)head->size - 1));
         find_lines(head, &e);
-        free(head);
     }
 }
 
@@ -517,10 +510,10 @@ TEST_CASE(hostile)
     int taken = 0, loops = test_loops(20000);
 
     for (int i = 0; i < FORMS; i++) {
-        struct cpu_packed_head *head = small(forms[i].space, forms[i].factors,
-                                             &seed, &e);
+        auto_heap struct cpu_packed_head *head =
+            small(forms[i].space, forms[i].factors, &seed, &e);
         size_t size = (size_t)head->size;
-        struct cpu_packed_head *bad = malloc(size);
+        auto_heap struct cpu_packed_head *bad = malloc(size);
 
         if (!bad)
             abort();
@@ -535,8 +528,6 @@ TEST_CASE(hostile)
                 read_all(bad, &seed);
             }
         }
-        free(bad);
-        free(head);
     }
     // Values and quantisers that are others are none the worse for it.
     CHECK(taken > loops / 50 && taken < loops, "%d of %d were taken", taken,
@@ -566,8 +557,8 @@ TEST_CASE(faults)
 {
     static struct expect e;
     uint64_t seed = test_seed;
-    struct cpu_packed_head *head = small(JCS_YCbCr, 0x22, &seed, &e);
-    struct cpu_packed_head *bad = malloc((size_t)head->size);
+    auto_heap struct cpu_packed_head *head = small(JCS_YCbCr, 0x22, &seed, &e);
+    auto_heap struct cpu_packed_head *bad = malloc((size_t)head->size);
     size_t size = (size_t)head->size;
 
     if (!bad)
@@ -601,6 +592,4 @@ TEST_CASE(faults)
     memcpy(bad, head, size);
     seal(bad, size);
     CU_ASSERT(cpu_packed_check(bad, size));
-    free(bad);
-    free(head);
 }

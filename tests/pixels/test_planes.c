@@ -93,15 +93,14 @@ static uint8_t *in_form(const struct hr__planes *p, enum planes_form form,
                         struct hr__planes *out, struct fenced *f, size_t *size)
 {
     // (backends/cpu/planes.c holds both headers to one layout.)
-    uint8_t *data = planes_in_form((const struct hr__planes *)p,
-                                   (const uint8_t *)p, form, &seed,
-                                   (struct hr__planes *)out, size);
+    auto_heap uint8_t *data = planes_in_form((const struct hr__planes *)p,
+                                             (const uint8_t *)p, form, &seed,
+                                             (struct hr__planes *)out, size);
     uint8_t *copy;
 
     if (!data)
         abort();
     copy = fenced_copy(f, data, *size);
-    free(data);
     return copy;
 }
 
@@ -113,7 +112,7 @@ static void check_window(const struct picture *p, struct hr__rect window,
                          const struct hr__planes *planes, size_t size,
                          const char *name)
 {
-    uint8_t *want = direct(p, window);
+    auto_heap uint8_t *want = direct(p, window);
     struct hr__planes other;
     struct cpu_ops ops;
     struct fenced f;
@@ -139,7 +138,6 @@ static void check_window(const struct picture *p, struct hr__rect window,
         fenced_finish(&f);
         cpu_arena_reset(&arena, mark);
     }
-    free(want);
 }
 
 static struct hr__rect random_window(int w, int h)
@@ -207,7 +205,7 @@ TEST_CASE(every_kind)
                                  .separate = i % 11 == 5,
                                  .restart = i % 6 == 1 ? pick(1, 5) : 0,
                                  .quality = pick(0, 1) ? pick(60, 100) : 20};
-        struct bytes file;
+        auto_bytes file = {0};
         char name[80];
 
         memcpy(spec.factors, samplings[i % n], 4);
@@ -227,7 +225,6 @@ TEST_CASE(every_kind)
         check_picture(&(struct picture){file.data, file.size, spec.w, spec.h,
                                         3},
                       4, name);
-        free(file.data);
     }
     CHECK(made > test_loops(420) / 2, "only %d files", made);
     for (int i = 0; i < NUM_FORMS && made > 50; i++)
@@ -267,7 +264,7 @@ TEST_CASE(corpus)
         return;
     }
     while (corpus_folder_next(&f, 1)) {
-        struct bytes file;
+        auto_bytes file = {0};
         struct hr_info info;
 
         if (!read_file(f.path, &file))
@@ -287,7 +284,6 @@ TEST_CASE(corpus)
                 check_picture(&p, 3, f.name);
             }
         }
-        free(file.data);
     }
     corpus_folder_close(&f);
     printf("\n  %d files, %d are damaged ", used, damaged);
@@ -300,7 +296,7 @@ TEST_CASE(lying_headers)
     int refused = 0, n = test_loops(20000);
     struct jpeg_spec spec = {
         .w = 61, .h = 47, .space = JCS_YCbCr, .factors = {0x22}, .quality = 80};
-    struct bytes file = test_jpeg_of(&spec, &test_seed);
+    auto_bytes file = test_jpeg_of(&spec, &test_seed);
     struct picture p = {file.data, file.size, spec.w, spec.h, 3};
     struct cpu_decode_params params =
         params_of(&p, (struct hr__rect){0, 0, spec.w, spec.h});
@@ -334,7 +330,6 @@ TEST_CASE(lying_headers)
     CHECK(refused > n / 2 && refused < n, "%d of %d", refused, n);
     fenced_finish(&f);
     cpu_arena_clear(&arena, SIZE_MAX);
-    free(file.data);
 }
 
 // What is mended when it is decoded to rows is refused here.
@@ -344,7 +339,7 @@ TEST_CASE(damage)
 
     seed = test_seed;
     for (int i = 0; i < test_loops(200); i++) {
-        struct bytes file = test_jpeg(80, 60, &seed);
+        auto_bytes file = test_jpeg(80, 60, &seed);
         struct picture p = {file.data, file.size, 80, 60, 3};
         struct hr__rect window = random_window(80, 60);
         struct cpu_decode_params params = params_of(&p, window);
@@ -363,7 +358,6 @@ TEST_CASE(damage)
             check_window(&p, window, planes, size, "damaged");
         }
         cpu_arena_clear(&arena, SIZE_MAX);
-        free(file.data);
     }
     printf("\n  %d refused ", refused);
     CHECK(refused > test_loops(200) / 20, "%d", refused);
@@ -372,7 +366,7 @@ TEST_CASE(damage)
 // Every allocation fails in turn: a clear answer, and nothing is touched.
 TEST_CASE(no_memory)
 {
-    struct bytes file = test_jpeg(200, 150, &test_seed);
+    auto_bytes file = test_jpeg(200, 150, &test_seed);
     struct picture p = {file.data, file.size, 200, 150, 3};
     struct hr__rect all = {0, 0, 200, 150};
     struct cpu_decode_params params = params_of(&p, all);
@@ -403,7 +397,6 @@ TEST_CASE(no_memory)
     }
     arena.limit = 0;
     CHECK(failed > 5, "%d", failed);
-    free(file.data);
 }
 
 int main(int argc, char **argv)

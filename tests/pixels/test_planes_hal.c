@@ -27,7 +27,7 @@ TEST_CASE(cuts)
 #undef CUT
 
     for (int i = 0; i < 9; i++) {
-        hr_device dev;
+        auto_device dev = NULL;
         struct conformance c;
 
         // A sanitizer build does one of each; for races it is the same which
@@ -43,22 +43,21 @@ TEST_CASE(cuts)
         CHECK(c.by_device > c.samples / 2 && !c.different, "%d", c.by_device);
         printf("\n  way %d (%s): %d samples ", i % 3, levels[i / 3].name,
                c.samples);
-        hr_device_close(&dev);
     }
 }
 
 // Which way a picture goes when it is told to.
 TEST_CASE(the_plan)
 {
-    struct bytes file = test_jpeg(50, 40, &test_seed);
+    auto_bytes file = test_jpeg(50, 40, &test_seed);
     const struct hr_op ops[] = {hr_op_decode(0), hr_op_resize(.w = 9, .h = 9)};
-    hr_device dev = test_device("cpu", 1, 0);
+    auto_device dev = test_device("cpu", 1, 0);
     struct hr_sample s = test_sample(&file, ops, 2);
 
     for (int i = 0; i < 2; i++) {
-        hr_batch out = hr_batch_create(dev, hr_batch_params(.n = 1, .c = 3,
-                                                            .h = 9, .w = 9));
-        hr_job job;
+        auto_batch out = hr_batch_create(dev, hr_batch_params(.n = 1, .c = 3,
+                                                              .h = 9, .w = 9));
+        auto_job job = NULL;
         const struct hr_result *r;
 
         ((struct hr__device *)dev)->probing =
@@ -72,11 +71,7 @@ TEST_CASE(the_plan)
         CHECK(!i || (r->spans[0].span.last == HR_RECONSTRUCT &&
                      r->spans[1].span.first == HR_COLOR),
               "cut elsewhere");
-        hr_job_release(&job);
-        hr_batch_destroy(&out);
     }
-    hr_device_close(&dev);
-    free(file.data);
 }
 
 // An engine in front of the CPU that leaves its own memory, as media engines
@@ -106,7 +101,7 @@ TEST_CASE(surfaces)
 // What cannot be true is not used: the CPU makes the picture, and says so.
 TEST_CASE(wrong_surfaces)
 {
-    struct bytes file = test_jpeg(50, 40, &test_seed);
+    auto_bytes file = test_jpeg(50, 40, &test_seed);
     const struct hr_op ops[] = {hr_op_decode(0), hr_op_resize(.w = 9, .h = 9)};
     struct hr_sample s = test_sample(&file, ops, 2);
     hr_device dev[2];
@@ -115,7 +110,7 @@ TEST_CASE(wrong_surfaces)
     fake_begin(.spans = FAKE_ALL(FAKE_P), .planes_form = NUM_FORMS);
     for (int i = 0; i < 2; i++) {
         const struct hr_result *r;
-        hr_job job;
+        auto_job job = NULL;
 
         dev[i] = test_device(i ? "cpu" : "fake", 1, 0);
         out[i] = hr_batch_create(dev[i], hr_batch_params(.n = 1, .c = 3, .h = 9,
@@ -126,7 +121,6 @@ TEST_CASE(wrong_surfaces)
         CHECK(i || (r->fallbacks == 1 && (r->why & HR_WHY_FAILED) &&
                     r->num_spans == 1),
               "%d fallbacks, why %x", r->fallbacks, r->why);
-        hr_job_release(&job);
     }
     CHECK(!memcmp(out[0]->params.data, out[1]->params.data,
                   9 * 9 * 3 * sizeof(float)),
@@ -136,7 +130,6 @@ TEST_CASE(wrong_surfaces)
         hr_device_close(&dev[i]);
     }
     CHECK(!atomic_load(&fake_counts.surfaces), "a surface was kept");
-    free(file.data);
 }
 
 // The fewest of many times: memory may return to the pool late.
@@ -144,8 +137,8 @@ static uint64_t allocations(hr_device dev, const struct bytes *file)
 {
     const struct hr_op op = hr_op_decode(0);
     struct hr_sample s = test_sample(file, &op, 1);
-    hr_batch out = hr_batch_create(dev, hr_batch_params(.n = 1, .c = 3,
-                                                        .h = 200, .w = 300));
+    auto_batch out = hr_batch_create(dev, hr_batch_params(.n = 1, .c = 3,
+                                                          .h = 200, .w = 300));
     uint64_t least = UINT64_MAX;
 
     for (int i = 0; i < 30; i++) {
@@ -160,15 +153,14 @@ static uint64_t allocations(hr_device dev, const struct bytes *file)
         if (after.heap_allocations - before.heap_allocations < least)
             least = after.heap_allocations - before.heap_allocations;
     }
-    hr_batch_destroy(&out);
     return least;
 }
 
 // A cut costs nothing in a steady state.
 TEST_CASE(steady)
 {
-    struct bytes file = test_jpeg(300, 200, &test_seed);
-    hr_device dev = test_device("cpu", 1, 0);
+    auto_bytes file = test_jpeg(300, 200, &test_seed);
+    auto_device dev = test_device("cpu", 1, 0);
     uint64_t whole = allocations(dev, &file), cut;
 
     ((struct hr__device *)dev)->probing = HR_SPAN_BIT(HR_ENTROPY,
@@ -176,6 +168,4 @@ TEST_CASE(steady)
                                           HR_SPAN_BIT(HR_COLOR, HR_STORE);
     cut = allocations(dev, &file);
     CHECK(cut == whole, "%d allocations, %d uncut", (int)cut, (int)whole);
-    hr_device_close(&dev);
-    free(file.data);
 }

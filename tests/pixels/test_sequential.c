@@ -39,7 +39,7 @@ TEST_CASE(windows)
         for (int i = 0; i < 42; i++) {
             int w = 1 + random_below(&dt_seed, i < 21 ? 24 : 90);
             int h = 1 + random_below(&dt_seed, i < 21 ? 24 : 90);
-            struct bytes file;
+            auto_bytes file = {0};
             struct plain full;
             char name[64];
 
@@ -58,7 +58,6 @@ TEST_CASE(windows)
                 }
                 plain_free(&full);
             }
-            free(file.data);
         }
 }
 
@@ -72,7 +71,7 @@ static void compare(const char *name, const struct bytes *file, int w, int h,
 {
     struct cpu_decode_params p = dt_params(file, w, h, window, 3);
     size_t size = (size_t)p.window.w * (size_t)p.window.h * 3;
-    uint8_t *own = calloc(1, size), *want = calloc(1, size);
+    auto_heap uint8_t *own = calloc(1, size), *want = calloc(1, size);
     struct cpu_decode_error err;
     enum cpu_result result = dt_decode(cpu_sequential_open, &p, check, own,
                                        &err);
@@ -88,8 +87,6 @@ static void compare(const char *name, const struct bytes *file, int w, int h,
               result, err.text);
         CHECK(!memcmp(own, want, size), "%s: differs", name);
     }
-    free(own);
-    free(want);
 }
 
 // Behind the header only, mostly: there it must be noticed.
@@ -250,13 +247,11 @@ TEST_CASE(odd)
     };
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        struct bytes file = one_block(cases[i].bits, cases[i].behind,
-                                      cases[i].n);
+        auto_bytes file = one_block(cases[i].bits, cases[i].behind, cases[i].n);
 
         CHECK(takes(&file, 8, 8) == cases[i].ours, "%s", cases[i].name);
         compare(cases[i].name, &file, 8, 8, dt_everything, true);
         compare(cases[i].name, &file, 8, 8, dt_everything, false);
-        free(file.data);
     }
 }
 
@@ -264,7 +259,7 @@ TEST_CASE(header)
 {
     struct jpeg_spec spec = {.w = 33, .h = 20, .space = JCS_YCbCr};
     struct cpu_scan scan;
-    struct bytes file;
+    auto_bytes file = {0};
     uint8_t *at;
 
     CU_ASSERT_FATAL(make_jpeg(&spec, &dt_seed, &file));
@@ -298,13 +293,11 @@ TEST_CASE(header)
     at[13] = 0;
     CU_ASSERT(takes(&file, 33, 20));
     for (size_t n = 0; n + 2 < file.size; n++) {
-        struct bytes cut = {malloc(n ? n : 1), n};
+        auto_bytes cut = {malloc(n ? n : 1), n};
 
         memcpy(cut.data, file.data, n);
         CHECK(!takes(&cut, 33, 20), "cut at %zu", n);
-        free(cut.data);
     }
-    free(file.data);
 }
 
 // What the components are, if no marker says so: their numbers do.
@@ -315,7 +308,7 @@ TEST_CASE(colors)
     struct jpeg_spec spec = {.w = 33, .h = 20, .space = JCS_YCbCr};
 
     for (size_t i = 0; i < sizeof(ids) / sizeof(ids[0]); i++) {
-        struct bytes file;
+        auto_bytes file = {0};
         uint8_t *sof, *sos;
 
         CU_ASSERT_FATAL(make_jpeg(&spec, &dt_seed, &file));
@@ -328,7 +321,6 @@ TEST_CASE(colors)
         }
         CHECK(takes(&file, 33, 20), "case %zu", i);
         compare("colors", &file, 33, 20, dt_everything, true);
-        free(file.data);
     }
 }
 
@@ -337,7 +329,7 @@ TEST_CASE(no_memory)
     struct jpeg_spec spec = {.w = 330, .h = 200, .space = JCS_YCbCr};
     struct cpu_decode_params p;
     struct cpu_decode_error err;
-    struct bytes file;
+    auto_bytes file = {0};
     int failed = 0;
 
     CU_ASSERT_FATAL(make_jpeg(&spec, &dt_seed, &file));
@@ -352,7 +344,6 @@ TEST_CASE(no_memory)
     }
     dt_arena.limit = 0;
     CU_ASSERT(failed > 10 && failed < 130);
-    free(file.data);
 }
 
 // ---- The corpus, where there is one ----
@@ -365,7 +356,7 @@ static int corpus_folder(const char *name, int step, int windows, int *ours)
     if (!corpus_folder_open(&f, name))
         return 0;
     while (corpus_folder_next(&f, step)) {
-        struct bytes file;
+        auto_bytes file = {0};
         struct plain full;
 
         if (!read_file(f.path, &file))
@@ -382,7 +373,6 @@ static int corpus_folder(const char *name, int step, int windows, int *ours)
             CHECK(!taken_here || !full.warnings, "%s", f.name);
         }
         plain_free(&full);
-        free(file.data);
     }
     corpus_folder_close(&f);
     return n;

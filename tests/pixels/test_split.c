@@ -72,14 +72,13 @@ static int restart_of(int i)
 static void compare_packed(const char *name, const struct bytes *file,
                            const struct plain *full)
 {
-    struct cpu_packed_head *head = packed_picture(file->data, file->size,
-                                                  &dt_ops, NULL, NULL);
+    auto_heap struct cpu_packed_head *head =
+        packed_picture(file->data, file->size, &dt_ops, NULL, NULL);
     struct bytes packed;
 
     CU_ASSERT_FATAL(head != NULL);
     packed = (struct bytes){(uint8_t *)head, head->size};
     dt_compare_windows(open_packed_helped, name, &packed, full, 3);
-    free(head);
 }
 
 static void compare_rows(int n)
@@ -87,7 +86,7 @@ static void compare_rows(int n)
     for (int i = 0; i < n; i++) {
         struct jpeg_spec spec;
         struct plain full;
-        struct bytes file;
+        auto_bytes file = {0};
         char name[64];
 
         CU_ASSERT_FATAL(draw_picture(i, restart_of(i), &spec, &file));
@@ -99,7 +98,6 @@ static void compare_rows(int n)
         dt_compare_windows(open_helped, name, &file, &full, 4);
         compare_packed(name, &file, &full);
         plain_free(&full);
-        free(file.data);
     }
 }
 
@@ -307,7 +305,7 @@ TEST_CASE(stopped)
         struct cpu_decode_error err;
         struct cpu_decode_params p;
         struct jpeg_spec spec;
-        struct bytes file;
+        auto_bytes file = {0};
         enum cpu_result result;
 
         CU_ASSERT_FATAL(draw_picture(i, restart_of(i), &spec, &file));
@@ -317,7 +315,6 @@ TEST_CASE(stopped)
         result = dt_decode(open_helped, &p, true, NULL, &err);
         CHECK(result == (asks < 0 ? CPU_STOPPED : CPU_OK), "%d", result);
         stopped += result == CPU_STOPPED;
-        free(file.data);
     }
     thread_help_stop(&t);
     CHECK(stopped > 20, "%d of 120 were stopped", stopped);
@@ -345,7 +342,7 @@ TEST_CASE(bands)
                                  .quality = 80};
         const uint8_t *starts[20];
         struct cpu_scan scan;
-        struct bytes file;
+        auto_bytes file = {0};
         int period;
 
         CU_ASSERT_FATAL(make_jpeg(&spec, &dt_seed, &file));
@@ -359,7 +356,6 @@ TEST_CASE(bands)
                       (starts[b][-1] & 7) ==
                           ((b * period * 10 / spec.restart - 1) & 7),
                   "%d MCUs: band %d", cases[i].restart, b);
-        free(file.data);
     }
 }
 
@@ -487,7 +483,7 @@ TEST_CASE(no_memory)
     struct cpu_decode_params p;
     struct cpu_decode_error err;
     struct turns_help t;
-    struct bytes file;
+    auto_bytes file = {0};
     int failed = 0;
 
     turns_help_init(&t, &dt_seed, 100, 1 << 20);
@@ -504,7 +500,6 @@ TEST_CASE(no_memory)
     }
     dt_arena.limit = 0;
     CU_ASSERT(failed > 10 && failed < 190);
-    free(file.data);
 }
 
 int main(int argc, char **argv)

@@ -60,15 +60,11 @@ TEST_CASE(commutes)
     for (int c = 1; c <= 3; c += 2)
         for (int n = 1; n <= 6; n++) {
             enum hr_dtype dtype = n == 6 ? HR_F32 : HR_U8;
-            hr_image src = picture(c, NULL), inverted = picture(c, src);
-            hr_image a = make(src, ops, n, dtype);
-            hr_image b = make(inverted, ops + 1, n - 1, dtype);
+            auto_image src = picture(c, NULL), inverted = picture(c, src);
+            auto_image a = make(src, ops, n, dtype);
+            auto_image b = make(inverted, ops + 1, n - 1, dtype);
 
             CHECK(same(a, b), "%d channels, %d ops", c, n);
-            hr_image_release(&a);
-            hr_image_release(&b);
-            hr_image_release(&src);
-            hr_image_release(&inverted);
         }
 }
 
@@ -81,9 +77,10 @@ TEST_CASE(behind)
         hr_op_invert(),
         hr_op_invert(),
     };
-    hr_image src = picture(3, NULL);
-    hr_image plain = make(src, ops, 2, HR_U8);
-    hr_image once = make(src, ops, 3, HR_U8), twice = make(src, ops, 4, HR_U8);
+    auto_image src = picture(3, NULL);
+    auto_image plain = make(src, ops, 2, HR_U8);
+    auto_image once = make(src, ops, 3, HR_U8),
+               twice = make(src, ops, 4, HR_U8);
     const uint8_t *a = plain->params.data, *b = once->params.data;
     bool inverted = true;
 
@@ -91,24 +88,20 @@ TEST_CASE(behind)
         inverted = inverted && a[i] == 255 - b[i];
     CHECK(inverted && b[0] == 255, "once");
     CHECK(same(plain, twice), "twice");
-    hr_image_release(&plain);
-    hr_image_release(&once);
-    hr_image_release(&twice);
-    hr_image_release(&src);
 }
 
 // Samples of one job, each with its own list at another place.
 TEST_CASE(beside)
 {
     const struct hr_op invert[] = {hr_op_invert()};
-    hr_image src = picture(3, NULL), inverted = picture(3, src);
-    hr_batch batch = hr_batch_create(
+    auto_image src = picture(3, NULL), inverted = picture(3, src);
+    auto_batch batch = hr_batch_create(
         dev, hr_batch_params(.n = 3, .c = 3, .h = H, .w = W, .dtype = HR_U8,
                              .layout = HR_NHWC));
     const struct hr_sample s[] = {{.image = src},
                                   {.image = src, .ops = invert, .num_ops = 1},
                                   {.image = src}};
-    hr_job job = hr_submit(dev, s, 3, batch, NULL);
+    auto_job job = hr_submit(dev, s, 3, batch, NULL);
     const uint8_t *data = batch->params.data;
     const size_t size = (size_t)W * H * 3;
 
@@ -117,10 +110,6 @@ TEST_CASE(beside)
         CHECK(!memcmp(data + batch->params.stride_n * (size_t)i,
                       (i == 1 ? inverted : src)->params.data, size),
               "sample %d", i);
-    hr_job_release(&job);
-    hr_batch_destroy(&batch);
-    hr_image_release(&src);
-    hr_image_release(&inverted);
 }
 
 // Geometry that has to see the new values: as if the picture had been inverted
@@ -140,15 +129,11 @@ TEST_CASE(mixed)
         for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
             const struct hr_op ops[] = {hr_op_invert(), cases[i]};
             const struct hr_op after[] = {hr_op_flip(0), cases[i]};
-            hr_image src = picture(c, NULL), inverted = picture(c, src);
-            hr_image a = make(src, ops, 2, HR_U8);
-            hr_image b = make(inverted, after, 2, HR_U8);
+            auto_image src = picture(c, NULL), inverted = picture(c, src);
+            auto_image a = make(src, ops, 2, HR_U8);
+            auto_image b = make(inverted, after, 2, HR_U8);
 
             CHECK(same(a, b), "%d channels, case %d", c, (int)i);
-            hr_image_release(&a);
-            hr_image_release(&b);
-            hr_image_release(&src);
-            hr_image_release(&inverted);
         }
 }
 
@@ -170,17 +155,14 @@ TEST_CASE(last_code)
         enum hr_dtype dtype = (enum hr_dtype)(k / 4 % 3);
         int n = codes[1].type ? 2 : 1, more = dtype != HR_U8;
         struct hr_op ops[3] = {codes[0], codes[1], normalize};
-        hr_image src = picture(k / 12 ? 3 : 1, NULL), bytes, a, b;
+        auto_image src = picture(k / 12 ? 3 : 1, NULL), bytes = NULL, a = NULL,
+                   b = NULL;
 
         ops[n] = normalize;
         bytes = make(src, codes, n, HR_U8);
         a = make(src, ops, n + more, dtype);
         b = make(bytes, &normalize, more, dtype);
         CHECK(same(a, b), "list %d, type %d", k % 4, (int)dtype);
-        hr_image_release(&src);
-        hr_image_release(&bytes);
-        hr_image_release(&a);
-        hr_image_release(&b);
     }
 }
 
@@ -215,8 +197,8 @@ TEST_CASE(tables)
     const struct hr_op moved[] = {
         hr_op_invert(), hr_op_crop(.x = 1, .w = W, .h = H, .pad = true)};
     const struct hr_op group[] = {hr_op_random_apply(.p = 0), hr_op_invert()};
-    hr_image src = picture(3, NULL), inverted = picture(3, src);
-    hr_batch batch = hr_batch_create(
+    auto_image src = picture(3, NULL), inverted = picture(3, src);
+    auto_batch batch = hr_batch_create(
         dev, hr_batch_params(.n = 6, .c = 3, .h = H, .w = W, .dtype = HR_U8,
                              .layout = HR_NHWC));
     const struct hr_sample s[] = {
@@ -227,7 +209,7 @@ TEST_CASE(tables)
         {.image = src, .ops = group, .num_ops = 2},
         {.image = src},
     };
-    hr_job job = hr_submit(dev, s, 6, batch, NULL);
+    auto_job job = hr_submit(dev, s, 6, batch, NULL);
     const uint8_t *data = batch->params.data, *in = inverted->params.data;
 
     CHECK(job && !hr_job_wait(job, HR_FOREVER), "%s", hr_last_error());
@@ -239,10 +221,6 @@ TEST_CASE(tables)
                           batch->params.stride_n * (size_t)i,
                       (i < 4 ? inverted : src)->params.data, (size_t)W * H * 3),
               "sample %d", i);
-    hr_job_release(&job);
-    hr_batch_destroy(&batch);
-    hr_image_release(&src);
-    hr_image_release(&inverted);
 }
 
 int main(int argc, char **argv)

@@ -104,8 +104,8 @@ static uint8_t **known_of(const struct scene *s, int i)
 // The same samples on a device of their own, images copied there.
 static void make_known(const struct scene *s)
 {
-    hr_device ref = test_reference();
-    hr_batch out = make_batch(ref, s->n);
+    auto_device ref = test_reference();
+    auto_batch out = make_batch(ref, s->n);
     struct hr_sample copy[SCENE_MAX];
     hr_job job;
 
@@ -134,8 +134,6 @@ static void make_known(const struct scene *s)
     for (int i = 0; i < s->n; i++)
         if (s->samples[i].image)
             hr_image_release(&copy[i].image);
-    hr_batch_destroy(&out);
-    hr_device_close(&ref);
 }
 
 static void make_expected(struct scene *s)
@@ -375,7 +373,7 @@ static void hold(void *ctx)
 static hr_job hold_worker(hr_device dev, hr_image to)
 {
     static uint8_t pixels[8 * 8 * 3];
-    hr_image from =
+    auto_image from =
         hr_image_create(dev, hr_image_params(.w = 8, .h = 8, .c = 3,
                                              .dtype = HR_U8, .layout = HR_NHWC,
                                              .data = pixels, .free_fn = hold));
@@ -383,7 +381,6 @@ static hr_job hold_worker(hr_device dev, hr_image to)
     hr_job job = hr_submit(dev, &s, 1, NULL, NULL);
 
     CHECK(job, "%s", hr_last_error());
-    hr_image_release(&from);
     return job;
 }
 

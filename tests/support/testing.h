@@ -17,6 +17,7 @@
 
 #include "decode_files.h"
 #include "hal/job/work.h"
+#include "owned.h"
 
 enum { TEST_NOT_RUN = 77 };
 

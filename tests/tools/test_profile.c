@@ -46,11 +46,10 @@ static struct profile_child *open_child(int pictures, int64_t burn_ns)
 
     fake_reset(&script);
     for (int i = 0; i < pictures; i++) {
-        struct bytes b = test_jpeg(16, 16, &seed);
+        auto_bytes b = test_jpeg(16, 16, &seed);
 
         CHECK(inputs_add(&c->run.in, test_file(&b, ".jpg")), "%s",
               c->run.in.error);
-        free(b.data);
     }
     opt->backend = "fake";
     opt->ops_text = "decode,resize=8x8";

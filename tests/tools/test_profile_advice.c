@@ -28,7 +28,7 @@ TEST_CASE(medians)
 TEST_CASE(many_latencies)
 {
     enum { ALL = 300000 };
-    struct profile_latencies *l = calloc(1, sizeof(*l));
+    auto_heap struct profile_latencies *l = calloc(1, sizeof(*l));
     double slow = 0, late = 0;
 
     for (int i = 0; i < ALL; i++)
@@ -42,7 +42,6 @@ TEST_CASE(many_latencies)
           slow);
     CHECK(fabs(2 * late / PROFILE_LATENCIES - 1) < 0.1,
           "%.0f of the second half", late);
-    free(l);
 }
 
 TEST_CASE(threads_that_suffice)
@@ -98,7 +97,7 @@ TEST_CASE(largest_part)
 static const char *noted(const double (*fed)[2], int n, double cpu_per_1000)
 {
     static char *text;
-    struct profile *p = calloc(1, sizeof(*p));
+    auto_heap struct profile *p = calloc(1, sizeof(*p));
     size_t size;
     FILE *to;
 
@@ -119,7 +118,6 @@ static const char *noted(const double (*fed)[2], int n, double cpu_per_1000)
     p->others = 0.5;
     profile_beside_notes(p, to);
     fclose(to);
-    free(p);
     return text;
 }
 
@@ -206,7 +204,7 @@ static const char trace[] =
 TEST_CASE(trace_arithmetic)
 {
     struct bytes b = {.data = (uint8_t *)trace, .size = sizeof(trace) - 1};
-    struct profile *p = calloc(1, sizeof(*p));
+    auto_heap struct profile *p = calloc(1, sizeof(*p));
     struct profile_watch *w = &p->watch[1];
 
     p->configs[0].backend = 1;
@@ -216,7 +214,6 @@ TEST_CASE(trace_arithmetic)
     CU_ASSERT_DOUBLE_EQUAL(w->empty, 0.25, 1e-9);
     CU_ASSERT_DOUBLE_EQUAL(w->occupancy, 2 * 0.30 + 4 * 0.45, 1e-9);
     CU_ASSERT_DOUBLE_EQUAL(w->overlap, 0.25, 1e-9);
-    free(p);
 }
 
 // Prints what was said if it is not said. headline NULL: any.
@@ -385,7 +382,7 @@ TEST_CASE(advice_alone)
 // the list. One sentence is about one round.
 TEST_CASE(of_one_round)
 {
-    struct profile *p = calloc(1, sizeof(*p));
+    auto_heap struct profile *p = calloc(1, sizeof(*p));
     struct profile_config *c = &p->configs[0];
     bool measured;
 
@@ -418,5 +415,4 @@ TEST_CASE(of_one_round)
     p->others = 0.21;
     CU_ASSERT_EQUAL(profile_enough(p, 0, &measured), PROFILE_UNKNOWN);
     CU_ASSERT(!measured);
-    free(p);
 }

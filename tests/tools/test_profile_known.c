@@ -317,12 +317,11 @@ int main(int argc, char **argv)
     fake_reset(&known);
     snprintf(folder, sizeof(folder), "%s", test_folder());
     for (int i = 0; i < PICTURES; i++) {
-        struct bytes b = test_jpeg(16, 16, &seed);
+        auto_bytes b = test_jpeg(16, 16, &seed);
         char path[300];
 
         snprintf(path, sizeof(path), "%s/%d.jpg", folder, i);
         test_write(path, b.data, b.size);
-        free(b.data);
     }
     return test_main(argc, argv);
 }

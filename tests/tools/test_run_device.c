@@ -66,9 +66,8 @@ TEST_CASE(params)
 int main(int argc, char **argv)
 {
     uint64_t seed = 1;
-    struct bytes jpeg = test_jpeg(16, 16, &seed);
+    auto_bytes jpeg = test_jpeg(16, 16, &seed);
 
     picture = test_file(&jpeg, ".jpg");
-    free(jpeg.data);
     return test_main(argc, argv);
 }

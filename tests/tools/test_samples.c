@@ -202,7 +202,7 @@ static void read_jpeg(const struct file *f, struct outcome *out)
 static void read_png(const struct file *f, struct outcome *out)
 {
     png_image image = {.version = PNG_IMAGE_VERSION};
-    void *pixels = NULL;
+    auto_heap void *pixels = NULL;
     if (png_image_begin_read_from_memory(&image, f->data, f->size)) {
         image.format = PNG_FORMAT_RGBA;
         out->w = (int)image.width;
@@ -212,7 +212,6 @@ static void read_png(const struct file *f, struct outcome *out)
                        png_image_finish_read(&image, NULL, pixels, 0, NULL);
     }
     png_image_free(&image);
-    free(pixels);
 }
 
 static struct outcome outcome_of(const struct file *f)

@@ -207,7 +207,7 @@ TEST_CASE(tiers)
 TEST_CASE(fails_on_one_side)
 {
     uint64_t seed = 9;
-    struct bytes bad = test_damaged(150, 110, &seed);
+    auto_bytes bad = test_damaged(150, 110, &seed);
     json_t *json, *p;
     char path[300];
 
@@ -226,7 +226,6 @@ TEST_CASE(fails_on_one_side)
     json_decref(json);
     snprintf(path, sizeof(path), "%s/y.jpg", validate_in);
     unlink(path);
-    free(bad.data);
 }
 
 // A device that fails hands over to the CPU: right, but not by the device, of
@@ -246,7 +245,7 @@ TEST_CASE(falls_back)
 TEST_CASE(bad_pictures)
 {
     uint64_t seed = test_seed;
-    struct bytes bad = test_damaged(150, 110, &seed);
+    auto_bytes bad = test_damaged(150, 110, &seed);
     struct bytes none = {.data = (uint8_t *)"no picture", .size = 10};
     char half[300], text[300];
     json_t *json;
@@ -267,7 +266,6 @@ TEST_CASE(bad_pictures)
     validate_done(&r);
     unlink(half);
     unlink(text);
-    free(bad.data);
 }
 
 // ---- Words ----------------------------------------------------------------

@@ -80,7 +80,7 @@ TEST_CASE(of_several_engines)
 TEST_CASE(long_name)
 {
     uint64_t seed = 3;
-    struct bytes jpeg = test_jpeg(64, 64, &seed);
+    auto_bytes jpeg = test_jpeg(64, 64, &seed);
     char dir[512], name[230];
     struct validate_ran r;
 
@@ -95,14 +95,13 @@ TEST_CASE(long_name)
     r = VALIDATE_RUN(validate_in, "--backend", "fake", "--tier", "exact");
     CHECK(strstr(r.out, ": ...000") && strstr(r.out, "000/a.jpg"), "%s", r.out);
     validate_done(&r);
-    free(jpeg.data);
 }
 
 // Names may begin with any byte; that alone makes none of them a long one.
 TEST_CASE(odd_name)
 {
     uint64_t seed = 4;
-    struct bytes jpeg = test_jpeg(64, 64, &seed);
+    auto_bytes jpeg = test_jpeg(64, 64, &seed);
     char dir[512];
     struct validate_ran r;
 
@@ -114,7 +113,6 @@ TEST_CASE(odd_name)
     r = VALIDATE_RUN(dir, "--backend", "fake", "--tier", "exact");
     CHECK(strstr(r.out, ": \x80\x81.jpg") != NULL, "%s", r.out);
     validate_done(&r);
-    free(jpeg.data);
 }
 
 int main(int argc, char **argv)

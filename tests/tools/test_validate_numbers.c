@@ -33,11 +33,11 @@ static void levels_of(const char *device, const char *path, const char *text,
     const bool normal = strstr(text, "normalize") != NULL;
     struct hr_image_params params = {
         .w = SIDE, .h = SIDE, .c = 3, .dtype = dtype, .layout = HR_NCHW};
-    hr_device dev = hr_device_open(device, NULL);
-    hr_image image = hr_image_create(dev, &params);
+    auto_device dev = hr_device_open(device, NULL);
+    auto_image image = hr_image_create(dev, &params);
     struct ops_list ops;
     struct hr_sample sample = {.path = path, .out = image};
-    hr_job job;
+    auto_job job = NULL;
 
     CU_ASSERT_FATAL(!hr_ops_parse(text, ops.ops, &ops.num));
     sample.ops = ops.ops;
@@ -56,9 +56,6 @@ static void levels_of(const char *device, const char *path, const char *text,
             v = v * (double)std[c] + (double)mean[c];
         levels[i] = (int)lround(normal ? 255 * v : v);
     }
-    hr_job_release(&job);
-    hr_image_release(&image);
-    hr_device_close(&dev);
 }
 
 static void count(const int *a, const int *b, struct counted *n)

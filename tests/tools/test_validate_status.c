@@ -19,14 +19,13 @@ enum { W = 96, H = 640 };
 static const char *damaged_below(void)
 {
     uint64_t seed = 3;
-    struct bytes b = test_jpeg(W, H, &seed);
+    auto_bytes b = test_jpeg(W, H, &seed);
     size_t at = b.size * 3 / 4;
     const char *path;
 
     b.data[at] = 0xff;
     b.data[at + 1] = 0xc0;
     path = test_file(&b, ".jpg");
-    free(b.data);
     return path;
 }
 
@@ -74,10 +73,9 @@ TEST_CASE(below_the_window)
 TEST_CASE(honest)
 {
     const char *path = damaged_below();
-    char *text;
+    auto_heap char *text = NULL;
 
     fake_reset_spans(FAKE_D);
     text = run(path, "decode,crop=0,0,64,32", NULL, 2);
     CHECK(strstr(text, "1 cannot be made, on both sides alike\n"), "%s", text);
-    free(text);
 }

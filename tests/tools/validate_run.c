@@ -51,7 +51,7 @@ void validate_init(void)
                                  .quality = 90,
                                  .space = JCS_YCbCr,
                                  .factors = {0x22}};
-        struct bytes b;
+        auto_bytes b = {0};
 
         if (i == VALIDATE_PICTURES - 1)
             spec = (struct jpeg_spec){.w = validate_width(i),
@@ -60,7 +60,6 @@ void validate_init(void)
                                       .space = JCS_GRAYSCALE};
         b = test_jpeg_of(&spec, &seed);
         validate_put(names[i], &b);
-        free(b.data);
     }
 }
 

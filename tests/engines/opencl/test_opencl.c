@@ -230,7 +230,7 @@ TEST_CASE(images)
     for (int layout = HR_NCHW; layout <= HR_NHWC; layout++) {
         for (int k = 0; k < 2; k++) {
             hr_device dev = k ? env.ocl : env.cpu;
-            hr_image im = hr_image_create(
+            auto_image im = hr_image_create(
                 dev, hr_image_params(.w = 97, .h = 101, .c = 3, .dtype = HR_U8,
                                      .layout = (enum hr_layout)layout,
                                      .data = pixels));
@@ -238,7 +238,6 @@ TEST_CASE(images)
 
             r[k] = opencl_start(
                 dev, &s, 1, hr_batch_params(.n = 1, .c = 3, .h = 70, .w = 50));
-            hr_image_release(&im);
         }
         CU_ASSERT_EQUAL(opencl_differences(&r[0], &r[1], 1, "image"), 0);
         CU_ASSERT_EQUAL(opencl_count_spans(&r[1], 1, HR_RESAMPLE), 1);
@@ -346,7 +345,7 @@ TEST_CASE(large_results)
     CU_ASSERT((size_t)N * 3 * SIDE * SIDE * sizeof(float) > o->buffer_bytes);
     for (int k = 0; k < 2; k++) {
         hr_device dev = k ? env.ocl : env.cpu;
-        hr_image im = hr_image_create(
+        auto_image im = hr_image_create(
             dev, hr_image_params(.w = 20, .h = 20, .c = 3, .dtype = HR_U8,
                                  .data = pixels));
         struct hr_sample s[N];
@@ -354,7 +353,6 @@ TEST_CASE(large_results)
         for (int i = 0; i < N; i++)
             s[i] = (struct hr_sample){.image = im, .ops = &op, .num_ops = 1};
         r[k] = opencl_start(dev, s, N, &p);
-        hr_image_release(&im);
     }
     CU_ASSERT_EQUAL(opencl_differences(&r[0], &r[1], N, "large"), 0);
     CU_ASSERT_EQUAL(opencl_count_spans(&r[1], N, HR_RESAMPLE), N);
@@ -416,7 +414,7 @@ TEST_CASE(no_allocations)
     // Few enough that what the core keeps of files and records is enough.
     enum { N = 24 };
     struct hr_stats before, after;
-    hr_batch batch = hr_batch_create(
+    auto_batch batch = hr_batch_create(
         env.ocl,
         hr_batch_params(.n = N, .c = 3, .h = OPENCL_SIDE, .w = OPENCL_SIDE));
 
@@ -431,7 +429,6 @@ TEST_CASE(no_allocations)
     }
     hr_device_stats(env.ocl, &after);
     CU_ASSERT_EQUAL(after.heap_allocations, before.heap_allocations);
-    hr_batch_destroy(&batch);
 }
 // ---- Variants of the kernels ----------------------------------------------
 

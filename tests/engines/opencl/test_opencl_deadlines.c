@@ -125,7 +125,7 @@ TEST_CASE(compiles)
         struct fault_rule r = faults_rule(FAULT_clBuildProgram, 1, false,
                                           how[i], 2500);
         int64_t begin = hr__now();
-        hr_device dev;
+        auto_device dev = NULL;
 
         faults_new_cache();
         faults.ctl.set(&r, 1);
@@ -134,7 +134,6 @@ TEST_CASE(compiles)
         CHECK(faults_hit(r.entry), "not called");
         CHECK(hr__now() - begin >= 5 * SECOND / 2, "it has not worked");
         faults_calm();
-        hr_device_close(&dev);
     }
     faults_cache("cache");
 }
@@ -146,7 +145,7 @@ TEST_CASE(any_deadline)
     static const int64_t ns[] = {INT64_MIN, INT64_MAX / 9 * 8 + 8, INT64_MAX};
 
     for (int i = 0; i < COUNT(ns); i++) {
-        hr_device dev = faults_open_scene(ns[i], SCENE_MIXED);
+        auto_device dev = faults_open_scene(ns[i], SCENE_MIXED);
         struct hr_stats stats;
 
         snprintf(faults.label, sizeof(faults.label), "deadline %lld",
@@ -156,7 +155,6 @@ TEST_CASE(any_deadline)
         hr_device_stats(dev, &stats);
         CHECK(!stats.abandoned, "%s: given up", faults.label);
         scene_finish(&faults.scene);
-        hr_device_close(&dev);
     }
 }
 
@@ -237,7 +235,7 @@ TEST_CASE(bytes_held)
 {
     enum { SIDE = 2048 };
     const size_t one = (size_t)3 * SIDE * SIDE;
-    hr_device dev = faults_open_scene(0, SCENE_MIXED);
+    auto_device dev = faults_open_scene(0, SCENE_MIXED);
     size_t start;
     hr_image image;
     hr_batch batch;
@@ -266,7 +264,6 @@ TEST_CASE(bytes_held)
     CHECK(bytes_of(cpu) == 0, "the CPU has device memory");
     hr_device_close(&cpu);
     scene_finish(&faults.scene);
-    hr_device_close(&dev);
 }
 
 int main(int argc, char **argv)

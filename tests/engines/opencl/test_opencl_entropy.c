@@ -30,7 +30,7 @@ static hr_device open_device(void)
 
 static bool decodes(const char *variable, enum hr_where where)
 {
-    hr_device dev;
+    auto_device dev = NULL;
     bool all;
 
     if (variable)
@@ -43,7 +43,6 @@ static bool decodes(const char *variable, enum hr_where where)
     CU_ASSERT_EQUAL(strstr(opencl_private(dev)->key, "HR__ENTROPY") != NULL,
                     all);
     CU_ASSERT(dev->caps.exact);
-    hr_device_close(&dev);
     return all;
 }
 
@@ -158,22 +157,20 @@ static void every_file(hr_device dev)
 
 TEST_CASE(same)
 {
-    hr_device dev = open_device();
+    auto_device dev = open_device();
 
     every_file(dev);
-    hr_device_close(&dev);
 }
 
 TEST_CASE(same_gpu)
 {
-    hr_device dev;
+    auto_device dev = NULL;
 
     setenv("HEADRACE_OPENCL_VARIANT", "gpu", 1);
     dev = open_device();
     unsetenv("HEADRACE_OPENCL_VARIANT");
     CU_ASSERT_EQUAL(opencl_private(dev)->variant, OCL_GPU);
     every_file(dev);
-    hr_device_close(&dev);
 }
 
 // What cannot be divided the host decodes, even of a strict device, and nothing
@@ -182,7 +179,7 @@ TEST_CASE(serial)
 {
     const struct hr_op ops[] = {hr_op_decode(0),
                                 hr_op_resize(.w = SIDE, .h = SIDE)};
-    hr_device dev = hr_device_open(
+    auto_device dev = hr_device_open(
         "opencl:pocl",
         hr_device_params(.deadline_ns = OPENCL_PATIENCE,
                          .entropy = HR_WHERE_DEVICE, .strict = true));
@@ -206,7 +203,6 @@ TEST_CASE(serial)
     CU_ASSERT(made_by(r, dev->name, HR_RECONSTRUCT, HR_STORE));
     opencl_finish(&a);
     opencl_finish(&b);
-    hr_device_close(&dev);
 }
 
 // Every sound photo, and nothing of it by the host.
@@ -215,7 +211,7 @@ TEST_CASE(photos)
     enum { N = 150 };
     static struct hr_op ops[N][4];
     struct hr_sample s[N];
-    hr_device dev = open_device();
+    auto_device dev = open_device();
     struct ocl *o = opencl_private(dev);
     uint64_t launches = atomic_load(&o->launches);
     uint64_t batches = atomic_load(&o->batches);
@@ -232,7 +228,6 @@ TEST_CASE(photos)
     batches = atomic_load(&o->batches) - batches;
     CHECK(batches > 0 && launches == 9 * batches, "%d launches, %d batches",
           (int)launches, (int)batches);
-    hr_device_close(&dev);
 }
 
 // ---- What is odd ------------------------------------------------------------
@@ -319,7 +314,7 @@ TEST_CASE(damage)
 {
     const struct hr_batch_params params = {
         .n = N, .c = 3, .h = 40, .w = 40, .dtype = HR_U8};
-    hr_device dev = open_device();
+    auto_device dev = open_device();
     uint64_t seed = test_seed;
     int left = 0;
 
@@ -338,7 +333,6 @@ TEST_CASE(damage)
     }
     CHECK(left >= 10, "the device saw %d faults", left);
     printf("\n  the device saw %d faults; ", left);
-    hr_device_close(&dev);
 }
 
 // Headers that libjpeg-turbo refuses, warns of or reads in its own way: the
@@ -383,7 +377,7 @@ TEST_CASE(headers)
 {
     const struct hr_batch_params params = {
         .n = N, .c = 3, .h = 40, .w = 40, .dtype = HR_U8};
-    hr_device dev = open_device();
+    auto_device dev = open_device();
     uint64_t seed = test_seed;
     struct opencl_run run;
     struct pictures p;
@@ -410,7 +404,6 @@ TEST_CASE(headers)
               "%d: %x", i, run.job->results[i].why);
     opencl_finish(&run);
     free_pictures(&p);
-    hr_device_close(&dev);
 }
 
 // Nothing of the picture is wanted; more blocks than a group adds up, and just
@@ -426,7 +419,7 @@ TEST_CASE(out_of_scope)
         .w = 8000, .h = 4808, .space = JCS_GRAYSCALE, .quality = 5};
     const struct hr_batch_params params = {.n = 3, .c = 3, .h = 9, .w = 9};
     struct jpeg_spec many = large;
-    hr_device dev = open_device();
+    auto_device dev = open_device();
     uint64_t seed = test_seed;
     struct bytes b[3];
     struct hr_sample s[3];
@@ -450,7 +443,6 @@ TEST_CASE(out_of_scope)
     opencl_finish(&run);
     for (int i = 0; i < 3; i++)
         free(b[i].data);
-    hr_device_close(&dev);
 }
 
 // Whatever the bytes are, and whatever they were when the header was read:
@@ -463,7 +455,7 @@ static bool plan_and_pack(struct ocl_plan *plan, const struct bytes *b,
         .data = b->data, .size = b->size, .info = *info, .channels = 3};
     struct ocl_file file;
     struct ocl_item item = {.file = &file};
-    uint8_t *to;
+    auto_heap uint8_t *to = NULL;
 
     if (!ocl_plan_begin(plan, 1) ||
         !ocl_plan_entropy(plan, 0, &pic, (struct hr__rect){0, 0, 1, 1}, &item))
@@ -471,7 +463,6 @@ static bool plan_and_pack(struct ocl_plan *plan, const struct bytes *b,
     if (!(to = malloc(item.in_bytes)))
         abort();
     ocl_describe_entropy(&item, ocl_plan_picture(plan, 0), 0, to);
-    free(to);
     return true;
 }
 
@@ -486,7 +477,7 @@ TEST_CASE(hostile)
     for (int i = 0; i < rounds; i++) {
         const struct bytes *from = &p.bytes[i % N];
         size_t header = scan_of(from), size = from->size;
-        struct bytes b = {malloc(size), size};
+        auto_bytes b = {malloc(size), size};
         struct hr_info info;
 
         if (!b.data || hr_probe(from->data, size, NULL, &info))
@@ -498,7 +489,6 @@ TEST_CASE(hostile)
         if (i % 5 == 0)
             b.data = realloc(b.data, b.size = 1 + next_random(&seed) % size);
         packed += plan_and_pack(&plan, &b, &info);
-        free(b.data);
     }
     CHECK(packed > rounds / 10 && packed < rounds, "%d of %d", packed, rounds);
     printf("\n  %d of %d packed; ", packed, rounds);
@@ -513,7 +503,7 @@ TEST_CASE(device_memory)
 {
     struct hr_batch_params params = {
         .n = N, .c = 3, .h = 40, .w = 40, .dtype = HR_U8};
-    hr_device dev = open_device();
+    auto_device dev = open_device();
     uint64_t seed = test_seed;
     struct opencl_run a, b;
     struct pictures p;
@@ -547,7 +537,6 @@ TEST_CASE(device_memory)
     opencl_finish(&a);
     opencl_finish(&b);
     free_pictures(&p);
-    hr_device_close(&dev);
 }
 
 // The host decodes and packs what a cache shall keep; the second epoch comes
@@ -560,7 +549,7 @@ TEST_CASE(kept)
     uint64_t seed = test_seed;
     struct hr_cache_stats stats;
     struct pictures p;
-    hr_device dev;
+    auto_device dev = NULL;
 
     dev = open_device();
     CU_ASSERT_PTR_NOT_NULL_FATAL(cache);
@@ -580,7 +569,6 @@ TEST_CASE(kept)
     CHECK(stats.hits == N, "%d of %d were kept", (int)stats.hits, N);
     hr_cache_release(&cache);
     free_pictures(&p);
-    hr_device_close(&dev);
 }
 
 int main(int argc, char **argv)

@@ -48,13 +48,12 @@ static struct hr_sample sample_to(hr_image out)
 static enum hr_status run(hr_device dev, const struct hr_sample *s, int n,
                           hr_batch batch, struct hr_result *first)
 {
-    hr_job job = hr_submit(dev, s, n, batch,
-                           hr_job_params(.wait_for_room = true));
+    auto_job job = hr_submit(dev, s, n, batch,
+                             hr_job_params(.wait_for_room = true));
     enum hr_status status = hr_job_poll(job, 2 * FAULTS_PATIENCE);
 
     if (first)
         *first = job->results[0];
-    hr_job_release(&job);
     return status;
 }
 
@@ -302,7 +301,7 @@ TEST_CASE(hangs)
 // Who asks for more than most buffers may take writes that much, too.
 TEST_CASE(grows_enough)
 {
-    hr_device dev = open_device(false, FAULTS_PATIENCE);
+    auto_device dev = open_device(false, FAULTS_PATIENCE);
     struct ocl *o = opencl_private(dev);
     size_t sizes[] = {1, o->buffer_bytes - 1, o->buffer_bytes + 5000};
 
@@ -315,21 +314,18 @@ TEST_CASE(grows_enough)
               "%zu bytes of %zu: %s", b.size, sizes[i], fault.text);
         ocl_buffer_drop(o, &b);
     }
-    hr_device_close(&dev);
 }
 
 // What all of them shall be.
 static void make_right(void)
 {
-    hr_device cpu = test_device("cpu", 1, 0);
-    hr_image out = image_on(cpu);
+    auto_device cpu = test_device("cpu", 1, 0);
+    auto_image out = image_on(cpu);
     struct hr_sample s = sample_to(out);
 
     if (run(cpu, &s, 1, NULL, NULL))
         abort();
     memcpy(right, out->params.data, SIZE);
-    hr_image_release(&out);
-    hr_device_close(&cpu);
 }
 
 int main(int argc, char **argv)

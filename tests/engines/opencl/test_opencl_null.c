@@ -43,11 +43,11 @@ static void run(hr_device dev, enum hr_memory memory)
 {
     const struct hr_op ops[] = {hr_op_decode(0),
                                 hr_op_resize(.w = SIDE, .h = SIDE)};
-    hr_batch batch = hr_batch_create(dev, hr_batch_params(.n = N, .c = 3,
-                                                          .h = SIDE, .w = SIDE,
-                                                          .memory = memory));
+    auto_batch batch =
+        hr_batch_create(dev, hr_batch_params(.n = N, .c = 3, .h = SIDE,
+                                             .w = SIDE, .memory = memory));
     struct hr_sample s[N];
-    hr_job job;
+    auto_job job = NULL;
 
     CU_ASSERT_PTR_NOT_NULL_FATAL(batch);
     for (int i = 0; i < N; i++)
@@ -57,14 +57,12 @@ static void run(hr_device dev, enum hr_memory memory)
     CU_ASSERT_EQUAL(hr_job_wait(job, HR_FOREVER), HR_OK);
     for (int i = 0; i < N; i++)
         CHECK(!job->results[i].fallbacks, "%d: %x", i, job->results[i].why);
-    hr_job_release(&job);
-    hr_batch_destroy(&batch);
 }
 
 TEST_CASE(runs)
 {
     for (int entropy = 0; entropy < 2; entropy++) {
-        hr_device dev = open_null(entropy ? HR_WHERE_DEVICE : HR_WHERE_HOST);
+        auto_device dev = open_null(entropy ? HR_WHERE_DEVICE : HR_WHERE_HOST);
         struct null_counts a = counts_now(), b;
 
         for (int i = 0; i < 3 * ROUNDS; i++)
@@ -82,7 +80,6 @@ TEST_CASE(runs)
               "%d bytes down", (int)(b.down_bytes - a.down_bytes));
         CU_ASSERT(b.plan_ns > a.plan_ns && b.pack_ns > a.pack_ns &&
                   b.enqueue_ns > a.enqueue_ns && b.callback_ns > a.callback_ns);
-        hr_device_close(&dev);
     }
 }
 
@@ -135,14 +132,13 @@ static int run_late(hr_device dev, hr_batch batch)
 {
     struct ocl *o = opencl_private(dev);
     uint64_t before = atomic_load(&o->batches);
-    hr_job job = submit_held(dev, batch);
+    auto_job job = submit_held(dev, batch);
 
     env.hold(false);
     CU_ASSERT_EQUAL(hr_job_wait(job, HR_FOREVER), HR_OK);
     for (int i = 0; i < MANY; i++)
         CHECK(!job->results[i].why && job->results[i].num_spans == 1, "%d: %x",
               i, job->results[i].why);
-    hr_job_release(&job);
     return (int)(atomic_load(&o->batches) - before);
 }
 
@@ -176,8 +172,8 @@ static hr_device open_budget(size_t budget, int most)
 
 static void check_batches(size_t budget, int most)
 {
-    hr_device dev = open_budget(budget, most);
-    hr_batch batch = hr_batch_create(
+    auto_device dev = open_budget(budget, most);
+    auto_batch batch = hr_batch_create(
         dev, hr_batch_params(.n = MANY, .c = 3, .h = SIDE, .w = SIDE));
     int least = (MANY + most - 1) / most, fewest = MANY;
     struct hr_stats before, after;
@@ -202,8 +198,6 @@ static void check_batches(size_t budget, int most)
     CHECK(fewest <= least + 2, "%d batches, most %d", fewest, most);
     CHECK(on_device(opencl_private(dev)) <= (size_t)most * (10 << 20),
           "%zu bytes for %d", on_device(opencl_private(dev)), most);
-    hr_batch_destroy(&batch);
-    hr_device_close(&dev);
 }
 
 TEST_CASE(batches)
@@ -258,7 +252,7 @@ static int copied_ahead(struct ocl *o, int *in_queue)
 static void check_ahead(hr_device dev, hr_batch batch, bool room, bool cancel)
 {
     struct ocl *o = opencl_private(dev);
-    hr_job job = submit_held(dev, batch);
+    auto_job job = submit_held(dev, batch);
     int in_queue, n = copied_ahead(o, &in_queue);
 
     CHECK(in_queue >= MANY - o->most && n == (room ? in_queue : 0),
@@ -271,7 +265,6 @@ static void check_ahead(hr_device dev, hr_batch batch, bool room, bool cancel)
     for (int i = 0; i < MANY && !cancel; i++)
         CHECK(!job->results[i].why && job->results[i].num_spans == 1, "%d: %x",
               i, job->results[i].why);
-    hr_job_release(&job);
 }
 
 // A scan with a marker that nobody announced is not the device's, and keeps no
@@ -280,9 +273,9 @@ static void run_odd(hr_device dev, hr_batch batch)
 {
     const struct hr_op ops[] = {hr_op_decode(0),
                                 hr_op_resize(.w = SIDE, .h = SIDE)};
-    struct bytes odd = {malloc(env.picture.size), env.picture.size};
+    auto_bytes odd = {malloc(env.picture.size), env.picture.size};
     struct hr_sample s = test_sample(&odd, ops, 2);
-    hr_job job;
+    auto_job job = NULL;
 
     memcpy(odd.data, env.picture.data, odd.size);
     memcpy(odd.data + odd.size - 20, "\x55\xff\xd0\x55", 4);
@@ -290,8 +283,6 @@ static void run_odd(hr_device dev, hr_batch batch)
     CU_ASSERT_PTR_NOT_NULL_FATAL(job);
     hr_job_wait(job, HR_FOREVER);
     CHECK(job->results[0].why, "status %d", job->results[0].status);
-    hr_job_release(&job);
-    free(odd.data);
 }
 
 enum { TAKEN = 64 * OCL_CHUNKS };
@@ -313,9 +304,9 @@ static int take_all(struct ocl_pinned *p, void **all, int most)
 TEST_CASE(files_ahead)
 {
     static void *all[TAKEN];
-    hr_device dev = open_budget(0, 256);
+    auto_device dev = open_budget(0, 256);
     struct ocl *o = opencl_private(dev);
-    hr_batch batch = hr_batch_create(
+    auto_batch batch = hr_batch_create(
         dev, hr_batch_params(.n = MANY, .c = 3, .h = SIDE, .w = SIDE));
     int taken = 0;
 
@@ -340,8 +331,6 @@ TEST_CASE(files_ahead)
         CU_ASSERT(ocl_pinned_free(&o->pinned, all[--taken]));
     check_ahead(dev, batch, true, false);
     check_let_go(o, 0);
-    hr_batch_destroy(&batch);
-    hr_device_close(&dev);
 }
 
 // ---- Who decodes -----------------------------------------------------------

@@ -19,7 +19,7 @@
 TEST_CASE(names)
 {
     static const char *const good[] = {"opencl", "opencl:0"};
-    hr_device dev;
+    auto_device dev = NULL;
 
     for (int i = 0; i < COUNT(good); i++) {
         CU_ASSERT_PTR_NOT_NULL(dev = hr_device_open(good[i], NULL));
@@ -33,7 +33,6 @@ TEST_CASE(names)
     snprintf(name + 7, sizeof(name) - 7, "%.*s", (int)strcspn(driver, " "),
              driver);
     CU_ASSERT_PTR_NOT_NULL(dev = hr_device_open(name, NULL));
-    hr_device_close(&dev);
 }
 
 TEST_CASE(wrong_names)
@@ -139,7 +138,7 @@ static bool await_cache(char *path, size_t size)
 // it.
 TEST_CASE(cache_key)
 {
-    hr_device dev = hr_device_open("opencl", NULL);
+    auto_device dev = hr_device_open("opencl", NULL);
     static char text[4096], want[4 * OCL_TEXT];
     char path[512], file[256] = "", kernels[32];
     const struct ocl *o;
@@ -168,14 +167,13 @@ TEST_CASE(cache_key)
           kernels);
     CU_ASSERT_PTR_NOT_NULL(memmem(text, n, o->facts.platform_version,
                                   strlen(o->facts.platform_version)));
-    hr_device_close(&dev);
 }
 
 // Opens, and says whether the program came from the cache.
 static int open_cached(double *ms)
 {
     int64_t start = hr__now();
-    hr_device dev = hr_device_open("opencl", NULL);
+    auto_device dev = hr_device_open("opencl", NULL);
     int cached;
 
     if (!dev)
@@ -183,7 +181,6 @@ static int open_cached(double *ms)
     if (ms)
         *ms = opencl_ms_since(start);
     cached = opencl_private(dev)->program_cached;
-    hr_device_close(&dev);
     return cached;
 }
 
@@ -241,7 +238,7 @@ TEST_CASE(short_deadline)
         hr_op_decode(0), hr_op_resize(.w = OPENCL_SIDE, .h = OPENCL_SIDE)};
     char cache[256], fresh[256];
     struct hr_sample samples[N];
-    hr_device dev;
+    auto_device dev = NULL;
     struct opencl_run r;
 
     snprintf(cache, sizeof(cache), "%s/cache", env.folder);
@@ -262,7 +259,6 @@ TEST_CASE(short_deadline)
     CU_ASSERT_EQUAL(hr_job_wait(r.job, 60 * INT64_C(1000000000)), HR_OK);
     CU_ASSERT_EQUAL(opencl_count_spans(&r, N, HR_RECONSTRUCT), N);
     opencl_finish(&r);
-    hr_device_close(&dev);
 }
 int main(int argc, char **argv)
 {

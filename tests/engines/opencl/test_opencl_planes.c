@@ -295,7 +295,7 @@ TEST_CASE(lying_headers)
             .extra = &lie};
         struct hr__picture pic;
         uint32_t *words = (uint32_t *)&lie;
-        uint8_t *to;
+        auto_heap uint8_t *to = NULL;
 
         lie = form;
         for (int k = pick(1, 3); k; k--)
@@ -307,7 +307,6 @@ TEST_CASE(lying_headers)
         }
         to = malloc(b->item.in_bytes);
         ocl_describe(&b->item, &pic, &in, to);
-        free(to);
     }
     printf("\n  %d of %d refused ", refused, n);
     CHECK(refused > n / 2 && refused < n, "%d of %d", refused, n);
@@ -354,7 +353,7 @@ static struct hr__coefficients *make_coefficients(void *memory)
 TEST_CASE(lying_coefficients)
 {
     struct batch *b = calloc(1, sizeof(*b));
-    struct hr__coefficients *c = make_coefficients(calloc(1, 4096));
+    auto_heap struct hr__coefficients *c = make_coefficients(calloc(1, 4096));
     struct hr__payload in = {.after = HR_ENTROPY, .data = c};
     struct hr__picture pic;
     struct hr__coef_component *k = c->comp;
@@ -390,14 +389,13 @@ TEST_CASE(lying_coefficients)
         CHECK(!add(b, &pic, &in), "%d offsets", i);
     }
     drop(b);
-    free(c);
 }
 
 static bool same_axis(const struct ocl_axes *axes,
                       const struct hr__kernel_axis *k, int from,
                       const struct hr__step *step, int which)
 {
-    void *memory = malloc(hr__axis_size(step, which));
+    auto_heap void *memory = malloc(hr__axis_size(step, which));
     const int32_t *words = (const int32_t *)(const void *)axes->data;
     size_t end = axes->used / sizeof(*words), out, w;
     struct hr__axis a;
@@ -412,7 +410,6 @@ static bool same_axis(const struct ocl_axes *axes,
     // They count in what the picture's first input counts in.
     for (size_t i = 0; i < out; i++)
         same = same && words[k->lo + i] - from == a.lo[i] - a.src_lo;
-    free(memory);
     return same;
 }
 

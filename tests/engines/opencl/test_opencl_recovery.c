@@ -53,7 +53,7 @@ static void run_faulty(hr_device dev, const struct opencl_run *want, int n,
 
 TEST_CASE(failing)
 {
-    hr_device dev = hr_device_open("opencl", NULL);
+    auto_device dev = hr_device_open("opencl", NULL);
     struct hr_batch_params p = {
         .n = N, .c = 3, .h = OPENCL_SIDE, .w = OPENCL_SIDE};
     struct opencl_run want;
@@ -86,7 +86,6 @@ TEST_CASE(failing)
     usleep(1100 * 1000);
     run_faulty(dev, &want, N, 0, true);
     opencl_finish(&want);
-    hr_device_close(&dev);
 }
 
 // ---- Launches that hang ---------------------------------------------------
@@ -227,7 +226,7 @@ TEST_CASE(starved)
     hr_job_wait(want.job, HR_FOREVER);
     for (int nth = 1; nth <= most; nth++) {
         // A device whose pools and buffers are still to be made.
-        hr_device dev = hr_device_open(
+        auto_device dev = hr_device_open(
             "opencl",
             hr_device_params(.threads = 2, .deadline_ns = OPENCL_PATIENCE));
 
@@ -235,7 +234,6 @@ TEST_CASE(starved)
         starved += !run_starved(dev, &want, nth, nth % 3 == 0);
         CHECK(run_starved(dev, &want, 1 << 30, false),
               "does not recover from allocation %d", nth);
-        hr_device_close(&dev);
     }
     CHECK(starved > 0, "no allocation was missed");
     printf("\n  %d of %d jobs lacked memory ", starved, most);

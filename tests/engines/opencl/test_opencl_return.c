@@ -159,7 +159,7 @@ TEST_CASE(memory_stays)
     const struct hr_batch_params p = {
         .n = 1, .c = 3, .h = 30, .w = 40, .memory = HR_MEMORY_DEVICE};
     uint64_t seed = test_seed;
-    struct bytes b = test_jpeg(96, 64, &seed);
+    auto_bytes b = test_jpeg(96, 64, &seed);
     struct hr_sample s = test_sample(&b, ops, 2);
     int live = faults_settled();
     uint8_t *had, *has;
@@ -190,7 +190,6 @@ TEST_CASE(memory_stays)
     hr_batch_destroy(&out);
     faults_close(&t.dev, live);
     free(had);
-    free(b.data);
 }
 
 static bool is_stuck(void)
@@ -215,15 +214,13 @@ static void check_gaps(const struct hr_sample *s, const uint8_t *had)
                                       .w = 40,
                                       .memory = HR_MEMORY_PINNED,
                                       .stride_h = STRIDE};
-    hr_batch out = hr_batch_create(t.dev, &p);
-    hr_job job = hr_submit(t.dev, s, 1, out, NULL);
+    auto_batch out = hr_batch_create(t.dev, &p);
+    auto_job job = hr_submit(t.dev, s, 1, out, NULL);
     const uint8_t *has = out->params.data;
 
     CHECK(job && hr_job_wait(job, 30 * SECOND) == HR_OK, "%s", hr_last_error());
     for (int y = 0; y < 90; y++)
         CHECK(!memcmp(had + ROW * y, has + STRIDE * y, ROW), "row %d", y);
-    hr_job_release(&job);
-    hr_batch_destroy(&out);
 }
 
 // The device itself writes tensors in pinned memory. While it still may, because
@@ -237,7 +234,7 @@ TEST_CASE(pinned_tensors)
         .n = 1, .c = 3, .h = 30, .w = 40, .memory = HR_MEMORY_PINNED};
     struct fault_rule late = {FAULT_clSetEventCallback, 1, 1, FAULT_LATE, 0};
     uint64_t seed = test_seed;
-    struct bytes b = test_jpeg(96, 64, &seed);
+    auto_bytes b = test_jpeg(96, 64, &seed);
     struct hr_sample s = test_sample(&b, ops, 2);
     uint8_t had[3 * 30 * 40 * sizeof(float)];
     int live = faults_settled();
@@ -298,7 +295,6 @@ TEST_CASE(pinned_tensors)
         faults_close(&t.dev, live);
     }
     faults.ctl.discrete(false);
-    free(b.data);
 }
 
 // Again and again, and nothing between: it rests, and is tried again.

@@ -60,7 +60,7 @@ TEST_CASE(wrong_entropy)
 
     for (int i = 0; i < 2; i++) {
         const struct hr_certificate_record *r;
-        hr_device dev;
+        auto_device dev = NULL;
 
         setenv("HEADRACE_FAULT_KERNEL", faults[i], 1);
         setenv("XDG_CACHE_HOME", test_folder(), 1);
@@ -74,7 +74,6 @@ TEST_CASE(wrong_entropy)
                 !(dev->caps.spans[tier] & HR_SPAN_BIT(HR_ENTROPY, HR_STORE)));
         r = record(dev, HR_RECONSTRUCT);
         CU_ASSERT(r->pictures && r->differing == 0 && !r->failed);
-        hr_device_close(&dev);
     }
 }
 
@@ -92,7 +91,7 @@ TEST_CASE(right_kernel)
 
 int main(int argc, char **argv)
 {
-    hr_device dev;
+    auto_device dev = NULL;
 
     validate_init();
     // On a busy machine the driver compiles for minutes.
@@ -109,6 +108,5 @@ int main(int argc, char **argv)
         printf("not run: %s\n", hr_last_error());
         return TEST_NOT_RUN;
     }
-    hr_device_close(&dev);
     return test_main(argc, argv);
 }

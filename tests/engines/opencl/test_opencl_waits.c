@@ -70,7 +70,7 @@ static void *let_go_on(void *arg)
 TEST_CASE(slow_device)
 {
     uint64_t seed = test_seed;
-    struct bytes b = test_jpeg(96, 64, &seed);
+    auto_bytes b = test_jpeg(96, 64, &seed);
     struct fault_rule slow = {FAULT_clSetEventCallback, 1, 0, FAULT_HANG, 0};
     int live = faults_settled(), n = 0, took;
     hr_batch out[JOBS];
@@ -112,7 +112,6 @@ TEST_CASE(slow_device)
         hr_batch_destroy(&out[i]);
     hr_device_close(&dev);
     faults_check_objects(live);
-    free(b.data);
 }
 
 // Three batches are at the device, which ends one after the other: each in the
@@ -122,7 +121,7 @@ TEST_CASE(batches_in_turn)
     const int64_t each = 500 * TEST_MS, deadline = 1200 * TEST_MS;
     struct fault_rule late = {FAULT_clSetEventCallback, 1, 0, FAULT_LATE, 0};
     uint64_t seed = test_seed;
-    struct bytes b = test_jpeg(96, 64, &seed);
+    auto_bytes b = test_jpeg(96, 64, &seed);
     int live = faults_settled(), n = 0;
     hr_batch out[OCL_BATCHES];
     hr_job jobs[OCL_BATCHES];
@@ -162,7 +161,6 @@ TEST_CASE(batches_in_turn)
         hr_batch_destroy(&out[i]);
     hr_device_close(&dev);
     faults_check_objects(live);
-    free(b.data);
 }
 
 // ---- Given up on the way ---------------------------------------------------
@@ -371,7 +369,7 @@ TEST_CASE(strict_waits)
 {
     int64_t later = 1000 * TEST_MS;
     uint64_t seed = test_seed;
-    struct bytes b = test_jpeg(96, 64, &seed);
+    auto_bytes b = test_jpeg(96, 64, &seed);
     int live = faults_settled();
     hr_device dev = open_completing(200 * TEST_MS);
     unsigned why = 0;
@@ -389,14 +387,13 @@ TEST_CASE(strict_waits)
     pthread_join(thread, NULL);
     hr_batch_destroy(&out);
     end_completing(&dev, live);
-    free(b.data);
 }
 
 // What has a time limit does not wait for it.
 TEST_CASE(timed_leaves)
 {
     uint64_t seed = test_seed;
-    struct bytes b = test_jpeg(96, 64, &seed);
+    auto_bytes b = test_jpeg(96, 64, &seed);
     int live = faults_settled();
     hr_device dev = open_completing(0);
     unsigned why = 0;
@@ -412,14 +409,13 @@ TEST_CASE(timed_leaves)
           "why %#x", why);
     hr_batch_destroy(&out);
     end_completing(&dev, live);
-    free(b.data);
 }
 
 // However many have given it up meanwhile, afterwards the device is used.
 TEST_CASE(no_strikes)
 {
     uint64_t seed = test_seed;
-    struct bytes b = test_jpeg(96, 64, &seed);
+    auto_bytes b = test_jpeg(96, 64, &seed);
     int live = faults_settled();
     // In that time a busy machine must be able to make the last job.
     hr_device dev = open_completing((TEST_SANITIZED ? 2000 : 600) * TEST_MS);
@@ -442,7 +438,6 @@ TEST_CASE(no_strikes)
           "why %#x", why);
     hr_batch_destroy(&out);
     end_completing(&dev, live);
-    free(b.data);
 }
 
 // ---- The log ---------------------------------------------------------------
@@ -469,7 +464,7 @@ static void on_log(void *ctx, enum hr_log_level level, const char *text)
 TEST_CASE(log_without_locks)
 {
     uint64_t seed = test_seed;
-    struct bytes b = test_jpeg(96, 64, &seed);
+    auto_bytes b = test_jpeg(96, 64, &seed);
     int live = faults_settled();
     unsigned why = 0;
     hr_device dev;
@@ -494,7 +489,6 @@ TEST_CASE(log_without_locks)
     hr_batch_destroy(&out);
     hr_device_close(&dev);
     faults_check_objects(live);
-    free(b.data);
 }
 
 // ---- While a device is slow ------------------------------------------------
@@ -537,7 +531,7 @@ TEST_CASE(nobody_spins)
 {
     struct fault_rule late = {FAULT_clSetEventCallback, 1, 0, FAULT_LATE, 0};
     uint64_t seed = test_seed;
-    struct bytes b = test_jpeg(96, 64, &seed);
+    auto_bytes b = test_jpeg(96, 64, &seed);
     int live = faults_settled(), n = 0, calls;
     hr_batch out[SLOW];
     hr_job jobs[SLOW];
@@ -594,7 +588,6 @@ TEST_CASE(nobody_spins)
         hr_batch_destroy(&out[i]);
     hr_device_close(&dev);
     faults_check_objects(live);
-    free(b.data);
 }
 
 int main(int argc, char **argv)

@@ -124,7 +124,7 @@ TEST_CASE(reasons)
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         struct jpeg_spec spec = cases[i].spec;
         uint64_t seed = test_seed;
-        struct bytes b;
+        auto_bytes b = {0};
         hr_device dev;
         unsigned why = 0;
 
@@ -138,7 +138,6 @@ TEST_CASE(reasons)
         CHECK(cases[i].why ? (why & cases[i].why) != 0 : why == 0,
               "case %d: why %#x, not %#x", (int)i, why, cases[i].why);
         vaapi_close(&dev);
-        free(b.data);
     }
 }
 
@@ -161,10 +160,10 @@ struct rate {
 static struct rate run_job(hr_device dev, const struct hr_sample *s)
 {
     enum { SLEEP = 5 };
-    hr_batch out = hr_batch_create(dev, hr_batch_params(.n = PICTURES, .c = 3,
-                                                        .h = 16, .w = 16));
+    auto_batch out = hr_batch_create(dev, hr_batch_params(.n = PICTURES, .c = 3,
+                                                          .h = 16, .w = 16));
     int64_t start = hr__now(), slept, now;
-    hr_job job = hr_submit(dev, s, PICTURES, out, NULL);
+    auto_job job = hr_submit(dev, s, PICTURES, out, NULL);
     struct rate r = {.submit = (double)(hr__now() - start) / TEST_MS};
     int sleeps = 0;
 
@@ -174,8 +173,6 @@ static struct rate run_job(hr_device dev, const struct hr_sample *s)
     r.all = (double)(now - start) / TEST_MS;
     r.late = sleeps ? (double)(now - slept) / TEST_MS / sleeps / SLEEP - 1 : 0;
     CHECK(hr_job_wait(job, HR_FOREVER) == HR_OK, "%s", job->results[0].message);
-    hr_job_release(&job);
-    hr_batch_destroy(&out);
     return r;
 }
 
@@ -215,7 +212,7 @@ static void check_jobs(hr_device dev, const struct hr_sample *s,
 static void check_rate(const char *personality)
 {
     uint64_t seed = test_seed;
-    struct bytes b = test_jpeg_of(YCC(.factors = {0x22}), &seed);
+    auto_bytes b = test_jpeg_of(YCC(.factors = {0x22}), &seed);
     const struct hr_op ops[] = {hr_op_decode(0),
                                 hr_op_resize(.w = 16, .h = 16)};
     struct hr_sample s[PICTURES];
@@ -230,7 +227,6 @@ static void check_rate(const char *personality)
         s[i] = test_sample(&b, ops, 2);
     check_jobs(dev, s, personality);
     vaapi_close(&dev);
-    free(b.data);
 }
 
 // Drivers that may be called by two threads, and one that may not.

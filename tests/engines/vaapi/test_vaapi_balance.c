@@ -96,11 +96,10 @@ static double media_rate(void)
 
 static double cpu_rate(void)
 {
-    hr_device dev = hr_device_open("cpu", hr_device_params(.budget = BUDGET,
-                                                           .cpu_cap = CAP));
+    auto_device dev = hr_device_open("cpu", hr_device_params(.budget = BUDGET,
+                                                             .cpu_cap = CAP));
     double n = rate(dev, false);
 
-    hr_device_close(&dev);
     return n;
 }
 
@@ -206,9 +205,9 @@ static void balanced(const char *driver, const uint8_t *expected, bool strict,
 
 TEST_CASE(pictures)
 {
-    hr_device cpu = hr_device_open("cpu", NULL);
-    hr_batch out = make_batch(cpu);
-    hr_job job = submit(cpu, out, 1, NULL);
+    auto_device cpu = hr_device_open("cpu", NULL);
+    auto_batch out = make_batch(cpu);
+    auto_job job = submit(cpu, out, 1, NULL);
 
     CHECK(hr_job_wait(job, HR_FOREVER) == HR_OK, "%s", hr_last_error());
     vaapi_new_cache();
@@ -218,9 +217,6 @@ TEST_CASE(pictures)
     vaapi_new_cache();
     // Its pictures are not the CPU's: it makes all of them.
     balanced(",deviate=1", NULL, false, false);
-    hr_job_release(&job);
-    hr_batch_destroy(&out);
-    hr_device_close(&cpu);
 }
 
 int main(int argc, char **argv)

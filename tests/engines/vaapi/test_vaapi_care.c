@@ -189,9 +189,9 @@ static void make(hr_device dev, const struct bytes *b, struct one *one)
     static const struct hr_op ops[] = {hr_op_decode(0),
                                        hr_op_resize(.w = 40, .h = 30)};
     struct hr_sample s = test_sample(b, ops, 2);
-    hr_batch out = hr_batch_create(
+    auto_batch out = hr_batch_create(
         dev, hr_batch_params(.n = 1, .c = 3, .h = 30, .w = 40, .dtype = HR_U8));
-    hr_job job = hr_submit(dev, &s, 1, out, hr_job_params(.tier = HR_EXACT));
+    auto_job job = hr_submit(dev, &s, 1, out, hr_job_params(.tier = HR_EXACT));
     const struct hr_result *r = job->results;
 
     hr_job_wait(job, 20000 * TEST_MS);
@@ -200,8 +200,6 @@ static void make(hr_device dev, const struct bytes *b, struct one *one)
     one->why = r->why;
     one->by_device = r->num_spans && !strncmp(r->spans[0].device, "vaapi", 5);
     memcpy(one->pixels, out->params.data, sizeof(one->pixels));
-    hr_job_release(&job);
-    hr_batch_destroy(&out);
 }
 
 // Ends in the midst of its scan.
@@ -225,7 +223,7 @@ static struct bytes cut_short(void)
 TEST_CASE(damage_in_a_list)
 {
     hr_device cpu = test_device("cpu", 1, 0), dev;
-    struct bytes b = cut_short();
+    auto_bytes b = cut_short();
     struct hr_stats stats;
     struct one want, got;
     unsigned why;
@@ -256,7 +254,6 @@ TEST_CASE(damage_in_a_list)
           (int)stats.mismatches, (int)stats.checked);
     vaapi_close(&dev);
     hr_device_close(&cpu);
-    free(b.data);
 }
 
 int main(int argc, char **argv)

@@ -128,7 +128,7 @@ TEST_CASE(lies)
 TEST_CASE(strict_lies)
 {
     uint64_t seed = test_seed;
-    struct bytes b = test_jpeg_of(YCC(.factors = {0x22}), &seed);
+    auto_bytes b = test_jpeg_of(YCC(.factors = {0x22}), &seed);
     const struct hr_op op = hr_op_decode(0);
     const struct hr_sample s = test_sample(&b, &op, 1);
 
@@ -154,7 +154,6 @@ TEST_CASE(strict_lies)
         hr_batch_destroy(&out);
         vaapi_close(&dev);
     }
-    free(b.data);
 }
 
 enum { COPIES = 20, COPY_W = 100, COPY_H = 90, COPY = 3 * COPY_W * COPY_H };
@@ -167,14 +166,13 @@ static hr_batch decoded(hr_device dev, const struct bytes *b)
         hr_batch_create(dev, hr_batch_params(.n = COPIES, .c = 3, .h = COPY_H,
                                              .w = COPY_W, .dtype = HR_U8));
     struct hr_sample s[COPIES];
-    hr_job job;
+    auto_job job = NULL;
 
     for (int i = 0; i < COPIES; i++)
         s[i] = test_sample(b, &op, 1);
     job = hr_submit(dev, s, COPIES, out, hr_job_params(.tier = HR_CLOSE));
     CHECK(hr_job_wait(job, 20000 * TEST_MS) == HR_OK, "%s",
           job->results[0].message);
-    hr_job_release(&job);
     return out;
 }
 
@@ -223,7 +221,7 @@ static void to_memory(hr_device dev, const struct bytes *b, uint8_t *to,
     const struct hr_op ops[] = {hr_op_decode(0),
                                 hr_op_resize(.w = 40, .h = 30)};
     bool host = !strcmp(dev->backend, "cpu");
-    hr_batch out = hr_batch_create(
+    auto_batch out = hr_batch_create(
         dev,
         hr_batch_params(.n = IN_MEMORY, .c = 3, .h = 30, .w = 40,
                         .dtype = HR_U8,
@@ -250,7 +248,6 @@ static void to_memory(hr_device dev, const struct bytes *b, uint8_t *to,
     hr_job_release(&job);
     CHECK(!hr_batch_read(out, 0, IN_MEMORY, to, size, 20000 * TEST_MS), "%s",
           hr_last_error());
-    hr_batch_destroy(&out);
 }
 
 // What OpenCL has stored in its own memory is looked at, too.

@@ -48,8 +48,8 @@ static struct made make(hr_device dev, const struct bytes *b, int way,
     struct hr_op ops[5] = {hr_op_decode(0),
                            hr_op_crop(.x = 16, .y = 8, .w = 48, .h = 48)};
     struct hr_sample s;
-    hr_image out;
-    hr_job job;
+    auto_image out = NULL;
+    auto_job job = NULL;
     int n = 2;
 
     // (Planes without gaps.)
@@ -71,8 +71,6 @@ static struct made make(hr_device dev, const struct bytes *b, int way,
     m.why = job->results[0].why;
     m.size = out->size;
     m.pixels = test_copy(out->params.data, out->size);
-    hr_job_release(&job);
-    hr_image_release(&out);
     return m;
 }
 
@@ -103,7 +101,7 @@ static bool equal(const struct made *a, const struct made *b)
 static void check_kind(hr_device dev, hr_device cpu, int kind, unsigned by,
                        unsigned why, const char *what)
 {
-    struct bytes b = picture_of(cpu, kinds[kind].specimen);
+    auto_bytes b = picture_of(cpu, kinds[kind].specimen);
     bool none = !vaapi_planes(&dev->certificate, kind).pictures;
     int planes = none ? -1 : HR_RECONSTRUCT;
 
@@ -134,7 +132,6 @@ static void check_kind(hr_device dev, hr_device cpu, int kind, unsigned by,
         free(want.pixels);
         free(other.pixels);
     }
-    free(b.data);
 }
 
 // ---- Kinds -----------------------------------------------------------------
@@ -382,7 +379,7 @@ TEST_CASE(scaled_lies)
     static const char *const faults[] = {"Process:wrong", "Process:zero",
                                          "Process:stale", "Decode:wrong"};
     static const int of[] = {HR_KIND_420, HR_KIND_422, HR_KIND_440};
-    hr_device cpu = test_device("cpu", 1, 0);
+    auto_device cpu = test_device("cpu", 1, 0);
 
     for (int i = 0; i < 12; i++) {
         const char *fault = faults[i % 4];
@@ -416,7 +413,6 @@ TEST_CASE(scaled_lies)
         free(noise.data);
         vaapi_close(&dev);
     }
-    hr_device_close(&cpu);
 }
 
 int main(int argc, char **argv)

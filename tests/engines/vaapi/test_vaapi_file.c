@@ -19,7 +19,7 @@ static void on_log(void *ctx, enum hr_log_level level, const char *text)
 // Opens the driver that lies in a folder; how many tests that took.
 static int tests_of(const char *drivers)
 {
-    hr_device dev;
+    auto_device dev = NULL;
 
     setenv("LIBVA_DRIVERS_PATH", drivers, 1);
     atomic_store(&tests, 0);
@@ -27,7 +27,6 @@ static int tests_of(const char *drivers)
     CHECK(dev != NULL, "%s: %s", drivers, hr_last_error());
     CHECK(!dev || strstr(dev->description, "software media engine"), "%s",
           dev->description);
-    hr_device_close(&dev);
     return atomic_load(&tests);
 }
 
@@ -71,7 +70,7 @@ static const char *keep(const struct bytes *b, const char *name)
 
 TEST_CASE(another_build)
 {
-    struct bytes b = read_driver();
+    auto_bytes b = read_driver();
     char command[160];
     const char *path;
 
@@ -93,7 +92,6 @@ TEST_CASE(another_build)
     CHECK(!system(command) && tests_of(path) == 1, "with another date");
     snprintf(command, sizeof(command), "rm -rf '%s'", folder);
     CHECK(!system(command), "%s stays", folder);
-    free(b.data);
 }
 
 TEST_CASE(texts)

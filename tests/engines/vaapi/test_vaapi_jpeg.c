@@ -10,7 +10,7 @@
 static unsigned read_tables(const uint8_t *data, size_t size,
                             const struct hr_info *info)
 {
-    uint8_t *copy = malloc(size ? size : 1);
+    auto_heap uint8_t *copy = malloc(size ? size : 1);
     struct va_jpeg jpeg;
     unsigned why;
 
@@ -20,7 +20,6 @@ static unsigned read_tables(const uint8_t *data, size_t size,
     why = va_jpeg_read(copy, size, info, &jpeg);
     CHECK(why || (jpeg.scan_at < size && jpeg.scan_size <= size - jpeg.scan_at),
           "%zu bytes at %zu of %zu", jpeg.scan_size, jpeg.scan_at, size);
-    free(copy);
     return why;
 }
 
@@ -36,7 +35,7 @@ TEST_CASE(tables)
     for (int k = 0; k < 3; k++) {
         struct jpeg_spec spec = specs[k];
         struct hr_info info, other;
-        struct bytes b;
+        auto_bytes b = {0};
         int loops = test_loops(20000), taken = 0;
 
         spec.w = 61;
@@ -59,7 +58,6 @@ TEST_CASE(tables)
             b.data[at] = was;
         }
         CHECK(taken < loops, "every damage was taken");
-        free(b.data);
     }
 }
 
@@ -107,7 +105,7 @@ static uint8_t *segment(const struct bytes *b, uint8_t marker)
 TEST_CASE(odd_tables)
 {
     uint64_t seed = test_seed;
-    struct bytes b = test_jpeg_of(
+    auto_bytes b = test_jpeg_of(
         jpeg_ycc(.w = 100, .h = 90, .factors = {0x22}, .quality = 90), &seed);
     uint8_t *sos = segment(&b, 0xDA);
     struct hr_info info;
@@ -136,7 +134,6 @@ TEST_CASE(odd_tables)
         }
     }
     CHECK(!read_tables(b.data, b.size, &info), "as it was");
-    free(b.data);
 }
 
 // Each component by the tables that the scan names, and all of the scan. The
@@ -146,7 +143,7 @@ TEST_CASE(scan)
 {
     static const uint8_t selectors[] = {0x01, 0x10, 0x11};
     uint64_t seed = test_seed;
-    struct bytes b = test_jpeg_of(
+    auto_bytes b = test_jpeg_of(
         jpeg_ycc(.w = 61, .h = 45, .factors = {0x22}, .quality = 70), &seed);
     uint8_t *sos = segment(&b, 0xDA);
     size_t at = (size_t)(sos - b.data) + (size_t)(sos[0] << 8 | sos[1]);
@@ -170,7 +167,6 @@ TEST_CASE(scan)
           "%zu bytes at %zu, not %zu at %zu", jpeg.scan_size, jpeg.scan_at,
           b.size - at, at);
     CHECK(jpeg.slice.num_mcus == 4 * 3, "%u units", jpeg.slice.num_mcus);
-    free(b.data);
 }
 
 // Restart markers are numbered in turn; two that have changed places, one too
@@ -178,9 +174,9 @@ TEST_CASE(scan)
 TEST_CASE(restarts)
 {
     uint64_t seed = test_seed;
-    struct bytes b = test_jpeg_of(jpeg_ycc(.w = 96, .h = 16, .factors = {0x11},
-                                           .restart = 4, .quality = 70),
-                                  &seed);
+    auto_bytes b = test_jpeg_of(jpeg_ycc(.w = 96, .h = 16, .factors = {0x11},
+                                         .restart = 4, .quality = 70),
+                                &seed);
     uint8_t *markers[8], *dri = segment(&b, 0xDD);
     struct hr_info info;
     int n = 0;
@@ -201,5 +197,4 @@ TEST_CASE(restarts)
         dri[3] = (uint8_t)(4 + by);
         CHECK(!read_tables(b.data, b.size, &info) == !by, "every %d", 4 + by);
     }
-    free(b.data);
 }

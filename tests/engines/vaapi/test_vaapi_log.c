@@ -41,7 +41,7 @@ static void without_locks(const char *personality)
 {
     static const struct hr_op ops[] = {hr_op_decode(0)};
     uint64_t seed = test_seed;
-    struct bytes b = test_jpeg_of(YCC(.factors = {0x22}), &seed);
+    auto_bytes b = test_jpeg_of(YCC(.factors = {0x22}), &seed);
     struct hr_sample s[8];
     hr_device dev;
     hr_batch out;
@@ -73,7 +73,6 @@ static void without_locks(const char *personality)
     vaapi_driver("fault=none");
     hr_batch_destroy(&out);
     vaapi_close(&dev);
-    free(b.data);
 }
 
 TEST_CASE(log_without_locks)

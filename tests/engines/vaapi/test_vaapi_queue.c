@@ -56,24 +56,22 @@ static void slow(int depth, const struct bytes *b)
 TEST_CASE(slow_driver)
 {
     uint64_t seed = test_seed;
-    struct bytes b = test_jpeg_of(YCC(.factors = {0x22}), &seed);
+    auto_bytes b = test_jpeg_of(YCC(.factors = {0x22}), &seed);
 
     slow(2, &b);
     slow(8, &b);
-    free(b.data);
 }
 
 static void run_one(hr_device dev, hr_batch out, const struct bytes *b,
                     const char *what)
 {
-    hr_job job = submit(dev, out, b, 1, false);
+    auto_job job = submit(dev, out, b, 1, false);
     const struct hr_result *r = job->results;
 
     CHECK(hr_job_wait(job, 60000 * TEST_MS) == HR_OK, "%s: %s", what,
           r->message);
     CHECK(r->fallbacks == 1 && r->why & HR_WHY_TIMEOUT, "%s: why %#x", what,
           r->why);
-    hr_job_release(&job);
 }
 
 // A picture that never lands keeps the context; one that needs a larger one does
@@ -81,8 +79,8 @@ static void run_one(hr_device dev, hr_batch out, const struct bytes *b,
 TEST_CASE(stuck_context)
 {
     uint64_t seed = test_seed;
-    struct bytes small = test_jpeg_of(YCC(.factors = {0x22}), &seed);
-    struct bytes wide = test_jpeg_of(
+    auto_bytes small = test_jpeg_of(YCC(.factors = {0x22}), &seed);
+    auto_bytes wide = test_jpeg_of(
         jpeg_ycc(.w = 3000, .h = 64, .quality = 90, .factors = {0x22}), &seed);
     struct hr_stats stats;
     hr_device dev;
@@ -103,8 +101,6 @@ TEST_CASE(stuck_context)
     vaapi_driver("release");
     hr_batch_destroy(&out);
     vaapi_close(&dev);
-    free(small.data);
-    free(wide.data);
 }
 
 int main(int argc, char **argv)

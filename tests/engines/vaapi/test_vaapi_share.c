@@ -55,7 +55,7 @@ static void check_size(hr_device dev, int w, int h, const struct hr_op *crop)
                                 crop ? *crop : hr_op_resize(.w = 40, .h = 30)};
     uint64_t seed = test_seed, before = imports_engine(dev, 1).bytes_imported;
     hr_device devices[] = {test_device("cpu", 1, 0), dev};
-    struct bytes b = test_jpeg_of(
+    auto_bytes b = test_jpeg_of(
         jpeg_ycc(.w = w, .h = h, .quality = 90, .factors = {0x22}), &seed);
     struct hr_sample s[PICTURES];
     hr_batch out[2];
@@ -63,7 +63,7 @@ static void check_size(hr_device dev, int w, int h, const struct hr_op *crop)
     for (int i = 0; i < PICTURES; i++)
         s[i] = test_sample(&b, ops, 2);
     for (int k = 0; k < 2; k++) {
-        hr_job job;
+        auto_job job = NULL;
 
         out[k] = hr_batch_create(
             devices[k], hr_batch_params(.n = PICTURES, .c = 3,
@@ -75,7 +75,6 @@ static void check_size(hr_device dev, int w, int h, const struct hr_op *crop)
         for (int i = 0; k && i < PICTURES; i++)
             CHECK(!strncmp(job->results[i].spans[0].device, "vaapi", 5),
                   "%dx%d: picture %d: why %#x", w, h, i, job->results[i].why);
-        hr_job_release(&job);
     }
     CHECK(!memcmp(out[0]->params.data, out[1]->params.data, out[0]->size),
           "%dx%d: pixels differ", w, h);
@@ -85,7 +84,6 @@ static void check_size(hr_device dev, int w, int h, const struct hr_op *crop)
     for (int k = 0; k < 2; k++)
         hr_batch_destroy(&out[k]);
     hr_device_close(&devices[0]);
-    free(b.data);
 }
 
 TEST_CASE(not_through_the_host)

@@ -318,7 +318,7 @@ TEST_CASE(completing)
                                        hr_op_resize(.w = 40, .h = 30)};
     int64_t later = 3 * SLOW_MS * TEST_MS;
     uint64_t seed = test_seed;
-    struct bytes b = test_jpeg_of(YCC(.factors = {0x22}), &seed);
+    auto_bytes b = test_jpeg_of(YCC(.factors = {0x22}), &seed);
     int fds = imports_fds(), together = 0;
     struct hr_sample s[MANY];
     pthread_t thread;
@@ -346,7 +346,6 @@ TEST_CASE(completing)
     hr_batch_destroy(&out);
     imports.ctl.set(NULL, 0);
     imports_close(&dev, fds);
-    free(b.data);
 }
 
 // ---- A driver that does not answer -----------------------------------------

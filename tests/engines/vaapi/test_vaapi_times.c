@@ -13,11 +13,11 @@ static void run_size(hr_device dev, int w, int h)
                                        hr_op_resize(.w = 40, .h = 30)};
     uint64_t seed = test_seed;
     struct jpeg_spec spec = *YCC(.factors = {0x22});
-    struct bytes b;
+    auto_bytes b = {0};
     struct hr_sample s[N];
-    hr_batch out = hr_batch_create(dev, hr_batch_params(.n = N, .c = 3, .h = 30,
-                                                        .w = 40));
-    hr_job job;
+    auto_batch out = hr_batch_create(dev, hr_batch_params(.n = N, .c = 3,
+                                                          .h = 30, .w = 40));
+    auto_job job = NULL;
 
     spec.w = w;
     spec.h = h;
@@ -26,9 +26,6 @@ static void run_size(hr_device dev, int w, int h)
         s[i] = test_sample(&b, ops, 2);
     job = hr_submit(dev, s, N, out, hr_job_params(.strict = true));
     CHECK(hr_job_wait(job, HR_FOREVER) == HR_OK, "%s", hr_last_error());
-    hr_job_release(&job);
-    hr_batch_destroy(&out);
-    free(b.data);
 }
 
 static void run(hr_device dev)

@@ -207,12 +207,12 @@ int vaapi_run_sized(hr_device dev, const struct jpeg_spec *spec, int w, int h,
                     int n, enum hr_tier tier, unsigned *why)
 {
     uint64_t seed = test_seed;
-    struct bytes b = test_jpeg_of(spec, &seed);
+    auto_bytes b = test_jpeg_of(spec, &seed);
     const struct hr_op ops[] = {hr_op_decode(0), hr_op_resize(.w = w, .h = h)};
-    hr_device cpu = test_device("cpu", 1, 0);
-    hr_job wanted, job;
-    hr_batch want = run_of(cpu, &wanted, &b, ops, 1, HR_EXACT);
-    hr_batch out = run_of(dev, &job, &b, ops, n, tier);
+    auto_device cpu = test_device("cpu", 1, 0);
+    auto_job wanted = NULL, job = NULL;
+    auto_batch want = run_of(cpu, &wanted, &b, ops, 1, HR_EXACT);
+    auto_batch out = run_of(dev, &job, &b, ops, n, tier);
     int by_device = 0;
 
     *why = 0;
@@ -226,12 +226,6 @@ int vaapi_run_sized(hr_device dev, const struct jpeg_spec *spec, int w, int h,
                           want->size),
                   "pixels of %d differ", i);
     }
-    hr_job_release(&wanted);
-    hr_job_release(&job);
-    hr_batch_destroy(&want);
-    hr_batch_destroy(&out);
-    hr_device_close(&cpu);
-    free(b.data);
     return by_device;
 }
 
