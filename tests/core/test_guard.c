@@ -183,3 +183,31 @@ TEST_CASE(left_behind)
     }
     CHECK(!back, "it has told somebody");
 }
+
+// Three failures in a row are a rest, longer each time, behind which one batch
+// is let in.
+TEST_CASE(breaker)
+{
+    enum { BATCH = 64 };
+    struct hr__breaker b = {0};
+    const int64_t s = 1000000000;
+    int let_in = 0;
+
+    for (int i = 0; i < 2; i++)
+        hr__breaker_note(&b, false, 0);
+    CU_ASSERT_EQUAL(hr__breaker_ask(&b, BATCH, 0), 0);
+    hr__breaker_note(&b, false, 0);
+    CU_ASSERT_EQUAL(hr__breaker_ask(&b, BATCH, s - 1), HR_WHY_BREAKER);
+    for (int i = 0; i < 1000; i++)
+        let_in += !hr__breaker_ask(&b, BATCH, s);
+    CU_ASSERT_EQUAL(let_in, BATCH);
+    hr__breaker_note(&b, false, s);
+    CU_ASSERT_EQUAL(hr__breaker_ask(&b, BATCH, 3 * s - 1), HR_WHY_BREAKER);
+    CU_ASSERT_EQUAL(hr__breaker_ask(&b, BATCH, 3 * s), 0);
+    for (int i = 0; i < 20; i++)
+        hr__breaker_note(&b, false, 3 * s);
+    CU_ASSERT_EQUAL(b.rest, 60 * s);
+    hr__breaker_note(&b, true, 3 * s);
+    CU_ASSERT_EQUAL(hr__breaker_ask(&b, BATCH, 3 * s), 0);
+    CU_ASSERT_EQUAL(b.strikes, 0);
+}

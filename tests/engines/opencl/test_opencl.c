@@ -2,149 +2,12 @@
 // The OpenCL engine on whatever device is here (PoCL will do): the same bytes
 // as the CPU for every kind of picture, type and geometry, and by every variant
 // of the kernels; launches per batch, and no allocations in a steady state.
+#include "conformance.h"
 #include "opencl_env.h"
 
 #define COUNT(a) ((int)(sizeof(a) / sizeof(*(a))))
 
 // ---- The same bytes -------------------------------------------------------
-
-// All files by one op list on both devices.
-static void compare_files(const struct hr_op *ops, int num_ops, int w, int h,
-                          int c, enum hr_dtype dtype, enum hr_layout layout,
-                          const char *what)
-{
-    struct hr_sample samples[OPENCL_FILES];
-    struct hr_batch_params params = {.n = env.num_files,
-                                     .c = c,
-                                     .h = h,
-                                     .w = w,
-                                     .dtype = dtype,
-                                     .layout = layout};
-    struct opencl_run a, b;
-
-    for (int i = 0; i < env.num_files; i++)
-        samples[i] = (struct hr_sample){.path = env.files[i],
-                                        .ops = ops,
-                                        .num_ops = num_ops};
-    a = opencl_start(env.cpu, samples, env.num_files, &params);
-    b = opencl_start(env.ocl, samples, env.num_files, &params);
-    CU_ASSERT_EQUAL(opencl_differences(&a, &b, env.num_files, what), 0);
-    CU_ASSERT(opencl_count_spans(&b, env.num_files, HR_RECONSTRUCT) > 20);
-    CU_ASSERT(opencl_count_spans(&b, env.num_files, HR_RESAMPLE) > 20);
-    opencl_finish(&a);
-    opencl_finish(&b);
-}
-
-TEST_CASE(types)
-{
-    const struct hr_op ops[] = {hr_op_decode(0), hr_op_resize(.w = 61, .h = 47),
-                                OPENCL_NORMALIZE};
-
-    for (int dtype = HR_F32; dtype <= HR_U8; dtype++)
-        for (int layout = HR_NCHW; layout <= HR_NHWC; layout++)
-            compare_files(ops, dtype == HR_U8 ? 2 : 3, 61, 47, 3,
-                          (enum hr_dtype)dtype, (enum hr_layout)layout,
-                          hr_dtype_name((enum hr_dtype)dtype));
-}
-
-TEST_CASE(filters)
-{
-    for (int i = 0; i < 2 * HR_NUM_FILTERS; i++) {
-        int f = i / 2;
-        // With a sanitizer each in one of the orders.
-        if (test_loops(2) < 2 && i % 2 != f % 2)
-            continue;
-        const struct hr_op ops[] = {
-            hr_op_decode(0),
-            hr_op_resize(.w = 40, .h = 130, .filter = (enum hr_filter)f,
-                         .order = i % 2 ? HR_ORDER_VERTICAL
-                                        : HR_ORDER_HORIZONTAL),
-            hr_op_flip(.horizontal = (f & 1) != 0, .vertical = f > 3)};
-
-        compare_files(ops, 3, 40, 130, 3, HR_U8, HR_NHWC, "filter");
-    }
-}
-
-// Crops and paddings of every size of picture; grey; orientation.
-TEST_CASE(geometries)
-{
-    const struct hr_op padded[] = {hr_op_decode(.apply_orientation = true),
-                                   hr_op_crop(.x = -7, .y = 3, .w = OPENCL_SIDE,
-                                              .h = OPENCL_SIDE, .pad = true)};
-    const struct hr_op gray[] = {
-        hr_op_decode(.mode = HR_GRAY), hr_op_resize(.short_side = 64),
-        hr_op_crop(.center = true, .w = 33, .h = 50, .pad = true),
-        hr_op_normalize(.mean = {.5f}, .std = {.25f})};
-    const struct hr_op turned[] = {
-        hr_op_decode(0), hr_op_resize(.w = 70, .h = 55),
-        hr_op_flip(.transpose = true, .horizontal = true), OPENCL_NORMALIZE};
-    // Turned, then resized: the vertical pass of the file comes first.
-    const struct hr_op turned_first[] = {
-        hr_op_decode(0), hr_op_flip(.transpose = true),
-        hr_op_resize(.w = 52, .h = 71, .filter = HR_BICUBIC), OPENCL_NORMALIZE};
-    const struct hr_op twice[] = {hr_op_decode(0),
-                                  hr_op_resize(.w = 70, .h = 55),
-                                  hr_op_resize(.w = 20, .h = 30)};
-    struct hr_sample s[OPENCL_FILES];
-    struct opencl_run a, b;
-
-    compare_files(padded, 2, OPENCL_SIDE, OPENCL_SIDE, 3, HR_F32, HR_NCHW,
-                  "padded");
-    compare_files(gray, 4, 33, 50, 1, HR_F32, HR_NCHW, "gray");
-    compare_files(turned, 4, 55, 70, 3, HR_F16, HR_NHWC, "turned");
-    compare_files(turned_first, 4, 52, 71, 3, HR_F32, HR_NCHW, "v_first");
-    // Two steps are the CPU's, and the reason is given.
-    for (int i = 0; i < env.num_files; i++)
-        s[i] = (struct hr_sample){.path = env.files[i],
-                                  .ops = twice,
-                                  .num_ops = 3};
-    a = opencl_start(env.cpu, s, env.num_files,
-                     hr_batch_params(.n = env.num_files, .c = 3, .h = 30,
-                                     .w = 20));
-    b = opencl_start(env.ocl, s, env.num_files,
-                     hr_batch_params(.n = env.num_files, .c = 3, .h = 30,
-                                     .w = 20));
-    CU_ASSERT_EQUAL(opencl_differences(&a, &b, env.num_files, "twice"), 0);
-    CU_ASSERT(b.job->results[0].why & HR_WHY_GEOMETRY);
-    opencl_finish(&a);
-    opencl_finish(&b);
-}
-
-// Random ops on the device, against what they come to on the CPU.
-TEST_CASE(random_ops)
-{
-    const struct hr_op ops[] = {
-        hr_op_decode(0),
-        hr_op_random_resized_crop(.w = OPENCL_SIDE, .h = OPENCL_SIDE),
-        hr_op_random_flip(.horizontal = .5, .vertical = .5), OPENCL_NORMALIZE};
-    struct hr_batch_params params = {
-        .n = env.num_files, .c = 3, .h = OPENCL_SIDE, .w = OPENCL_SIDE};
-    static struct hr_op plain[OPENCL_FILES][HR_MAX_OPS];
-    struct hr_sample a[OPENCL_FILES], b[OPENCL_FILES];
-    struct opencl_run cpu, ocl;
-
-    for (int i = 0; i < env.num_files; i++) {
-        struct hr_info info;
-
-        b[i] = (struct hr_sample){.path = env.files[i],
-                                  .ops = ops,
-                                  .num_ops = COUNT(ops),
-                                  .random = {.seed = 4, .index = (uint64_t)i}};
-        a[i] = b[i];
-        if (!hr_probe_path(env.files[i], NULL, &info)) {
-            a[i].ops = plain[i];
-            hr_ops_draw(ops, COUNT(ops), &b[i].random, info.width, info.height,
-                        info.orientation, plain[i], &a[i].num_ops);
-        }
-    }
-    cpu = opencl_start(env.cpu, a, env.num_files, &params);
-    ocl = opencl_start(env.ocl, b, env.num_files, &params);
-    CU_ASSERT_EQUAL(opencl_differences(&cpu, &ocl, env.num_files, "random"), 0);
-    CU_ASSERT(opencl_count_spans(&ocl, env.num_files, HR_RECONSTRUCT) > 20);
-    CU_ASSERT(opencl_count_spans(&ocl, env.num_files, HR_RESAMPLE) > 20);
-    opencl_finish(&cpu);
-    opencl_finish(&ocl);
-}
 
 TEST_CASE(reasons)
 {
@@ -214,37 +77,6 @@ TEST_CASE(too_large)
 }
 
 // ---- Pixels, batches, jobs ------------------------------------------------
-
-TEST_CASE(images)
-{
-    const struct hr_op ops[] = {
-        hr_op_crop(.x = 5, .y = 7, .w = 80, .h = 61),
-        hr_op_resize(.w = 50, .h = 70, .filter = HR_BICUBIC),
-        hr_op_flip(.horizontal = true), OPENCL_NORMALIZE};
-    uint8_t pixels[3 * 97 * 101 + 64];
-    struct opencl_run r[2];
-
-    srand(31);
-    for (size_t i = 0; i < sizeof(pixels); i++)
-        pixels[i] = (uint8_t)rand();
-    for (int layout = HR_NCHW; layout <= HR_NHWC; layout++) {
-        for (int k = 0; k < 2; k++) {
-            hr_device dev = k ? env.ocl : env.cpu;
-            auto_image im = hr_image_create(
-                dev, hr_image_params(.w = 97, .h = 101, .c = 3, .dtype = HR_U8,
-                                     .layout = (enum hr_layout)layout,
-                                     .data = pixels));
-            struct hr_sample s = {.image = im, .ops = ops, .num_ops = 4};
-
-            r[k] = opencl_start(
-                dev, &s, 1, hr_batch_params(.n = 1, .c = 3, .h = 70, .w = 50));
-        }
-        CU_ASSERT_EQUAL(opencl_differences(&r[0], &r[1], 1, "image"), 0);
-        CU_ASSERT_EQUAL(opencl_count_spans(&r[1], 1, HR_RESAMPLE), 1);
-        opencl_finish(&r[0]);
-        opencl_finish(&r[1]);
-    }
-}
 
 enum { MOST = 256 };
 static struct hr_sample many[MOST];
@@ -361,24 +193,6 @@ TEST_CASE(large_results)
     opencl_finish(&r[1]);
 }
 
-TEST_CASE(two_jobs)
-{
-    struct hr_batch_params p = {
-        .n = 100, .c = 3, .h = OPENCL_SIDE, .w = OPENCL_SIDE};
-    struct opencl_run a[2], b[2];
-
-    opencl_fill(many, many_ops, MOST);
-    for (int k = 0; k < 2; k++) {
-        a[k] = opencl_start(env.ocl, many + 100 * k, 100, &p);
-        b[k] = opencl_start(env.cpu, many + 100 * k, 100, &p);
-    }
-    for (int k = 0; k < 2; k++) {
-        CU_ASSERT_EQUAL(opencl_differences(&b[k], &a[k], 100, "two jobs"), 0);
-        opencl_finish(&a[k]);
-        opencl_finish(&b[k]);
-    }
-}
-
 // Caller's memory with gaps: rows are copied one by one, gaps stay.
 static void strides_in(enum hr_layout layout)
 {
@@ -430,6 +244,70 @@ TEST_CASE(no_allocations)
     hr_device_stats(env.ocl, &after);
     CU_ASSERT_EQUAL(after.heap_allocations, before.heap_allocations);
 }
+// ---- Memory of our own that cannot be had -----------------------------------
+
+enum { STARVED = 10 };
+
+// One job into host memory, whose nth allocation fails, and perhaps all after
+// it: a sample is right, or says so. True: all are right.
+static bool run_starved(hr_device dev, const struct opencl_run *want, int nth,
+                        bool for_ever)
+{
+    struct hr_batch_params p = {
+        .n = STARVED, .c = 3, .h = OPENCL_SIDE, .w = OPENCL_SIDE};
+    struct opencl_run r = {.batch = hr_batch_create(dev, &p)};
+    int right = 0;
+
+    CU_ASSERT_PTR_NOT_NULL_FATAL(r.batch);
+    hr__test_fail_alloc(nth, for_ever);
+    r.job = hr_submit(dev, many, STARVED, r.batch,
+                      hr_job_params(.on_error = HR_ON_ERROR_ZERO));
+    if (r.job)
+        hr_job_wait(r.job, HR_FOREVER);
+    else
+        CU_ASSERT_EQUAL(hr_last_status(), HR_ENOMEM);
+    hr__test_fail_alloc(0, false);
+    for (int i = 0; r.job && i < STARVED; i++) {
+        enum hr_status s = r.job->results[i].status;
+        bool same = !memcmp(opencl_slot(&r, i), opencl_slot(want, i),
+                            opencl_stride(want));
+
+        CHECK(s == HR_ENOMEM || (s == HR_OK && same),
+              "allocation %d%s, sample %d: %s, %s", nth,
+              for_ever ? " and on" : "", i, hr_status_name(s),
+              same ? "right" : "wrong");
+        right += s == HR_OK;
+    }
+    opencl_finish(&r);
+    return right == STARVED;
+}
+
+TEST_CASE(starved)
+{
+    struct hr_batch_params p = {
+        .n = STARVED, .c = 3, .h = OPENCL_SIDE, .w = OPENCL_SIDE};
+    int starved = 0, most = test_loops(60);
+    struct opencl_run want;
+
+    opencl_fill(many, many_ops, STARVED);
+    want = opencl_start(env.cpu, many, STARVED, &p);
+    hr_job_wait(want.job, HR_FOREVER);
+    for (int nth = 1; nth <= most; nth++) {
+        // A device whose pools and buffers are still to be made.
+        auto_device dev = hr_device_open(
+            "opencl",
+            hr_device_params(.threads = 2, .deadline_ns = OPENCL_PATIENCE));
+
+        CU_ASSERT_PTR_NOT_NULL_FATAL(dev);
+        starved += !run_starved(dev, &want, nth, nth % 3 == 0);
+        CHECK(run_starved(dev, &want, 1 << 30, false),
+              "does not recover from allocation %d", nth);
+    }
+    CHECK(starved > 0, "no allocation was missed");
+    printf("\n  %d of %d jobs lacked memory ", starved, most);
+    opencl_finish(&want);
+}
+
 // ---- Variants of the kernels ----------------------------------------------
 
 static hr_device open_variant(const char *name)
@@ -459,6 +337,7 @@ TEST_CASE(variants)
     static const char *const names[] = {"staged", "gpu"};
     char key[OCL_KEY_BYTES] = "";
     hr_device usual = env.ocl;
+    struct conformance conformance;
 
     for (int i = 0; i < COUNT(names); i++) {
         CU_ASSERT_PTR_NOT_NULL_FATAL(env.ocl = open_variant(names[i]));
@@ -472,8 +351,8 @@ TEST_CASE(variants)
             hr_device_close(&env.ocl);
             continue;
         }
-        types();
-        geometries();
+        conformance = conformance_run(env.ocl, HR_EXACT, test_seed);
+        conformance_is_own_work(env.ocl, &conformance, names[i]);
         batches();
         CU_ASSERT_EQUAL(opencl_private(env.ocl)->batch[0].gpu, i == 1);
         CU_ASSERT_EQUAL(resizes_in_tiles(opencl_private(env.ocl)), i == 1);

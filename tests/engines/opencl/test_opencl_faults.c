@@ -64,6 +64,29 @@ TEST_CASE(job_failures)
     printf("\n  %d cases so far ", faults.cases);
 }
 
+// What a launch that fails says of the device, and that the CPU made the batch.
+TEST_CASE(meanings)
+{
+    static const struct {
+        cl_int code;
+        unsigned why;
+    } known[] = {{CL_OUT_OF_HOST_MEMORY, HR_WHY_FAILED | HR_WHY_MEMORY},
+                 {CL_OUT_OF_RESOURCES, HR_WHY_LOST},
+                 {CL_INVALID_KERNEL_ARGS, HR_WHY_FAILED}};
+    int live = faults_now().live;
+    hr_device dev = faults_open_scene(0, SCENE_IMAGE);
+
+    for (int i = 0; i < COUNT(known); i++) {
+        faults_set(FAULT_clEnqueueNDRangeKernel, 1, false, known[i].code);
+        CHECK(!faults_run(5 * SECOND) && faults.why & known[i].why,
+              "%s: why %#x", faults.label, faults.why);
+        faults_calm();
+        CHECK(faults_run(5 * SECOND) > 0, "%s: did not recover: %#x",
+              faults.label, faults.why);
+    }
+    faults_close(&dev, live);
+}
+
 // How a command may end: clGetEventInfo leaves it to the driver.
 static const cl_int event_codes[] = {
     ALWAYS,

@@ -91,18 +91,6 @@ static void let_go(void)
     exit(1);
 }
 
-// For its failures in a row; or it stays out, for it was late too often.
-static bool rests(bool out)
-{
-    struct ocl *o = ocl_of(((struct hr__device *)t.dev)->engines[0]);
-    bool yes;
-
-    pthread_mutex_lock(&o->guard.lock);
-    yes = out ? o->guard.out : o->guard.breaker.open;
-    pthread_mutex_unlock(&o->guard.lock);
-    return yes;
-}
-
 // As if the late calls were long ago.
 static void forgive(void)
 {
@@ -297,85 +285,7 @@ TEST_CASE(pinned_tensors)
     faults.ctl.discrete(false);
 }
 
-// Again and again, and nothing between: it rests, and is tried again.
-TEST_CASE(slow_often)
-{
-    int live = faults_settled(), rounds = 0;
-
-    snprintf(faults.label, sizeof(faults.label), "slow often");
-    open_scene();
-    for (; rounds < 3 && !rests(false); rounds++) {
-        slow_job(FAULT_clFlush, FAULT_HANG);
-        let_go();
-        forgive();
-    }
-    CHECK(rests(false), "%d rounds", rounds);
-    check_works();
-    check_opened(0);
-    faults_close(&t.dev, live);
-}
-
-// Also if it works each time: who uses it waits each time. So the third time
-// was the last one, until it is opened anew.
-TEST_CASE(three_times)
-{
-    int live = faults_settled();
-
-    snprintf(faults.label, sizeof(faults.label), "three times");
-    open_scene();
-    forgive();
-    for (int i = 0; i < 3; i++) {
-        CHECK(!rests(true), "%d rounds", i);
-        check_works();
-        slow_job(FAULT_clFlush, FAULT_HANG);
-        let_go();
-    }
-    CHECK(rests(true), "it goes on");
-    for (int i = 0; i < 3; i++) {
-        CHECK(faults_run(30 * SECOND) == 0 && faults.why & HR_WHY_BREAKER,
-              "why %#x", faults.why);
-        test_sleep(500 * TEST_MS);
-    }
-    faults_close(&t.dev, live);
-    open_scene();
-    check_works();
-    faults_close(&t.dev, live);
-}
-
 // ---- There was more to it --------------------------------------------------
-
-static void fail_once(void)
-{
-    struct fault_rule r = faults_rule(FAULT_clEnqueueNDRangeKernel, 1, false,
-                                      FAULT_FAIL, CL_INVALID_KERNEL_ARGS);
-
-    faults.ctl.set(&r, 1);
-    CHECK(faults_run(30 * SECOND) < t.made && faults_hit(r.entry),
-          "%s: nothing failed", faults.label);
-    check_works();
-}
-
-// An error that is no loss by itself is one after a slow call, if nothing was
-// made between.
-TEST_CASE(doubt)
-{
-    int live = faults_settled();
-
-    snprintf(faults.label, sizeof(faults.label), "doubt");
-    open_scene();
-    fail_once();
-    check_opened(0);
-    slow_job(FAULT_clEnqueueNDRangeKernel, FAULT_HANG);
-    let_go();
-    check_works();
-    fail_once();
-    check_opened(0);
-    slow_job(FAULT_clEnqueueNDRangeKernel, FAULT_HANG);
-    let_go();
-    fail_once();
-    check_opened(1);
-    faults_close(&t.dev, live);
-}
 
 int main(int argc, char **argv)
 {

@@ -208,61 +208,6 @@ TEST_CASE(both_slow)
     close_scene();
 }
 
-// Whether it rests; forgiven: as if its late calls were long ago.
-static bool rests(bool forgive)
-{
-    struct va *va = va_of(((struct hr__device *)t.scene.dev)->engines[0]);
-    bool open;
-
-    pthread_mutex_lock(&va->guard.lock);
-    open = va->guard.breaker.open;
-    if (forgive) {
-        va->guard.late_calls = 0;
-        va->guard.out = false;
-    }
-    pthread_mutex_unlock(&va->guard.lock);
-    return open;
-}
-
-// Again and again, and nothing between: it rests, and is tried again.
-TEST_CASE(slow_often)
-{
-    int rounds = 0;
-
-    snprintf(t.label, sizeof(t.label), "slow often");
-    open_scene("ihd", NULL);
-    for (; rounds < 3 && !rests(true); rounds++) {
-        slow_job("EndPicture:wait:1");
-        let_go();
-    }
-    CHECK(rests(true), "%d rounds", rounds);
-    check_works();
-    check_opened(0);
-    close_scene();
-}
-
-// Also if it works each time: who uses it waits each time. So the third time
-// was the last one, until it is opened anew.
-TEST_CASE(three_times)
-{
-    snprintf(t.label, sizeof(t.label), "three times");
-    open_scene("ihd", NULL);
-    rests(true);
-    for (int i = 0; i < 3; i++) {
-        check_works();
-        slow_job("SyncSurface2:wait:1");
-        let_go();
-    }
-    for (int i = 0; i < 3; i++) {
-        CHECK(run() == 0 && t.why & HR_WHY_BREAKER, "why %#x", t.why);
-        test_sleep(500 * TEST_MS);
-    }
-    close_scene();
-    open_scene("ihd", NULL);
-    check_works();
-    close_scene();
-}
-
 // ---- There was more to it --------------------------------------------------
 
 TEST_CASE(errors)
@@ -280,34 +225,6 @@ TEST_CASE(errors)
         check_opened(1);
         close_scene();
     }
-}
-
-// An error that is no loss by itself is one after a slow call, if nothing was
-// made between.
-TEST_CASE(doubt)
-{
-    static const char failure[] = "fault=BeginPicture:0x01:1";
-
-    snprintf(t.label, sizeof(t.label), "doubt");
-    open_scene("ihd", NULL);
-    vaapi_driver(failure);
-    CHECK(run() == t.made - 1, "%s: why %#x", t.label, t.why);
-    check_works();
-    check_opened(0);
-    slow_job("EndPicture:wait:1");
-    let_go();
-    check_works();
-    vaapi_driver(failure);
-    CHECK(run() == t.made - 1, "%s: why %#x", t.label, t.why);
-    check_works();
-    check_opened(0);
-    slow_job("EndPicture:wait:1");
-    let_go();
-    vaapi_driver(failure);
-    run();
-    check_works();
-    check_opened(1);
-    close_scene();
 }
 
 // The caller's display cannot be opened anew; what is made on it can.

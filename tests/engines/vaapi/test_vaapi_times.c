@@ -86,48 +86,6 @@ TEST_CASE(parts)
     vaapi_close(&dev);
 }
 
-// ---- Deadlines ---------------------------------------------------------------
-
-TEST_CASE(any_deadline)
-{
-    static const int64_t ns[] = {INT64_MIN, INT64_MAX / 9 * 8 + 8, INT64_MAX};
-
-    for (int i = 0; i < 3; i++) {
-        struct hr_stats stats;
-        hr_device dev;
-
-        vaapi_driver("default,reset,personality=ihd");
-        dev = vaapi_open_with(
-            hr_device_params(.threads = 1, .deadline_ns = ns[i]));
-        CHECK(dev != NULL, "deadline %d: %s", i, hr_last_error());
-        if (!dev)
-            continue;
-        // (Strict: nobody else makes them.)
-        run(dev);
-        hr_device_stats(dev, &stats);
-        CHECK(!stats.abandoned && !stats.fallbacks, "deadline %d: given up", i);
-        vaapi_close(&dev);
-    }
-}
-
-TEST_CASE(open_hangs)
-{
-    int64_t begin, took;
-    hr_device dev;
-
-    vaapi_driver("default,reset,personality=ihd,fault=CreateConfig:hang:1");
-    begin = hr__now();
-    dev = vaapi_open_with(hr_device_params(.deadline_ns = 1000 * TEST_MS));
-    took = hr__now() - begin;
-    CHECK(!dev && hr_last_status() == HR_EDEVICE, "%s", hr_last_error());
-    CHECK(took >= 1000 * TEST_MS && took < 3000 * TEST_MS,
-          "the open took %d ms", (int)(took / TEST_MS));
-    hr_device_close(&dev);
-    vaapi_driver("release");
-    test_sleep(100 * TEST_MS);
-    vaapi_driver("default,reset");
-}
-
 // ---- Memory ------------------------------------------------------------------
 
 static size_t bytes_of(hr_device dev)
