@@ -8,7 +8,7 @@ hangs; one that is not noticed is a survivor, and a survivor fails this
 program. A list states what the product promises, one or a few faults for each
 promise, and is no longer than MOST.
 
-A fault:  name      one word, unique
+A fault:  [name]    one word, unique
           file      relative to the root
           old, new  the text and what replaces it; old occurs exactly once
           tests     what must notice, cheapest first:
@@ -109,15 +109,14 @@ def load(folder):
     faults, names = [], set()
     for path in sorted(folder.glob("*.toml")):
         with open(path, "rb") as file:
-            listed = tomllib.load(file).get("fault", [])
-        for fault in listed:
-            fault["area"] = path.stem
-            unknown = set(fault) - {"name", "file", "old", "new", "tests",
-                                    "fast", "area"}
-            missing = {"name", "file", "old", "new", "tests"} - set(fault)
+            listed = tomllib.load(file)
+        for name, fault in listed.items():
+            unknown = set(fault) - {"file", "old", "new", "tests", "fast"}
+            missing = {"file", "old", "new", "tests"} - set(fault)
             if unknown or missing or not fault["tests"]:
-                raise Rotten(f"{path.name}: {fault.get('name')}: unknown "
-                             f"{sorted(unknown)}, missing {sorted(missing)}")
+                raise Rotten(f"{path.name}: {name}: unknown {sorted(unknown)}, "
+                             f"missing {sorted(missing)}")
+            fault |= {"name": name, "area": path.stem}
             if fault["name"] in names:
                 raise Rotten(f"{path.name}: {fault['name']} stands twice")
             names.add(fault["name"])
