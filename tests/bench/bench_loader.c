@@ -10,8 +10,6 @@
 //
 // SOURCE: a folder, or a list.
 #include <poll.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "bench_core.h"
 #include "hal/base/base.h"

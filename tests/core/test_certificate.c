@@ -274,7 +274,4 @@ TEST_CASE(specimens)
     certificate_files = some;
 }
 
-int main(int argc, char **argv)
-{
-    return certificate_main(argc, argv);
-}
+TEST_MAIN(certificate_main)

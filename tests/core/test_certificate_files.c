@@ -171,7 +171,4 @@ TEST_CASE(read_only)
     setenv("XDG_CACHE_HOME", certificate_cache, 1);
 }
 
-int main(int argc, char **argv)
-{
-    return certificate_main(argc, argv);
-}
+TEST_MAIN(certificate_main)

@@ -90,7 +90,4 @@ TEST_CASE(another_tier)
     certificate_forget();
 }
 
-int main(int argc, char **argv)
-{
-    return certificate_main(argc, argv);
-}
+TEST_MAIN(certificate_main)

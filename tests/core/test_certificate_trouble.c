@@ -164,7 +164,4 @@ TEST_CASE(no_memory)
     CHECK(opened == 3, "never enough memory");
 }
 
-int main(int argc, char **argv)
-{
-    return certificate_main(argc, argv);
-}
+TEST_MAIN(certificate_main)

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // The JPEG header parser on bytes made here: facts, tolerance, limits.
-#include <CUnit/CUnit.h>
 
 #include "hal/facts/parts.h"
 #include "header_parse.h"

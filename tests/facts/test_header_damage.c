@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The JPEG header parser on bytes that are wrong: segments, scans, truncation,
 // bit flips, and what is just valid beside what just is not.
-#include <CUnit/CUnit.h>
 
 #include "header_parse.h"
 #include "testing.h"

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // hr_probe(): PNG, EXIF, foreign formats, arguments.
-#include <CUnit/CUnit.h>
 
 #include "hal/facts/parts.h"
 #include "header_bytes.h"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // hr_probe_path() on files of all kinds and on what is no file; how long a
 // header takes.
-#include <CUnit/CUnit.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 

@@ -264,3 +264,9 @@ void data_seen_finish(struct data_seen *seen)
     free(seen->status);
     *seen = (struct data_seen){0};
 }
+
+int data_main(int argc, char **argv)
+{
+    setenv("HEADRACE_BACKEND", "cpu", 1);
+    return test_main(argc, argv);
+}

@@ -58,4 +58,8 @@ bool data_seen_same(const struct data_seen *a, size_t at,
                     const struct data_seen *b);
 void data_seen_finish(struct data_seen *seen);
 
+// test_main() with the CPU as default device: what would be looked for is tested
+// elsewhere.
+int data_main(int argc, char **argv);
+
 #endif

@@ -673,9 +673,4 @@ TEST_CASE(callbacks_say_classes)
     data_calls_finish(&c, N);
 }
 
-int main(int argc, char **argv)
-{
-    // The default device; what it would look for is tested elsewhere.
-    setenv("HEADRACE_BACKEND", "cpu", 1);
-    return test_main(argc, argv);
-}
+TEST_MAIN(data_main)

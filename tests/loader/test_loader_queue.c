@@ -736,9 +736,4 @@ TEST_CASE(wrong_params)
     data_end(&calls);
 }
 
-int main(int argc, char **argv)
-{
-    // The default device; what it would look for is tested elsewhere.
-    setenv("HEADRACE_BACKEND", "cpu", 1);
-    return test_main(argc, argv);
-}
+TEST_MAIN(data_main)

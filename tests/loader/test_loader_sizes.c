@@ -484,8 +484,4 @@ TEST_CASE(one_by_one)
     data_end(&calls);
 }
 
-int main(int argc, char **argv)
-{
-    setenv("HEADRACE_BACKEND", "cpu", 1);
-    return test_main(argc, argv);
-}
+TEST_MAIN(data_main)

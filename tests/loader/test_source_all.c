@@ -226,7 +226,4 @@ TEST_CASE(no_memory)
     http_server_stop(s);
 }
 
-int main(int argc, char **argv)
-{
-    return web_main(argc, argv);
-}
+TEST_MAIN(web_main)

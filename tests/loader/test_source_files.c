@@ -719,8 +719,4 @@ TEST_CASE(numbers)
     free(file.data);
 }
 
-int main(int argc, char **argv)
-{
-    setenv("HEADRACE_BACKEND", "cpu", 1);
-    return test_main(argc, argv);
-}
+TEST_MAIN(data_main)

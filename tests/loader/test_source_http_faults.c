@@ -456,7 +456,4 @@ TEST_CASE(ended)
     http_server_stop(s);
 }
 
-int main(int argc, char **argv)
-{
-    return web_main(argc, argv);
-}
+TEST_MAIN(web_main)

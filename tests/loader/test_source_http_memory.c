@@ -399,7 +399,4 @@ TEST_CASE(no_connection)
     pthread_join(thread, NULL);
 }
 
-int main(int argc, char **argv)
-{
-    return web_main(argc, argv);
-}
+TEST_MAIN(web_main)

@@ -226,7 +226,4 @@ TEST_CASE(late)
     nginx_stop(&n);
 }
 
-int main(int argc, char **argv)
-{
-    return web_main(argc, argv);
-}
+TEST_MAIN(web_main)

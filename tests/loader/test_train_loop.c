@@ -78,8 +78,4 @@ TEST_CASE(tells)
     unlink(path);
 }
 
-int main(int argc, char **argv)
-{
-    setenv("HEADRACE_BACKEND", "cpu", 1);
-    return test_main(argc, argv);
-}
+TEST_MAIN(data_main)

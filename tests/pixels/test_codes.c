@@ -206,7 +206,4 @@ TEST_CASE(codes)
     }
 }
 
-int main(int argc, char **argv)
-{
-    return dt_main(argc, argv);
-}
+TEST_MAIN(dt_main)

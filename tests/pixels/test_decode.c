@@ -332,7 +332,4 @@ TEST_CASE(test_corpus)
                 folder("bad", 1, 0, 600) + folder("bad/afl", 1, 0, 600));
 }
 
-int main(int argc, char **argv)
-{
-    return dt_main(argc, argv);
-}
+TEST_MAIN(dt_main)

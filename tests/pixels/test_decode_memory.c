@@ -188,7 +188,4 @@ TEST_CASE(test_arena_between)
 #endif
 }
 
-int main(int argc, char **argv)
-{
-    return dt_main(argc, argv);
-}
+TEST_MAIN(dt_main)

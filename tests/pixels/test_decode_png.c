@@ -104,10 +104,7 @@ TEST_CASE(test_png_sums)
     plain_free(&full);
 }
 
-int main(int argc, char **argv)
-{
-    return dt_main(argc, argv);
-}
+TEST_MAIN(dt_main)
 
 #else
 

@@ -476,7 +476,4 @@ TEST_CASE(corpus)
     end();
 }
 
-int main(int argc, char **argv)
-{
-    return dt_main(argc, argv);
-}
+TEST_MAIN(dt_main)

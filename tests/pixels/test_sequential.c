@@ -400,7 +400,4 @@ TEST_CASE(corpus)
     fprintf(stderr, "\n  bad, but decoded: %d of %d taken ", ours, n);
 }
 
-int main(int argc, char **argv)
-{
-    return dt_main(argc, argv);
-}
+TEST_MAIN(dt_main)

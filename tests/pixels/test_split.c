@@ -502,7 +502,4 @@ TEST_CASE(no_memory)
     CU_ASSERT(failed > 10 && failed < 190);
 }
 
-int main(int argc, char **argv)
-{
-    return dt_main(argc, argv);
-}
+TEST_MAIN(dt_main)

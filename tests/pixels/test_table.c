@@ -3,8 +3,6 @@
 // other; f16 as the hardware rounds it, for every float that matters.
 #include <float.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif

@@ -438,8 +438,7 @@ class Processes(unittest.TestCase):
                              ("x", {"n": 1}, {"n": 1}))
         finally:
             child.end()
-        with self.assertRaises(Exception):
-            child.round()
+        self.assertRaises(Exception, child.round)
 
 
 class CommandLine(unittest.TestCase):

@@ -193,16 +193,12 @@ class Provenance(unittest.TestCase):
                       headrace.Batch(1, 3, 224, 224), device=device)
             self.assertEqual(job.reference, "pillow-12")
             self.assertEqual(device.stats()["samples"], 1)
-        with self.assertRaises(headrace.ArgumentError):
-            device.stats()
-        with self.assertRaises(headrace.DeviceError):
-            headrace.Device("toaster")
+        self.assertRaises(headrace.ArgumentError, device.stats)
+        self.assertRaises(headrace.DeviceError, headrace.Device, "toaster")
         with self.assertRaisesRegex(headrace.ArgumentError, "-4 threads"):
             headrace.Device("cpu", threads=-4)
-        with self.assertRaises(ValueError):
-            headrace.Device("cpu", reference="x")
-        with self.assertRaises(ValueError):
-            headrace.Device("cpu", entropy="x")
+        self.assertRaises(ValueError, headrace.Device, "cpu", reference="x")
+        self.assertRaises(ValueError, headrace.Device, "cpu", entropy="x")
         with self.assertRaisesRegex(headrace.ArgumentError, "a cap of 101"):
             headrace.Device("cpu", cpu_cap=101)
         with headrace.Device("cpu", balance=True, cpu_cap=50) as device:
@@ -211,8 +207,7 @@ class Provenance(unittest.TestCase):
             self.assertEqual(device.stats()["engines"], ("cpu",))
         with headrace.Device("cpu", balance=True, latency=.5):
             pass
-        with self.assertRaises(ValueError):
-            headrace.Device("cpu", latency=-1)
+        self.assertRaises(ValueError, headrace.Device, "cpu", latency=-1)
 
     def test_why_an_engine_was_left(self):
         if not any(d["backend"] == "opencl" and d["available"]

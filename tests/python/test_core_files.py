@@ -63,8 +63,7 @@ class Reading(Case):
         self.assertIsNone(_core.read_file(reader))
         os.close(reader)
         os.close(writer)
-        with self.assertRaises(OSError):
-            _core.read_file(reader)
+        self.assertRaises(OSError, _core.read_file, reader)
 
     def test_memory_is_used_again(self):
         paths = [self.path(n, 1 << 20) for n in range(8)]
@@ -228,8 +227,7 @@ class Lending(Case):
         worker = self.worker(run)
         taken = worker.take()
         for wrong in -1, 2000, 4096, 1 << 40:
-            with self.assertRaises(ValueError):
-                worker.files.take(wrong)
+            self.assertRaises(ValueError, worker.files.take, wrong)
         with tempfile.TemporaryFile() as file:
             with self.assertRaises(ValueError):
                 _core.SharedFiles(file.fileno())

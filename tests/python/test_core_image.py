@@ -76,21 +76,16 @@ class Images(unittest.TestCase):
         image = headrace.decode(samples.small())
         with self.assertRaises(headrace.ArgumentError):
             image.crop(0, 0, image.width + 1, 1)
-        with self.assertRaises(headrace.ArgumentError):
-            image.resize(0, 5)
+        self.assertRaises(headrace.ArgumentError, image.resize, 0, 5)
         with self.assertRaises(headrace.ArgumentError):
             image.normalize().flip(horizontal=True)
-        with self.assertRaises(headrace.PictureError):
-            headrace.decode(b"nothing")
-        with self.assertRaises(headrace.ReadError):
-            headrace.decode("/no/such/file")
-        with self.assertRaises(TypeError):
-            headrace.Image()
+        self.assertRaises(headrace.PictureError, headrace.decode, b"nothing")
+        self.assertRaises(headrace.ReadError, headrace.decode, "/no/such/file")
+        self.assertRaises(TypeError, headrace.Image)
         data = samples.read(samples.small())
         cut = headrace.decode(data[:len(data) // 2])
         for _ in range(2):
-            with self.assertRaises(headrace.PictureError):
-                cut.pixels()
+            self.assertRaises(headrace.PictureError, cut.pixels)
         with self.assertRaises(headrace.PictureError):
             memoryview(cut._pixels)
 

@@ -70,15 +70,13 @@ class Waiting(unittest.TestCase):
 
     def test_timeout_of_the_job(self):
         out, job = submit(200, SLOW, timeout=0.05)
-        with self.assertRaises(headrace.TimeoutError):
-            job.wait(60)
+        self.assertRaises(headrace.TimeoutError, job.wait, 60)
         self.assertTrue(job.poll())
 
     def test_cancel(self):
         out, job = submit(200, SLOW)
         job.cancel()
-        with self.assertRaises(headrace.CanceledError):
-            job.wait(60)
+        self.assertRaises(headrace.CanceledError, job.wait, 60)
         self.assertIn("HR_ECANCELED", {r.status_name for r in job.results})
 
     def test_interrupt(self):
@@ -91,15 +89,13 @@ class Waiting(unittest.TestCase):
         try:
             begin = time.monotonic()
             signal.setitimer(signal.ITIMER_REAL, 0.1)
-            with self.assertRaises(KeyboardInterrupt):
-                job.wait()
+            self.assertRaises(KeyboardInterrupt, job.wait)
             self.assertLess(time.monotonic() - begin, 0.6)
             self.assertFalse(job.poll())
         finally:
             signal.signal(signal.SIGALRM, before)
         job.cancel()
-        with self.assertRaises(headrace.CanceledError):
-            job.wait(60)
+        self.assertRaises(headrace.CanceledError, job.wait, 60)
 
     def test_others_run_meanwhile(self):
         """Whoever waits leaves Python to others: one of them cancels."""
@@ -112,8 +108,7 @@ class Waiting(unittest.TestCase):
 
         thread = threading.Thread(target=cancel)
         thread.start()
-        with self.assertRaises(headrace.CanceledError):
-            job.wait()
+        self.assertRaises(headrace.CanceledError, job.wait)
         thread.join()
 
     def test_descriptor(self):
@@ -258,8 +253,7 @@ class Callbacks(unittest.TestCase):
         out = headrace.Batch(1, 3, 6, 8)
         job = headrace.submit([(b"nothing", STEPS)], out,
                               on_done=lambda job: seen.append(job.results[0]))
-        with self.assertRaises(headrace.PictureError):
-            job.wait()
+        self.assertRaises(headrace.PictureError, job.wait)
         self.assertEqual(seen[0].status_name, "HR_EFORMAT")
 
     def test_none_if_it_is_refused(self):

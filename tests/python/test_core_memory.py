@@ -60,8 +60,7 @@ class Memory(unittest.TestCase):
                        bytearray(len(want) + 9)):
             out = self.fill(data=memory)
             self.assertEqual(bytes(memory)[:len(want)], want)
-            with self.assertRaises((BufferError, ValueError)):
-                memory.append(0)
+            self.assertRaises((BufferError, ValueError), memory.append, 0)
             del out
             gc.collect()
             memory.append(0)
@@ -129,11 +128,9 @@ class Memory(unittest.TestCase):
                         self.fill(data=wrong)
                         self.assertTrue((wrong == want).all())
                         continue
-                with self.assertRaises(ValueError):
-                    self.fill(data=wrong)
+                self.assertRaises(ValueError, self.fill, data=wrong)
         gaps = numpy.zeros((2, 6, 8, 4), numpy.float32)[..., :3]
-        with self.assertRaises(ValueError):
-            self.fill(data=gaps, layout="nhwc")
+        self.assertRaises(ValueError, self.fill, data=gaps, layout="nhwc")
 
     @unittest.skipUnless(numpy, "needs NumPy")
     def test_handed_to_numpy(self):
@@ -161,8 +158,7 @@ class Memory(unittest.TestCase):
             del capsule
             self.assertEqual(sys.getrefcount(out), before)
         self.assertEqual(out.__dlpack_device__(), (1, 0))
-        with self.assertRaises(BufferError):
-            out.__dlpack__(copy=True)
+        self.assertRaises(BufferError, out.__dlpack__, copy=True)
 
     @unittest.skipUnless(torch, "needs torch")
     def test_tensors_of_torch(self):
@@ -202,8 +198,7 @@ class Memory(unittest.TestCase):
         self.assertEqual(bytes(part), bytes(out)[576:576 * 3])
         self.assertNotEqual(bytes(part), bytes(out)[:576 * 2])
         for wrong in ((4,), (0, 5), (-1, 2), (0, 0)):
-            with self.assertRaises(headrace.ArgumentError):
-                out.read(*wrong)
+            self.assertRaises(headrace.ArgumentError, out.read, *wrong)
 
     def test_read_only_pixels(self):
         source = headrace.Pixels(2, 1, data=b"abcdef")
@@ -264,8 +259,7 @@ class DeviceMemory(unittest.TestCase):
         self.assertEqual(bytes(out.read(1)), want[len(want) // 2:])
         self.assertEqual(out.read().memory, "host")
         for touch in (memoryview, lambda b: b.__dlpack__()):
-            with self.assertRaisesRegex(BufferError, "read"):
-                touch(out)
+            self.assertRaisesRegex(BufferError, "read", touch, out)
         self.assertFalse(hasattr(out, "__array_interface__"))
         self.assertNotEqual(out.__dlpack_device__(), (1, 0))
         with self.assertRaises(ValueError):

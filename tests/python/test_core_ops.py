@@ -160,8 +160,7 @@ class OpLists(unittest.TestCase):
     def test_names(self):
         with self.assertRaisesRegex(ValueError, "must be one of nearest"):
             ops.resize(1, 1, filter="cubic")
-        with self.assertRaisesRegex(ValueError, "mode"):
-            ops.decode("CMYK")
+        self.assertRaisesRegex(ValueError, "mode", ops.decode, "CMYK")
 
     def test_defaults_do_what_they_say(self):
         def flips(op, places):

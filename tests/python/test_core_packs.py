@@ -115,10 +115,8 @@ class Opening(Packs):
             other.write_bytes(whole[:size])
             with self.assertRaisesRegex(headrace.PictureError, "other.hrp"):
                 headrace.PackFile(other)
-        with self.assertRaises(TypeError):
-            headrace.PackFile(7)
-        with self.assertRaises(ValueError):
-            headrace.PackFile("a\0b")
+        self.assertRaises(TypeError, headrace.PackFile, 7)
+        self.assertRaises(ValueError, headrace.PackFile, "a\0b")
 
     def test_it_closes_when_nobody_has_it(self):
         copy = shutil.copy(self.path, self.place / "copy.hrp")
@@ -197,8 +195,7 @@ class Jobs(Packs):
         for entry in pictures[0], pictures[1]:
             with self.assertRaisesRegex(headrace.PictureError, "is damaged"):
                 entry.check()
-            with self.assertRaises(headrace.PictureError):
-                bytes(entry)
+            self.assertRaises(headrace.PictureError, bytes, entry)
 
     def test_a_damaged_one_is_one_sample(self):
         copy = shutil.copy(self.path, self.place / "copy.hrp")

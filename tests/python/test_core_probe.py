@@ -126,17 +126,12 @@ class Probing(unittest.TestCase):
         self.assertGreater(compared, 40)
 
     def test_errors(self):
-        with self.assertRaises(headrace.ReadError):
-            _core.probe("/no/such/file")
-        with self.assertRaises(headrace.PictureError):
-            _core.probe(b"no picture")
+        self.assertRaises(headrace.ReadError, _core.probe, "/no/such/file")
+        self.assertRaises(headrace.PictureError, _core.probe, b"no picture")
         with self.assertRaises(headrace.ReadError):
             _core.probe(str(samples.folder()))
-        with self.assertRaises(ValueError):
-            _core.probe("a\0b")
-        with self.assertRaises(TypeError):
-            _core.probe(7)
-        with self.assertRaises(TypeError):
-            _core.Info()
+        self.assertRaises(ValueError, _core.probe, "a\0b")
+        self.assertRaises(TypeError, _core.probe, 7)
+        self.assertRaises(TypeError, _core.Info)
         with self.assertRaises(AttributeError):
             _core.probe(samples.small()).width = 3

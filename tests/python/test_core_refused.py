@@ -90,8 +90,7 @@ class Forms(unittest.TestCase):
     def test_dlpack_of_another_device(self):
         batch = headrace.Batch(1, 3, 6, 8)
         for device in ((2, 0), (10, 1)):
-            with self.assertRaises(BufferError):
-                batch.__dlpack__(dl_device=device)
+            self.assertRaises(BufferError, batch.__dlpack__, dl_device=device)
         for device in (None, (1, 0)):
             batch.__dlpack__(dl_device=device)
 

@@ -93,8 +93,7 @@ class Iterators(case.Case):
         with case.on():
             headrace.report(reset=True)
             batches = iter(DataLoader(Keeps(), DAMAGED[0] + 1))
-            with self.assertRaises(OSError):
-                next(batches)
+            self.assertRaises(OSError, next, batches)
             next(batches)
             self.assertEqual(sum(headrace.report()["again"].values()), 1)
 

@@ -199,8 +199,7 @@ class Sources(unittest.TestCase):
             numpy.testing.assert_array_equal(y, records[:, at])
         with self.assertRaisesRegex(headrace.PictureError, "has 3073 bytes"):
             loader(headrace.Cifar(path), crop)
-        with self.assertRaises(headrace.ArgumentError):
-            headrace.Cifar(path, "11")
+        self.assertRaises(headrace.ArgumentError, headrace.Cifar, path, "11")
 
 class Order(unittest.TestCase):
     def setUp(self):
@@ -251,19 +250,16 @@ class Order(unittest.TestCase):
         a = loader(self.root)
         first, second = iter(a), iter(a)
         next(second)
-        with self.assertRaisesRegex(headrace.Error, "another loop"):
-            next(first)
+        self.assertRaisesRegex(headrace.Error, "another loop", next, first)
         next(second)
         a.close()
-        with self.assertRaisesRegex(headrace.Error, "close"):
-            next(second)
+        self.assertRaisesRegex(headrace.Error, "close", next, second)
 
     def test_a_number_of_epochs(self):
         a = loader(self.root, epochs=2)
         self.assertEqual(len(list(a)), len(a))
         self.assertEqual(len(list(a)), len(a))
-        with self.assertRaises(headrace.Error):
-            iter(a)
+        self.assertRaises(headrace.Error, iter, a)
 
     def test_drop_last(self):
         a = loader(self.root, drop_last=True)
@@ -385,8 +381,7 @@ class Failing(unittest.TestCase):
         self.assertEqual(result.file, str(self.bad))
         self.assertFalse(x[6].any())
         self.assertTrue(x[5].any())
-        with self.assertRaises(headrace.ArgumentError):
-            a.drawn(6)
+        self.assertRaises(headrace.ArgumentError, a.drawn, 6)
 
     def test_skip(self):
         a = loader(self.source, on_error="skip", batch=9)
@@ -581,8 +576,7 @@ class Waiting(unittest.TestCase):
 
     def test_with_a_timeout(self):
         core = self.loader._open()
-        with self.assertRaises(headrace.TimeoutError):
-            core.next(timeout=0)
+        self.assertRaises(headrace.TimeoutError, core.next, timeout=0)
         self.go.set()
         self.assertEqual(len(core.next()), BATCH)
 
@@ -597,8 +591,7 @@ class Waiting(unittest.TestCase):
         self.addCleanup(signal.signal, signal.SIGINT, before)
         timer = threading.Timer(0.1, interrupt)
         timer.start()
-        with self.assertRaises(KeyboardInterrupt):
-            core.next(timeout=60)
+        self.assertRaises(KeyboardInterrupt, core.next, timeout=60)
         self.go.set()
         self.assertEqual(core.next().indices, tuple(range(BATCH)))
 

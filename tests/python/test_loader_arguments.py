@@ -67,8 +67,7 @@ class Arguments(unittest.TestCase):
             with self.subTest(source=source), self.assertRaises(error):
                 loader(source)
         for source in None, 7, iter(samples.photos()):
-            with self.assertRaisesRegex(TypeError, "source"):
-                loader(source)
+            self.assertRaisesRegex(TypeError, "source", loader, source)
         with self.assertRaises(headrace.ArgumentError):
             next(iter(loader([])))
         path = samples.scratch() / "loader-arguments.hrp"

@@ -251,5 +251,4 @@ class Parts(unittest.TestCase):
         self.assertEqual(self.parts(job)[0].again, 0)
         for call in (writer.finish, lambda: len(writer),
                      lambda: writer.entry(0), lambda: writer.cut(0)):
-            with self.assertRaisesRegex(headrace.ArgumentError, "closed"):
-                call()
+            self.assertRaisesRegex(headrace.ArgumentError, "closed", call)

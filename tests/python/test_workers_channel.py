@@ -309,8 +309,7 @@ class ChannelTest(unittest.TestCase):
         pending = self.claim(sender, 2)
         self.assertEqual(self.claim(sender, 1).result(), "a")
         sender.close()
-        with self.assertRaises(channel.ChannelError):
-            pending.result()
+        self.assertRaises(channel.ChannelError, pending.result)
 
     def test_close_cancels_what_nobody_claimed(self):
         sender = self.sender()
@@ -323,12 +322,10 @@ class ChannelTest(unittest.TestCase):
         self.channel.close()
         self.assertEqual(self.device.alive(), 1)
         self.assertEqual(kept.result(), 1)
-        with self.assertRaises(channel.ChannelError):
-            waiting.result()
+        self.assertRaises(channel.ChannelError, waiting.result)
         with self.assertRaises(channel.ChannelError):
             self.claim(sender, 3).result()
-        with self.assertRaises(OSError):
-            sender.ship("late")
+        self.assertRaises(OSError, sender.ship, "late")
         sender.close()
 
     def test_a_dropped_claim_is_not_submitted(self):

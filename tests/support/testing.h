@@ -78,6 +78,12 @@ void test_add(struct test_case *c);
 // if it takes longer than HEADRACE_TEST_ALARM seconds (default 240), and fails
 // if it leaves a descriptor open. A program without main() calls this alone.
 int test_main(int argc, char **argv);
+// A program that does with its arguments what `run` does.
+#define TEST_MAIN(run)              \
+    int main(int argc, char **argv) \
+    {                               \
+        return run(argc, argv);     \
+    }
 // Says why a case or a part of it was not run, in a line of its own: "not run:
 // PROGRAM, CASE: REASON". ./dev test collects them below its table.
 void test_not_run(const char *why);

@@ -3,9 +3,6 @@
 // and what CPU time it counts.
 #include <CUnit/Basic.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "fake_engine.h"
 #include "tools/profile/profile.h"

@@ -2,9 +2,6 @@
 // What headrace profile concludes from its numbers. Nothing is measured here.
 #include <CUnit/Basic.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "tools/profile/profile.h"
 #include "testing.h"

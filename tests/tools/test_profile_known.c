@@ -3,9 +3,6 @@
 // JSON says against arithmetic.
 #define _GNU_SOURCE
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include <jansson.h>
 

@@ -5,10 +5,6 @@
 #define _GNU_SOURCE  // memmem
 #include <errno.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include <CUnit/Basic.h>
 

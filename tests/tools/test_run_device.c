@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the command line of `headrace run` says of the device is what the device
 // is opened with.
-#include <stdlib.h>
 
 #include "testing.h"
 #include "tools/common/tools.h"

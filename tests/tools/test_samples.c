@@ -2,10 +2,6 @@
 // headrace samples: the same bytes for the same seed, and every file is what
 // samples.json says it is. Decodes with libjpeg and libpng alone.
 #include <setjmp.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 #include <jansson.h>

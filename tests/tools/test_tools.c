@@ -2,8 +2,6 @@
 // The parts of the command that need neither device nor disk: the text of
 // --ops, drawn numbers, sizes, the progress line.
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "tools/common/braces.h"
 #include "tools/common/options.h"

@@ -3,12 +3,8 @@
 #define _GNU_SOURCE  // memmem
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "tools/common/inputs.h"
 #include "tools/common/manifest.h"

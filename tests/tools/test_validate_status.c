@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // headrace validate, in this process: what it says of pictures whose two sides
 // end in different ways.
-#include <stdlib.h>
-#include <string.h>
 
 #include <jansson.h>
 

@@ -66,5 +66,10 @@ void faults_check_objects(int live);
 
 // main() of both programs; 77 without a device. library: fault_opencl.
 int faults_main(const char *library, int argc, char **argv);
+#define FAULTS_MAIN                                       \
+    int main(int argc, char **argv)                       \
+    {                                                     \
+        return faults_main(HR_FAULT_LIBRARY, argc, argv); \
+    }
 
 #endif

@@ -364,7 +364,4 @@ TEST_CASE(variants)
     CU_ASSERT_PTR_NOT_NULL(strstr(hr_last_error(), "'fused'"));
 }
 
-int main(int argc, char **argv)
-{
-    return opencl_main(argc, argv);
-}
+TEST_MAIN(opencl_main)

@@ -266,7 +266,4 @@ TEST_CASE(bytes_held)
     scene_finish(&faults.scene);
 }
 
-int main(int argc, char **argv)
-{
-    return faults_main(HR_FAULT_LIBRARY, argc, argv);
-}
+FAULTS_MAIN

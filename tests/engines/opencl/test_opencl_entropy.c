@@ -571,7 +571,4 @@ TEST_CASE(kept)
     free_pictures(&p);
 }
 
-int main(int argc, char **argv)
-{
-    return opencl_main(argc, argv);
-}
+TEST_MAIN(opencl_main)

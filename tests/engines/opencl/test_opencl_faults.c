@@ -419,7 +419,4 @@ TEST_CASE(complete)
     printf("\n  %d cases ", faults.cases);
 }
 
-int main(int argc, char **argv)
-{
-    return faults_main(HR_FAULT_LIBRARY, argc, argv);
-}
+FAULTS_MAIN

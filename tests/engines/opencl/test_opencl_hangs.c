@@ -288,7 +288,4 @@ TEST_CASE(open_hangs)
     end_hung();
 }
 
-int main(int argc, char **argv)
-{
-    return faults_main(HR_FAULT_LIBRARY, argc, argv);
-}
+FAULTS_MAIN

@@ -260,7 +260,4 @@ TEST_CASE(short_deadline)
     CU_ASSERT_EQUAL(opencl_count_spans(&r, N, HR_RECONSTRUCT), N);
     opencl_finish(&r);
 }
-int main(int argc, char **argv)
-{
-    return opencl_main(argc, argv);
-}
+TEST_MAIN(opencl_main)

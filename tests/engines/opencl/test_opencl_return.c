@@ -287,7 +287,4 @@ TEST_CASE(pinned_tensors)
 
 // ---- There was more to it --------------------------------------------------
 
-int main(int argc, char **argv)
-{
-    return faults_main(HR_FAULT_LIBRARY, argc, argv);
-}
+FAULTS_MAIN

@@ -230,7 +230,4 @@ TEST_CASE(overlap)
     faults.ctl.discrete(false);
 }
 
-int main(int argc, char **argv)
-{
-    return faults_main(HR_FAULT_LIBRARY, argc, argv);
-}
+FAULTS_MAIN

@@ -91,7 +91,7 @@ TEST_CASE(right_kernel)
 
 int main(int argc, char **argv)
 {
-    auto_device dev = NULL;
+    hr_device dev;
 
     validate_init();
     // On a busy machine the driver compiles for minutes.
@@ -108,5 +108,6 @@ int main(int argc, char **argv)
         printf("not run: %s\n", hr_last_error());
         return TEST_NOT_RUN;
     }
+    hr_device_close(&dev);
     return test_main(argc, argv);
 }

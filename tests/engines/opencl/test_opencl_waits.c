@@ -590,7 +590,4 @@ TEST_CASE(nobody_spins)
     faults_check_objects(live);
 }
 
-int main(int argc, char **argv)
-{
-    return faults_main(HR_FAULT_LIBRARY, argc, argv);
-}
+FAULTS_MAIN

@@ -337,9 +337,4 @@ TEST_CASE(with_opencl)
     vaapi_close(&dev);
 }
 
-int main(int argc, char **argv)
-{
-    if (!vaapi_init())
-        return TEST_NOT_RUN;
-    return test_main(argc, argv);
-}
+TEST_MAIN(vaapi_main)

@@ -256,9 +256,4 @@ TEST_CASE(damage_in_a_list)
     hr_device_close(&cpu);
 }
 
-int main(int argc, char **argv)
-{
-    if (!vaapi_init())
-        return TEST_NOT_RUN;
-    return test_main(argc, argv);
-}
+TEST_MAIN(vaapi_main)

@@ -288,9 +288,4 @@ TEST_CASE(in_device_memory)
     free(b.data);
 }
 
-int main(int argc, char **argv)
-{
-    if (!vaapi_init())
-        return TEST_NOT_RUN;
-    return test_main(argc, argv);
-}
+TEST_MAIN(vaapi_main)

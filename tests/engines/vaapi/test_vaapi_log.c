@@ -113,9 +113,4 @@ TEST_CASE(no_processor)
     }
 }
 
-int main(int argc, char **argv)
-{
-    if (!vaapi_init())
-        return TEST_NOT_RUN;
-    return test_main(argc, argv);
-}
+TEST_MAIN(vaapi_main)

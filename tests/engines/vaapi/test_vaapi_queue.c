@@ -103,9 +103,4 @@ TEST_CASE(stuck_context)
     vaapi_close(&dev);
 }
 
-int main(int argc, char **argv)
-{
-    if (!vaapi_init())
-        return TEST_NOT_RUN;
-    return test_main(argc, argv);
-}
+TEST_MAIN(vaapi_main)

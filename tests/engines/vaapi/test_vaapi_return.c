@@ -359,9 +359,4 @@ TEST_CASE(own_after_close)
     t.depth = 0;
 }
 
-int main(int argc, char **argv)
-{
-    if (!vaapi_init())
-        return TEST_NOT_RUN;
-    return test_main(argc, argv);
-}
+TEST_MAIN(vaapi_main)

@@ -69,6 +69,11 @@ bool vaapi_init(void)
     return true;
 }
 
+int vaapi_main(int argc, char **argv)
+{
+    return vaapi_init() ? test_main(argc, argv) : TEST_NOT_RUN;
+}
+
 void vaapi_driver(const char *fmt, ...)
 {
     char text[256];

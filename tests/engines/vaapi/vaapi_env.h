@@ -10,6 +10,7 @@
 // Variables, the driver and its control. Once, before anything is opened.
 // False: libva is not here (the caller says so and exits with TEST_NOT_RUN).
 bool vaapi_init(void);
+int vaapi_main(int argc, char **argv);  // test_main() behind it
 
 // Options of the driver, checked.
 void vaapi_driver(const char *fmt, ...) HR_PRINTF(1, 2);
