@@ -4,9 +4,7 @@
 import concurrent.futures
 import gc
 import os
-import pathlib
 import pickle
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -184,17 +182,6 @@ class Pictures(Case):
         self.assertEqual(make(path), plain)
         self.assertIsNone(headrace.get_cache())
 
-    def test_whose_cache(self):
-        """The sample's own, then the device's, then the process's."""
-        data = samples.read(samples.small())
-        caches = [headrace.Cache("8M") for _ in range(3)]
-        with headrace.Device("cpu", threads=1, cache=caches[1]) as device:
-            headrace.set_cache(caches[0])
-            make(data)
-            make(data, device=device)
-            make(data, caches[2], device)
-        self.assertEqual([c.stats()[:3] for c in caches], [(0, 1, 1)] * 3)
-
     def test_image(self):
         cache = headrace.Cache("8M")
         for turn in range(2):
@@ -202,22 +189,6 @@ class Pictures(Case):
             settle()
             image.start(device="cpu", cache=cache).wait()
             self.assertEqual(image.result.spans[0] == CACHE, turn == 1)
-
-    def test_the_budget(self):
-        data = [samples.read(path) for path in samples.photos()]
-        whole = headrace.Cache("256M")
-        start(data, whole)[0].wait()
-        all_of_them = whole.stats().bytes
-        cache = headrace.Cache(all_of_them // 3)
-        for _ in range(3):
-            job, _ = start(data, cache)
-            while not job.poll():
-                self.assertLessEqual(cache.stats().bytes, cache.bytes)
-            self.assertLessEqual(cache.stats().bytes, cache.bytes)
-        stats = cache.stats()
-        self.assertGreater(stats.evictions, 0)
-        self.assertEqual(stats.pictures, stats.kept - stats.evictions)
-        self.assertLess(stats.pictures, len(data))
 
     def test_threads(self):
         data = [samples.read(path) for path in samples.photos()]
@@ -238,107 +209,7 @@ class Pictures(Case):
             self.assertEqual(set(pool.map(work, range(24))), {True})
 
 
-class Files(Case):
-    def setUp(self):
-        self.temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(self.temporary.cleanup)
-        self.path = str(pathlib.Path(self.temporary.name, "a.jpg"))
-        self.one, self.other = samples.photos()[:2]
-        shutil.copy(self.one, self.path)
-        self.cache = headrace.Cache("64M")
-
-    def make(self):
-        return make(self.path, self.cache)
-
-    def test_a_changed_file(self):
-        settle()
-        one, other = make(self.one)[0], make(self.other)[0]
-        self.assertEqual([self.make()[0] for _ in range(2)], [one] * 2)
-        self.assertEqual(self.cache.stats().hits, 1)
-        stamp = os.stat(self.path)
-        data = samples.read(self.other)
-        # In place, of the same times and the same size where that can be.
-        with open(self.path, "r+b") as file:
-            file.write(data)
-            file.truncate()
-        os.utime(self.path, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
-        self.assertEqual(self.make()[0], other)
-        # Another file of that name.
-        shutil.copy(self.one, self.path + "2")
-        os.replace(self.path + "2", self.path)
-        self.assertEqual(self.make()[0], one)
-
-    def test_a_file_that_went(self):
-        settle()
-        self.make()
-        self.assertEqual(self.make()[1][0], CACHE)
-        os.unlink(self.path)
-        job, _ = start([self.path], self.cache)
-        job.wait()
-        self.assertEqual(job.results[0].status_name, "HR_EIO")
-        self.assertIn("No such file", job.results[0].message)
-
-    def test_a_file_of_this_moment(self):
-        """Another write within the clock's tick would leave no trace."""
-        before = self.cache.stats().kept
-        begun = time.monotonic()
-        os.utime(self.path)
-        self.make()
-        if time.monotonic() - begun > 0.09:
-            self.skipTest("the machine is too slow")
-        self.assertEqual(self.cache.stats().kept, before)
-        settle()
-        self.make()
-        self.assertEqual(self.cache.stats().kept, before + 1)
-
-
 class Packing(Case):
-    def test_every_kind(self):
-        """Packed pictures are what their files are."""
-        packed = 0
-        for path in sorted(samples.described()):
-            data = samples.read(path)
-            job, out = start([data])
-            job.wait()
-            result = job.results[0]
-            with self.subTest(path=os.path.basename(path)):
-                try:
-                    pack = headrace.pack(data)
-                except headrace.PictureError as error:
-                    self.check_refusal(error, data, result)
-                    continue
-                packed += 1
-                self.assertEqual(result.status_name, "HR_OK")
-                again, pixels = start([pack])
-                again.wait()
-                self.assertEqual(bytes(memoryview(pixels)),
-                                 bytes(memoryview(out)))
-                self.check_facts(headrace.probe(data), headrace.probe(pack))
-        self.assertGreater(packed, len(samples.photos()))
-
-    def check_refusal(self, error, data, result):
-        if data[:4] == b"\x89PNG":
-            self.assertIn(error.status,
-                          ("HR_EUNSUPPORTED", result.status_name))
-        elif result.status_name != "HR_OK":
-            self.assertEqual(error.status, result.status_name)
-        elif error.status == "HR_EUNSUPPORTED":
-            info = headrace.probe(data)
-            self.assertTrue(info.precision != 8 or info.components > 3
-                            or info.process == "lossless"
-                            or info.all_scans is False, error)
-        else:  # what decoding mends is not packed
-            self.assertIn(error.status, ("HR_ECORRUPT", "HR_ETRUNCATED"))
-
-    def check_facts(self, jpeg, packed):
-        self.assertEqual(packed.format, "packed")
-        self.assertIn("packed", repr(packed))
-        self.assertIsNone(packed.process)
-        self.assertTrue(packed.ends)
-        for name in ("width", "height", "components", "precision", "color",
-                     "orientation"):
-            self.assertEqual(getattr(packed, name), getattr(jpeg, name), name)
-
     def test_sources(self):
         """Buffers at any address, and files."""
         data = samples.read(samples.small())
@@ -372,18 +243,6 @@ class Packing(Case):
             self.assertTrue(caught.exception.reason)
         for bad in ("a.jpg", None, 3):
             self.assertRaises(TypeError, headrace.pack, bad)
-
-    def test_damaged(self):
-        """A packed picture with wrong bytes: an error, or a picture."""
-        pack = headrace.pack(samples.read(samples.small()))
-        for at in range(0, len(pack), max(len(pack) // 97, 1)):
-            for cut in (pack[:at], pack[:at] + bytes([pack[at] ^ 0x55])
-                        + pack[at + 1:]):
-                job, _ = start([cut])
-                job.wait()
-        job, _ = start([pack[:-8]])
-        job.wait()
-        self.assertNotEqual(job.results[0].status, 0)
 
     def test_other_threads_run_meanwhile(self):
         """The GIL is not held while a picture is packed."""
