@@ -26,8 +26,10 @@ static int draw(const struct hr_op *random, const struct hr__draw *d,
     if (op->scale[1] > 0)
         scale = hr__draw_uniform(word[3], op->scale[0], op->scale[1]);
     *out = (struct hr_op){.type = HR_OP_AFFINE,
-                          .affine = {.filter = op->filter, .centered = true}};
-    hr_affine_matrix(angle, move, scale, shear, NULL, out->affine.matrix);
+                          .affine = {.filter = op->filter,
+                                     .centered = !op->around}};
+    hr_affine_matrix(angle, move, scale, shear, op->around ? op->center : NULL,
+                     out->affine.matrix);
     memcpy(out->affine.fill, op->fill, sizeof(op->fill));
     return 1;
 }
@@ -60,10 +62,12 @@ static const struct hr_op_field fields[] = {
     HR__FIELD(random_affine, shear, DOUBLES),
     HR__FIELD(random_affine, filter, ENUM, .values = hr__warp_filters),
     HR__FIELD(random_affine, fill, COLOR),
+    HR__FIELD(random_affine, around, BOOL),
+    HR__FIELD(random_affine, center, DOUBLES),
 };
 
 static const struct hr_op_form forms[] = {
-    {"random_affine", HR__FIELDS(6), {.type = HR_OP_RANDOM_AFFINE}}};
+    {"random_affine", HR__FIELDS(8), {.type = HR_OP_RANDOM_AFFINE}}};
 
 static const struct hr__word words[] = {{0}};
 

@@ -7,22 +7,33 @@ static int draw(const struct hr_op *random, const struct hr__draw *d,
 {
     const struct hr_random_rotation *op = &random->random_rotation;
     uint32_t word[4];
+    double angle;
 
     (void)text;
     hr__random_words(d->key, d->place, 0, word);
-    return hr__rotation(hr__draw_uniform(word[0], op->degrees[0],
-                                         op->degrees[1]),
-                        d->w, d->h, op->filter, op->fill, out);
+    angle = hr__draw_uniform(word[0], op->degrees[0], op->degrees[1]);
+    if (!op->around)
+        return hr__rotation(angle, d->w, d->h, op->filter, op->fill, out);
+    *out = (struct hr_op){.type = HR_OP_ROTATE,
+                          .rotate = {.angle = angle,
+                                     .around = true,
+                                     .center = {op->center[0], op->center[1]},
+                                     .filter = op->filter,
+                                     .fill = {op->fill[0], op->fill[1],
+                                              op->fill[2]}}};
+    return 1;
 }
 
 static const struct hr_op_field fields[] = {
     HR__FIELD(random_rotation, degrees, RANGE, HR__DEGREES),
     HR__FIELD(random_rotation, filter, ENUM, .values = hr__warp_filters),
     HR__FIELD(random_rotation, fill, COLOR),
+    HR__FIELD(random_rotation, around, BOOL),
+    HR__FIELD(random_rotation, center, DOUBLES),
 };
 
 static const struct hr_op_form forms[] = {
-    {"random_rotation", HR__FIELDS(3), {.type = HR_OP_RANDOM_ROTATION}}};
+    {"random_rotation", HR__FIELDS(5), {.type = HR_OP_RANDOM_ROTATION}}};
 
 static const struct hr__word words[] = {
     {.name = "random_rotation",

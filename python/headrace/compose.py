@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
@@ -12,7 +13,11 @@ from .errors import ArgumentError
 from .ops import Arithmetic, Filter, Ops
 
 _V1 = "torchvision.transforms.transforms"
-_MODULES = _V1, "torchvision.transforms.autoaugment", "timm.data.transforms"
+_POLICIES = "timm.data.auto_augment"
+_MODULES = (
+    _V1, "torchvision.transforms.autoaugment", "timm.data.transforms",
+    "timm.data.random_erasing", _POLICIES,
+)
 _V2 = "torchvision.transforms.v2."
 _Make: TypeAlias = Callable[[Any], Any]  # an op, or several, of a transform
 # By Pillow's numbers.
@@ -30,7 +35,7 @@ def translate(transform: Any) -> tuple[Ops, str]:
     """Return the ops of torchvision's transforms, and the dtype they make.
 
     transform: a Compose, a list, or one transform, of torchvision.transforms
-    or of its v2: Resize, CenterCrop, RandomCrop, RandomResizedCrop,
+    or of its v2: Resize, CenterCrop, Pad, RandomCrop, RandomResizedCrop,
     RandomHorizontalFlip, RandomVerticalFlip; ColorJitter, Grayscale,
     RandomGrayscale, RandomPosterize, RandomSolarize, RandomEqualize,
     RandomAutocontrast, RandomInvert, RandomAdjustSharpness; RandomRotation,
@@ -38,9 +43,9 @@ def translate(transform: Any) -> tuple[Ops, str]:
     AutoAugment; RandomApply and RandomChoice of them; ToTensor, PILToTensor,
     ToImage, ToDtype, ConvertImageDtype, Normalize, RandomErasing; of v2 also
     Identity, RGB and ToPureTensor; of timm RandomResizedCropAndInterpolation,
-    MaybeToTensor, MaybePILToTensor and ToNumpy. It is one that takes an RGB
-    picture of Pillow, as ImageFolder opens it, and ends in a tensor of uint8
-    or float32.
+    MaybeToTensor, MaybePILToTensor, ToNumpy and its RandomErasing. It is one
+    that takes an RGB picture of Pillow, as ImageFolder opens it, and ends in a
+    tensor of uint8 or float32.
 
     Raises headrace.ArgumentError that names the first transform that has no
     ops, with the reason. Subclasses and functions have none.
@@ -76,19 +81,21 @@ class _Made:
     dtype: str = ""  # once there is a tensor
     arithmetic: Arithmetic = "div"  # of its numbers, if they are float32
     numbers: bool = False  # whether normalize() is there
+    moved: bool = True  # whether steps do nothing but that to pixels
 
     def step(self, t: Any) -> None:
         if self.numbers:
             raise _refused(t, "it must stand before Normalize")
-        if self.dtype and type(t).__name__ not in _MOVES:
+        if self.dtype and not _moves(t):
             raise _refused(
                 t, "there is a tensor already, which torchvision changes by "
                 "other arithmetic than a picture"
             )
-        if _is_gray(t) and self.steps == [ops.decode()]:
-            self.steps = [ops.decode("L")]
+        if _is_gray(t) and self.moved:
+            self.steps[0] = ops.decode("L")
         else:
             self.steps += _steps_of(t)
+        self.moved = self.moved and _moves(t)
 
     def tensor(self, t: Any) -> None:
         if self.dtype:
@@ -131,15 +138,7 @@ class _Made:
             raise _refused(t, "it must follow ToTensor or ToDtype")
         if not self.numbers:
             self._normalize(0.0, 1.0)
-        value: Any = "random" if t.value is None else t.value
-        if value != "random":
-            value = _floats(value)
-        self.steps.append(
-            ops.random_erasing(
-                float(t.p), scale=_two(t.scale), ratio=_two(t.ratio),
-                value=value,
-            )
-        )
+        self.steps.append(_erasing(t))
 
     def all(self) -> tuple[Ops, str]:
         if not self.dtype:
@@ -194,6 +193,8 @@ def _is_known(transform: Any) -> bool:
 
 def _refused(transform: Any, why: str) -> ArgumentError:
     text = " ".join(repr(transform).split())
+    if len(text) > 200:
+        text = f"{type(transform).__name__}({text[:160]}...)"
     return ArgumentError(f"{text} cannot be translated to ops: {why}")
 
 
@@ -239,16 +240,49 @@ def _center_crop(t: Any) -> ops.Op:
     return ops.center_crop(w, h, pad=True)
 
 
-def _random_crop(t: Any) -> ops.Op:
-    # (v2 keeps one number as four.)
-    pads = {0} if t.padding is None else set(_sequence(t.padding))
-    if len(pads) != 1:
-        raise _refused(t, "padding must be one number")
-    pad = int(pads.pop())
-    if t.fill not in (0, (0, 0, 0), [0, 0, 0]) or t.padding_mode != "constant":
-        raise _refused(t, "padding is black")
+def _random_crop(t: Any) -> ops.Op | Ops:
+    borders, around = _borders(t), _edges(t)
     h, w = _pair(t)
-    return ops.random_crop(w, h, pad=pad, pad_if_needed=t.pad_if_needed)
+    pad = borders[0] if len(set(borders)) == 1 and borders[0] > 0 else 0
+    crop = ops.random_crop(
+        w, h, pad=pad, pad_if_needed=t.pad_if_needed, **around
+    )
+    if not any(borders):
+        return crop
+    if (
+        t.pad_if_needed
+        and around["mode"] in ("reflect", "symmetric")
+        and type(t).__module__.startswith(_V2)
+    ):
+        raise _refused(
+            t, f"padding_mode {around['mode']!r} with padding and pad_if_needed"
+        )
+    return crop if pad else (ops.pad(*borders, **around), crop)
+
+
+def _pad(t: Any) -> ops.Op:
+    return ops.pad(*_borders(t), **_edges(t))
+
+
+def _borders(t: Any) -> tuple[int, ...]:
+    """Left, top, right, bottom."""
+    given = 0 if t.padding is None else t.padding
+    try:
+        sides = tuple(int(side) for side in _sequence(given))
+        sides *= 4 // len(sides)
+    except (TypeError, ValueError, ZeroDivisionError):
+        raise _refused(t, "padding must be 1, 2 or 4 numbers") from None
+    if type(t).__name__ == "RandomCrop" and type(t).__module__.startswith(_V2):
+        left, right, top, bottom = sides  # as that keeps them
+        sides = left, top, right, bottom
+    return sides
+
+
+def _edges(t: Any) -> dict[str, Any]:
+    """What is around a picture."""
+    if t.padding_mode != "constant":
+        return {"mode": t.padding_mode, "fill": 0}
+    return {"mode": "constant", "fill": _color(t)}
 
 
 def _random_resized_crop(t: Any) -> ops.Op:
@@ -267,11 +301,13 @@ def _window(t: Any, filter: Filter) -> ops.Op:
 
 def _steps_of(t: Any) -> Ops:
     """The ops of one transform that is in _STEPS."""
+    if type(t).__module__ == _POLICIES:
+        raise _refused(t, "timm's policies have no ops")
     try:
         made = _STEPS[type(t).__name__](t)
         flat: Ops = made if not made or isinstance(made[0], tuple) else (made,)
-        if type(t).__name__ in _PIXELS:
-            _core.output_size((ops.decode(), *flat), 99, 99)
+        if type(t).__name__ in (*_PIXELS, "Pad", "RandomCrop"):
+            _core.output_size((ops.decode(), *flat), 9999, 9999)
     except ArgumentError as error:
         if "cannot be translated" in str(error):
             raise
@@ -296,10 +332,11 @@ def _apply(t: Any) -> Ops:
 
 
 def _choice(t: Any) -> Ops:
-    if t.p is not None and len(set(t.p)) > 1:
-        raise _refused(t, "p must be the same for all")
+    weights = () if t.p is None or len(set(t.p)) == 1 else _floats(t.p)
     made = [_inside(t, each) for each in t.transforms]
-    return ops.random_choice(*(steps or (ops.flip(),) for steps in made))
+    return ops.random_choice(
+        *(steps or (ops.flip(),) for steps in made), weights=weights
+    )
 
 
 def _by_chance(name: str, *fields: str) -> _Make:
@@ -310,13 +347,24 @@ def _by_chance(name: str, *fields: str) -> _Make:
     )
 
 
+def _moves(t: Any) -> bool:
+    """Whether pixels stay as they are, beside black ones."""
+    if type(t).__name__ not in ("Pad", "RandomCrop"):
+        return type(t).__name__ in _MOVES
+    around = _edges(t)
+    return around["mode"] == "constant" and not any(around["fill"])
+
+
 def _is_gray(t: Any) -> bool:
     return type(t).__name__ == "Grayscale" and t.num_output_channels == 1
 
 
 def _grayscale(t: Any) -> ops.Op:
     if _is_gray(t):
-        raise _refused(t, "to 1 channel it must come first")
+        raise _refused(
+            t, "num_output_channels 1: it must come first, but for crops "
+            "and flips"
+        )
     return ops.grayscale()
 
 
@@ -330,33 +378,39 @@ def _two(x: Any) -> tuple[float, float]:
     return low, high
 
 
-def _warp(t: Any) -> dict[str, Any]:
-    """Filter and colour of a warp."""
+def _color(t: Any) -> tuple[int, ...]:
     fill = 0 if t.fill is None else t.fill
     try:
         # torchvision cuts them, too.
-        color = tuple(int(x) for x in _floats(fill))
+        return tuple(int(x) for x in _floats(fill))
     except (TypeError, ValueError):
         raise _refused(t, "fill must be a number, or three") from None
-    return {"filter": _filter(t), "fill": color}
+
+
+def _warp(t: Any) -> dict[str, Any]:
+    """Filter and colour of a warp."""
+    return {"filter": _filter(t), "fill": _color(t)}
+
+
+def _center(t: Any) -> tuple[float, float] | None:
+    return None if t.center is None else _two(t.center)
 
 
 def _rotation(t: Any) -> ops.Op:
     if t.expand:
         raise _refused(t, "expand makes pictures of several sizes")
-    if t.center is not None:
-        raise _refused(t, "center")
-    return ops.random_rotation(_two(t.degrees), **_warp(t))
+    return ops.random_rotation(
+        _two(t.degrees), center=_center(t), **_warp(t)
+    )
 
 
 def _affine(t: Any) -> ops.Op:
-    if t.center is not None:
-        raise _refused(t, "center")
     return ops.random_affine(
         _two(t.degrees),
         translate=_two((0, 0) if t.translate is None else t.translate),
         scale=_two((1, 1) if t.scale is None else t.scale),
         shear=0.0 if t.shear is None else _floats(t.shear),
+        center=_center(t),
         **_warp(t),
     )
 
@@ -370,9 +424,35 @@ def _timm_crop(t: Any) -> ops.Op | Ops:
     return made[0] if len(made) == 1 else ops.random_choice(*made)
 
 
+def _erasing(t: Any) -> ops.Op:
+    if type(t).__module__ == "timm.data.random_erasing":
+        return _timm_erasing(t)
+    value: Any = "random" if t.value is None else t.value
+    if value != "random":
+        value = _floats(value)
+    return ops.random_erasing(
+        float(t.p), scale=_two(t.scale), ratio=_two(t.ratio), value=value
+    )
+
+
+def _timm_erasing(t: Any) -> ops.Op:
+    if t.rand_color:
+        raise _refused(t, "mode 'rand'")
+    if (t.min_count, t.max_count) != (1, 1):
+        raise _refused(t, "max_count: one rectangle is erased")
+    low, high = (math.exp(x) for x in t.log_aspect_ratio)
+    return ops.random_erasing(
+        float(t.probability),
+        scale=(float(t.min_area), float(t.max_area)),
+        ratio=(low, high),
+        value="random" if t.per_pixel else 0.0,
+    )
+
+
 # By the picture's place alone, so tensors have them, too.
 _MOVES: dict[str, _Make] = {
     "CenterCrop": _center_crop,
+    "Pad": _pad,
     "RandomCrop": _random_crop,
     "RandomHorizontalFlip": lambda t: ops.random_flip(horizontal=float(t.p)),
     "RandomVerticalFlip": lambda t: ops.random_flip(vertical=float(t.p)),

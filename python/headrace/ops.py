@@ -385,16 +385,24 @@ def random_apply(steps: Iterable[Op | Ops], p: float = 0.5) -> Ops:
     return (_op("random_apply", p, _items(flat)), *flat)
 
 
-def random_choice(*choices: Op | Ops) -> Ops:
-    """Do one of these, each as likely as the others: RandomChoice.
+def random_choice(*choices: Op | Ops, weights: Sequence[float] = ()) -> Ops:
+    """Do one of these: torchvision's RandomChoice.
 
     A choice is an op, or several; see random_apply() for what is returned.
+    weights: of up to 8 choices; without them each is as likely as the others.
     """
+    if weights and len(weights) != len(choices):
+        raise ArgumentError(
+            f"random_choice: {len(weights)} weights of {len(choices)} choices"
+        )
+    if len(weights) > 8:
+        raise ArgumentError("random_choice: 8 choices at most have weights")
     made: list[Op] = []
     for choice in choices:
         flat = _flat([choice])
         made += flat if _items(flat) == 1 else random_apply(flat, 1.0)
-    return (_op("random_choice", len(choices)), *made)
+    padded = (*weights, *[0.0] * 8)[:8]
+    return (_op("random_choice", len(choices), padded), *made)
 
 
 def _flat(steps: Iterable[Op | Ops]) -> Ops:
@@ -422,8 +430,9 @@ def _count(op: Op) -> int:
     """How many items an op has behind it."""
     for name in ("random_apply", "random_choice"):
         number, _, fields = _core.OPS[name]
-        if op[0] == number:  # (the count is the last field)
-            return op[len(fields)] or 1 if len(op) > len(fields) else 1
+        if op[0] == number:
+            place = 1 + list(fields).index("count")
+            return op[place] or 1 if len(op) > place else 1
     return 0
 
 
@@ -480,14 +489,20 @@ def random_gaussian_blur(
 def random_rotation(
     degrees: float | Pair,
     *,
+    center: Pair | None = None,
     filter: WarpFilter = "nearest",
     fill: Color = 0,
 ) -> Op:
     """Turn counter-clockwise by a random angle: torchvision's RandomRotation.
 
-    degrees: the angle is between these, or -degrees and degrees.
+    degrees: the angle is between these, or -degrees and degrees. center: the
+    point that stays, else the middle.
     """
-    return _op("random_rotation", _angles(degrees), filter, fill)
+    around = center is not None
+    return _op(
+        "random_rotation", _angles(degrees), filter, fill, around,
+        center or (0, 0),
+    )
 
 
 def random_affine(
@@ -496,18 +511,21 @@ def random_affine(
     translate: Pair = (0.0, 0.0),
     scale: Pair = (1.0, 1.0),
     shear: float | Sequence[float] = 0.0,
+    center: Pair | None = None,
     filter: WarpFilter = "nearest",
     fill: Color = 0,
 ) -> Op:
     """Turn, move, scale and shear by chance: torchvision's RandomAffine.
 
     translate: shares of width and height, at most. shear: of x, in degrees, as
-    those of the turn; four numbers have y's, too.
+    those of the turn; four numbers have y's, too. center: the point that the
+    turn leaves, else the middle.
     """
     sheared = _angles(shear)
+    around = center is not None
     return _op(
         "random_affine", _angles(degrees), translate, scale,
-        (*sheared, 0.0, 0.0)[:4], filter, fill,
+        (*sheared, 0.0, 0.0)[:4], filter, fill, around, center or (0, 0),
     )
 
 

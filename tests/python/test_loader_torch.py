@@ -3,6 +3,7 @@
 
 import gc
 import io
+import math
 import multiprocessing
 import socket
 import unittest
@@ -171,6 +172,15 @@ def certain(module):
         [module.RandomRotation((90, 90)), module.RandomPerspective(p=0)],
         [module.RandomAffine((-9, -9), scale=(0.8, 0.8), fill=(1, 2, 3),
                              shear=(5, 5, 8, 8))],
+        [module.RandomAffine((20, 20), center=(3, 9)),
+         module.RandomRotation((12, 12), center=(30, 1), fill=5)],
+        [module.Pad(3), module.Pad((1, 2), fill=(9, 8, 7))],
+        [module.Pad((4, 3, 2, 1), padding_mode="reflect"),
+         module.Pad(-2), module.Pad(5, padding_mode="symmetric")],
+        [module.RandomCrop(37, padding=3, fill=(200, 1, 9))],
+        [module.RandomCrop((33, 35), padding=(2, 1), padding_mode="edge")],
+        [module.RandomChoice([module.RandomInvert(1), module.Grayscale(3)],
+                             p=[0, 7])],
         [module.RandomApply([module.RandomInvert(1),
                              module.RandomHorizontalFlip(1)], 1)],
         [module.RandomApply([module.RandomInvert(1)], 0)],
@@ -185,6 +195,8 @@ class Certain(Stock):
     def test_v1(self):
         for steps in certain(transforms):
             self.check(transforms.Resize((31, 31)), *steps, *NUMBERS)
+        self.check(transforms.CenterCrop(31), transforms.Grayscale(),
+                   transforms.ToTensor())
         self.check(transforms.Grayscale(), transforms.Resize((31, 40)),
                    transforms.RandomInvert(1), transforms.ToTensor(),
                    transforms.Normalize(0.5, 0.25))
@@ -245,10 +257,28 @@ class ByChance(unittest.TestCase):
 
     def test_timm(self):
         """Its classes by their names, as timm need not be there."""
-        def of_timm(name, **fields):
+        def of_timm(name, module="transforms", **fields):
             return type(name, (), {
-                "__module__": "timm.data.transforms", "__call__": None,
+                "__module__": "timm.data." + module, "__call__": None,
                 **fields})()
+
+        area = {"probability": 0.3, "min_area": 0.02, "max_area": 0.25,
+                "log_aspect_ratio": (math.log(0.3), math.log(3.0)),
+                "min_count": 1, "max_count": 1, "rand_color": False}
+        for pixels in False, True:
+            (*_, erasing), _ = translate([*NUMBERS, of_timm(
+                "RandomErasing", "random_erasing", per_pixel=pixels, **area)])
+            self.assertEqual(erasing[1:3], (0.3, (0.02, 0.25)))
+            self.assertEqual(erasing[-1], pixels)
+        for steps, name in (
+            ([of_timm("RandAugment", "auto_augment"), NUMBERS[0]], "RandAug"),
+            ([of_timm("RandomErasing", "random_erasing", per_pixel=False,
+                      **area | {"max_count": 3})], "max_count"),
+            ([of_timm("ResizeKeepRatio"), NUMBERS[0]], "ResizeKeepRatio"),
+        ):
+            steps = steps if len(steps) == 2 else [*NUMBERS, *steps]
+            with self.assertRaisesRegex(headrace.ArgumentError, name):
+                translate(steps)
 
         filters = transforms.InterpolationMode
         crop = {"size": (20, 30), "scale": (0.1, 1.0), "ratio": (0.5, 2.0)}
@@ -395,8 +425,13 @@ class Refused(unittest.TestCase):
             ([v2.Resize(9), v2.Grayscale(1), image], "first"),
             ([v2.RandomRotation(9, expand=True), image], "expand"),
             ([v2.RandomRotation(9, fill={"others": 7}), image], "fill"),
-            ([v2.RandomChoice([v2.RandomInvert(), v2.Identity()],
-                              p=[0.1, 0.9]), image], "RandomChoice"),
+            ([v2.RandomChoice([v2.RandomInvert(), v2.Identity()] * 5,
+                              p=range(10)), image], "8 choices"),
+            ([image, v2.Pad(4, fill=9)], "arithmetic"),
+            ([v2.RandomCrop(4, padding=2, pad_if_needed=True,
+                            padding_mode="reflect"), image], "padding_mode"),
+            ([v2.RandomIoUCrop(), image], "RandomIoUCrop"),
+            ([v2.ScaleJitter((8, 8)), image], "ScaleJitter"),
             ([v2.Resize(4, max_size=9), image], "max_size"),
             ([v2.Resize(None, max_size=9), image], "max_size"),
             ([Resize(4), image], "Resize"),
@@ -409,7 +444,6 @@ class Refused(unittest.TestCase):
             ([image, v2.Normalize([0], [1])], "Normalize"),
             ([image, number, v2.Normalize([0], [1]), v2.CenterCrop(4)],
              "CenterCrop"),
-            ([v2.RandomCrop(4, padding=(1, 2)), image], "RandomCrop"),
             ([v2.RandomCrop(4, fill={"others": 7}), image], "RandomCrop"),
             ([v2.RandomApply([image])], "RandomApply"),
             ([v2.Lambda(lambda x: x), image], "Lambda"),
@@ -429,7 +463,6 @@ class Refused(unittest.TestCase):
              "keep the size"),
             ([transforms.RandomChoice([lambda x: x]), tensor], "lambda"),
             ([transforms.RandomOrder([]), tensor], "RandomOrder"),
-            ([transforms.RandomAffine(9, center=(1, 2)), tensor], "center"),
             ([transforms.RandomRotation(9, fill=256), tensor], "fill"),
             ([transforms.ColorJitter((0, 0)), tensor], "0 .. 0"),
             ([transforms.RandAugment(2, 31), tensor], "0 .. 30"),
@@ -441,11 +474,13 @@ class Refused(unittest.TestCase):
             ([tensor, tensor], "ToTensor"),
             ([transforms.PILToTensor(), transforms.Normalize([0], [1])],
              "Normalize"),
-            ([transforms.RandomCrop(4, padding=(1, 2)), tensor], "RandomCrop"),
-            ([transforms.RandomCrop(4, padding=1, fill=7), tensor],
+            ([transforms.RandomCrop(4, padding=1, fill=700), tensor],
              "RandomCrop"),
-            ([transforms.RandomCrop(4, padding=1, padding_mode="edge"),
-              tensor], "RandomCrop"),
+            ([tensor, transforms.RandomCrop(4, padding=1,
+                                            padding_mode="edge")],
+             "arithmetic"),
+            ([transforms.Resize(9), transforms.Grayscale(), tensor],
+             "num_output_channels"),
             ([transforms.RandomApply([tensor])], "RandomApply"),
             ([lambda x: x, tensor], "lambda"),
             ([transforms.Resize(4)], "ToTensor"),

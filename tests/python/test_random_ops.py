@@ -198,6 +198,23 @@ class Torchvision(unittest.TestCase):
             np.testing.assert_array_equal(
                 self.made(op, index), functional.crop(want, y, x, h, w))
 
+    def test_weights(self):
+        """Choices come as often as their weights say."""
+        steps = ops.random_choice(
+            ops.invert(), ops.equalize(), ops.flip(horizontal=True),
+            weights=(1, 0, 3))
+        came = [_core.draw_ops(steps, (7, index, 0), 38, 29)[0]
+                for index in range(2000)]
+        self.assertNotIn(ops.equalize(), came)
+        self.assertAlmostEqual(
+            came.count(ops.invert()) / len(came), 0.25, delta=0.04)
+        self.assertEqual(ops.parse(ops.text(steps)), steps)
+        for bad in (0, -1, 2), (1, 2), (0, 0, float("nan")):
+            with self.assertRaisesRegex(headrace.ArgumentError, "weights"):
+                _core.output_size(ops.random_choice(
+                    ops.invert(), ops.equalize(), ops.flip(), weights=bad),
+                    8, 8)
+
     def test_affine(self):
         for angle, scale, shear in (
             (0, 1, (0, 0)), (30.0, 1.25, (0, 0)), (-77.5, 0.6, (12, -30)),
@@ -320,7 +337,7 @@ class Functions(unittest.TestCase):
             self.assertEqual(made[0][1:], (0.25, 2))
             self.assertEqual(made[1:], (*inner, ops.grayscale()))
         made = ops.random_choice(inner, ops.invert(), [*inner, ops.invert()])
-        self.assertEqual(made[0][1:], (3,))
+        self.assertEqual(made[0][1], 3)
         self.assertEqual(made[5][1:], (1.0, 2))
         self.assertEqual(len(made), 1 + 3 + 1 + 1 + 4)
         for call in (

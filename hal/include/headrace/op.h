@@ -363,13 +363,15 @@ struct hr_pad {
 // keep the size of any picture, so that all keys make one size (or a choice is
 // one of ops that name the same size, as random_resized_crop does); each draws by
 // its own place in the list, whatever runs before it. torchvision's RandomApply
-// and RandomChoice, of equal weights.
+// and RandomChoice.
 struct hr_random_apply {
     double p;   // of all items, or none: 0 .. 1
     int count;  // of items; 0 = 1
 };
 struct hr_random_choice {
-    int count;  // of items, of which one runs; > 0
+    int count;          // of items, of which one runs; > 0
+    double weights[8];  // of the items, of which there are 8 at most; all 0:
+                        // they are equal, and as many as they like
 };
 
 // adjust_brightness, _contrast, _saturation and _hue in a random order, each
@@ -408,9 +410,11 @@ struct hr_random_rotation {
     double degrees[2];
     enum hr_filter filter;
     uint8_t fill[3];
+    bool around;  // the point `center`; false: the middle
+    double center[2];
 };
 
-// torchvision's RandomAffine around the centre.
+// torchvision's RandomAffine.
 struct hr_random_affine {
     double degrees[2];    // clockwise
     double translate[2];  // at most such a share of width and height, 0 .. 1,
@@ -420,6 +424,8 @@ struct hr_random_affine {
                           // between the others
     enum hr_filter filter;
     uint8_t fill[3];
+    bool around;  // as in hr_random_rotation
+    double center[2];
 };
 
 // Each corner moves inwards, by at most a share of half of each side:
