@@ -280,8 +280,10 @@ TEST_CASE(held)
     struct hr_sample s = small_sample(&b), from = s;
     struct hr_result r = {0};
     struct stat file = {.st_ino = 1, .st_size = (off_t)b.size};
+    const time_t late = 13569465600;  // the year 2400: over 2^63 ns
     hr_cached got;
 
+    file.st_mtim.tv_sec = late;
     CHECK(!hr_cache_find(cache, &file), "nothing was kept");
     s.status = &file;
     CHECK(same(dev, &s, &r) && !from_cache(&r), "first");

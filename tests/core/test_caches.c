@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <stdarg.h>
 #include <sys/auxv.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -34,6 +35,37 @@ int renameat(int from_dir, const char *from, int to_dir, const char *to)
 {
     syncs_at_rename = syncs;
     return (int)syscall(SYS_renameat2, from_dir, from, to_dir, to, 0);
+}
+
+static int interrupts;  // so many opens fail with EINTR
+
+int open(const char *path, int flags, ...)
+{
+    va_list args;
+    int mode;
+
+    if (interrupts > 0) {
+        interrupts--;
+        errno = EINTR;
+        return -1;
+    }
+    va_start(args, flags);
+    mode = va_arg(args, int);
+    va_end(args);
+    return (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
+}
+
+// As of a file on FUSE or NFS when a signal comes.
+TEST_CASE(interrupted_open)
+{
+    struct hr_info info;
+    const char *path = test_file(&(struct bytes){(uint8_t *)"no", 2}, ".jpg");
+
+    interrupts = 3;
+    hr_probe_path(path, NULL, &info);
+    CHECK(strstr(hr_last_error(), "neither a JPEG"), "%s", hr_last_error());
+    CHECK(!interrupts, "opened %d times too few", interrupts);
+    interrupts = 0;
 }
 
 // ---- A cache -----------------------------------------------------------------

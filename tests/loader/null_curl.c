@@ -12,10 +12,19 @@
 extern int null_curl_unknown[4], null_curl_made, null_curl_performed;
 extern long null_curl_protocols;
 extern int null_curl_no_handle;
+extern const void *null_curl_lent[];
+extern int null_curl_num_lent;
 
 int null_curl_unknown[4], null_curl_made, null_curl_performed;
 long null_curl_protocols;
 int null_curl_no_handle;
+
+// What the caller's frame lends; and how much of it there was in a call.
+static const int lends[] = {CURLOPT_ERRORBUFFER, CURLOPT_HEADERDATA,
+                            CURLOPT_WRITEDATA, CURLOPT_XFERINFODATA};
+enum { LENDS = sizeof(lends) / sizeof(*lends) };
+const void *null_curl_lent[LENDS + 1];
+int null_curl_num_lent;
 
 CURLcode curl_global_init(long flags)
 {
@@ -40,6 +49,9 @@ CURLcode curl_easy_setopt(CURL *c, CURLoption option, ...)
     va_start(args, option);
     if ((int)option == 181)
         null_curl_protocols = va_arg(args, long);
+    for (int i = 0; i < LENDS; i++)
+        if ((int)option == lends[i])
+            null_curl_lent[i] = va_arg(args, const void *);
     va_end(args);
     return CURLE_OK;
 }
@@ -48,6 +60,9 @@ CURLcode curl_easy_perform(CURL *c)
 {
     (void)c;
     null_curl_performed++;
+    null_curl_num_lent = 0;
+    for (int i = 0; i < LENDS; i++)
+        null_curl_num_lent += null_curl_lent[i] != NULL;
     return CURLE_COULDNT_CONNECT;
 }
 

@@ -7,6 +7,8 @@
 
 static int *unknown, *made, *performed, *no_handle;
 static long *protocols;
+static const void **lent;
+static int *num_lent;
 
 static enum hr_status add(void)
 {
@@ -29,6 +31,14 @@ TEST_CASE(old)
     unknown[0] = 0;
     CHECK(add() == HR_EIO && *performed == 6 && !*protocols, "%s",
           hr_last_error());
+}
+
+// A connection that is kept knows nothing of the frame of its last try.
+TEST_CASE(lent_for_a_try)
+{
+    CHECK(add() == HR_EIO && *num_lent == 4, "%d of 4", *num_lent);
+    for (int i = 0; i < 4; i++)
+        CHECK(!lent[i], "%d is left", i);
 }
 
 // One that cannot keep to http and https reads nothing; that is said, once.
@@ -66,5 +76,7 @@ int main(int argc, char **argv)
     performed = dlsym(fake, "null_curl_performed");
     protocols = dlsym(fake, "null_curl_protocols");
     no_handle = dlsym(fake, "null_curl_no_handle");
+    lent = dlsym(fake, "null_curl_lent");
+    num_lent = dlsym(fake, "null_curl_num_lent");
     return web_main(argc, argv);
 }
