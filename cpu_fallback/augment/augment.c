@@ -448,21 +448,24 @@ static void mirrored_places(int32_t *to, int n, double first, int size,
         to[i] = mirrored((int)first + i, size, edges);
 }
 
-// Columns of the source that lie side by side, as of shifts and borders, begin
-// with output pixel `from`; so many are copied as they are.
+// The most columns of the source that lie side by side, as of shifts and borders:
+// they begin with output pixel `from`, and n of them are copied as they are. 0:
+// all are outside.
 struct run_of {
     int from, n;
 };
 
 static struct run_of columns_run(const int32_t *x, int w)
 {
-    struct run_of b = {0, 0};
+    struct run_of most = {0, 0};
 
-    while (b.from < w && x[b.from] < 0)
-        b.from++;
-    while (b.from + b.n < w && x[b.from + b.n] == x[b.from] + b.n)
-        b.n++;
-    return b;
+    for (int i = 0, n; i < w; i += n) {
+        for (n = 1; x[i] >= 0 && i + n < w && x[i + n] == x[i] + n; n++)
+            ;
+        if (x[i] >= 0 && n > most.n)
+            most = (struct run_of){i, n};
+    }
+    return most;
 }
 
 static void pick_row(const struct walk *k, uint8_t *to, const uint8_t *row,

@@ -2,7 +2,7 @@
 // What a pixel alone decides, in readable C: the reference for the sisters.
 #include "cpu_fallback/augment/augment_kernels.h"
 
-#ifndef CPU_TABLE_BY_HAND
+#ifndef CPU_TONE_BY_HAND
 void SISTER(cpu_table)(uint8_t *dst, const uint8_t *src, int w, int channels,
                        const struct hr__values *table)
 {
@@ -15,7 +15,6 @@ void SISTER(cpu_table)(uint8_t *dst, const uint8_t *src, int w, int channels,
         for (int c = 0; c < 3; c++)
             dst[c] = table->of[c][src[c]];
 }
-#endif
 
 // In blocks that lie apart from dst, which may be src: only then can a compiler
 // take several pixels at a time.
@@ -38,6 +37,7 @@ void SISTER(cpu_mix_luma)(uint8_t *dst, const uint8_t *src, int w, float factor)
         memcpy(dst + (size_t)3 * x, out, bytes);
     }
 }
+#endif
 
 void SISTER(cpu_luma)(uint8_t *dst, const uint8_t *src, int w)
 {

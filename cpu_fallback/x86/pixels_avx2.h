@@ -26,13 +26,20 @@ CPU_INLINE void cpu_put_eight(uint8_t *dst, __m256i x, int n)
 {
     const __m128i at = _mm_setr_epi8(0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, -1,
                                      -1, -1, -1);
+    __m128i low = _mm_shuffle_epi8(_mm256_castsi256_si128(x), at);
+    __m128i high = _mm_shuffle_epi8(_mm256_extracti128_si256(x, 1), at);
+    __m128i first = _mm_or_si128(low, _mm_slli_si128(high, 12));
+    __m128i rest = _mm_srli_si128(high, 4);
     uint8_t bytes[32];
 
-    _mm_storeu_si128((__m128i *)bytes,
-                     _mm_shuffle_epi8(_mm256_castsi256_si128(x), at));
-    _mm_storeu_si128((__m128i *)(bytes + 12),
-                     _mm_shuffle_epi8(_mm256_extracti128_si256(x, 1), at));
-    memcpy(dst, bytes, n < 8 ? (size_t)(3 * n) : 24);
+    if (n >= 8) {
+        _mm_storeu_si128((__m128i *)dst, first);
+        _mm_storel_epi64((__m128i *)(dst + 16), rest);
+        return;
+    }
+    _mm_storeu_si128((__m128i *)bytes, first);
+    _mm_storeu_si128((__m128i *)(bytes + 16), rest);
+    memcpy(dst, bytes, (size_t)(3 * n));
 }
 
 #endif
