@@ -7,12 +7,11 @@ either way.
 """
 
 import io
-import unittest
 
 import dropin_case as case  # first: it may skip this file
 import torch
 from dropin_case import KINDS, in_fetch, on
-from headrace import _core, dropin
+from headrace import dropin
 from headrace.dropin.torch import tensor
 from PIL import Image
 from torchvision import transforms as T
@@ -202,7 +201,6 @@ class Rows(case.Case):
         for enter in F2.to_image, F2.pil_to_tensor:
             self.check(enter, rows_of_both(F2))
 
-    @unittest.skipUnless(hasattr(_core, "ORDER_TORCH"), "no such resize")
     def test_resizes(self):
         if not (v2 and may_resize()):
             self.skipTest("this torch resizes no bytes")

@@ -136,15 +136,16 @@ def v2_pipelines():
         ),
         "convert_dtype": (1, [*crop, image, v2.ConvertImageDtype(F32)]),
         "jitter": (1, [v2.ColorJitter(0.4, 0.4), *crop, image, scale]),
-        "image first": (
+        "image first": (1, [image, *head(v2), scale, norm]),
+        "image first, no antialias": (
             None,
-            [image, *head(v2), scale, norm],
+            [image, v2.Resize((50, 60), antialias=False), scale],
         ),
         "image first, no resize": (
             1,
             [image, v2.CenterCrop(48), v2.RandomHorizontalFlip(), scale],
         ),
-        "fill by type": (None, [*crop, image, v2.Pad(3, fill=fill), scale]),
+        "fill by type": (1, [*crop, image, v2.Pad(3, fill=fill), scale]),
         "random_choice": (
             1,
             [v2.RandomChoice([v2.Resize((64, 64)), crop[0]]), image, scale],
@@ -206,10 +207,10 @@ class Photos(Pipelines):
         self.all(v2_pipelines())
 
     @unittest.skipUnless(v2, "this torchvision has no transforms v2")
-    def test_resize_of_tensors_is_reported_once(self):
-        report = self.check(*v2_pipelines()["image first"])
-        self.assertEqual(report["notes"]["resize_is_not_pillows"], 1)
-        self.assertEqual(str(report).count("ToImage"), 1)
+    def test_resize_of_floats_is_reported_once(self):
+        report = self.check(*v2_pipelines()["image first, no antialias"])
+        self.assertEqual(report["notes"]["resize_of_floats"], 1)
+        self.assertEqual(str(report).count("antialias"), 1)
 
     def test_other_data_sets(self):
         """Whoever opens pictures with Pillow records them."""

@@ -112,6 +112,14 @@ def _bilinear(name: str) -> Callable[[Any], Any]:
     return make
 
 
+def _tensors(size: int, v2: bool) -> Any:
+    t = _module(True)
+    image, *numbers = _tensor(True)
+    return t.Compose([
+        image, t.RandomResizedCrop(size, antialias=True),
+        t.RandomHorizontalFlip(), *numbers])
+
+
 def _jitter(t: Any) -> Any:
     return t.ColorJitter(0.4, 0.4, 0.4)
 
@@ -167,6 +175,7 @@ def _timm(policy: str, jitter: float) -> Callable[[int, bool], Any]:
 # Name -> how it is made, and what it is in words.
 RECIPES: dict[str, tuple[Callable[[int, bool], Any], str]] = {
     "plain": (_classes(), "RandomResizedCrop, flip"),
+    "tensors": (_tensors, "v2 on tensors: ToImage, RandomResizedCrop, flip"),
     "ta_wide": (
         _classes(_bilinear("TrivialAugmentWide"), erasing=0.1),
         "RandomResizedCrop, flip, TrivialAugmentWide, RandomErasing"),

@@ -51,10 +51,9 @@ TITLES = {
 }
 
 TEXTS = {
-    "resize_is_not_pillows": "a pipeline turns pictures into tensors before"
-    " it resizes them (v2.ToImage first): that resize has other arithmetic"
-    " than Pillow's and stays with torch; decode, crop and flip are taken"
-    " over",
+    "resize_of_floats": "tensors were resized by float32 numbers, which stays"
+    " with torch: v1 does so, and v2 where antialias is not True, the filter is"
+    " not bilinear, bicubic or lanczos, or the tensor is not of bytes",
     "num_workers_0": "num_workers=0: pictures of a batch run in parallel, but"
     " not while the consumer works; num_workers >= 1 or headrace.Loader do",
 }

@@ -326,7 +326,7 @@ def make_values(cells: Sequence[Cell]) -> None:
     name = caller()
     count("materialised", name, len(cells))
     if "resize" in name.rsplit(".", 1)[-1]:
-        note("resize_is_not_pillows")
+        note("resize_of_floats")
     todo = list(cells)
     # (What a worker does not need its parent makes.)
     if len(cells) == 1 and cells[0].views is None and not in_worker():
