@@ -54,6 +54,7 @@ static void free_loader(struct hr__loader *l)
     }
     hr__page_pool_finish(&l->pages);
     hr__free(l->slots);
+    hr__free(l->views);
     hr__free((void *)(uintptr_t)l->sampler.sums);
     if (l->pub.fd >= 0)
         close(l->pub.fd);

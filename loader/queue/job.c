@@ -66,7 +66,7 @@ static bool put_name(struct hr__slot *slot, int j)
 // False: there is no image, and the sample has failed.
 static bool take_pixels(struct hr__slot *slot, int j)
 {
-    struct hr_sample *s = &slot->list[j];
+    struct hr_sample *s = &slot->list[j * slot->loader->num_views];
 
     if (!hr__slot_image(slot, j)) {
         slot->samples[j].status = hr_last_status();
@@ -77,27 +77,22 @@ static bool take_pixels(struct hr__slot *slot, int j)
     s->data = NULL;
     s->size = 0;
     s->image = slot->images[j];
-    s->ops++;  // without decode
-    s->num_ops--;
     return true;
 }
 
 // What could not be read becomes a picture that fails, so that its place in the
 // batch is cleared as that of any other.
-static void fill_sample(struct hr__slot *slot, int j)
+static void fill_source(struct hr__slot *slot, int j)
 {
     const struct hr__loader *l = slot->loader;
     const struct hr__loader_sample *sample = &slot->samples[j];
     const struct hr_encoded *from = &sample->from;
-    struct hr_sample *s = &slot->list[j];
+    struct hr_sample *s = &slot->list[j * l->num_views];
 
     *s = (struct hr_sample){
         .data = from->data,
         .size = from->size,
         .name = slot->names + sample->name,
-        .ops = l->ops,
-        .num_ops = l->params.num_ops,
-        .random = slot->keys[j],
         .verified = from->verified,
         .out = l->params.own_size ? slot->outs[j] : NULL,
     };
@@ -113,6 +108,32 @@ static void fill_sample(struct hr__slot *slot, int j)
     s->size = 0;
     s->path = NULL;
     s->verified = false;
+}
+
+// The sample of each view: the same source, but by other ops, from another key,
+// to another place.
+static void fill_sample(struct hr__slot *slot, int j)
+{
+    const struct hr__loader *l = slot->loader;
+    struct hr_sample *first = &slot->list[j * l->num_views];
+
+    fill_source(slot, j);
+    for (int i = 0; i < l->num_views; i++) {
+        const struct hr__view *v = &l->views[i];
+        struct hr_sample *s = first + i;
+        int skip = first->image != NULL;  // it is decoded
+
+        if (i)
+            *s = *first;
+        s->ops = v->ops + skip;
+        s->num_ops = v->num_ops - skip;
+        s->random = slot->keys[j];
+        if (!l->params.num_views)
+            continue;
+        s->random.index = s->random.index * (uint64_t)l->num_views +
+                          (uint64_t)i;
+        s->out = slot->outs[i * slot->all + j];
+    }
 }
 
 // ---- The end of a job ------------------------------------------------------
@@ -188,17 +209,28 @@ static void keep_result(struct hr__slot *slot, int j,
     }
 }
 
+// The first of the views that failed, or the first.
+static const struct hr_result *worst(const struct hr_result *results, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (results[i].status)
+            return &results[i];
+    return results;
+}
+
 // On a thread of the device's. ctx is the job's first sample.
 static void job_done(void *ctx, const struct hr_job_t *job)
 {
     struct hr__loader_sample *first = ctx;
     struct hr__slot *slot = first->slot;
     struct hr__loader *l = slot->loader;
-    int begin = (int)(first - slot->samples), n = job->num_samples;
+    int begin = (int)(first - slot->samples);
+    int n = job->num_samples / l->num_views;
     hr_job release;
 
     for (int i = 0; i < n; i++) {
-        keep_result(slot, begin + i, &job->results[i]);
+        keep_result(slot, begin + i,
+                    worst(&job->results[i * l->num_views], l->num_views));
         hr__sample_give_back(first + i);
     }
     pthread_mutex_lock(&l->lock);
@@ -263,8 +295,9 @@ static hr_job submit_in_turn(struct hr__slot *slot, int begin, int n,
         pthread_mutex_lock(&l->lock);
         ends = l->ends;
         pthread_mutex_unlock(&l->lock);
-        job = hr_submit(l->params.device, slot->list + begin, n,
-                        slot->pub.batch, params);
+        job = hr_submit(l->params.device, slot->list + begin * l->num_views,
+                        n * l->num_views,
+                        l->params.num_views ? NULL : slot->pub.batch, params);
     } while (!job && hr_last_status() == HR_EAGAIN && wait_for_room(l, ends));
     return job;
 }
@@ -278,7 +311,7 @@ static void submit(struct hr__slot *slot, int begin, int n)
         .on_error = HR_ON_ERROR_ZERO,
         .strict = l->params.strict,
         .timeout_ns = l->params.timeout_ns,
-        .first_slot = l->params.own_size ? 0 : begin,
+        .first_slot = l->params.own_size || l->params.num_views ? 0 : begin,
         .on_done = job_done,
         .ctx = first,
     };
@@ -312,8 +345,51 @@ static void submit(struct hr__slot *slot, int begin, int n)
     hr_job_release(&job);
 }
 
+enum { VIEWS_W = 16384 };  // elements of a row
+
+// Memory for the tensors of all views.
+static hr_batch batch_of_views(const struct hr__loader *l)
+{
+    size_t elements = l->views_size / hr_dtype_size(l->params.dtype);
+    size_t rows = (elements + VIEWS_W - 1) / VIEWS_W;
+
+    if (rows > HR_MAX_SIDE) {
+        hr__fail(HR_ELIMIT, "views: a batch of %zu bytes is too large",
+                 l->views_size);
+        return NULL;
+    }
+    return hr_batch_create(
+        l->params.device,
+        hr_batch_params(.n = 1, .c = 1, .h = (int)rows, .w = VIEWS_W,
+                        .dtype = l->params.dtype, .memory = l->params.memory));
+}
+
+bool hr__slot_make_views(struct hr__slot *slot)
+{
+    const struct hr__loader *l = slot->loader;
+    char *data = slot->pub.batch->params.data;
+
+    for (int k = 0; k < l->num_views * slot->all; k++) {
+        const struct hr__view *v = &l->views[k / slot->all];
+        struct hr_image_params p = {.w = v->w,
+                                    .h = v->h,
+                                    .c = l->pub.c,
+                                    .dtype = l->params.dtype,
+                                    .layout = l->params.layout};
+
+        p.data = data + v->at +
+                 hr_dtype_size(p.dtype) * (size_t)p.c * (size_t)p.w *
+                     (size_t)p.h * (size_t)(k % slot->all);
+        if (!(slot->outs[k] = hr_image_create(l->params.device, &p)))
+            return false;
+    }
+    return true;
+}
+
 hr_batch hr__loader_batch(const struct hr__loader *l)
 {
+    if (l->params.num_views)
+        return batch_of_views(l);
     return hr_batch_create(l->params.device,
                            hr_batch_params(.n = l->pub.batch, .c = l->pub.c,
                                            .h = l->pub.h, .w = l->pub.w,
@@ -338,6 +414,11 @@ static bool fill_job(struct hr__slot *slot)
         l->num_made++;
         l->stats.batch_bytes += l->batch_size;
         pthread_mutex_unlock(&l->lock);
+    }
+    if (l->params.num_views) {
+        hr__slot_drop_outs(slot, false);
+        if (!hr__slot_make_views(slot))
+            return false;
     }
     for (int j = slot->begin; j < slot->end; j++)
         if (slot->samples[j].pending && !put_name(slot, j))

@@ -90,34 +90,85 @@ static enum hr_status set_sampler(struct hr__loader *l)
     return HR_OK;
 }
 
-static enum hr_status set_ops(struct hr__loader *l)
+// Takes one list of ops.
+static enum hr_status set_view(struct hr__loader *l, struct hr__view *v,
+                               const struct hr_op *ops, int num_ops)
 {
-    struct hr_loader_params *p = &l->params;
+    const struct hr_loader_params *p = &l->params;
     const char *lost;
     char why[128];
-    int w, h;
 
-    if (hr__ops_check(p->ops, p->num_ops, 0, why))
+    if (hr__ops_check(ops, num_ops, 0, why))
         return hr__fail(HR_EINVAL, "ops: %s", why);
-    memcpy(l->ops, p->ops, sizeof(*p->ops) * (size_t)p->num_ops);
-    p->ops = l->ops;
-    lost = hr__ops_lost(p->ops, p->num_ops, p->dtype);
+    memcpy(v->ops, ops, sizeof(*ops) * (size_t)num_ops);
+    v->num_ops = num_ops;
+    lost = hr__ops_lost(v->ops, v->num_ops, p->dtype);
     if (lost)
         return hr__fail(HR_EINVAL, "ops: %s", lost);
-    if ((p->h == 0) != (p->w == 0) || p->h < 0 || p->w < 0)
-        return hr__fail(HR_EINVAL, "name h and w, or neither");
-    l->pub.c = l->ops[0].decode.mode == HR_GRAY ? 1 : 3;
-    if (p->own_size && (p->h || p->on_error == HR_ON_ERROR_SKIP))
-        return hr__fail(HR_EINVAL, "own_size goes with neither h and w nor "
-                                   "HR_ON_ERROR_SKIP");
-    if (p->own_size)
-        return HR_OK;
-    if (!p->h && !hr_ops_fixed_size(p->ops, p->num_ops, &w, &h))
+    if (!p->own_size && !p->h &&
+        !hr_ops_fixed_size(v->ops, v->num_ops, &v->w, &v->h))
         return hr__fail(HR_EINVAL,
                         "the ops make pictures of different sizes: add a "
                         "resize or crop, name h and w, or say own_size");
-    l->pub.h = p->h ? p->h : h;
-    l->pub.w = p->w ? p->w : w;
+    return HR_OK;
+}
+
+// Where the tensor of each view lies in a batch.
+static enum hr_status set_views(struct hr__loader *l)
+{
+    size_t elem = hr_dtype_size(l->params.dtype), at = 0;
+
+    for (int i = 0; i < l->num_views; i++) {
+        struct hr__view *v = &l->views[i];
+        size_t size = elem * (size_t)l->pub.c * (size_t)v->w * (size_t)v->h;
+
+        if (v->ops[0].decode.mode != l->views[0].ops[0].decode.mode ||
+            v->ops[0].decode.apply_orientation !=
+                l->views[0].ops[0].decode.apply_orientation)
+            return hr__fail(HR_EINVAL, "views: all must decode alike");
+        v->at = at;
+        if (!hr__mul(&size, size, (size_t)l->pub.batch) ||
+            size > SIZE_MAX / 128)
+            return hr__fail(HR_ELIMIT, "views: a batch is too large");
+        at += (size + 63) / 64 * 64;
+    }
+    l->views_size = at;
+    return HR_OK;
+}
+
+static enum hr_status set_ops(struct hr__loader *l)
+{
+    struct hr_loader_params *p = &l->params;
+    const struct hr_loader_view one = {p->ops, p->num_ops};
+    const struct hr_loader_view *views = p->num_views ? p->views : &one;
+    enum hr_status status = HR_OK;
+
+    if ((p->h == 0) != (p->w == 0) || p->h < 0 || p->w < 0)
+        return hr__fail(HR_EINVAL, "name h and w, or neither");
+    if (p->own_size && (p->h || p->on_error == HR_ON_ERROR_SKIP))
+        return hr__fail(HR_EINVAL, "own_size goes with neither h and w nor "
+                                   "HR_ON_ERROR_SKIP");
+    if (p->num_views < 0 || p->num_views > 64)
+        return hr__fail(HR_EINVAL, "views: %d of them, not 0 .. 64",
+                        p->num_views);
+    if (p->num_views && (p->ops || !views || p->own_size || p->h))
+        return hr__fail(HR_EINVAL, "views go with neither ops nor own_size "
+                                   "nor h and w");
+    l->num_views = p->num_views ? p->num_views : 1;
+    l->views = hr__alloc(NULL, sizeof(*l->views) * (size_t)l->num_views);
+    if (!l->views)
+        return hr__fail(HR_ENOMEM, "out of memory");
+    for (int i = 0; i < l->num_views && !status; i++)
+        status = set_view(l, &l->views[i], views[i].ops, views[i].num_ops);
+    if (status)
+        return status;
+    p->ops = NULL;
+    p->views = NULL;
+    l->pub.c = l->views[0].ops[0].decode.mode == HR_GRAY ? 1 : 3;
+    if (p->num_views)
+        return set_views(l);
+    l->pub.h = p->own_size ? 0 : p->h ? p->h : l->views[0].h;
+    l->pub.w = p->own_size ? 0 : p->w ? p->w : l->views[0].w;
     return HR_OK;
 }
 
@@ -185,20 +236,20 @@ static void *carve(char **at, size_t n, size_t size)
 
 static bool fill_slot(struct hr__loader *l, struct hr__slot *slot)
 {
-    size_t n = (size_t)l->pub.batch, each;
+    size_t n = (size_t)l->pub.batch, views = (size_t)l->num_views, each;
     char *at;
 
-    each = sizeof(*slot->samples) + sizeof(*slot->list) + sizeof(hr_image) +
-           sizeof(*slot->classes) + sizeof(*slot->indices) +
+    each = sizeof(*slot->samples) + views * sizeof(*slot->list) +
+           sizeof(hr_image) + sizeof(*slot->classes) + sizeof(*slot->indices) +
            sizeof(*slot->keys) + sizeof(*slot->results);
     *slot = (struct hr__slot){.loader = l};
     each += pixel_bytes(l);
-    if (l->params.own_size)
-        each += 2 * sizeof(hr_image);
+    if (l->params.own_size || l->params.num_views)
+        each += (views + 1) * sizeof(hr_image);
     if (!(at = hr__alloc(NULL, n * each + 10 * 64)))
         return false;
     slot->samples = carve(&at, n, sizeof(*slot->samples));
-    slot->list = carve(&at, n, sizeof(*slot->list));
+    slot->list = carve(&at, views * n, sizeof(*slot->list));
     slot->pub.classes = slot->classes = carve(&at, n, sizeof(*slot->classes));
     slot->pub.indices = slot->indices = carve(&at, n, sizeof(*slot->indices));
     slot->pub.keys = slot->keys = carve(&at, n, sizeof(*slot->keys));
@@ -210,6 +261,11 @@ static bool fill_slot(struct hr__loader *l, struct hr__slot *slot)
         slot->shown = carve(&at, n, sizeof(hr_image));
         memset(slot->outs, 0, n * sizeof(hr_image));
         memset(slot->shown, 0, n * sizeof(hr_image));
+    }
+    if (l->params.num_views) {
+        slot->pub.views = l->num_views;
+        slot->pub.images = slot->outs = carve(&at, views * n, sizeof(hr_image));
+        memset(slot->outs, 0, views * n * sizeof(hr_image));
     }
     if (pixel_bytes(l))
         slot->pixels = carve(&at, n, pixel_bytes(l));
@@ -300,7 +356,7 @@ static enum hr_status open_loader(struct hr__loader *l)
     l->params.resume = NULL;
     if ((status = hr__loader_tune_init(l)))
         return status;
-    l->by_path = l->params.by_path || has_cache(l);
+    l->by_path = !l->params.num_views && (l->params.by_path || has_cache(l));
     if ((l->pub.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0)
         return hr__fail(HR_EIO, "no eventfd: %s", strerror(errno));
     hr__loader_signal(l);

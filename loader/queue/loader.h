@@ -65,6 +65,14 @@ enum hr__slot_state {
 
 struct hr__slot;
 
+// What makes a picture of a sample; without views there is one.
+struct hr__view {
+    struct hr_op ops[HR_MAX_OPS];
+    int num_ops;
+    int w, h;   // with views
+    size_t at;  // in a batch with views: bytes
+};
+
 struct hr__loader_sample {
     struct hr__slot *slot;
     uint64_t k;             // its number in the shard's epoch
@@ -100,9 +108,9 @@ struct hr__slot {
     int64_t submitted;      // when, last
     enum hr_status broken;  // no job could be made of it
     char broken_text[256];
+    struct hr_sample *list;  // [batch * num_views] for hr_submit()
     // [batch]
     struct hr__loader_sample *samples;
-    struct hr_sample *list;  // for hr_submit()
     int64_t *classes;
     uint64_t *indices;
     struct hr_random *keys;
@@ -110,7 +118,8 @@ struct hr__slot {
     unsigned char *pixels;  // of CIFAR files, each sample's HR__CIFAR_BYTES;
                             // NULL: there are none
     hr_image *images;       // [batch] over pixels of samples; or NULL
-    // With own_size: [batch] where pictures go; of these, what the consumer has;
+    // With own_size or views: [batch * num_views] where pictures go; of these,
+    // what the consumer has;
     // bytes of those of the part, and what they lie in, if that is the host's.
     hr_image *outs, *shown;
     size_t need, room;
@@ -129,7 +138,9 @@ struct hr__loader {
     struct hr_loader_t pub;  // first
     // Set at creation.
     struct hr_loader_params params;
-    struct hr_op ops[HR_MAX_OPS];
+    struct hr__view *views;  // [num_views]
+    int num_views;           // 1 without params.num_views
+    size_t views_size;       // bytes of a batch with views
     struct hr__sampler sampler;
     struct hr__source *source;
     bool by_path;  // or there is a cache, which finds files by their path
@@ -232,6 +243,10 @@ void hr__slot_submit(struct hr__slot *slot);
 // Submits a part for which there is room now. With the lock, which it opens
 // meanwhile; false: there was none.
 bool hr__loader_part(struct hr__loader *l);
+
+// Makes the images of a batch with views that are not there yet. False: with
+// hr_last_error().
+bool hr__slot_make_views(struct hr__slot *slot);
 
 // ---- sizes.c: with own_size ----
 // Which samples of a slot whose samples are read make its first part.

@@ -87,8 +87,7 @@ void hr_loaded_release(hr_loaded *loaded)
     l = slot->loader;
     if (l->pid != getpid())
         return;
-    if (l->params.own_size)
-        hr__slot_drop_outs(slot, false);
+    hr__slot_drop_outs(slot, false);
     pthread_mutex_lock(&l->lock);
     hr__loader_flow(l);
     l->held--;

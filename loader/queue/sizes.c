@@ -46,9 +46,9 @@ static void measure(struct hr__slot *slot, int j)
     sample->w = sample->h = 0;
     if (sample->status || look(slot, j, &info))
         return;
-    if (hr_ops_output_size(l->ops + skip, l->params.num_ops - skip, info.width,
-                           info.height, info.orientation, &sample->w,
-                           &sample->h) < 0)
+    if (hr_ops_output_size(l->views->ops + skip, l->views->num_ops - skip,
+                           info.width, info.height, info.orientation,
+                           &sample->w, &sample->h) < 0)
         sample->w = sample->h = 0;
 }
 
@@ -186,13 +186,15 @@ bool hr__slot_make_outs(struct hr__slot *slot)
 
 void hr__slot_drop_outs(struct hr__slot *slot, bool all)
 {
+    const struct hr__loader *l = slot->loader;
+
     if (!slot->outs)
         return;
-    for (int j = 0; j < slot->loader->pub.batch; j++) {
+    for (int j = 0; j < l->pub.batch * l->num_views; j++)
         hr_image_release(&slot->outs[j]);
+    for (int j = 0; slot->shown && j < l->pub.batch; j++)
         slot->shown[j] = NULL;
-    }
-    if (!all && slot->room <= slot->loader->batch_size)
+    if (!all && slot->room <= l->batch_size)
         return;
     hr__free(slot->memory);
     slot->memory = NULL;

@@ -22,6 +22,7 @@ struct loaded {
     bool last;
     PyObject *source;
     PyObject *labels;  // a bytearray of int64
+    PyObject *views;   // of a batch with views, where they are
     const uint64_t *indices;
     const struct hr_random *keys;
     const struct hr_result *results;
@@ -39,6 +40,20 @@ void lending_leave(struct lending *lending)
 }
 
 // ---- Made ------------------------------------------------------------------------
+
+// With views it is all their memory, in elements.
+static void set_flat(struct tensor *t, hr_loaded from)
+{
+    const struct hr_batch_params *p = &from->batch->params;
+
+    t->dtype = p->dtype;
+    t->layout = p->layout;
+    t->memory = p->memory;
+    t->c = 1;
+    t->ndim = 1;
+    t->shape[0] = (Py_ssize_t)p->h * p->w;
+    tensor_pack(t);
+}
 
 static void set_form(struct tensor *t, hr_loaded from)
 {
@@ -74,6 +89,28 @@ static bool set_labels(struct loaded *self, PyObject *source, hr_loaded from)
     return true;
 }
 
+// (first element, shape) of each view, or () without views.
+static bool set_views(struct loaded *self, hr_loaded from)
+{
+    if (!(self->views = PyTuple_New(from->views)))
+        return false;
+    for (int i = 0; i < from->views; i++) {
+        const struct hr_image_params *p = &from->images[i * from->n]->params;
+        Py_ssize_t at = ((const char *)p->data -
+                         (const char *)from->batch->params.data) /
+                        tensor_item(&self->t);
+        bool planes = p->layout == HR_NCHW;
+        PyObject *one = Py_BuildValue("n(iiii)", at, from->n,
+                                      planes ? p->c : p->h,
+                                      planes ? p->h : p->w,
+                                      planes ? p->w : p->c);
+
+        if (!one || PyTuple_SetItem(self->views, i, one))
+            return false;
+    }
+    return true;
+}
+
 static void lend(struct loaded *self, hr_loaded from)
 {
     self->t.data = from->batch->params.data;
@@ -95,7 +132,7 @@ static void *copy_to(char **at, const void *from, size_t size)
 static bool copy(struct loaded *self, hr_loaded from)
 {
     size_t n = (size_t)from->n;
-    size_t pixels = n * from->batch->params.stride_n;
+    size_t pixels = (from->views ? 1 : n) * from->batch->params.stride_n;
     size_t facts = n * (sizeof(*from->indices) + sizeof(*from->keys) +
                         sizeof(*from->results));
     char *at;
@@ -157,8 +194,12 @@ PyObject *loaded_new(struct core *core, PyObject *source, hr_loaded from,
     self->epoch = from->epoch;
     self->number = from->number;
     self->last = from->last;
-    set_form(&self->t, from);
-    if (set_labels(self, source, from) && fill(self, from, copied))
+    if (from->views)
+        set_flat(&self->t, from);
+    else
+        set_form(&self->t, from);
+    if (set_labels(self, source, from) && set_views(self, from) &&
+        fill(self, from, copied))
         return (PyObject *)self;
     Py_DECREF(self);
     return NULL;
@@ -253,6 +294,7 @@ static void dealloc(PyObject *self)
     loaded->lending->lent -= loaded->counted;
     lending_leave(loaded->lending);
     Py_CLEAR(loaded->labels);
+    Py_CLEAR(loaded->views);
     Py_CLEAR(loaded->source);
     free(loaded->copy);
     PyObject_GC_Del(self);
@@ -272,6 +314,8 @@ static PyMethodDef methods[] = {
     }
 static PyMemberDef members[] = {
     MEMBER(labels, T_OBJECT_EX, "int64 of each sample, as a bytearray"),
+    MEMBER(views, T_OBJECT_EX,
+           "(first element, shape) of each view, in all their memory"),
     MEMBER(failed, T_INT, "samples that could not be made"),
     MEMBER(replaced, T_INT, "samples that stand for failed ones"),
     MEMBER(epoch, T_UINT, "from 0"),

@@ -207,11 +207,16 @@ static int traverse(PyObject *self, visitproc visit, void *arg)
 
 // ---- Opening ---------------------------------------------------------------------
 
+struct view {
+    struct hr_op ops[HR_MAX_OPS];
+};
+
 struct call {  // what the caller said
     PyObject *source, *ops, *device, *dtype, *layout, *memory, *weights,
         *resume;
     Py_buffer weights_view;
-    struct hr_op list[HR_MAX_OPS];
+    struct view *lists;  // [views]
+    struct hr_loader_view *views;
     struct hr_loader_state state;
     struct hr_loader_params params;
 };
@@ -330,18 +335,46 @@ PyObject *loader_check(PyObject *module, PyObject *given)
 }
 
 // A table needs as many channels as the pictures have.
+static int read_list(PyObject *list, struct hr_op *ops, struct held *tables)
+{
+    struct held one = {0};
+    int n = ops_parse(list, 1, ops, &one);
+    bool colour = n > 0 && ops[0].type == HR_OP_DECODE &&
+                  ops[0].decode.mode != HR_GRAY;
+
+    held_release(&one);
+    return n < 0 ? n : ops_parse(list, colour ? 3 : 1, ops, tables);
+}
+
+// One list of ops, or views: a tuple of such lists.
 static bool read_ops(struct call *c, struct held *tables)
 {
-    int n = ops_parse(c->ops, 1, c->list, tables);
+    Py_ssize_t n = PyTuple_Check(c->ops) ? PyTuple_Size(c->ops) : 0;
+    PyObject *first = n > 0 ? PyTuple_GetItem(c->ops, 0) : NULL;
+    bool views = first && PyTuple_Check(first) && PyTuple_Size(first) > 0 &&
+                 PyTuple_Check(PyTuple_GetItem(first, 0));
 
-    if (n > 0 && c->list[0].type == HR_OP_DECODE &&
-        c->list[0].decode.mode != HR_GRAY) {
-        held_release(tables);
-        n = ops_parse(c->ops, 3, c->list, tables);
+    n = views ? n : 1;
+    c->lists = calloc((size_t)n, sizeof(*c->lists));
+    c->views = calloc((size_t)n, sizeof(*c->views));
+    if (!c->lists || !c->views)
+        return PyErr_NoMemory(), false;
+    for (Py_ssize_t i = 0; i < n; i++) {
+        c->views[i].ops = c->lists[i].ops;
+        c->views[i].num_ops = read_list(views ? PyTuple_GetItem(c->ops, i)
+                                              : c->ops,
+                                        c->lists[i].ops, tables);
+        if (c->views[i].num_ops < 0)
+            return false;
     }
-    c->params.ops = c->list;
-    c->params.num_ops = n;
-    return n >= 0;
+    if (views) {
+        c->params.views = c->views;
+        c->params.num_views = (int)n;
+    } else {
+        c->params.ops = c->views[0].ops;
+        c->params.num_ops = c->views[0].num_ops;
+    }
+    return true;
 }
 
 static bool read_weights(struct call *c)
@@ -445,6 +478,8 @@ static PyObject *create(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     }
     if (c.weights_view.obj)
         PyBuffer_Release(&c.weights_view);
+    free(c.lists);
+    free(c.views);
     return (PyObject *)self;
 }
 

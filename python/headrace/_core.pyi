@@ -227,7 +227,7 @@ class Loader:
     def __new__(
         cls,
         source: Source,
-        ops: _Ops,
+        ops: _Ops | tuple[_Ops, ...],
         *,
         device: _Device = None,
         dtype: object = None,
@@ -407,6 +407,8 @@ class Batch(_Tensor):
 class Loaded(_Tensor):
     @property
     def labels(self) -> bytearray: ...
+    @property
+    def views(self) -> tuple[tuple[int, tuple[int, int, int, int]], ...]: ...
     @property
     def indices(self) -> tuple[int, ...]: ...
     @property

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from array import array
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 _TENSORS = ("torch", "numpy")
 _MOST_THREADS = 4096  # of a device, see hr_device_params
+_MOST_VIEWS = 64
 _SETTINGS = ("threads", "reads", "depth", "bytes")
 _CIFARS = ("10", "100", "100-coarse")
 
@@ -95,6 +97,7 @@ class Loader:
         steps: Any,
         *,
         batch: int = 64,
+        views: int | Sequence[Any] | None = None,
         shuffle: bool = False,
         seed: int = 0,
         epochs: int | None = None,
@@ -136,6 +139,11 @@ class Loader:
                 torchvision, see headrace.compose.translate().
             batch: pictures of a batch; the last one of an epoch has what is
                 left, unless drop_last.
+            views: several pictures of each sample, as two for contrastive
+                training: a number, of pictures by steps; or a list of steps,
+                one for each view, and steps is None. x is a tuple then, of a
+                tensor for each view. A sample is read once, and decoded once
+                where that pays.
             shuffle: another order each epoch.
             seed: of order and random ops, 0 .. 2**64 - 1.
             epochs: after how many there is no more; None: there is no end,
@@ -180,7 +188,9 @@ class Loader:
         Raises headrace.ArgumentError, also for a source without pictures;
         headrace.ReadError, headrace.PictureError for one that cannot be opened.
         """
-        self._steps, made = as_ops(steps)
+        lists, made = _lists(steps, views)
+        self._steps = lists[0]
+        self._views = lists if views is not None else ()
         found = _source(source, _http(http), _left_out.numbered(classes))
         self._source, self._classes, self._skipped = found
         _check(source, self._source)
@@ -205,7 +215,10 @@ class Loader:
             "cache": cache,
         }
         self._options: dict[str, Any] = {
-            "dtype": dtype_of(self._steps, dtype or made, layout, memory),
+            "dtype": _only(
+                "dtype",
+                [dtype_of(x, dtype or made, layout, memory) for x in lists],
+            ),
             "layout": layout,
             "memory": memory,
             "weights": self._weights(weights),
@@ -287,19 +300,21 @@ class Loader:
         """Of a sample, by its number in the source: see last.indices."""
         return self._source.path(index)
 
-    def drawn(self, i: int) -> Ops:
+    def drawn(self, i: int, view: int = 0) -> Ops:
         """Return the ops that sample i of the last batch was made with.
 
         Random ops are replaced by what was drawn: windows and flips.
         """
+        steps = self._views[view] if self._views else self._steps
         if self.last is None:
             raise ArgumentError("there is no batch yet")
         result = self.last.results[i]
         if not result.ok:
             raise ArgumentError(f"sample {i} was not made: {result.message}")
+        seed, index, epoch = self.last.keys[i]
         return _core.draw_ops(
-            self._steps,
-            self.last.keys[i],
+            steps,
+            (seed, index * max(len(self._views), 1) + view, epoch),
             result.width,
             result.height,
             result.orientation,
@@ -393,7 +408,7 @@ class Loader:
         self._device = self._device or open_device(said)
         self._core = _core.Loader(
             self._source,
-            self._steps,
+            self._views or self._steps,
             device=self._device,
             first_epoch=self._epoch,
             resume=self._state,
@@ -449,19 +464,53 @@ class Loader:
         self.close()
 
 
+def _lists(steps: Any, views: Any) -> tuple[tuple[Ops, ...], str | None]:
+    """Ops of each view, or those of all, and the dtype that they make."""
+    if views is None:
+        found, made = as_ops(steps)
+        return (found,), made
+    if isinstance(views, (list, tuple)):
+        if steps is not None:
+            raise ArgumentError("steps must be None: each view has its own")
+        each = [as_ops(one) for one in views]
+    else:
+        whole("views", views, 1, _MOST_VIEWS + 1)
+        each = [as_ops(steps)] * views
+    if not 0 < len(each) <= _MOST_VIEWS:
+        raise ArgumentError(f"views: {len(each)}, not 1 .. {_MOST_VIEWS}")
+    return tuple(ops for ops, _ in each), _only("dtype", [d for _, d in each])
+
+
+def _only(what: str, values: Sequence[Any]) -> Any:
+    """What all views have."""
+    if len(set(values)) > 1:
+        raise ArgumentError(f"views: more than one {what}: {set(values)}")
+    return values[0]
+
+
 def _converter(to: str | None) -> Callable[[_core.Loaded], tuple[Any, Any]]:
     if to == "torch" or (to is None and "torch" in sys.modules):
         import torch
 
         return lambda batch: (
-            torch.from_dlpack(batch),
+            _views(torch.from_dlpack(batch), batch),
             torch.frombuffer(batch.labels, dtype=torch.int64),
         )
     import numpy
 
     return lambda batch: (
-        numpy.asarray(batch),
+        _views(numpy.asarray(batch), batch),
         numpy.frombuffer(batch.labels, numpy.int64),
+    )
+
+
+def _views(memory: Any, batch: _core.Loaded) -> Any:
+    """The tensor of each view, in the memory of all."""
+    if not batch.views:
+        return memory
+    return tuple(
+        memory[at : at + math.prod(shape)].reshape(shape)
+        for at, shape in batch.views
     )
 
 

@@ -459,6 +459,95 @@ TEST_CASE(by_path)
     data_seen_finish(&want);
 }
 
+// ---- Views -----------------------------------------------------------------
+
+static const struct hr_op small[] = {HR_OP_DECODE(0),
+                                     HR_OP_RANDOM_RESIZED_CROP(.w = 7, .h = 9)};
+static const struct hr_loader_view views[] = {{data_ops, DATA_OPS},
+                                              {small, 2},
+                                              {data_ops, DATA_OPS}};
+enum { VIEWS = (int)(sizeof(views) / sizeof(*views)) };
+
+// Picture v of sample i is what a job makes of it by that list, with its key.
+static void is_view(hr_loaded loaded, int v, int i)
+{
+    hr_image image = loaded->images[v * loaded->n + i];
+    const struct hr_image_params *p = &image->params;
+    uint64_t index = loaded->indices[i];
+    struct hr_sample s = {.data = calls.files[index].data,
+                          .size = calls.files[index].size,
+                          .ops = views[v].ops,
+                          .num_ops = views[v].num_ops,
+                          .random = loaded->keys[i]};
+    auto_image want =
+        hr_image_create(NULL, hr_image_params(.w = p->w, .h = p->h, .c = p->c));
+    auto_job job = NULL;
+
+    s.random.index = s.random.index * VIEWS + (uint64_t)v;
+    s.out = want;
+    CU_ASSERT_FATAL(want && (job = hr_submit(NULL, &s, 1, NULL, NULL)));
+    CHECK(!hr_job_wait(job, HR_FOREVER), "%s", job->results[0].message);
+    CHECK(p->w == (v == 1 ? 7 : DATA_SIDE) && want->size == image->size &&
+              !memcmp(p->data, want->params.data, want->size),
+          "sample %d, view %d", (int)index, v);
+    CHECK(!i || (const char *)p->data ==
+                    (const char *)loaded->images[v * loaded->n + i - 1]
+                            ->params.data +
+                        image->size,
+          "the pictures of view %d are no tensor", v);
+}
+
+TEST_CASE(of_one_sample)
+{
+    struct hr_loader_params p = data_begin(&calls, 10, NULL);
+    hr_loader loader;
+    hr_loaded loaded;
+    int seen = 0;
+
+    p.ops = NULL;
+    p.num_ops = 0;
+    p.views = views;
+    p.num_views = VIEWS;
+    p.epochs = 2;
+    p.on_error = HR_ON_ERROR_SKIP;
+    memset(calls.files[3].data, 'x', 20);
+    loader = hr_loader_create(&p);
+    CU_ASSERT_FATAL(loader && !loader->w && loader->c == 3);
+    while (!hr_loader_next(loader, HR_FOREVER, &loaded) && loaded) {
+        CU_ASSERT(loaded->views == VIEWS && !loaded->failed);
+        seen += loaded->n;
+        for (int k = 0; k < VIEWS * loaded->n; k++)
+            is_view(loaded, k / loaded->n, k % loaded->n);
+        hr_loaded_release(&loaded);
+    }
+    CU_ASSERT_EQUAL(seen, 20);
+    hr_loader_destroy(&loader);
+    data_end(&calls);
+}
+
+TEST_CASE(views_refused)
+{
+    struct hr_loader_params p = data_begin(&calls, 4, NULL), q;
+    const struct hr_loader_view any_size = {decode, 1};
+    const struct hr_op grey[] = {hr_op_decode(.mode = HR_GRAY), small[1]};
+    const struct hr_loader_view differ[] = {{grey, 2}, {small, 2}};
+
+    p.views = views;
+    p.num_views = VIEWS;
+    CU_ASSERT(!hr_loader_create(&p));  // ops, too
+    p.ops = NULL;
+    p.num_ops = 0;
+    for (int i = 0; i < 6; i++) {
+        q = p;
+        q.own_size = i == 0;
+        q.h = q.w = i == 1 ? 9 : 0;
+        q.num_views = i == 2 ? -1 : i == 3 ? 65 : i > 3 ? 6 - i : VIEWS;
+        q.views = i == 4 ? differ : i == 5 ? &any_size : views;
+        CHECK(!hr_loader_create(&q) && hr_last_status() == HR_EINVAL, "%d", i);
+    }
+    data_end(&calls);
+}
+
 // Nothing of an epoch is read before all of the last one was delivered.
 TEST_CASE(one_by_one)
 {

@@ -57,8 +57,11 @@ typedef const struct hr_loaded_t {
     const struct hr_random *keys;
     const struct hr_result *results;  // [n]
     // [n] With own_size, in place of batch, which is NULL: the pictures. NULL:
-    // how large one would be cannot be told; its result says why.
+    // how large one would be cannot be told; its result says why. [views * n]
+    // With views: picture v * n + i is view v of sample i. Those of a view lie
+    // one behind the other, as a tensor, in the memory of batch.
     const hr_image *images;
+    int views;        // hr_loader_params.num_views
     int failed;       // of results that are not HR_OK
     int replaced;     // by later samples (SKIP)
     bool through;     // of its batch no other part comes (own_size)
@@ -66,13 +69,27 @@ typedef const struct hr_loaded_t {
                       // made, without map
 } *hr_loaded;
 
+// A list of ops, by which each sample becomes a picture.
+struct hr_loader_view {
+    const struct hr_op *ops;  // copied; normalize tables are borrowed
+    int num_ops;
+};
+
 struct hr_loader_params {
     hr_source source;         // it must stay open as long as the loader lives
     hr_device device;         // NULL = the default device
     const struct hr_op *ops;  // copied; normalize tables are borrowed
     int num_ops;
-    int batch;  // samples of a batch; 0 = 64
-    int h, w;   // of the pictures made; 0 = what the ops fix
+    // In place of ops, if there are any: each sample becomes so many pictures,
+    // one by each list, of which all decode alike and fix a size; see
+    // hr_loaded.images. It is read once, and decoded once where that pays. View v
+    // draws as the sample of index * num_views + v. A sample fails with the first
+    // of its views that does. Files are read by the loader, also with by_path or
+    // a cache, which knows them by their bytes then. Not with own_size, h and w.
+    const struct hr_loader_view *views;
+    int num_views;  // 0 .. 64
+    int batch;      // samples of a batch; 0 = 64
+    int h, w;       // of the pictures made; 0 = what the ops fix
     // Each picture has the size that its ops make of it; see hr_loaded.images.
     // A batch whose pictures take more than its share of the budget comes in
     // parts, each with n samples of it; the next is made when the one before
@@ -210,7 +227,7 @@ static inline struct hr_budget hr_budget_divide(size_t bytes)
 // to one of them.
 typedef const struct hr_loader_t {
     int batch, c, h, w;  // of a batch; batch is at most samples; h and w are 0
-                         // with own_size
+                         // with own_size, or views
     int depth;           // batches that it makes ahead, with the one that
                          // is consumed: 2, or at most what comes in all
                          // epochs; with autotune: at most
