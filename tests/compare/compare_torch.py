@@ -7,6 +7,10 @@ and compares with torch.nn.functional.interpolate() of uint8: in a process for
 each instruction set that torch knows here (ATEN_CPU_CAPABILITY), and with one
 of ours, drawn, for each picture. The pass condition is 0 differing bytes.
 
+Then decodes the corpus (../shared/corpus/kinds or HEADRACE_CORPUS) and compares
+with torchvision.io.decode_image and, where it is installed, torchcodec's, as
+far as they are the same: docs/pictures.md says where they are not.
+
     tests/compare/compare_torch.py --build build               some seconds
     tests/compare/compare_torch.py --build build --count 3000  of each set
     tests/compare/compare_torch.py --build build --capability avx2 --picture 17
@@ -14,15 +18,20 @@ of ours, drawn, for each picture. The pass condition is 0 differing bytes.
 Exit code 1 if anything differs, 77 if there is no torch that resizes bytes.
 """
 import argparse
+import importlib
 import os
 import random
 import subprocess
 import sys
+import warnings
 
 sys.path += [os.path.dirname(__file__) + p for p in ("/../support", "/../python")]
 import compare  # which says what is missing, and ends
 from compare import Case, Tally, judge, levels_here, open_device, report, short
+from headrace import _core, ops
+from headrace.errors import Error
 from headrace.validate import ours
+from tree import CORPUS
 
 try:
     import torch
@@ -63,8 +72,80 @@ def compare_all(o, capability):
     return report(tally, [])
 
 
+# ---- decoders ----------------------------------------------------------------
+
+def rules(info):
+    """(reader, its mode, whether it is told to turn, our decode) that agree."""
+    gray, four = info.components == 1, info.components == 4
+    jpeg, modes = info.format == "jpeg", {"RGB": "RGB"}
+    if jpeg and (gray or four):
+        modes["GRAY"] = "L"  # of three they have the luma of the file
+    if jpeg and not four:
+        modes["UNCHANGED"] = "L" if gray else "RGB"
+    for theirs, mode in modes.items():
+        for turned in (False, True):
+            decode = ops.decode(mode, apply_orientation=turned)
+            yield "torchvision.io", theirs, turned, decode
+        if jpeg:  # it always turns
+            yield "torchcodec.decoders", theirs, None, decode
+
+
+def decoded(reader, data, mode, turned):
+    """H x W x C, or None: it refuses."""
+    modes = reader.ImageReadMode
+    more = {} if turned is None else {"apply_exif_orientation": turned}
+    bytes_of = torch.frombuffer(bytearray(data), dtype=torch.uint8)
+    try:
+        made = reader.decode_image(bytes_of, mode=modes[mode], **more)
+    except RuntimeError:
+        return None
+    return torch_draws.hwc(made[None])
+
+
+def decode_file(tally, readers, device, path):
+    with open(path, "rb") as file:
+        data = file.read()
+    try:
+        info = _core.probe(data)
+    except Error:
+        return  # theirs reads lossless files, and larger ones
+    # (Releases of libjpeg-turbo differ where scans are missing.)
+    plain = info.all_scans if info.format == "jpeg" else info.precision == 8
+    for name, mode, turned, decode in rules(info):
+        if name not in readers or not plain:
+            continue
+        want = decoded(readers[name], data, mode, turned)
+        w, h = _core.output_size((decode,), info.width, info.height,
+                                 info.orientation)
+        case = Case(name, data, [decode], want if want is not None else
+                    torch_draws.hwc(torch.zeros(1, 3, h, w, dtype=torch.uint8)))
+        (made,) = ours.Flight([case.on(device)], device).wait()
+        both = (want is None) == (made.pixels is None)
+        bad, text = judge(case, made) if both and want is not None else \
+            (int(not both), "" if both else "only one refuses it")
+        tally.add(name, mode, path, bad, text and f"{path}, {mode}: {text}")
+
+
+def compare_decoders():
+    readers, skips, tally = {}, [], Tally()
+    for name in ("torchvision.io", "torchcodec.decoders"):
+        try:
+            readers[name] = importlib.import_module(name)
+        except (ImportError, RuntimeError) as error:
+            skips.append(f"{name}: {str(error).splitlines()[0]}")
+    kinds = os.path.join(CORPUS, "kinds")
+    if not os.path.isdir(kinds):
+        print("not run: decoders: there is no corpus")
+        return 0
+    with open_device() as device:
+        for path, _, _ in compare.tree(kinds, "kinds"):
+            decode_file(tally, readers, device, path)
+    return report(tally, skips)
+
+
 def main():
     o = parse()
+    warnings.simplefilter("ignore")
     if missing:
         print(f"not run: {missing}\n0 passed, 0 failed, 1 skipped")
         return 77
@@ -76,10 +157,11 @@ def main():
     for name in CAPABILITIES:
         if name not in known:
             print(f"not run: {name}: this machine has {here}")
-    return max(subprocess.run(
+    failed = [subprocess.run(
         [sys.executable, *sys.argv, "--capability", name],
         env=dict(os.environ, ATEN_CPU_CAPABILITY=name)).returncode
-        for name in known)
+        for name in known]
+    return max(*failed, compare_decoders())
 
 
 if __name__ == "__main__":
