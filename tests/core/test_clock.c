@@ -71,10 +71,10 @@ TEST_CASE(copies)
 {
     struct fake_script script = slow_script();
     uint8_t bytes[40 * 30 * 3] = {1}, same[sizeof(bytes)] = {0};
-    struct scene scene;
+    OWN(scene_finish) struct scene scene = {0};
     struct watched w;
     auto_device dev = NULL;
-    hr_image image;
+    auto_image image = NULL;
 
     script.memory = true;
     dev = open_fake(&script);
@@ -94,8 +94,6 @@ TEST_CASE(copies)
     CHECK(watch_wait(&w) == HR_OK, "%s", w.job->results[N - 1].message);
     watch_finish(&w);
     CHECK(abandoned(dev) == 0, "%d given up", (int)abandoned(dev));
-    hr_image_release(&image);
-    scene_finish(&scene);
 }
 
 // The user's own limit is one of the queue, too.
@@ -104,7 +102,7 @@ TEST_CASE(time_limit)
     struct fake_script script = slow_script();
     auto_device dev = open_fake(&script);
     int64_t begin, took;
-    struct scene scene;
+    OWN(scene_finish) struct scene scene = {0};
     struct watched w;
     int late = 0;
 
@@ -121,7 +119,6 @@ TEST_CASE(time_limit)
     CHECK(took < (N - 4) * DELAY_MS * TEST_MS, "it took %d ms",
           (int)(took / TEST_MS));
     watch_finish(&w);
-    scene_finish(&scene);
 }
 
 // Nothing comes from the engine any more: all that waits goes on elsewhere,

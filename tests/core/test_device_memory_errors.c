@@ -83,16 +83,14 @@ static struct hr_result finish(hr_job job)
 
 static void expected(uint8_t to[W * H * 3])
 {
-    hr_device cpu = test_device("cpu", 1, 0);
-    hr_image out = hr_image_create(cpu, hr_image_params(.w = W, .h = H, .c = 3,
-                                                        .dtype = HR_U8,
-                                                        .layout = HR_NHWC));
+    auto_device cpu = test_device("cpu", 1, 0);
+    auto_image out = hr_image_create(
+        cpu, hr_image_params(.w = W, .h = H, .c = 3, .dtype = HR_U8,
+                             .layout = HR_NHWC));
     struct hr_result r = finish(start(cpu, &good, out, NULL));
 
     CHECK(!r.status, "%s", r.message);
     memcpy(to, out->params.data, W * H * 3);
-    hr_image_release(&out);
-    hr_device_close(&cpu);
 }
 
 static bool reads_as(hr_image image, const uint8_t *bytes)

@@ -13,7 +13,7 @@ TEST_CASE(bad_images)
     const struct hr_image_params good = {
         .w = 8, .h = 4, .c = 3, .data = mem + 1, .dtype = HR_U8};
     struct hr_image_params p;
-    hr_image image;
+    auto_image image = NULL;
 
 #define TRY(what, ...)                                                    \
     (p = good, __VA_ARGS__, image = hr_image_create(dev, &p),             \
@@ -45,7 +45,6 @@ TEST_CASE(bad_images)
     image = hr_image_create(dev, &p);
     CHECK(image && image->size == 3 * 24 + 24, "row by row: %s",
           hr_last_error());
-    hr_image_release(&image);
 }
 
 TEST_CASE(bad_batches)
@@ -115,9 +114,9 @@ static void check_layout(struct hr_batch_params p, size_t room, uint8_t *mem,
                          const hr_image *src)
 {
     struct hr_sample s[N];
-    uint8_t *touched = calloc(1, room);
-    hr_batch batch;
-    hr_job job;
+    auto_heap uint8_t *touched = calloc(1, room);
+    auto_batch batch = NULL;
+    auto_job job = NULL;
     bool values = true, outside = true;
 
     memset(mem, GUARD, room);
@@ -147,34 +146,29 @@ static void check_layout(struct hr_batch_params p, size_t room, uint8_t *mem,
     CHECK(outside, "%s %s c %d strides %zu %zu %zu: wrote between elements",
           hr_dtype_name(p.dtype), p.layout ? "nhwc" : "nchw", p.c, p.stride_n,
           p.stride_c, p.stride_h);
-    hr_job_release(&job);
-    hr_batch_destroy(&batch);
-    free(touched);
 }
 
 // Of interleaved pixels: there is no such stride, whatever it says.
 TEST_CASE(stride_of_no_plane)
 {
     uint8_t data[2 * H * W * 3] = {0};
-    hr_image image = hr_image_create(
+    auto_image image = hr_image_create(
         dev, hr_image_params(.w = W, .h = H, .c = 3, .layout = HR_NHWC,
                              .dtype = HR_U8, .stride_c = SIZE_MAX / 2,
                              .data = data));
-    hr_batch batch = hr_batch_create(
+    auto_batch batch = hr_batch_create(
         dev, hr_batch_params(.n = 2, .w = W, .h = H, .c = 3, .layout = HR_NHWC,
                              .dtype = HR_U8, .stride_c = SIZE_MAX / 2,
                              .data = data));
 
     CHECK(image && !image->params.stride_c, "an image");
     CHECK(batch && !batch->params.stride_c, "a batch");
-    hr_image_release(&image);
-    hr_batch_destroy(&batch);
 }
 
 TEST_CASE(every_layout)
 {
     size_t room = 64 << 10;
-    uint8_t *mem = aligned_alloc(64, room);
+    auto_heap uint8_t *mem = aligned_alloc(64, room);
     uint64_t seed = test_seed;
 
     for (int k = 0; k < 3 * 2 * 2 * 4; k++) {
@@ -200,7 +194,6 @@ TEST_CASE(every_layout)
         for (int i = 0; i < N; i++)
             hr_image_release(&src[i]);
     }
-    free(mem);
 }
 
 // Sources in planes and with long rows give the same picture.
@@ -211,7 +204,8 @@ TEST_CASE(source_layouts)
                                 hr_op_resize(.w = 20, .h = 11)};
 
     for (int c = 1; c <= 3; c += 2) {
-        hr_image plain = test_image(dev, W, H, c, &seed), planar, padded;
+        auto_image plain = test_image(dev, W, H, c, &seed), planar = NULL,
+                   padded = NULL;
         hr_image out[3];
         const uint8_t *from = plain->params.data;
 
@@ -240,7 +234,7 @@ TEST_CASE(source_layouts)
                                                     : padded,
                                   .ops = ops,
                                   .num_ops = 2};
-            hr_job job;
+            auto_job job = NULL;
 
             out[i] = s.out = hr_image_create(
                 dev, hr_image_params(.w = 20, .h = 11, .c = c, .dtype = HR_U8));
@@ -249,13 +243,9 @@ TEST_CASE(source_layouts)
             CHECK(!memcmp(out[i]->params.data, out[0]->params.data,
                           out[0]->size),
                   "source layout %d, c %d", i, c);
-            hr_job_release(&job);
         }
         for (int i = 0; i < 3; i++)
             hr_image_release(&out[i]);
-        hr_image_release(&plain);
-        hr_image_release(&planar);
-        hr_image_release(&padded);
     }
 }
 
@@ -263,14 +253,11 @@ TEST_CASE(source_layouts)
 
 static void *retain_release(void *arg)
 {
-    hr_image image = arg;
+    auto_image image = arg;
 
     for (int i = 0; i < 2000; i++) {
-        hr_image mine = hr__image_retain(image);
-
-        hr_image_release(&mine);
+        auto_image mine = hr__image_retain(image);
     }
-    hr_image_release(&image);
     return NULL;
 }
 
@@ -300,10 +287,10 @@ TEST_CASE(references)
 TEST_CASE(read_onto_itself)
 {
     uint8_t mem[64], right[64];
-    hr_image image = hr_image_create(
+    auto_image image = hr_image_create(
         dev,
         hr_image_params(.w = 4, .h = 4, .c = 3, .dtype = HR_U8, .data = mem));
-    hr_job job;
+    auto_job job = NULL;
 
     for (int i = 0; i < 64; i++)
         mem[i] = right[i] = (uint8_t)i;
@@ -314,8 +301,6 @@ TEST_CASE(read_onto_itself)
         hr_transfer_params(.image = image, .to = mem + 5, .size = 48), NULL);
     CHECK(job && !hr_job_wait(job, HR_FOREVER) && !memcmp(mem, right, 64),
           "beside itself");
-    hr_job_release(&job);
-    hr_image_release(&image);
 }
 
 int main(int argc, char **argv)

@@ -95,7 +95,7 @@ TEST_CASE(closed_while_held)
 TEST_CASE(released_early)
 {
     struct test_done done = {0};
-    struct scene s;
+    OWN(scene_finish) struct scene s = {0};
     struct hr_job_params p = {.on_done = test_on_done, .ctx = &done};
     auto_device dev = NULL;
     hr_job job;
@@ -112,5 +112,4 @@ TEST_CASE(released_early)
     fake_gate_open();
     CHECK(hr_wait_all(dev, HR_FOREVER) == HR_OK, "%s", hr_last_error());
     CHECK(atomic_load(&done.calls) == 1, "%d calls", atomic_load(&done.calls));
-    scene_finish(&s);
 }

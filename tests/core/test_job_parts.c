@@ -50,8 +50,8 @@ static struct hr_result run(hr_device dev, const struct hr_sample *s)
 // Strings need live only until hr_submit() returns.
 TEST_CASE(names)
 {
-    hr_device dev;
-    hr_image out;
+    auto_device dev = NULL;
+    auto_image out = NULL;
     char name[] = "first name";
     struct hr_sample s = {
         .data = jpeg.data, .size = 10, .ops = ops, .num_ops = 2, .name = name};
@@ -69,8 +69,6 @@ TEST_CASE(names)
     r = result_of(job);
     CHECK(r.status && !strncmp(r.message, "first name: ", 12), "%s", r.message);
     result_of(blocker);
-    hr_image_release(&out);
-    hr_device_close(&dev);
 }
 
 // Neighbours in a job that differ in nothing but what their table is made of.
@@ -81,7 +79,7 @@ TEST_CASE(tables)
          hr_op_normalize(.mean = {.5f, .5f, .5f}, .std = {.5f, .5f, .5f})},
         {hr_op_decode(0), hr_op_resize(.w = W, .h = H),
          hr_op_normalize(.mean = {.5f, .5f, .5f}, .std = {.25f, .25f, .25f})}};
-    hr_device dev = test_device("cpu", 1, 0);
+    auto_device dev = test_device("cpu", 1, 0);
     hr_image out[4], alone[4];
     struct hr_sample s[4];
     hr_job job;
@@ -105,19 +103,18 @@ TEST_CASE(tables)
         hr_image_release(&out[i]);
         hr_image_release(&alone[i]);
     }
-    hr_device_close(&dev);
 }
 
 // ---- Files ----------------------------------------------------------------
 
 TEST_CASE(files)
 {
-    hr_device dev = hr_device_open(
+    auto_device dev = hr_device_open(
         "cpu",
         hr_device_params(.threads = 1, .limits = {.file_bytes = jpeg.size}));
-    hr_image out = image_of(dev, HR_U8, HR_MEMORY_HOST);
-    struct bytes longer = {.data = calloc(1, jpeg.size + 1),
-                           .size = jpeg.size + 1};
+    auto_image out = image_of(dev, HR_U8, HR_MEMORY_HOST);
+    auto_bytes longer = {.data = calloc(1, jpeg.size + 1),
+                         .size = jpeg.size + 1};
     struct hr_sample s = {
         .path = test_file(&jpeg, ".jpg"), .ops = ops, .num_ops = 2, .out = out};
     char fifo[64];
@@ -137,17 +134,14 @@ TEST_CASE(files)
     r = run(dev, &s);
     CHECK(r.status == HR_EIO, "%s", r.message);
     unlink(fifo);
-    hr_image_release(&out);
-    hr_device_close(&dev);
-    free(longer.data);
 }
 
 // Of a picture that is longer than what is read of it at first: is all known
 // that is known of the same bytes in memory?
 static void long_file(hr_device dev, const struct bytes *b, const char *what)
 {
-    hr_image from_file = image_of(dev, HR_U8, HR_MEMORY_HOST);
-    hr_image from_data = image_of(dev, HR_U8, HR_MEMORY_HOST);
+    auto_image from_file = image_of(dev, HR_U8, HR_MEMORY_HOST);
+    auto_image from_data = image_of(dev, HR_U8, HR_MEMORY_HOST);
     const struct hr_op fit[] = {hr_op_decode(0), hr_op_resize(.w = W, .h = H)};
     struct hr_sample s = {.ops = fit, .num_ops = 2};
     struct hr_result file, data;
@@ -171,8 +165,6 @@ static void long_file(hr_device dev, const struct bytes *b, const char *what)
     CHECK(!memcmp(from_file->params.data, from_data->params.data,
                   from_data->size),
           "%s: another picture", what);
-    hr_image_release(&from_file);
-    hr_image_release(&from_data);
 }
 
 TEST_CASE(long_files)
@@ -181,7 +173,7 @@ TEST_CASE(long_files)
         .w = 700, .h = 700, .space = JCS_YCbCr, .quality = 95};
     uint64_t seed = test_seed;
     struct bytes b;
-    hr_device dev;
+    auto_device dev = NULL;
 
     fake_reset_spans(FAKE_DRS);
     dev = test_device("fake", 1, 0);
@@ -196,7 +188,6 @@ TEST_CASE(long_files)
         long_file(dev, &b, "cut short");
         free(b.data);
     }
-    hr_device_close(&dev);
 }
 
 // What a picture will need is known before it is decoded.
@@ -206,14 +197,13 @@ TEST_CASE(memory_limit)
                                         hr_op_resize(.w = 60000, .h = 1,
                                                      .filter = HR_LANCZOS)};
     uint64_t seed = test_seed;
-    struct bytes b = test_jpeg_of(jpeg_ycc(.w = 900, .h = 700,
-                                           .factors = {0x22}, .quality = 50,
-                                           .progressive = true),
-                                  &seed);
-    hr_device dev = hr_device_open(
+    auto_bytes b = test_jpeg_of(jpeg_ycc(.w = 900, .h = 700, .factors = {0x22},
+                                         .quality = 50, .progressive = true),
+                                &seed);
+    auto_device dev = hr_device_open(
         "cpu",
         hr_device_params(.threads = 1, .limits = {.item_bytes = 1 << 20}));
-    hr_image out = image_of(dev, HR_U8, HR_MEMORY_HOST);
+    auto_image out = image_of(dev, HR_U8, HR_MEMORY_HOST);
     struct hr_result r = run(dev, &test_sample(&b, ops, 2, .out = out));
 
     CHECK(r.status == HR_ELIMIT && strstr(r.message, "needs "), "%s",
@@ -225,9 +215,6 @@ TEST_CASE(memory_limit)
     r = run(dev, &test_sample(&jpeg, wide, 2, .out = out));
     CHECK(r.status == HR_ELIMIT && strstr(r.message, "memory for one"), "%s",
           r.message);
-    hr_image_release(&out);
-    hr_device_close(&dev);
-    free(b.data);
 }
 
 static const struct hr_op top[] = {hr_op_decode(0), hr_op_crop(.w = W, .h = 8),
@@ -240,17 +227,14 @@ TEST_CASE(cut_short)
         hr_op_decode(0),
         hr_op_crop(.x = -50, .y = -50, .w = W, .h = H, .pad = true)};
     uint64_t seed = test_seed;
-    struct bytes b = test_damaged(200, 400, &seed);
-    hr_device dev = test_device("cpu", 1, 0);
-    hr_image out = image_of(dev, HR_U8, HR_MEMORY_HOST);
+    auto_bytes b = test_damaged(200, 400, &seed);
+    auto_device dev = test_device("cpu", 1, 0);
+    auto_image out = image_of(dev, HR_U8, HR_MEMORY_HOST);
     struct hr_result r = run(dev, &test_sample(&b, top, 3, .out = out));
 
     CHECK(r.status == HR_ETRUNCATED, "%s", r.message);
     r = run(dev, &test_sample(&b, outside, 2, .out = out));
     CHECK(r.status == HR_ETRUNCATED, "nothing of it is wanted: %s", r.message);
-    hr_image_release(&out);
-    hr_device_close(&dev);
-    free(b.data);
 }
 
 // Whether the sample is refused: if it is, in every window.
@@ -280,9 +264,9 @@ static bool refused(hr_device dev, struct hr_sample s)
 static int refused_markers(hr_device dev, hr_image out, int restart)
 {
     uint64_t seed = test_seed;
-    struct bytes b = test_jpeg_of(jpeg_ycc(.w = 64, .h = 200, .factors = {0x22},
-                                           .restart = restart),
-                                  &seed);
+    auto_bytes b = test_jpeg_of(jpeg_ycc(.w = 64, .h = 200, .factors = {0x22},
+                                         .restart = restart),
+                                &seed);
     struct hr_sample s = {.data = b.data, .size = b.size, .out = out};
     uint8_t *at = b.data + b.size * 3 / 4, before[2];
     int n = 0;
@@ -297,7 +281,6 @@ static int refused_markers(hr_device dev, hr_image out, int restart)
     }
     memcpy(at, before, 2);
     CHECK(!refused(dev, s), "mended");
-    free(b.data);
     return n;
 }
 
@@ -305,7 +288,7 @@ static int refused_markers(hr_device dev, hr_image out, int restart)
 static int refused_bytes(hr_device dev, hr_image out)
 {
     uint64_t seed = test_seed;
-    struct bytes b = test_png(64, 200, &seed);
+    auto_bytes b = test_png(64, 200, &seed);
     struct hr_sample s = {.data = b.data, .size = b.size, .out = out};
     int n = 0;
 
@@ -315,22 +298,19 @@ static int refused_bytes(hr_device dev, hr_image out)
         b.data[i] ^= 0x55;
     }
     CHECK(!refused(dev, s), "mended");
-    free(b.data);
     return n;
 }
 
 TEST_CASE(damaged_below)
 {
-    hr_device dev = test_device("cpu", 1, 0);
-    hr_image out = image_of(dev, HR_U8, HR_MEMORY_HOST);
+    auto_device dev = test_device("cpu", 1, 0);
+    auto_image out = image_of(dev, HR_U8, HR_MEMORY_HOST);
     int plain = refused_markers(dev, out, 0);
     int restarts = refused_markers(dev, out, 1), png = refused_bytes(dev, out);
 
     CHECK(plain > 200 && plain < 250, "%d refused", plain);
     CHECK(restarts > 30 && restarts < 250, "%d refused", restarts);
     CHECK(png > 50, "%d refused", png);
-    hr_image_release(&out);
-    hr_device_close(&dev);
 }
 
 // A refused job holds nothing; waiting for all is waiting for the last.
@@ -369,8 +349,8 @@ TEST_CASE(counts)
     struct hr_sample s = test_sample(&jpeg, ops, 2);
     struct hr_stats stats;
     struct hr_result r;
-    hr_device dev;
-    hr_image out;
+    auto_device dev = NULL;
+    auto_image out = NULL;
     hr_job job;
 
     fake_begin(.spans = FAKE_ALL(FAKE_RS), .fail_from = 1, .fail_to = 1,
@@ -396,8 +376,6 @@ TEST_CASE(counts)
     CHECK(stats.samples == 1 && stats.canceled == 1 && !stats.failed,
           "%llu cancelled, %llu failed", (unsigned long long)stats.canceled,
           (unsigned long long)stats.failed);
-    hr_image_release(&out);
-    hr_device_close(&dev);
 }
 
 // ---- Parts of a batch -----------------------------------------------------

@@ -75,7 +75,7 @@ static hr_job begin_read(hr_image image, void *to,
 static void queue_writers(hr_device dev, hr_image image, int n)
 {
     struct counter c = {0};
-    hr_image from = scene_blank(dev, SIDE);
+    auto_image from = scene_blank(dev, SIDE);
     hr_job slow = scene_copy(dev, from, image, NULL), job;
     uint8_t a[BYTES], b[BYTES], got[BYTES];
     pthread_t opener;
@@ -105,13 +105,12 @@ static void queue_writers(hr_device dev, hr_image image, int n)
           "the last one's bytes stay");
     CHECK(hr_job_wait(slow, HR_FOREVER) == HR_OK, "the slow one");
     hr_job_release(&slow);
-    hr_image_release(&from);
 }
 
 TEST_CASE(many_writers)
 {
-    hr_device dev;
-    hr_image image;
+    auto_device dev = NULL;
+    auto_image image = NULL;
     struct hr_stats stats;
 
     fake_begin(.spans = FAKE_ALL(FAKE_RS), .gate = true);
@@ -121,8 +120,6 @@ TEST_CASE(many_writers)
     hr_device_stats(dev, &stats);
     CHECK(stats.peak_bytes <= BUDGET, "%zu bytes of %d", stats.peak_bytes,
           (int)BUDGET);
-    hr_image_release(&image);
-    hr_device_close(&dev);
 }
 
 // Writes the image, and takes about a second for it.
@@ -133,12 +130,11 @@ static hr_job write_slowly(hr_device dev, hr_image image)
                                 hr_op_resize(.w = side - 100, .h = side),
                                 hr_op_resize(.w = side, .h = side),
                                 hr_op_resize(.w = SIDE, .h = SIDE)};
-    hr_image from = scene_blank(dev, SIDE);
+    auto_image from = scene_blank(dev, SIDE);
     struct hr_sample s = {.image = from, .ops = ops, .num_ops = 4, .out = image};
     hr_job job = hr_submit(dev, &s, 1, NULL, NULL);
 
     CHECK(job, "%s", hr_last_error());
-    hr_image_release(&from);
     return job;
 }
 
@@ -150,8 +146,8 @@ TEST_CASE(many_writers_of_device_memory)
     struct counter c = {0};
     int n = test_loops(QUEUE);
     hr_job slow, job;
-    hr_device dev;
-    hr_image image;
+    auto_device dev = NULL;
+    auto_image image = NULL;
 
     fake_begin(.where = FAKE_INSIDE, .spans = FAKE_ALL(0), .memory = true);
     dev = test_device("fake", 2, (size_t)4 << 30);
@@ -170,8 +166,6 @@ TEST_CASE(many_writers_of_device_memory)
           "%d called, %d failed", atomic_load(&c.calls),
           atomic_load(&c.failed));
     hr_job_release(&slow);
-    hr_image_release(&image);
-    hr_device_close(&dev);
 }
 
 // ---- Each begins the next -------------------------------------------------
@@ -186,7 +180,7 @@ struct chain {
 static void read_next(void *ctx, const struct hr_job_t *job)
 {
     struct chain *c = ctx;
-    hr_job next;
+    auto_job next = NULL;
 
     (void)job;
     if (!hr__on_library_thread())
@@ -197,7 +191,6 @@ static void read_next(void *ctx, const struct hr_job_t *job)
     }
     next = begin_read(c->image, c->to,
                       hr_job_params(.on_done = read_next, .ctx = c));
-    hr_job_release(&next);
 }
 
 static void *begin_chain(void *arg)
@@ -208,7 +201,7 @@ static void *begin_chain(void *arg)
 
 TEST_CASE(reader_after_reader)
 {
-    hr_device dev = test_device("cpu", 1, 0);
+    auto_device dev = test_device("cpu", 1, 0);
     struct chain c = {.image = scene_blank(dev, SIDE),
                       .left = test_loops(QUEUE)};
 
@@ -216,7 +209,6 @@ TEST_CASE(reader_after_reader)
     CHECK(test_reaches(&c.over, 1), "the chain stopped");
     hr_wait_all(dev, HR_FOREVER);
     hr_image_release(&c.image);
-    hr_device_close(&dev);
 }
 
 // ---- Whose thread ---------------------------------------------------------
@@ -242,9 +234,9 @@ static void take_lock(void *ctx, const struct hr_job_t *job)
 // The caller holds a lock of its own in the call; the callback takes it.
 TEST_CASE(callbacks_are_elsewhere)
 {
-    hr_device dev = test_device("cpu", 1, 0);
-    hr_image image = scene_blank(dev, SIDE);
-    hr_batch batch = hr_batch_create(
+    auto_device dev = test_device("cpu", 1, 0);
+    auto_image image = scene_blank(dev, SIDE);
+    auto_batch batch = hr_batch_create(
         dev, hr_batch_params(.n = 2, .c = 3, .h = SIDE, .w = SIDE,
                              .dtype = HR_U8, .layout = HR_NHWC));
     struct locked l = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -257,7 +249,7 @@ TEST_CASE(callbacks_are_elsewhere)
     };
 
     for (int i = 0; i < 3; i++) {
-        hr_job job;
+        auto_job job = NULL;
         int before = atomic_load(&l.calls);
 
         pthread_mutex_lock(&l.lock);
@@ -269,11 +261,7 @@ TEST_CASE(callbacks_are_elsewhere)
         pthread_mutex_unlock(&l.lock);
         CHECK(hr_job_wait(job, HR_FOREVER) == HR_OK, "%d", i);
         CHECK(atomic_load(&l.calls) == before + 1, "%d calls", i);
-        hr_job_release(&job);
     }
-    hr_image_release(&image);
-    hr_batch_destroy(&batch);
-    hr_device_close(&dev);
 }
 
 struct blocker {
@@ -296,12 +284,13 @@ static void block(void *ctx, const struct hr_job_t *job)
 // else does: neither pictures, nor deadlines, nor the end of what is cancelled.
 TEST_CASE(slow_callback)
 {
-    hr_device dev;
-    hr_image a, b, c;
+    auto_device dev = NULL;
+    auto_image a = NULL, b = NULL, c = NULL;
     struct blocker blocker = {0};
     struct hr_job_params calls = {.on_done = block, .ctx = &blocker};
     struct hr_job_params timed = {.timeout_ns = 50 * TEST_MS};
-    hr_job first, second, third, slow, hung;
+    auto_job first = NULL, second = NULL, third = NULL, slow = NULL,
+             hung = NULL;
 
     fake_begin(.spans = FAKE_ALL(FAKE_RS), .gate = true);
     dev = test_device("fake", 1, 0);
@@ -326,22 +315,13 @@ TEST_CASE(slow_callback)
           "both were called");
     fake_gate_open();
     CHECK(hr_job_wait(slow, HR_FOREVER) == HR_OK, "%s", hr_last_error());
-    hr_job_release(&slow);
-    hr_job_release(&first);
-    hr_job_release(&second);
-    hr_job_release(&third);
-    hr_job_release(&hung);
-    hr_image_release(&a);
-    hr_image_release(&b);
-    hr_image_release(&c);
-    hr_device_close(&dev);
 }
 
 // A reader whose image has failed ends like every other.
 TEST_CASE(failed_input)
 {
-    hr_device dev = test_device("cpu", 1, 0);
-    hr_image image = scene_blank(dev, SIDE);
+    auto_device dev = test_device("cpu", 1, 0);
+    auto_image image = scene_blank(dev, SIDE);
     const struct hr_op op = hr_op_decode(0);
     struct hr_sample s = {.data = "no picture",
                           .size = 10,
@@ -361,8 +341,6 @@ TEST_CASE(failed_input)
     CHECK(atomic_load(&l.on_library) == 1, "on the caller's thread");
     hr_job_release(&job);
     CHECK(hr_image_read(image, bytes, BYTES, HR_FOREVER) == HR_EINPUT, "sync");
-    hr_image_release(&image);
-    hr_device_close(&dev);
 }
 
 // ---- Fire and forget ------------------------------------------------------
@@ -384,8 +362,8 @@ static void forget(void *ctx, const struct hr_job_t *job)
 TEST_CASE(forgotten_jobs)
 {
     uint8_t bytes[BYTES];
-    hr_image image;
-    hr_device dev;
+    auto_image image = NULL;
+    auto_device dev = NULL;
     int n = test_loops(2000);
 
     fake_begin(.where = FAKE_INSIDE, .memory = true);
@@ -401,8 +379,6 @@ TEST_CASE(forgotten_jobs)
     CHECK(hr_wait_all(dev, HR_FOREVER) == HR_OK, "%s", hr_last_error());
     hr_trace_stop();
     CHECK(atomic_load(&forgotten) == n, "%d", atomic_load(&forgotten));
-    hr_image_release(&image);
-    hr_device_close(&dev);
 }
 
 // ---- Many readers ---------------------------------------------------------

@@ -69,10 +69,10 @@ static void make_samples(struct hr_sample s[N], const struct hr_sample *one,
 static void scenario(const char *name, int threads, const struct hr_sample *one,
                      hr_cache cache)
 {
-    hr_device dev = hr_device_open("cpu", hr_device_params(.threads = threads,
-                                                           .strict = true,
-                                                           .cache = cache));
-    hr_batch out = hr_batch_create(
+    auto_device dev = hr_device_open("cpu", hr_device_params(.threads = threads,
+                                                             .strict = true,
+                                                             .cache = cache));
+    auto_batch out = hr_batch_create(
         dev, hr_batch_params(.n = N, .c = 3, .h = H, .w = W, .dtype = HR_F16));
     struct hr_stats before, after;
     struct hr_sample s[N];
@@ -95,21 +95,18 @@ static void scenario(const char *name, int threads, const struct hr_sample *one,
           "the library's count");
     for (int i = 0; i < N; i++)
         free(copies[i]);
-    hr_batch_destroy(&out);
-    hr_device_close(&dev);
 }
 
 static void cached(const char *name, const struct hr_sample *s)
 {
     for (int threads = 1; threads <= 3; threads += 2) {
-        hr_cache cache = hr_cache_create((size_t)16 << 20);
+        auto_cache cache = hr_cache_create((size_t)16 << 20);
         struct hr_cache_stats stats;
 
         scenario(name, threads, s, cache);
         hr_cache_stats(cache, &stats);
         CHECK(stats.hits > N && stats.kept == 1, "%s: %d hits, %d kept", name,
               (int)stats.hits, (int)stats.kept);
-        hr_cache_release(&cache);
     }
 }
 

@@ -8,7 +8,7 @@ extern const struct hr__backend hr__backend_minimal;
 
 TEST_CASE(conformance)
 {
-    hr_device dev = hr_device_open("minimal", hr_device_params(.threads = 2));
+    auto_device dev = hr_device_open("minimal", hr_device_params(.threads = 2));
 
     CHECK(dev, "%s", hr_last_error());
     if (!dev)
@@ -25,7 +25,6 @@ TEST_CASE(conformance)
               "tier %d: %d of %d by the device, %d refused, %d different", tier,
               c.by_device, c.samples, c.refused, c.different);
     }
-    hr_device_close(&dev);
 }
 
 // ---- The queue -------------------------------------------------------------
@@ -108,18 +107,16 @@ static bool cancel_behind(hr_device dev, const struct bytes *b)
 TEST_CASE(cancelled)
 {
     // The large picture takes long with a sanitizer and others beside it.
-    hr_device dev = hr_device_open(
+    auto_device dev = hr_device_open(
         "minimal",
         hr_device_params(.threads = 2, .deadline_ns = INT64_C(50000000000)));
     uint64_t seed = test_seed;
-    struct bytes b = test_jpeg(96, 64, &seed);
+    auto_bytes b = test_jpeg(96, 64, &seed);
     int tries = 0;
 
     while (tries < 20 && !cancel_behind(dev, &b))
         tries++;
     CHECK(tries < 20, "it was never seen in the queue");
-    free(b.data);
-    hr_device_close(&dev);
 }
 
 int main(int argc, char **argv)
@@ -140,13 +137,13 @@ TEST_CASE(views_without_memory)
                                 {.type = HR_OP_GAUSSIAN_BLUR,
                                  .gaussian_blur.sigma = {2, 2}}};
     uint64_t seed = test_seed, shared[2];
-    struct bytes file = test_jpeg(640, 480, &seed);
+    auto_bytes file = test_jpeg(640, 480, &seed);
 
     for (int i = 0; i < 2; i++) {
-        hr_device dev = hr_device_open(
+        auto_device dev = hr_device_open(
             "minimal", hr_device_params(.threads = 1,
                                         .limits.item_bytes = i ? 1700000 : 0));
-        hr_batch batch = hr_batch_create(
+        auto_batch batch = hr_batch_create(
             dev, hr_batch_params(.n = VIEWS, .c = 3, .h = SIDE, .w = SIDE));
         struct hr_sample s[VIEWS];
         struct hr_stats stats;
@@ -160,10 +157,7 @@ TEST_CASE(views_without_memory)
         hr_job_release(&job);
         hr_device_stats(dev, &stats);
         shared[i] = stats.shared;
-        hr_batch_destroy(&batch);
-        hr_device_close(&dev);
     }
     CHECK(shared[0] == VIEWS - 1 && shared[1] == 0, "%d, %d", (int)shared[0],
           (int)shared[1]);
-    free(file.data);
 }

@@ -36,11 +36,10 @@ const char *data_folder(int n, uint64_t seed)
             abort();
     }
     for (int i = 0; i < n; i++) {
-        struct bytes b = picture(i, seed);
+        auto_bytes b = picture(i, seed);
 
         print_path(path, sizeof(path), dir, i);
         test_write(path, b.data, b.size);
-        free(b.data);
     }
     return dir;
 }
@@ -49,11 +48,11 @@ const char *data_pack(const char *folder)
 {
     const char *path = pack_path("data.hrp");
     hr_pack_writer w = hr_pack_writer_open(path);
-    hr_source source = hr_source_open(folder);
+    auto_source source = hr_source_open(folder);
     bool ok = true;
 
     for (uint64_t i = 0; source && w && ok && i < source->num; i++) {
-        struct hr_encoded file = {0};
+        auto_encoded file = {0};
         char name[4200];
         void *packed = NULL;
         size_t size = 0;
@@ -69,11 +68,9 @@ const char *data_pack(const char *folder)
                         .source = file.size,
                         .packed = true});
         hr_packed_free(packed);
-        hr_encoded_finish(&file);
     }
     CHECK(w && ok && !hr_pack_writer_finish(w), "%s", hr_last_error());
     hr_pack_writer_close(&w);
-    hr_source_close(&source);
     return path;
 }
 
@@ -210,7 +207,7 @@ void data_seen_add(struct data_seen *seen, hr_loaded loaded)
 {
     size_t each = loaded->batch->params.stride_n;
     const uint8_t *pixels = loaded->batch->params.data;
-    uint8_t *copy = NULL;
+    auto_heap uint8_t *copy = NULL;
 
     if (!pixels) {
         copy = malloc(each * (size_t)loaded->n);
@@ -221,7 +218,6 @@ void data_seen_add(struct data_seen *seen, hr_loaded loaded)
     }
     for (int i = 0; i < loaded->n; i++)
         add_one(seen, loaded, pixels + each * (size_t)i, i);
-    free(copy);
 }
 
 enum hr_status data_drain(struct data_seen *seen, hr_loader loader,
@@ -242,11 +238,10 @@ enum hr_status data_drain(struct data_seen *seen, hr_loader loader,
 
 void data_drain_all(struct data_seen *seen, const struct hr_loader_params *p)
 {
-    hr_loader loader = hr_loader_create(p);
+    auto_loader loader = hr_loader_create(p);
 
     CHECK(loader && data_drain(seen, loader, 0) == HR_OK, "%s",
           hr_last_error());
-    hr_loader_destroy(&loader);
 }
 
 bool data_seen_same(const struct data_seen *a, size_t at,

@@ -57,6 +57,7 @@ void data_drain_all(struct data_seen *seen, const struct hr_loader_params *p);
 bool data_seen_same(const struct data_seen *a, size_t at,
                     const struct data_seen *b);
 void data_seen_finish(struct data_seen *seen);
+#define auto_seen OWN(data_seen_finish) struct data_seen
 
 // test_main() with the CPU as default device: what would be looked for is tested
 // elsewhere.

@@ -64,7 +64,7 @@ void shard_record(struct shard *m, const uint8_t *data, size_t size)
 void shard_image(struct shard *m, const struct bytes *file, float label,
                  uint32_t more)
 {
-    struct shard own = {0};
+    OWN(shard_finish) struct shard own = {0};
     uint32_t bits;
 
     memcpy(&bits, &label, sizeof(bits));
@@ -76,7 +76,6 @@ void shard_image(struct shard *m, const struct bytes *file, float label,
         shard_word(&own, i ? 9 : bits);
     shard_append(&own, file->data, file->size);
     shard_record(m, own.data, own.size);
-    shard_finish(&own);
 }
 
 void shard_header(struct shard *m, const char *name, char type, uint64_t size)
@@ -123,7 +122,7 @@ void shard_end_tar(struct shard *m)
 
 const char *shard_tar(hr_source source)
 {
-    struct shard m = {0};
+    OWN(shard_finish) struct shard m = {0};
     struct hr_encoded sample = {0};
     const char *path;
 
@@ -141,13 +140,12 @@ const char *shard_tar(hr_source source)
     hr_encoded_finish(&sample);
     shard_end_tar(&m);
     path = shard_write(&m, ".tar");
-    shard_finish(&m);
     return path;
 }
 
 const char *shard_rec(hr_source source)
 {
-    struct shard m = {0};
+    OWN(shard_finish) struct shard m = {0};
     struct hr_encoded sample = {0};
     const char *path;
 
@@ -159,6 +157,5 @@ const char *shard_rec(hr_source source)
     }
     hr_encoded_finish(&sample);
     path = shard_write(&m, ".rec");
-    shard_finish(&m);
     return path;
 }

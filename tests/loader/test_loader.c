@@ -33,10 +33,10 @@ static struct hr_loader_params base_params(hr_source source)
 // Pixels of one sample, made alone by its key.
 static void alone(const struct data_seen *seen, hr_source source, size_t at)
 {
-    struct data_seen one = {0};
+    auto_seen one = {0};
     uint64_t epoch = at / N, position = at % N;
     char path[4200];
-    hr_batch batch = hr_batch_create(
+    auto_batch batch = hr_batch_create(
         NULL, hr_batch_params(.n = 1, .c = 3, .h = DATA_SIDE, .w = DATA_SIDE));
     struct hr_random key = {test_seed, position, (uint32_t)epoch};
     struct hr_sample s = {.path = hr_source_path(source, seen->indices[at],
@@ -44,7 +44,7 @@ static void alone(const struct data_seen *seen, hr_source source, size_t at)
                           .ops = data_ops,
                           .num_ops = DATA_OPS,
                           .random = key};
-    hr_job job = batch ? hr_submit(NULL, &s, 1, batch, NULL) : NULL;
+    auto_job job = batch ? hr_submit(NULL, &s, 1, batch, NULL) : NULL;
     int64_t class_of = hr_source_class(source, seen->indices[at]);
 
     CHECK(job && hr_job_wait(job, HR_FOREVER) == HR_OK, "%s", hr_last_error());
@@ -56,16 +56,13 @@ static void alone(const struct data_seen *seen, hr_source source, size_t at)
                                                   .keys = &key,
                                                   .results = job->results});
     CHECK(one.num && one.digests[0] == seen->digests[at], "sample %d", (int)at);
-    hr_job_release(&job);
-    hr_batch_destroy(&batch);
-    data_seen_finish(&one);
 }
 
 TEST_CASE(one_by_one)
 {
     auto_source source = hr_source_open(folder());
     struct hr_loader_params p = base_params(source);
-    struct data_seen seen = {0};
+    auto_seen seen = {0};
     int times[N] = {0};
     size_t num;
 
@@ -80,7 +77,6 @@ TEST_CASE(one_by_one)
     }
     for (int i = 0; i < N; i++)
         CHECK(times[i] == EPOCHS, "%d comes %d times", i, times[i]);
-    data_seen_finish(&seen);
 }
 
 // ---- Determinism -----------------------------------------------------------
@@ -102,7 +98,7 @@ static void same_as(const struct data_seen *want, const struct variant *v)
     auto_source source = hr_source_open(v->pack ? data_pack(folder())
                                                 : folder());
     struct hr_loader_params p = base_params(source);
-    struct data_seen seen = {0};
+    auto_seen seen = {0};
 
     hr_cache_release(&cache);
     if (!dev) {
@@ -128,7 +124,6 @@ static void same_as(const struct data_seen *want, const struct variant *v)
           seen.by_device);
     CHECK(!v->cache || seen.by_cache == seen.num, "%zu by the cache",
           seen.by_cache);
-    data_seen_finish(&seen);
 }
 
 TEST_CASE(determinism)
@@ -152,12 +147,11 @@ TEST_CASE(determinism)
     };
     auto_source source = hr_source_open(folder());
     struct hr_loader_params p = base_params(source);
-    struct data_seen want = {0};
+    auto_seen want = {0};
 
     data_drain_all(&want, &p);
     for (size_t i = 0; i < sizeof(variants) / sizeof(*variants); i++)
         same_as(&want, &variants[i]);
-    data_seen_finish(&want);
 }
 
 // ---- Save and restore ------------------------------------------------------
@@ -167,7 +161,7 @@ static void resume_at(const struct data_seen *want, struct hr_loader_params p,
                       uint64_t steps, uint64_t *seed)
 {
     struct hr_loader_state state;
-    struct data_seen seen = {0};
+    auto_seen seen = {0};
     hr_loader loader = hr_loader_create(&p);
     auto_device dev = test_device("cpu", 1 + (int)(next_random(seed) % 4), 0);
     size_t before;
@@ -186,14 +180,13 @@ static void resume_at(const struct data_seen *want, struct hr_loader_params p,
     data_drain_all(&seen, &p);
     CHECK(before + seen.num == want->num && data_seen_same(want, before, &seen),
           "from step %d on: %zu and %zu", (int)steps, before, seen.num);
-    data_seen_finish(&seen);
 }
 
 TEST_CASE(resume)
 {
     auto_source source = hr_source_open(folder());
     struct hr_loader_params p = base_params(source);
-    struct data_seen want = {0};
+    auto_seen want = {0};
     uint64_t seed = test_seed, all = EPOCHS * ((N + 7) / 8);
 
     data_drain_all(&want, &p);
@@ -212,7 +205,6 @@ TEST_CASE(resume)
               (int)(i % N));
     for (int i = 0; i < test_loops(5); i++)
         resume_at(&want, p, next_random(&seed) % all, &seed);
-    data_seen_finish(&want);
 }
 
 static void refused(hr_source source, struct hr_loader_params p,
@@ -295,7 +287,7 @@ TEST_CASE(as_ready)
     auto_source source = hr_source_open(folder());
     struct hr_loader_params p = base_params(source);
     struct hr_loader_state state;
-    struct data_seen seen = {0};
+    auto_seen seen = {0};
     int times[N] = {0};
     hr_loader loader;
 
@@ -312,7 +304,6 @@ TEST_CASE(as_ready)
         times[seen.indices[i]]++;
     for (int i = 0; i < N; i++)
         CHECK(times[i] == EPOCHS, "%d comes %d times", i, times[i]);
-    data_seen_finish(&seen);
 }
 
 // ---- Shards, remainders, weights -------------------------------------------
@@ -324,7 +315,7 @@ TEST_CASE(shards)
 
     for (uint32_t shard = 0; shard < 3; shard++) {
         struct hr_loader_params p = base_params(source);
-        struct data_seen seen = {0};
+        auto_seen seen = {0};
 
         p.shards = 3;
         p.shard = shard;
@@ -333,7 +324,6 @@ TEST_CASE(shards)
         CHECK(seen.num == (N + 2) / 3, "shard %u has %zu", shard, seen.num);
         for (size_t i = 0; i < seen.num; i++)
             times[seen.indices[i]]++;
-        data_seen_finish(&seen);
     }
     for (int i = 0; i < N; i++)
         CHECK(times[i] == 1 || times[i] == 2, "%d: %d times", i, times[i]);
@@ -372,7 +362,7 @@ TEST_CASE(weighted)
 {
     auto_source source = hr_source_open(folder());
     struct hr_loader_params p = base_params(source);
-    struct data_seen seen = {0}, again = {0};
+    auto_seen seen = {0}, again = {0};
     double list[N] = {0};
 
     list[5] = 1;
@@ -390,8 +380,6 @@ TEST_CASE(weighted)
     CHECK(seen.num == 400 && seen.digests[0] != seen.digests[1], "draws");
     list[9] = -1;
     refused(source, p, "weight");
-    data_seen_finish(&seen);
-    data_seen_finish(&again);
 }
 
 // ---- Samples that fail -----------------------------------------------------
@@ -544,7 +532,7 @@ TEST_CASE(skips)
 {
     auto_source source = bad_source();
     struct hr_loader_params p = base_params(source);
-    struct data_seen want = {0}, seen = {0};
+    auto_seen want = {0}, seen = {0};
     struct hr_loader_stats stats;
     hr_loader loader;
 
@@ -565,8 +553,6 @@ TEST_CASE(skips)
     data_drain_all(&seen, &p);
     CHECK(seen.num == want.num && data_seen_same(&want, 0, &seen),
           "another order");
-    data_seen_finish(&seen);
-    data_seen_finish(&want);
 }
 
 // Where none can be made, each place is zeros after so many tries.
@@ -574,7 +560,7 @@ TEST_CASE(all_bad)
 {
     auto_source source = hr_source_create();
     struct hr_loader_params p = base_params(source);
-    struct data_seen seen = {0};
+    auto_seen seen = {0};
 
     for (int i = 0; i < 5; i++)
         hr_source_add_file(source, "/no/such.jpg", "x");
@@ -583,7 +569,6 @@ TEST_CASE(all_bad)
     CHECK(seen.num == 5 * EPOCHS, "%zu samples", seen.num);
     for (size_t i = 0; i < seen.num; i++)
         CHECK(seen.status[i] == HR_EIO, "%d", seen.status[i]);
-    data_seen_finish(&seen);
 }
 
 TEST_CASE(callbacks_fail)

@@ -94,7 +94,7 @@ TEST_CASE(mapped)
     work.linger = TEST_MS;
     for (int reads = 1; reads < 9; reads += 3)
         for (p.map_threads = 0; p.map_threads < 4; p.map_threads++) {
-            struct data_seen seen = {0};
+            auto_seen seen = {0};
 
             p.reads = reads;
             atomic_store(&work.batches, 0);
@@ -109,7 +109,6 @@ TEST_CASE(mapped)
                       (p.map_threads ? p.map_threads : 1),
                   "%d at a time", atomic_load(&work.most));
             hr_loader_destroy(&loader);
-            data_seen_finish(&seen);
         }
     data_seen_finish(&want);
     data_end(&calls);

@@ -91,7 +91,7 @@ static void save_without_first(struct hr_loader_params *p,
 // The rest of what was saved comes in any order: each sample once.
 static void check_rest(hr_loader loader)
 {
-    struct data_seen seen = {0};
+    auto_seen seen = {0};
     int times[MANY] = {0}, bad = 0;
 
     CHECK(loader && !data_drain(&seen, loader, 0), "%s", hr_last_error());
@@ -100,7 +100,6 @@ static void check_rest(hr_loader loader)
     for (int i = 0; i < MANY; i++)
         bad += times[i] != (!i || i > EARLY);
     CHECK(!bad, "%d of %zu samples", bad, seen.num);
-    data_seen_finish(&seen);
 }
 
 // While the first one is not there, before and after the loader was saved, no

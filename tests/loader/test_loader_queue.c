@@ -537,7 +537,7 @@ TEST_CASE(destroyed_anywhere)
 {
     auto_device dev = test_device("cpu", 2, 0);
     uint64_t seed = test_seed;
-    struct data_seen seen = {0};
+    auto_seen seen = {0};
 
     for (int i = 0; i < test_loops(60); i++) {
         struct hr_loader_params p = data_begin(&calls, N, i % 2 ? dev : NULL);
@@ -565,7 +565,6 @@ TEST_CASE(destroyed_anywhere)
         hr_loaded_release(&held);
         data_end(&calls);
     }
-    data_seen_finish(&seen);
 }
 
 TEST_CASE(no_memory)
@@ -577,7 +576,7 @@ TEST_CASE(no_memory)
 
     p.reads = 1;
     for (nth = 1; nth < 300 && !done; nth++) {
-        struct data_seen seen = {0};
+        auto_seen seen = {0};
         hr_loader loader;
         enum hr_status status = HR_OK;
 
@@ -599,7 +598,6 @@ TEST_CASE(no_memory)
               status);
         hr_loader_destroy(&loader);
         hr__test_fail_alloc(0, false);
-        data_seen_finish(&seen);
     }
     CHECK(done, "it never runs");
     data_end(&calls);

@@ -445,7 +445,7 @@ TEST_CASE(by_path)
                                  .num_ops = DATA_OPS,
                                  .by_path = true};
     struct hr_loader_stats stats;
-    struct data_seen seen = {0}, want = {0};
+    auto_seen seen = {0}, want = {0};
     hr_loader loader = hr_loader_create(&p);
 
     CU_ASSERT(loader && !data_drain(&seen, loader, 0));
@@ -455,8 +455,6 @@ TEST_CASE(by_path)
     p.by_path = false;
     data_drain_all(&want, &p);
     CU_ASSERT(seen.num == 10 && data_seen_same(&want, 0, &seen));
-    data_seen_finish(&seen);
-    data_seen_finish(&want);
 }
 
 // ---- Views -----------------------------------------------------------------

@@ -271,7 +271,7 @@ TEST_CASE(caps)
     p.reads = 5;
     p.epochs = 2 + test_loops(18);
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-        struct data_seen seen = {0};
+        auto_seen seen = {0};
 
         p.reserve = cases[i].reserve;
         p.cpu_share = cases[i].share;
@@ -298,7 +298,6 @@ TEST_CASE(caps)
                       p.budget + (64 << 10),
               "%d at a time", atomic_load(&calls.most));
         hr_loader_destroy(&loader);
-        data_seen_finish(&seen);
     }
     end();
 }
@@ -376,8 +375,8 @@ TEST_CASE(no_memory)
     p.epochs = 2;
     // (Some of them are enough to look for races.)
     for (int nth = 1; !passed && nth < 2000; nth += test_races_only() ? 4 : 1) {
-        struct data_seen seen = {0};
-        hr_loader loader;
+        auto_seen seen = {0};
+        auto_loader loader = NULL;
         int dropped = 0;
 
         hr__test_fail_alloc(nth, false);
@@ -396,8 +395,6 @@ TEST_CASE(no_memory)
               "%d: %zu samples", nth, seen.num);
         hr__test_fail_alloc(0, false);
         passed = loader && !dropped && nth > 60;
-        hr_loader_destroy(&loader);
-        data_seen_finish(&seen);
     }
     CHECK(passed, "it never passed");
     end();

@@ -479,7 +479,7 @@ TEST_CASE(cut_while_open)
     const char *path = pack_path("cut.hrp");
 
     for (int i = 0; i < 3; i++) {
-        struct hr_encoded to = {0};
+        auto_encoded to = {0};
         auto_source source = NULL;
 
         CHECK(pack_data_write(path, 400, test_seed), "%s", hr_last_error());
@@ -490,7 +490,6 @@ TEST_CASE(cut_while_open)
         CHECK(source && hr_source_read(source, 399, 0, &to) == HR_EIO &&
                   hr_source_read(source, 0, 0, &to) == HR_EIO,
               "%d bytes: %s", (int)sizes[i], hr_last_error());
-        hr_encoded_finish(&to);
     }
 }
 

@@ -29,7 +29,7 @@ static void check_name(hr_source s, uint64_t i, const char *want,
 TEST_CASE(folders)
 {
     const char *dir = data_folder(N, test_seed);
-    hr_source s = hr_source_open(dir);
+    auto_source s = hr_source_open(dir);
     const char *const *classes;
     char path[4200];
     size_t num;
@@ -53,7 +53,6 @@ TEST_CASE(folders)
     // What is behind the end has no name.
     check_name(s, s->num, "", "", -1);
     hr_source_close(&s);
-    hr_source_close(&s);
 }
 
 static void *ask(void *source)
@@ -70,7 +69,7 @@ static void *ask(void *source)
 // A child asks of a source whose lock another thread had at fork().
 TEST_CASE(forked)
 {
-    hr_source s = hr_source_open(data_folder(N, test_seed));
+    auto_source s = hr_source_open(data_folder(N, test_seed));
     struct hr__source *inside = hr__source_of(s);
     int status = 0;
     pid_t child;
@@ -99,7 +98,6 @@ TEST_CASE(forked)
     pthread_mutex_lock(&inside->lock);
     CHECK(ask((void *)(uintptr_t)s), "with the lock");
     pthread_mutex_unlock(&inside->lock);
-    hr_source_close(&s);
 }
 
 TEST_CASE(identities)
@@ -107,8 +105,8 @@ TEST_CASE(identities)
     const char *dir = data_folder(N, test_seed);
     const char *copy = data_folder(N, test_seed);
     const char *less = data_folder(N - 1, test_seed);
-    hr_source a = hr_source_open(dir), b = hr_source_open(copy);
-    hr_source c = hr_source_open(less), d = hr_source_create();
+    auto_source a = hr_source_open(dir), b = hr_source_open(copy);
+    auto_source c = hr_source_open(less), d = hr_source_create();
 
     hr_source_add(d, less);
     hr_source_add_file(d, "x.jpg", NULL);
@@ -116,10 +114,6 @@ TEST_CASE(identities)
           "the place counts");
     CHECK(hr_source_identity(a) != hr_source_identity(c), "the number");
     CHECK(hr_source_identity(a) != hr_source_identity(d), "a name");
-    hr_source_close(&a);
-    hr_source_close(&b);
-    hr_source_close(&c);
-    hr_source_close(&d);
 }
 
 // ---- Reading ---------------------------------------------------------------
@@ -171,14 +165,12 @@ static enum hr_status read_oddly(void *ctx, uint64_t i, struct hr_encoded *to,
 TEST_CASE(odd_callback)
 {
     const struct hr_source_calls odd = {.num = 1, .read = read_oddly};
-    hr_source s = hr_source_of_calls(&odd);
-    struct hr_encoded to = {0};
+    auto_source s = hr_source_of_calls(&odd);
+    auto_encoded to = {0};
 
     CHECK(hr_source_read(s, 0, 0, &to) == HR_EIO &&
               !strncmp(hr_last_error(), "sample 0: read: xxx", 19),
           "%s", hr_last_error());
-    hr_encoded_finish(&to);
-    hr_source_close(&s);
 }
 
 TEST_CASE(reading)
@@ -225,7 +217,7 @@ TEST_CASE(no_memory)
     int nth;
 
     for (nth = 1; nth < 100 && !done; nth++) {
-        hr_source s;
+        auto_source s = NULL;
         size_t num;
 
         hr__test_fail_alloc(nth, false);
@@ -237,7 +229,6 @@ TEST_CASE(no_memory)
         // What failed can be added again.
         CHECK(!s || s->num || (!hr_source_add(s, dir) && s->num == N),
               "%d: %d samples", nth, s ? (int)s->num : 0);
-        hr_source_close(&s);
     }
     CHECK(done && nth > 5, "%d", nth);
 }
@@ -255,7 +246,7 @@ TEST_CASE(many)
     int n = getenv("HEADRACE_TEST_LONG") ? 1000000 : 100000;
     const char *dir = test_folder();
     char path[4200];
-    hr_source s = hr_source_create();
+    auto_source s = hr_source_create();
     size_t before = in_use(), held, num;
     int64_t begun;
     double seconds;
@@ -282,5 +273,4 @@ TEST_CASE(many)
     hr_source_identity(s);
     printf("identity: %.3f s\n",
            (double)(test_clock(CLOCK_THREAD_CPUTIME_ID) - begun) / 1e9);
-    hr_source_close(&s);
 }

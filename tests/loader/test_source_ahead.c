@@ -298,7 +298,7 @@ static struct crowd {
 
 static void *read_in_crowd(void *ctx)
 {
-    struct hr_encoded a = {0}, b = {0};
+    auto_encoded a = {0}, b = {0};
     uint64_t i;
 
     while ((i = (uint64_t)atomic_fetch_add(&crowd.next, 1)) < crowd.got->num)
@@ -306,8 +306,6 @@ static void *read_in_crowd(void *ctx)
             hr_source_read(crowd.want, i, 0, &b) || a.size != b.size ||
             memcmp(a.data, b.data, a.size))
             atomic_fetch_add(&crowd.bad, 1);
-    hr_encoded_finish(&a);
-    hr_encoded_finish(&b);
     return ctx;
 }
 

@@ -26,7 +26,7 @@ static void name_some(const char *paths[SHARDS], const struct http_server *s,
 // Number of samples that are not in both.
 static int differing(hr_source a, hr_source b)
 {
-    struct hr_encoded x = {0}, y = {0};
+    auto_encoded x = {0}, y = {0};
     char name[2][4200];
     int bad = a->num != b->num;
 
@@ -39,8 +39,6 @@ static int differing(hr_source a, hr_source b)
                hr_source_class(a, i) != hr_source_class(b, i) ||
                strcmp(hr_source_path(a, i, name[0], 4200),
                       hr_source_path(b, i, name[1], 4200));
-    hr_encoded_finish(&x);
-    hr_encoded_finish(&y);
     return bad;
 }
 
@@ -81,12 +79,11 @@ TEST_CASE(web_in_between)
         paths[i] = i % 2 ? web_set.rec : web_set.tar;
     paths[1] = "http://127.0.0.1:9/d/picture.jpg";
     for (int i = 0; i < test_loops(20); i++) {
-        hr_source all = hr_source_create();
+        auto_source all = hr_source_create();
 
         CHECK(!hr_source_add_all(all, paths, SHARDS) &&
                   all->num == (SHARDS - 1) * WEB_N + 1,
               "%d samples: %s", (int)all->num, hr_last_error());
-        hr_source_close(&all);
     }
 }
 
@@ -94,7 +91,7 @@ TEST_CASE(web_in_between)
 TEST_CASE(faults)
 {
     const char *paths[6];
-    hr_source all = hr_source_create(), each = hr_source_create();
+    auto_source all = hr_source_create(), each = hr_source_create();
 
     web_make_set();
     for (int i = 0; i < 6; i++) {
@@ -113,8 +110,6 @@ TEST_CASE(faults)
     for (size_t i = 0; i < all->num_fault_texts; i++)
         CHECK(!strcmp(all->faults[i], each->faults[i]), "%s, not %s",
               all->faults[i], each->faults[i]);
-    hr_source_close(&all);
-    hr_source_close(&each);
 }
 
 // ---- Side by side ----------------------------------------------------------
@@ -213,14 +208,13 @@ TEST_CASE(no_memory)
 
     name_some(paths, s, urls, picture);
     for (int nth = 1; nth < 1000 && !done; nth += 1 + nth / 8) {
-        hr_source all = web_quick(NULL);
+        auto_source all = web_quick(NULL);
 
         hr__test_fail_alloc(nth, false);
         done = !hr_source_add_all(all, paths, 6);
         hr__test_fail_alloc(0, false);
         CHECK(done || (hr_last_status() == HR_ENOMEM && !all->num), "%d: %s",
               nth, hr_last_error());
-        hr_source_close(&all);
     }
     CHECK(done, "it never ends");
     http_server_stop(s);

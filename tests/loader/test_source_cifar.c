@@ -72,7 +72,7 @@ static hr_source opened(const char *path, enum hr_cifar kind)
 
 static void reads_all(hr_source s, const uint8_t *data, int labels, int taken)
 {
-    struct hr_encoded to = {0};
+    auto_encoded to = {0};
 
     for (int i = 0; i < N; i++) {
         const uint8_t *record = data + (size_t)i * (size_t)(labels + PIXELS);
@@ -91,14 +91,13 @@ static void reads_all(hr_source s, const uint8_t *data, int labels, int taken)
                   !hr_source_item(s, at).is_file,
               "%s", name);
     }
-    hr_encoded_finish(&to);
 }
 
 TEST_CASE(ten)
 {
     const char *path;
-    uint8_t *data = cifar10(&path, N);
-    hr_source s = opened(path, HR_CIFAR10);
+    auto_heap uint8_t *data = cifar10(&path, N);
+    auto_source s = opened(path, HR_CIFAR10);
     size_t num = 0;
 
     CHECK(s && s->num == N && !s->num_faults, "%s", hr_last_error());
@@ -109,26 +108,21 @@ TEST_CASE(ten)
     // Another one behind it goes on with its numbers.
     CHECK(!hr_source_add_cifar(s, path, HR_CIFAR10) && s->num == 2 * N, "%s",
           hr_last_error());
-    hr_source_close(&s);
-    free(data);
 }
 
 TEST_CASE(hundred)
 {
     // (Of 100 classes N occur.)
-    uint8_t *data = records(N, 2, N, test_seed);
+    auto_heap uint8_t *data = records(N, 2, N, test_seed);
     const char *path = put("train.bin", data, (size_t)N * (2 + PIXELS));
-    hr_source fine = opened(path, HR_CIFAR100);
-    hr_source coarse = opened(path, HR_CIFAR100_COARSE);
+    auto_source fine = opened(path, HR_CIFAR100);
+    auto_source coarse = opened(path, HR_CIFAR100_COARSE);
 
     CHECK(fine && coarse, "%s", hr_last_error());
     CHECK(!strcmp(hr_source_item(fine, 7).label, "7"), "%s",
           hr_source_item(fine, 7).label);
     reads_all(fine, data, 2, 1);
     reads_all(coarse, data, 2, 0);
-    hr_source_close(&fine);
-    hr_source_close(&coarse);
-    free(data);
 }
 
 TEST_CASE(names)
@@ -136,7 +130,7 @@ TEST_CASE(names)
     static const char text[] = "airplane\nautomobile\r\nbird\ncat\ndeer\ndog\n"
                                "frog\nhorse\nship\ntruck\n\n";
     const char *path;
-    uint8_t *data = cifar10(&path, N);
+    auto_heap uint8_t *data = cifar10(&path, N);
     char file[4200];
     hr_source s;
 
@@ -153,7 +147,6 @@ TEST_CASE(names)
               strstr(hr_last_error(), "batches.meta.txt: 9 names of 10"),
           "%s", hr_last_error());
     unlink(place("batches.meta.txt"));
-    free(data);
 }
 
 // The class is the record's, whichever others there are, and however they are
@@ -163,7 +156,7 @@ TEST_CASE(named)
     static const char *const texts[] = {
         "airplane\nautomobile\nbird\ncat\ndeer\ndog\nfrog\nhorse\nship\ntruck\n",
         "t\ns\nh\nf\ndog\nd\nc\nb\nA\na\n"};
-    uint8_t *data = records(10, 1, 10, test_seed);
+    auto_heap uint8_t *data = records(10, 1, 10, test_seed);
     const char *const *classes;
     char file[4200];
     size_t num;
@@ -171,7 +164,7 @@ TEST_CASE(named)
     snprintf(file, sizeof(file), "%s",
              put("few.bin", data + 7 * (1 + PIXELS), 2 * (1 + PIXELS)));
     for (int i = 0; i < 2; i++) {
-        hr_source s;
+        auto_source s = NULL;
 
         put("batches.meta.txt", texts[i], strlen(texts[i]));
         s = opened(file, HR_CIFAR10);
@@ -181,10 +174,8 @@ TEST_CASE(named)
                   !strcmp(classes[8], hr_source_item(s, 1).label),
               "%d: %d and %d of %zu", i, (int)hr_source_class(s, 0),
               (int)hr_source_class(s, 1), num);
-        hr_source_close(&s);
     }
     unlink(place("batches.meta.txt"));
-    free(data);
 }
 
 // ---- Tensors ---------------------------------------------------------------
@@ -249,19 +240,17 @@ static struct hr_loader_params train_params(hr_source source, hr_device dev)
 
 static void trains_on(const char *device)
 {
-    hr_device dev = hr_device_open(device, hr_device_params(.threads = 2));
+    auto_device dev = hr_device_open(device, hr_device_params(.threads = 2));
     const char *path;
-    uint8_t *data = cifar10(&path, N);
-    hr_source source = opened(path, HR_CIFAR10);
+    auto_heap uint8_t *data = cifar10(&path, N);
+    auto_source source = opened(path, HR_CIFAR10);
     struct hr_loader_params p = train_params(source, dev);
-    hr_loader loader = dev ? hr_loader_create(&p) : NULL;
+    auto_loader loader = dev ? hr_loader_create(&p) : NULL;
     int seen[N] = {0}, moved = 0, by_device = 0;
     hr_loaded b = NULL;
 
-    if (!dev) {
-        test_no_device();
-        goto end;
-    }
+    if (!dev)
+        return test_no_device();
     while (loader && !hr_loader_next(loader, HR_FOREVER, &b) && b) {
         const float *out = b->batch->params.data;
 
@@ -293,11 +282,6 @@ static void trains_on(const char *device)
     CHECK(moved > N, "nothing was drawn: %d", moved);
     CHECK(!strcmp(device, "cpu") || by_device >= 2 * N, "%d by the device",
           by_device);
-end:
-    hr_loader_destroy(&loader);
-    hr_source_close(&source);
-    hr_device_close(&dev);
-    free(data);
 }
 
 TEST_CASE(trains)
@@ -317,17 +301,17 @@ TEST_CASE(resizes)
         HR_OP_DECODE(0),
         HR_OP_RESIZE(.w = 48, .h = 40),
     };
-    hr_device dev = test_device("cpu", 2, 0);
+    auto_device dev = test_device("cpu", 2, 0);
     const char *path;
-    uint8_t *data = cifar10(&path, N);
-    hr_source source = opened(path, HR_CIFAR10);
-    hr_loader loader = hr_loader_create(
+    auto_heap uint8_t *data = cifar10(&path, N);
+    auto_source source = opened(path, HR_CIFAR10);
+    auto_loader loader = hr_loader_create(
         hr_loader_params(.source = source, .device = dev, .ops = ops,
                          .num_ops = 2, .batch = N, .dtype = HR_U8));
-    hr_image from = hr_image_create(dev, hr_image_params(.w = SIDE, .h = SIDE,
-                                                         .c = 3, .dtype = HR_U8,
-                                                         .layout = HR_NHWC));
-    hr_batch want = hr_batch_create(
+    auto_image from = hr_image_create(
+        dev, hr_image_params(.w = SIDE, .h = SIDE, .c = 3, .dtype = HR_U8,
+                             .layout = HR_NHWC));
+    auto_batch want = hr_batch_create(
         dev, hr_batch_params(.n = 1, .c = 3, .h = 40, .w = 48, .dtype = HR_U8));
     struct hr_sample s = {.image = from, .ops = ops + 1, .num_ops = 1};
     hr_loaded b = NULL;
@@ -337,7 +321,7 @@ TEST_CASE(resizes)
     for (int i = 0; b && i < N; i += 7) {
         const uint8_t *planes = data + (size_t)i * (1 + PIXELS) + 1;
         uint8_t *to = from->params.data;
-        hr_job job;
+        auto_job job = NULL;
 
         for (int k = 0; k < PIXELS; k++)
             to[k] = planes[k % 3 * SIDE * SIDE + k / 3];
@@ -348,15 +332,8 @@ TEST_CASE(resizes)
                           b->batch->params.stride_n * (size_t)i,
                       want->size),
               "sample %d", i);
-        hr_job_release(&job);
     }
     hr_loaded_release(&b);
-    hr_loader_destroy(&loader);
-    hr_image_release(&from);
-    hr_batch_destroy(&want);
-    hr_source_close(&source);
-    hr_device_close(&dev);
-    free(data);
 }
 
 // The same batches whatever the threads and the batch, and after a while
@@ -364,15 +341,15 @@ TEST_CASE(resizes)
 TEST_CASE(same)
 {
     const char *path;
-    uint8_t *data = cifar10(&path, N);
-    hr_source source = opened(path, HR_CIFAR10);
-    struct data_seen want = {0};
+    auto_heap uint8_t *data = cifar10(&path, N);
+    auto_source source = opened(path, HR_CIFAR10);
+    auto_seen want = {0};
 
     for (int i = 0; i < 6; i++) {
-        hr_device dev = test_device("cpu", 1 + i % 3, 0);
+        auto_device dev = test_device("cpu", 1 + i % 3, 0);
         struct hr_loader_params p = train_params(source, dev);
-        struct data_seen seen = {0};
-        hr_loader loader;
+        auto_seen seen = {0};
+        auto_loader loader = NULL;
 
         p.batch = i % 2 ? 7 : 16;
         p.reads = i < 3 ? 1 : 8;
@@ -381,25 +358,19 @@ TEST_CASE(same)
               hr_last_error());
         CHECK(!i || (seen.num == 2 * N && data_seen_same(&want, 0, &seen)),
               "%d: %zu samples", i, seen.num);
-        hr_loader_destroy(&loader);
-        data_seen_finish(&seen);
-        hr_device_close(&dev);
     }
-    data_seen_finish(&want);
-    hr_source_close(&source);
-    free(data);
 }
 
 TEST_CASE(steady)
 {
-    hr_device dev = test_device("cpu", 2, 0);
+    auto_device dev = test_device("cpu", 2, 0);
     const char *path;
-    uint8_t *data = cifar10(&path, N);
-    hr_source source = opened(path, HR_CIFAR10);
+    auto_heap uint8_t *data = cifar10(&path, N);
+    auto_source source = opened(path, HR_CIFAR10);
     struct hr_loader_params p = train_params(source, dev);
-    struct data_seen seen = {0};
+    auto_seen seen = {0};
     int64_t before = 0, after = 1;
-    hr_loader loader;
+    auto_loader loader = NULL;
 
     p.epochs = HR_ENDLESS;
     loader = hr_loader_create(&p);
@@ -409,11 +380,6 @@ TEST_CASE(steady)
         after = hr__test_allocs();
     }
     CHECK(after == before, "%d allocations", (int)(after - before));
-    hr_loader_destroy(&loader);
-    data_seen_finish(&seen);
-    hr_source_close(&source);
-    hr_device_close(&dev);
-    free(data);
 }
 
 // ---- What is wrong ---------------------------------------------------------
@@ -421,17 +387,16 @@ TEST_CASE(steady)
 static void refuses(const char *path, enum hr_cifar kind, enum hr_status status,
                     const char *text)
 {
-    hr_source s = hr_source_create();
+    auto_source s = hr_source_create();
 
     CHECK(hr_source_add_cifar(s, path, kind) == status &&
               strstr(hr_last_error(), text) && !s->num,
           "%s: %s", text, hr_last_error());
-    hr_source_close(&s);
 }
 
 TEST_CASE(refused)
 {
-    uint8_t *data = records(N, 2, 20, test_seed);
+    auto_heap uint8_t *data = records(N, 2, 20, test_seed);
     const char *path = put("a.bin", data, 0);
     char text[64];
 
@@ -466,13 +431,12 @@ TEST_CASE(refused)
     CHECK(hr_source_add_cifar(NULL, path, HR_CIFAR10) == HR_EINVAL &&
               hr_source_add_cifar(NULL, NULL, HR_CIFAR10) == HR_EINVAL,
           "nothing");
-    free(data);
 }
 
 // A label that does not exist costs its record, no other.
 TEST_CASE(fault)
 {
-    uint8_t *data = records(N, 1, 10, test_seed);
+    auto_heap uint8_t *data = records(N, 1, 10, test_seed);
     const char *path;
     hr_source s;
     char name[32];
@@ -487,19 +451,18 @@ TEST_CASE(fault)
           name);
     hr_source_close(&s);
     unlink(place("a.bin"));
-    free(data);
 }
 
 // The file is cut while it is open: what is gone is named, nothing hangs.
 TEST_CASE(shrinks)
 {
     const char *path;
-    uint8_t *data = cifar10(&path, N);
-    hr_source source = opened(path, HR_CIFAR10);
-    hr_device dev = test_device("cpu", 2, 0);
+    auto_heap uint8_t *data = cifar10(&path, N);
+    auto_source source = opened(path, HR_CIFAR10);
+    auto_device dev = test_device("cpu", 2, 0);
     struct hr_loader_params p = train_params(source, dev);
-    struct hr_encoded to = {0};
-    hr_loader loader;
+    auto_encoded to = {0};
+    auto_loader loader = NULL;
     hr_loaded b = NULL;
 
     CHECK(!truncate(path, 3073 * 20 + 100), "cut");
@@ -518,24 +481,19 @@ TEST_CASE(shrinks)
                   strstr(b->results[i].message, "data_batch_1.bin: offset "),
               "%s", b->results[i].message);
     hr_loaded_release(&b);
-    hr_loader_destroy(&loader);
-    hr_encoded_finish(&to);
-    hr_source_close(&source);
-    hr_device_close(&dev);
-    free(data);
 }
 
 TEST_CASE(no_memory)
 {
     const char *path;
-    uint8_t *data = cifar10(&path, N);
+    auto_heap uint8_t *data = cifar10(&path, N);
     char file[4200];
     bool done = false;
     int nth;
 
     snprintf(file, sizeof(file), "%s", path);
     for (nth = 1; nth < 100 && !done; nth++) {
-        hr_source s = hr_source_create();
+        auto_source s = hr_source_create();
 
         hr__test_fail_alloc(nth, false);
         done = !hr_source_add_cifar(s, file, HR_CIFAR10);
@@ -545,10 +503,8 @@ TEST_CASE(no_memory)
         CHECK(s->num ||
                   (!hr_source_add_cifar(s, file, HR_CIFAR10) && s->num == N),
               "%d: %d samples", nth, (int)s->num);
-        hr_source_close(&s);
     }
     CHECK(done && nth > 5, "%d", nth);
-    free(data);
 }
 
 // ---- Callbacks that lend pixels --------------------------------------------
@@ -591,8 +547,8 @@ static enum hr_status borrow(struct lender *l, uint8_t *first)
         HR_OP_DECODE(.mode = HR_GRAY),
         HR_OP_CROP(.w = 5, .h = 3),
     };
-    hr_device dev = test_device("cpu", 2, 0);
-    hr_source source = hr_source_of_calls(&(struct hr_source_calls){
+    auto_device dev = test_device("cpu", 2, 0);
+    auto_source source = hr_source_of_calls(&(struct hr_source_calls){
         .num = N, .ctx = l, .read = lend, .done = take_back});
     hr_loader loader = hr_loader_create(
         hr_loader_params(.source = source, .device = dev, .ops = ops,
@@ -617,8 +573,6 @@ static enum hr_status borrow(struct lender *l, uint8_t *first)
     hr_loader_destroy(&loader);
     CHECK(atomic_load(&l->lent) == atomic_load(&l->back), "%d of %d came back",
           atomic_load(&l->back), atomic_load(&l->lent));
-    hr_source_close(&source);
-    hr_device_close(&dev);
     return status;
 }
 
@@ -626,8 +580,8 @@ TEST_CASE(lent)
 {
     struct lender l = {.w = 9, .h = 7, .c = 1, .size = 63};
     uint8_t first[15], bytes[N + 63];
-    struct hr_encoded to = {0};
-    hr_source s = hr_source_of_calls(&(struct hr_source_calls){
+    auto_encoded to = {0};
+    auto_source s = hr_source_of_calls(&(struct hr_source_calls){
         .num = N, .ctx = &l, .read = lend, .done = take_back});
 
     for (size_t i = 0; i < sizeof(bytes); i++)
@@ -653,6 +607,4 @@ TEST_CASE(lent)
     l.h = 7;
     l.c = 2;
     CHECK(hr_source_read(s, 0, 0, &to) == HR_EINVAL, "%s", hr_last_error());
-    hr_encoded_finish(&to);
-    hr_source_close(&s);
 }

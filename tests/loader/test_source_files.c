@@ -81,10 +81,10 @@ TEST_CASE(records)
 // behind it is found.
 TEST_CASE(short_records)
 {
-    struct shard m = {0};
+    OWN(shard_finish) struct shard m = {0};
     uint64_t seed = test_seed;
-    struct bytes file = test_jpeg(30, 20, &seed);
-    hr_source s;
+    auto_bytes file = test_jpeg(30, 20, &seed);
+    auto_source s = NULL;
 
     for (uint32_t at = 0; at < 6; at++) {  // the word that cuts; 5: none
         struct shard own = {0};
@@ -101,9 +101,6 @@ TEST_CASE(short_records)
     for (size_t i = 0; s && i < s->num_fault_texts; i++)
         CHECK(strstr(s->faults[i], "no picture's header"), "%s", s->faults[i]);
     CHECK(s && !strcmp(hr_source_item(s, 0).label, "3"), "the label");
-    hr_source_close(&s);
-    shard_finish(&m);
-    free(file.data);
 }
 
 // ---- Tar -------------------------------------------------------------------
@@ -111,7 +108,7 @@ TEST_CASE(short_records)
 // The samples of a source, as WebDataset: KEY.jpg, KEY.cls, KEY.json.
 static void put_samples(struct shard *m, hr_source from)
 {
-    struct hr_encoded file = {0};
+    auto_encoded file = {0};
     char name[4200], member[4300];
 
     shard_header(m, "a/", '5', 0);
@@ -131,7 +128,6 @@ static void put_samples(struct shard *m, hr_source from)
                      i % 2 ? 2 : strlen(label));
         m->ends[m->num++] = m->size;
     }
-    hr_encoded_finish(&file);
 }
 
 // False: there is no libarchive.
@@ -196,19 +192,18 @@ TEST_CASE(tars)
 
 static void expect_fault(struct shard *m, const char *name)
 {
-    hr_source s;
+    auto_source s = NULL;
 
     shard_member(m, "good.jpg", "xyz", 3);
     shard_end_tar(m);
     s = open_made(m, ".tar");
     CHECK(s && s->num == 1 && s->num_faults == 1 && strstr(s->faults[0], name),
           "%s: %s", name, s && s->num_faults ? s->faults[0] : hr_last_error());
-    hr_source_close(&s);
 }
 
 static void expect_error(struct shard *m, const char *reason)
 {
-    hr_source s = hr_source_create();
+    auto_source s = hr_source_create();
     int fd = dup(0), next;
     enum hr_status status;
 
@@ -220,7 +215,6 @@ static void expect_error(struct shard *m, const char *reason)
           "%s, not %s", hr_last_error(), reason);
     close(next = dup(0));
     CHECK(next == fd, "a file that could not be added is open");
-    hr_source_close(&s);
 }
 
 TEST_CASE(hostile_tars)
@@ -266,7 +260,7 @@ TEST_CASE(no_pictures)
 {
     static const struct bytes nothing = {0};
     uint64_t seed = test_seed;
-    struct bytes file = test_jpeg(30, 20, &seed);
+    auto_bytes file = test_jpeg(30, 20, &seed);
     struct shard rec = {0}, tar = {0};
     char name[4200];
     enum hr_skip why;
@@ -307,7 +301,6 @@ TEST_CASE(no_pictures)
               "%s", name);
         hr_source_close(&s);
     }
-    free(file.data);
 }
 
 // Other kinds of URLs, and archives, are refused by their names.
@@ -320,7 +313,7 @@ TEST_CASE(refused)
                                            "x.zip"};
     const char *dir = test_folder();
     char path[300];
-    hr_source s = hr_source_create();
+    auto_source s = hr_source_create();
 
     for (size_t i = 0; i < sizeof(foreign) / sizeof(char *); i++)
         CHECK(hr_source_add(s, foreign[i]) == HR_EUNSUPPORTED &&
@@ -339,7 +332,6 @@ TEST_CASE(refused)
     CHECK(!hr_source_add_list(s, path, false) && s->num == 1 &&
               s->num_faults == 1 && strstr(s->faults[0], "only http"),
           "%d samples, %zu faults", (int)s->num, s->num_faults);
-    hr_source_close(&s);
 }
 
 // Classes that the program names: what has another label is no sample.
@@ -348,7 +340,7 @@ TEST_CASE(given)
     static const char *const names[] = {"b", "zebra", "d", "1"};
     static const int64_t numbers[] = {4, 0, 4, 7};
     const char *dir = data_folder(N, test_seed);
-    hr_source s = hr_source_create();
+    auto_source s = hr_source_create();
     const char *const *classes;
     uint64_t all = 0;
     size_t num;
@@ -391,7 +383,6 @@ TEST_CASE(given)
               hr_source_set_classes(s, (const char *[]){""}, NULL, 1) ==
                   HR_EINVAL,
           "%s", hr_last_error());
-    hr_source_close(&s);
 }
 
 static hr_source labelled(const char *const *paths, const char *a,
@@ -466,7 +457,7 @@ TEST_CASE(packed)
 static void read_all(hr_source s, const struct shard *m, int n,
                      const char *what)
 {
-    struct hr_encoded to = {0};
+    auto_encoded to = {0};
     size_t num;
 
     CHECK((s ? s->num : 0) >= (uint64_t)n, "%s: %d samples of %d", what,
@@ -479,7 +470,6 @@ static void read_all(hr_source s, const struct shard *m, int n,
     }
     if (s)
         hr_source_classes(s, &num);
-    hr_encoded_finish(&to);
 }
 
 // Cut anywhere: what was whole is there. Bytes flipped: nothing breaks.
@@ -525,10 +515,9 @@ TEST_CASE(damaged)
     data_calls_init(&c, N, test_seed);
     for (int round = 0; round < test_loops(60); round++) {
         for (int i = 0; i < N; i++) {
-            struct bytes b = with_magic(&c.files[i], i % 3);
+            auto_bytes b = with_magic(&c.files[i], i % 3);
 
             shard_image(&records_of, &b, 1, 0);
-            free(b.data);
         }
         damage(&records_of, shard_write(&records_of, ".rec"), &seed);
         shard_finish(&records_of);
@@ -571,13 +560,12 @@ TEST_CASE(changed)
 
 static void drain(struct data_seen *seen, hr_source s)
 {
-    hr_loader loader = hr_loader_create(
+    auto_loader loader = hr_loader_create(
         hr_loader_params(.source = s, .ops = data_ops, .num_ops = DATA_OPS,
                          .batch = 5, .shuffle = true, .seed = test_seed));
 
     CHECK(loader && !data_drain(seen, loader, 0) && seen->num == N, "%s",
           hr_last_error());
-    hr_loader_destroy(&loader);
 }
 
 TEST_CASE(loaded)
@@ -662,7 +650,7 @@ TEST_CASE(numbers)
     char paths[3][4200];
     const char *p[] = {paths[0], paths[1], paths[2]};
     uint64_t seed = test_seed;
-    struct bytes file = test_jpeg(30, 20, &seed);
+    auto_bytes file = test_jpeg(30, 20, &seed);
     struct shard rec = {0}, tar = {0};
     hr_source s = hr_source_create();
     const char *const *classes;
@@ -716,7 +704,6 @@ TEST_CASE(numbers)
         shard_end_tar(&tar);
         expect_classes("a tar", open_made(&tar, ".tar"), 10, 2, 9);
     }
-    free(file.data);
 }
 
 TEST_MAIN(data_main)

@@ -118,15 +118,13 @@ static enum http_fault lead_to_a(struct http_server *s, int n, const char *path)
 // Reads each fifth, backwards: none is near the one before.
 static int read_some(hr_source got, hr_source want)
 {
-    struct hr_encoded a = {0}, b = {0};
+    auto_encoded a = {0}, b = {0};
     int bad = 0;
 
     for (uint64_t i = N; i >= 5; i -= 5)
         bad += hr_source_read(got, i - 5, 0, &a) ||
                hr_source_read(want, i - 5, 0, &b) || a.size != b.size ||
                memcmp(a.data, b.data, a.size);
-    hr_encoded_finish(&a);
-    hr_encoded_finish(&b);
     return bad;
 }
 
@@ -186,7 +184,7 @@ static void put_pictures(struct http_server *s, int n)
 static void check_listed(hr_source got, uint64_t i, const char *name,
                          const char *label, int of)
 {
-    struct hr_encoded a = {0}, b = {0};
+    auto_encoded a = {0}, b = {0};
     char text[4200];
 
     CHECK(!strchr(hr_source_path(got, i, text, sizeof(text)), '?'), "%s", text);
@@ -198,8 +196,6 @@ static void check_listed(hr_source got, uint64_t i, const char *name,
               !hr_source_read(web_set.folder, (uint64_t)of, 0, &b) &&
               a.size == b.size && !memcmp(a.data, b.data, a.size),
           "%s: %s", text, hr_last_error());
-    hr_encoded_finish(&a);
-    hr_encoded_finish(&b);
 }
 
 static enum http_fault chunked_pictures(struct http_server *s, int n,
@@ -313,7 +309,7 @@ TEST_CASE(windows)
     const char *const names[] = {"/l.tar", "/l.rec"};
 
     for (int i = 0; i < 2; i++) {
-        hr_source want = hr_source_open(files[i]), got = web_quick(NULL);
+        auto_source want = hr_source_open(files[i]), got = web_quick(NULL);
 
         http_server_put_file(s, names[i], files[i]);
         s->fault = NULL;
@@ -338,8 +334,6 @@ TEST_CASE(windows)
                   strstr(hr_last_error(), "status 404") && got->num == 10 &&
                   !got->num_faults,
               "%s: %s", names[i], hr_last_error());
-        hr_source_close(&got);
-        hr_source_close(&want);
     }
     hr_source_close(&folder);
     http_server_stop(s);
@@ -528,8 +522,8 @@ TEST_CASE(no_memory)
     int nth;
 
     for (nth = 1; nth < 200 && !done; nth++) {
-        struct hr_encoded to = {0};
-        hr_source got;
+        auto_encoded to = {0};
+        auto_source got = NULL;
 
         hr__test_fail_alloc(nth, false);
         got = hr_source_create();
@@ -538,8 +532,6 @@ TEST_CASE(no_memory)
         hr__test_fail_alloc(0, false);
         CHECK(done || hr_last_status() == HR_ENOMEM, "%d: %s", nth,
               hr_last_error());
-        hr_encoded_finish(&to);
-        hr_source_close(&got);
     }
     CHECK(done && nth > 10, "%d", nth);
     http_server_stop(s);

@@ -20,15 +20,13 @@ TEST_CASE(passing)
     s->fault = web_each_third;
     for (size_t k = 0; k < sizeof(faults) / sizeof(*faults); k++)
         for (int i = 0; i < 3; i++) {
-            hr_source want = web_local(i), got = web_quick(NULL);
+            auto_source want = web_local(i), got = web_quick(NULL);
 
             s->which = faults[k];
             CHECK(!hr_source_add(got, web_at(s, web_shards[i])), "fault %d: %s",
                   (int)faults[k], hr_last_error());
             CHECK(!web_differing(got, want), "fault %d, %s: %s", (int)faults[k],
                   web_shards[i], hr_last_error());
-            hr_source_close(&got);
-            hr_source_close(&want);
         }
     http_server_stop(s);
 }
@@ -61,7 +59,7 @@ TEST_CASE(lasting)
     free(large);
     s->fault = web_always;
     for (size_t k = 0; k < sizeof(faults) / sizeof(*faults); k++) {
-        hr_source got = web_quick(NULL);
+        auto_source got = web_quick(NULL);
         enum hr_status status;
 
         s->which = faults[k].fault;
@@ -76,7 +74,6 @@ TEST_CASE(lasting)
         CHECK(got->num == 0, "something was added");
         CHECK(atomic_load(&s->requests) <= 7, "%d requests",
               atomic_load(&s->requests));
-        hr_source_close(&got);
     }
     http_server_stop(s);
 }
@@ -93,7 +90,7 @@ TEST_CASE(later)
 
     for (int i = 0; i < 3; i++)
         for (size_t k = 0; k < sizeof(faults) / sizeof(*faults); k++) {
-            hr_source got = web_quick(NULL);
+            auto_source got = web_quick(NULL);
             int read = 0;
 
             s->fault = NULL;
@@ -121,7 +118,6 @@ TEST_CASE(later)
                           (N + 12) / 13,
                   "fault %d: %d requests", (int)faults[k],
                   atomic_load(&s->requests));
-            hr_source_close(&got);
         }
     hr_encoded_finish(&to);
     http_server_stop(s);
@@ -135,7 +131,7 @@ TEST_CASE(conditional)
     struct hr_encoded to = {0};
 
     for (int i = 0; i < 6; i++) {
-        hr_source want = web_local(i / 2), got = hr_source_create();
+        auto_source want = web_local(i / 2), got = hr_source_create();
 
         // (No retry is needed.)
         hr_source_set_http(got, hr_http_params(.retries = -1));
@@ -152,8 +148,6 @@ TEST_CASE(conditional)
                   atomic_load(&s->requests) == i % 2 + (N + 12) / 13,
               "%d of %d", atomic_load(&s->tagged), atomic_load(&s->requests));
         CHECK(!web_differing(got, want), "%s", hr_last_error());
-        hr_source_close(&got);
-        hr_source_close(&want);
     }
     hr_encoded_finish(&to);
     http_server_stop(s);
@@ -164,7 +158,7 @@ TEST_CASE(conditional)
 static void check_late(struct http_server *s, enum http_fault fault,
                        int deadline_ms)
 {
-    hr_source got = hr_source_create();
+    auto_source got = hr_source_create();
     int64_t begun = hr__now(), took;
     enum hr_status status;
 
@@ -177,7 +171,6 @@ static void check_late(struct http_server *s, enum http_fault fault,
           "fault %d: %d, %s", (int)fault, status, hr_last_error());
     CHECK(took >= deadline_ms / 4 && took < deadline_ms + 1500, "%d ms",
           (int)took);
-    hr_source_close(&got);
 }
 
 // One deadline for all of a read: the block that it waits for, and the bytes
@@ -317,8 +310,8 @@ static enum http_fault one_percent(struct http_server *s, int n,
 
 static void deliver(struct http_server *s, int shard, bool shuffle)
 {
-    hr_source want = web_local(shard), got = web_quick(NULL);
-    struct data_seen a = {0}, b = {0};
+    auto_source want = web_local(shard), got = web_quick(NULL);
+    auto_seen a = {0}, b = {0};
     hr_loader loader;
 
     s->fault = one_percent;
@@ -337,10 +330,6 @@ static void deliver(struct http_server *s, int shard, bool shuffle)
     hr_loader_destroy(&loader);
     CHECK(a.num == 10 * N && data_seen_same(&a, 0, &b), "%d samples",
           (int)a.num);
-    data_seen_finish(&a);
-    data_seen_finish(&b);
-    hr_source_close(&got);
-    hr_source_close(&want);
 }
 
 TEST_CASE(delivered)

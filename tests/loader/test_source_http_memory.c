@@ -362,11 +362,10 @@ TEST_CASE(in_time)
 static void *read_one(void *ctx)
 {
     struct adding *a = ctx;
-    struct hr_encoded to = {0};
+    auto_encoded to = {0};
 
     a->status = hr_source_read(a->source, 0, 0, &to);
     atomic_store(&a->done, 1);
-    hr_encoded_finish(&to);
     return NULL;
 }
 

@@ -67,7 +67,7 @@ const char *web_at(const struct http_server *s, const char *path)
 // Number of samples that are not those of `want`, bytes, names, labels.
 int web_differing(hr_source got, hr_source want)
 {
-    struct hr_encoded a = {0}, b = {0};
+    auto_encoded a = {0}, b = {0};
     char name[2][4200];
     int bad = got->num != want->num;
 
@@ -81,8 +81,6 @@ int web_differing(hr_source got, hr_source want)
                       hr_source_item(want, i).label) ||
                hr_source_class(got, i) != hr_source_class(want, i) ||
                hr_source_item(got, i).is_file;
-    hr_encoded_finish(&a);
-    hr_encoded_finish(&b);
     return bad;
 }
 
@@ -100,15 +98,13 @@ void web_check_forms(hr_source (*make)(const char *), const char *with,
     char text[512];
 
     for (int i = 0; i < 3; i++) {
-        hr_source want = web_local(i), got = make(with);
+        auto_source want = web_local(i), got = make(with);
 
         snprintf(text, sizeof(text), "%s%s?key=secret", url, web_shards[i]);
         CHECK(got && !hr_source_add(got, text) && !got->num_faults, "%s: %s",
               text, hr_last_error());
         CHECK(!web_differing(got, want), "%s: %s", text, hr_last_error());
         CHECK(hr_source_identity(got) == hr_source_identity(want), "%s", text);
-        hr_source_close(&got);
-        hr_source_close(&want);
     }
 }
 
@@ -134,13 +130,12 @@ hr_source web_large_folder(const size_t *sizes, int n)
 
     for (int i = 0; i < n; i++) {
         size_t size = sizes[i % 10];
-        uint8_t *data = malloc(size);
+        auto_heap uint8_t *data = malloc(size);
 
         for (size_t k = 0; k < size; k++)
             data[k] = (uint8_t)((x = x * 6364136223846793005u + 1) >> 56);
         snprintf(path, sizeof(path), "%s/%03d.jpg", dir, i);
         test_write(path, data, size);
-        free(data);
     }
     return hr_source_open(dir);
 }

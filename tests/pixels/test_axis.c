@@ -180,8 +180,9 @@ static void one_of_torch(int which, int in, int out, enum hr_filter f)
 {
     struct hr__step s = step_of(which, in, out, f);
     int taps = naive_taps(in, out, 0, in, f);
-    int32_t *w = calloc((size_t)out * (size_t)taps, sizeof(*w));
-    int *lo = calloc((size_t)out, sizeof(*lo)), *n = calloc((size_t)out, 4);
+    auto_heap int32_t *w = calloc((size_t)out * (size_t)taps, sizeof(*w));
+    auto_heap int *lo = calloc((size_t)out, sizeof(*lo)),
+                  *n = calloc((size_t)out, 4);
     int shift = 22 - naive_torch_weights(in, out, f, lo, n, w);
     struct built b;
 
@@ -203,9 +204,6 @@ static void one_of_torch(int which, int in, int out, enum hr_filter f)
     }
     facts(&b.a, in);
     drop(&b);
-    free(w);
-    free(lo);
-    free(n);
 }
 
 static const enum hr_filter of_torch[] = {HR_NEAREST, HR_BILINEAR, HR_BICUBIC,

@@ -189,7 +189,7 @@ TEST_CASE(codes)
         auto_bytes file = make_file(w, h, i & 1);
         struct cpu_decode_params p = dt_params(&file, w, h, dt_everything, 3);
         struct cpu_decode_error err;
-        struct plain full;
+        auto_plain full = {0};
         char name[32];
 
         snprintf(name, sizeof(name), "codes %d", i);
@@ -202,7 +202,6 @@ TEST_CASE(codes)
                   "%s: not taken, %s", name, err.text);
             dt_compare_windows(cpu_sequential_open, name, &file, &full, 4);
         }
-        plain_free(&full);
     }
 }
 

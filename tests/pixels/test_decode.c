@@ -13,7 +13,7 @@ TEST_CASE(test_jpeg_windows)
             int w = 1 + random_below(&dt_seed, i < 21 ? 24 : 70);
             int h = 1 + random_below(&dt_seed, i < 21 ? 24 : 70);
             auto_bytes file = {0};
-            struct plain full;
+            auto_plain full = {0};
             char name[64];
 
             snprintf(name, sizeof(name), "kind %d variant %d", kind, i % 7);
@@ -24,7 +24,6 @@ TEST_CASE(test_jpeg_windows)
             plain_decode(file.data, file.size, 1 << 20, &full);
             CU_ASSERT_FATAL(full.result == PLAIN_OK);
             dt_compare_windows(cpu_jpeg_open, name, &file, &full, 12);
-            plain_free(&full);
         }
 }
 
@@ -39,7 +38,7 @@ TEST_CASE(test_jpeg_factors)
                                  .space = JCS_YCbCr};
         int blocks = 0;
         auto_bytes file = {0};
-        struct plain full;
+        auto_plain full = {0};
         char name[64];
 
         for (int c = 0; c < 3; c++) {
@@ -65,7 +64,6 @@ TEST_CASE(test_jpeg_factors)
                       CPU_UNSUPPORTED,
                   "%s: %s", name, err.text);
         }
-        plain_free(&full);
     }
 }
 
@@ -79,7 +77,7 @@ static enum plain_class compare_damaged(const char *name,
 {
     struct cpu_decode_error err;
     struct cpu_decode_params p;
-    struct plain full;
+    auto_plain full = {0};
     enum cpu_result result;
     enum plain_class plain;
 
@@ -102,7 +100,6 @@ static enum plain_class compare_damaged(const char *name,
             dt_compare_windows(cpu_jpeg_open, name, file, &full, 3);
         }
     }
-    plain_free(&full);
     return plain;
 }
 

@@ -105,13 +105,12 @@ TEST_CASE(test_stop_and_memory)
 #if HR_HAVE_PNG
     for (int i = 0; i < 30; i++) {
         auto_bytes file = {0};
-        struct plain full;
+        auto_plain full = {0};
 
         CU_ASSERT_FATAL(dt_make_png(i, &file, &full));
         stop_everywhere(cpu_png_open, &file, full.w, full.h, 1);
         starve(cpu_png_open, &file, full.w, full.h);
         no_allocation(cpu_png_open, &file, full.w, full.h);
-        plain_free(&full);
     }
 #else
     printf("\nnot run: test_decode_memory: PNG, built without\n");
@@ -179,11 +178,10 @@ TEST_CASE(test_arena_between)
 #if HR_HAVE_PNG
     for (int i = 0; i < 30; i++) {
         auto_bytes file = {0};
-        struct plain full;
+        auto_plain full = {0};
 
         CU_ASSERT_FATAL(dt_make_png(i, &file, &full));
         nothing_taken_later(cpu_png_open, &file, full.w, full.h);
-        plain_free(&full);
     }
 #endif
 }

@@ -9,13 +9,12 @@ TEST_CASE(test_png_windows)
 {
     for (int i = 0; i < 240; i++) {
         auto_bytes file = {0};
-        struct plain full;
+        auto_plain full = {0};
         char name[32];
 
         CU_ASSERT_FATAL(dt_make_png(i, &file, &full));
         snprintf(name, sizeof(name), "png form %d", i % 60);
         dt_compare_windows(cpu_png_open, name, &file, &full, 6);
-        plain_free(&full);
     }
 }
 
@@ -62,7 +61,7 @@ TEST_CASE(test_png_damage)
 TEST_CASE(test_png_tail)
 {
     auto_bytes file = {0};
-    struct plain full;
+    auto_plain full = {0};
     struct cpu_decode_error err;
     struct cpu_decode_params p;
 
@@ -75,7 +74,6 @@ TEST_CASE(test_png_tail)
     CU_ASSERT(err.warnings == 1 && err.text[0]);
     p.width++;
     CU_ASSERT(dt_decode(cpu_png_open, &p, true, NULL, &err) == CPU_CORRUPT);
-    plain_free(&full);
 }
 
 // A wrong sum of a chunk is damage, whether libpng needs the chunk or not.
@@ -85,7 +83,7 @@ TEST_CASE(test_png_sums)
     struct cpu_decode_params p;
     struct cpu_decode_error err;
     auto_bytes file = {0};
-    struct plain full;
+    auto_plain full = {0};
 
     CU_ASSERT_FATAL(dt_make_png(5, &file, &full));
     p = dt_params(&file, full.w, full.h, dt_everything, 3);
@@ -101,7 +99,6 @@ TEST_CASE(test_png_sums)
         *at ^= 16;
     }
     CU_ASSERT(dt_decode(cpu_png_open, &p, true, NULL, &err) == CPU_OK);
-    plain_free(&full);
 }
 
 TEST_MAIN(dt_main)

@@ -150,13 +150,12 @@ static hr_image run_list(hr_device dev, hr_image src, const struct hr_op *ops,
         dev, hr_image_params(.w = w, .h = h, .c = src->params.c, .dtype = HR_U8,
                              .layout = HR_NHWC));
     struct hr_sample s = {.image = src, .ops = ops, .num_ops = n, .out = out};
-    hr_job job = hr_submit(dev, &s, 1, NULL, NULL);
+    auto_job job = hr_submit(dev, &s, 1, NULL, NULL);
 
     if (!job || hr_job_wait(job, HR_FOREVER)) {
         CHECK(false, "%s", job ? job->results[0].message : hr_last_error());
         hr_image_release(&out);
     }
-    hr_job_release(&job);
     return out;
 }
 
@@ -297,7 +296,7 @@ TEST_CASE(from_jpeg)
                                  .factors = {factors[i % 4]},
                                  .quality = 90,
                                  .progressive = i % 5 == 0};
-        struct bytes jpeg = test_jpeg_of(&spec, &seed);
+        auto_bytes jpeg = test_jpeg_of(&spec, &seed);
         struct plain full;
         struct hr_op ops[MAX_OPS + 1] = {hr_op_decode(0)};
         struct picture want;
@@ -323,7 +322,6 @@ TEST_CASE(from_jpeg)
         hr_image_release(&s.out);
         plain_free(&full);
         free(want.data);
-        free(jpeg.data);
     }
 }
 

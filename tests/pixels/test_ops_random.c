@@ -464,8 +464,8 @@ static struct hr_sample sample_of(int i)
 // Sample i in slot i; in jobs of `batch`, the last first if backwards.
 static float *made(hr_device dev, int batch, bool backwards)
 {
-    hr_batch out = hr_batch_create(dev, hr_batch_params(.n = SAMPLES, .c = 3,
-                                                        .h = H, .w = W));
+    auto_batch out = hr_batch_create(dev, hr_batch_params(.n = SAMPLES, .c = 3,
+                                                          .h = H, .w = W));
     hr_job jobs[SAMPLES];
     int n = 0;
     float *copy;
@@ -487,15 +487,14 @@ static float *made(hr_device dev, int batch, bool backwards)
         hr_job_release(&jobs[i]);
     }
     copy = (float *)test_copy(out->params.data, out->size);
-    hr_batch_destroy(&out);
     return copy;
 }
 
 // Submits what hr_ops_draw() says for the size and orientation of the results.
 static float *made_plain(hr_device dev)
 {
-    hr_batch out = hr_batch_create(dev, hr_batch_params(.n = SAMPLES, .c = 3,
-                                                        .h = H, .w = W));
+    auto_batch out = hr_batch_create(dev, hr_batch_params(.n = SAMPLES, .c = 3,
+                                                          .h = H, .w = W));
     struct hr_op ops[SAMPLES][HR_MAX_OPS];
     struct hr_sample s[SAMPLES];
     hr_job job;
@@ -521,7 +520,6 @@ static float *made_plain(hr_device dev)
     CU_ASSERT_FATAL(job && !hr_job_wait(job, HR_FOREVER));
     hr_job_release(&job);
     copy = (float *)test_copy(out->params.data, out->size);
-    hr_batch_destroy(&out);
     return copy;
 }
 
@@ -553,23 +551,20 @@ static void compare_runs(void)
     };
     size_t size = SAMPLES * sizeof(float) * 3 * W * H;
     hr_device cpu = test_device("cpu", 1, 0);
-    float *want;
+    auto_heap float *want = NULL;
 
     want = made_plain(cpu);
     hr_device_close(&cpu);
     for (int i = 0; i < COUNT(runs); i++) {
-        hr_device dev;
-        float *got;
+        auto_device dev = NULL;
+        auto_heap float *got = NULL;
 
         fake_reset_spans(FAKE_RS);
         dev = test_device(runs[i].device, runs[i].threads, 0);
         got = made(dev, runs[i].batch, runs[i].backwards);
         CHECK(!memcmp(got, want, size), "list %d, run %d: other bytes", kind,
               i);
-        free(got);
-        hr_device_close(&dev);
     }
-    free(want);
 }
 
 TEST_CASE(same_everywhere)
@@ -587,12 +582,12 @@ TEST_CASE(from_pixels)
     const struct hr_op ops[] = {hr_op_random_resized_crop(.w = W, .h = H,
                                                           .filter = HR_LANCZOS),
                                 hr_op_random_flip(.horizontal = .5)};
-    hr_device dev = test_device("cpu", 2, 0);
+    auto_device dev = test_device("cpu", 2, 0);
     uint64_t seed = test_seed;
-    hr_image image = test_image(dev, 90, 70, 3, &seed);
+    auto_image image = test_image(dev, 90, 70, 3, &seed);
     struct hr_sample s[2 * SAMPLES];
     struct hr_op plain[SAMPLES][HR_MAX_OPS];
-    hr_batch out = hr_batch_create(
+    auto_batch out = hr_batch_create(
         dev, hr_batch_params(.n = 2 * SAMPLES, .c = 3, .h = H, .w = W,
                              .dtype = HR_U8, .layout = HR_NHWC));
     const uint8_t *pixels = out->params.data;
@@ -616,24 +611,21 @@ TEST_CASE(from_pixels)
     for (int i = 1; i < SAMPLES; i++)
         differ += !!memcmp(pixels, pixels + i * W * H * 3, W * H * 3);
     CU_ASSERT_EQUAL(differ, SAMPLES - 1);
-    hr_batch_destroy(&out);
-    hr_image_release(&image);
-    hr_device_close(&dev);
 }
 
 // A crop that does not fit is its sample's failure.
 TEST_CASE(too_small)
 {
     const struct hr_op ops[] = {hr_op_random_crop(.w = W, .h = H)};
-    hr_device dev = test_device("cpu", 1, 0);
+    auto_device dev = test_device("cpu", 1, 0);
     uint64_t seed = test_seed;
-    hr_image small = test_image(dev, W - 1, H, 3, &seed);
-    hr_image fits = test_image(dev, W, H, 3, &seed);
+    auto_image small = test_image(dev, W - 1, H, 3, &seed);
+    auto_image fits = test_image(dev, W, H, 3, &seed);
     struct hr_sample s[] = {{.image = small, .ops = ops, .num_ops = 1},
                             {.image = fits, .ops = ops, .num_ops = 1}};
-    hr_batch out = hr_batch_create(dev, hr_batch_params(.n = 2, .c = 3, .h = H,
-                                                        .w = W));
-    hr_job job = hr_submit(dev, s, 2, out, NULL);
+    auto_batch out = hr_batch_create(dev, hr_batch_params(.n = 2, .c = 3,
+                                                          .h = H, .w = W));
+    auto_job job = hr_submit(dev, s, 2, out, NULL);
 
     CU_ASSERT_PTR_NOT_NULL_FATAL(job);
     CU_ASSERT_EQUAL(hr_job_wait(job, HR_FOREVER), HR_EINVAL);
@@ -641,9 +633,4 @@ TEST_CASE(too_small)
     CHECK(strstr(job->results[0].message, "does not fit") != NULL, "%s",
           job->results[0].message);
     CU_ASSERT_EQUAL(job->results[1].status, HR_OK);
-    hr_job_release(&job);
-    hr_batch_destroy(&out);
-    hr_image_release(&small);
-    hr_image_release(&fits);
-    hr_device_close(&dev);
 }

@@ -64,7 +64,7 @@ static void decode(const struct made *m, bool own, uint8_t out[H][W])
 {
     struct jpeg_decompress_struct d;
     struct jpeg_error_mgr error;
-    unsigned char *data = NULL;
+    auto_heap unsigned char *data = NULL;
     unsigned long size = 0;
 
     write_file(m, &data, &size);
@@ -82,7 +82,6 @@ static void decode(const struct made *m, bool own, uint8_t out[H][W])
     }
     jpeg_finish_decompress(&d);
     jpeg_destroy_decompress(&d);
-    free(data);
 }
 
 // ---- pictures -------------------------------------------------------------

@@ -178,20 +178,17 @@ enum { W = 20, H = 60, OUT_W = 13, OUT_H = 17 };  // vertical for pillow-13
 static enum hr_reference made(hr_device dev, uint8_t *out, enum hr_order order)
 {
     uint64_t seed = test_seed;
-    hr_image src = test_image(dev, W, H, 3, &seed);
+    auto_image src = test_image(dev, W, H, 3, &seed);
     const struct hr_op op = hr_op_resize(.w = OUT_W, .h = OUT_H,
                                          .order = order);
-    hr_image to = hr_image_create(
+    auto_image to = hr_image_create(
         dev, hr_image_params(.w = OUT_W, .h = OUT_H, .c = 3, .dtype = HR_U8,
                              .layout = HR_NHWC, .data = out));
     struct hr_sample s = {.image = src, .ops = &op, .num_ops = 1, .out = to};
-    hr_job job = hr_submit(dev, &s, 1, NULL, NULL);
+    auto_job job = hr_submit(dev, &s, 1, NULL, NULL);
     enum hr_reference reference = job ? job->reference : HR_REFERENCE_DEFAULT;
 
     CHECK(job && hr_job_wait(job, HR_FOREVER) == HR_OK, "%s", hr_last_error());
-    hr_job_release(&job);
-    hr_image_release(&to);
-    hr_image_release(&src);
     return reference;
 }
 
@@ -212,8 +209,8 @@ static bool follows(hr_device dev, enum hr_reference reference)
 // The process's counts at each submission, for devices that have none.
 TEST_CASE(whose)
 {
-    hr_device plain = test_device("cpu", 1, 0);
-    hr_device old = hr_device_open(
+    auto_device plain = test_device("cpu", 1, 0);
+    auto_device old = hr_device_open(
         "cpu", hr_device_params(.reference = HR_REFERENCE_PILLOW_12));
 
     made(plain, by[HR_ORDER_HORIZONTAL], HR_ORDER_HORIZONTAL);
@@ -230,8 +227,6 @@ TEST_CASE(whose)
         CHECK(follows(plain, process), "%d: a device without one", i);
         CHECK(follows(old, HR_REFERENCE_PILLOW_12), "%d: a device with one", i);
     }
-    hr_device_close(&plain);
-    hr_device_close(&old);
 }
 
 // ---- The probe -------------------------------------------------------------
@@ -420,7 +415,7 @@ static size_t end_of_scan(const struct bytes *jpeg, int which)
 // with all of them has all.
 static int check_scans(const struct bytes *jpeg)
 {
-    uint8_t *part = test_copy(jpeg->data, jpeg->size + 2);
+    auto_heap uint8_t *part = test_copy(jpeg->data, jpeg->size + 2);
     struct hr_info info;
     size_t end;
     int n = 0;
@@ -437,7 +432,6 @@ static int check_scans(const struct bytes *jpeg)
               "%d scans: %d", n + 1, (int)info.all_scans);
         n++;
     }
-    free(part);
     return n;
 }
 
@@ -453,11 +447,10 @@ TEST_CASE(all_scans)
                                  .quality = 80,
                                  .progressive = i > 1,
                                  .separate = i == 1};
-        struct bytes jpeg = test_jpeg_of(&spec, &seed);
+        auto_bytes jpeg = test_jpeg_of(&spec, &seed);
         static const int scans[] = {1, 3, 10, 6};
         int n = check_scans(&jpeg);
 
         CHECK(n == scans[i], "%d: %d scans", i, n);
-        free(jpeg.data);
     }
 }

@@ -357,7 +357,7 @@ static int corpus_folder(const char *name, int step, int windows, int *ours)
         return 0;
     while (corpus_folder_next(&f, step)) {
         auto_bytes file = {0};
-        struct plain full;
+        auto_plain full = {0};
 
         if (!read_file(f.path, &file))
             continue;
@@ -372,7 +372,6 @@ static int corpus_folder(const char *name, int step, int windows, int *ours)
                                    windows);
             CHECK(!taken_here || !full.warnings, "%s", f.name);
         }
-        plain_free(&full);
     }
     corpus_folder_close(&f);
     return n;

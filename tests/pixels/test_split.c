@@ -85,7 +85,7 @@ static void compare_rows(int n)
 {
     for (int i = 0; i < n; i++) {
         struct jpeg_spec spec;
-        struct plain full;
+        auto_plain full = {0};
         auto_bytes file = {0};
         char name[64];
 
@@ -97,7 +97,6 @@ static void compare_rows(int n)
         cpu_ops_init(&dt_ops, (2u << i % 3) - 1);
         dt_compare_windows(open_helped, name, &file, &full, 4);
         compare_packed(name, &file, &full);
-        plain_free(&full);
     }
 }
 

@@ -34,6 +34,8 @@ static inline void free_bytes(struct bytes *b)
 #define auto_source OWN(hr_source_close) hr_source
 #define auto_loader OWN(hr_loader_destroy) hr_loader
 #define auto_bytes OWN(free_bytes) struct bytes
+#define auto_encoded OWN(hr_encoded_finish) struct hr_encoded
+#define auto_plain OWN(plain_free) struct plain
 #define auto_heap OWN(free_heap)  // auto_heap uint8_t *pixels
 
 #endif

@@ -46,7 +46,7 @@ TEST_CASE(whole_or_not_at_all)
     const char *dir = test_folder();
     char path[256], text[64];
     struct out_file file;
-    char *large = calloc(1, 200000);
+    auto_heap char *large = calloc(1, 200000);
 
     snprintf(path, sizeof(path), "%s/x", dir);
     CU_ASSERT(out_file_open(&file, path));
@@ -77,7 +77,6 @@ TEST_CASE(whole_or_not_at_all)
     CU_ASSERT(!out_file_open(&file, "/dev/null"));
     CU_ASSERT(!out_file_open(&file, "/tmp"));
     CU_ASSERT_EQUAL(errno, EISDIR);
-    free(large);
 }
 
 // A link stays what it is; the file behind it is the new one.
@@ -153,7 +152,7 @@ TEST_CASE(hole)
     const char *dir = test_folder();
     char path[300];
     struct out_file file;
-    char *large = calloc(1, 100000);
+    auto_heap char *large = calloc(1, 100000);
     int fd, full;
 
     snprintf(path, sizeof(path), "%s/x", dir);
@@ -169,7 +168,6 @@ TEST_CASE(hole)
     CU_ASSERT(!out_file_close(&file));
     CU_ASSERT_EQUAL(errno, ENOSPC);
     out_file_discard(&file);
-    free(large);
 }
 
 static void make(const char *dir, const char *name)

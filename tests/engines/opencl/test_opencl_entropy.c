@@ -81,8 +81,9 @@ static int compare(hr_device dev, struct hr_sample *s, int n,
                    const struct hr_batch_params *params, const char *what,
                    int *fallbacks)
 {
+    OWN(opencl_finish)
     struct opencl_run a = opencl_start(env.cpu, s, n, params);
-    struct opencl_run b = opencl_start(dev, s, n, params);
+    OWN(opencl_finish) struct opencl_run b = opencl_start(dev, s, n, params);
     int all = 0;
 
     CHECK(!opencl_differences(&a, &b, n, what), "%s", what);
@@ -98,8 +99,6 @@ static int compare(hr_device dev, struct hr_sample *s, int n,
         *fallbacks += y->fallbacks;
     }
     all = opencl_count_spans(&b, n, HR_ENTROPY);
-    opencl_finish(&a);
-    opencl_finish(&b);
     return all;
 }
 
@@ -558,12 +557,12 @@ TEST_CASE(kept)
     for (int i = 0; i < N; i++)
         p.samples[i].cache = cache;
     for (int epoch = 0; epoch < 2; epoch++) {
+        OWN(opencl_finish)
         struct opencl_run run = opencl_start(dev, p.samples, N, &params);
 
         CU_ASSERT(!hr_job_wait(run.job, HR_FOREVER));
         CU_ASSERT_EQUAL(opencl_count_spans(&run, N, HR_ENTROPY), 0);
         CU_ASSERT_EQUAL(opencl_count_spans(&run, N, HR_RECONSTRUCT), N);
-        opencl_finish(&run);
     }
     hr_cache_stats(cache, &stats);
     CHECK(stats.hits == N, "%d of %d were kept", (int)stats.hits, N);

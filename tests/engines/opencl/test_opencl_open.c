@@ -239,7 +239,7 @@ TEST_CASE(short_deadline)
     char cache[256], fresh[256];
     struct hr_sample samples[N];
     auto_device dev = NULL;
-    struct opencl_run r;
+    OWN(opencl_finish) struct opencl_run r = {0};
 
     snprintf(cache, sizeof(cache), "%s/cache", env.folder);
     snprintf(fresh, sizeof(fresh), "%s/fresh", env.folder);
@@ -258,6 +258,5 @@ TEST_CASE(short_deadline)
                                      .w = OPENCL_SIDE));
     CU_ASSERT_EQUAL(hr_job_wait(r.job, 60 * INT64_C(1000000000)), HR_OK);
     CU_ASSERT_EQUAL(opencl_count_spans(&r, N, HR_RECONSTRUCT), N);
-    opencl_finish(&r);
 }
 TEST_MAIN(opencl_main)

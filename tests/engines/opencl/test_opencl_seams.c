@@ -90,12 +90,12 @@ static struct hr_sample sample_of(const struct want *t, hr_image out)
 
 static void make_wants(void)
 {
-    hr_device cpu = test_device("cpu", 1, 0);
+    auto_device cpu = test_device("cpu", 1, 0);
 
     for (int i = 0; i < N; i++) {
         struct want *t = &wants[i];
         struct hr_sample s;
-        hr_image out;
+        auto_image out = NULL;
         hr_job job;
 
         make_want(t, i);
@@ -108,9 +108,7 @@ static void make_wants(void)
         t->size = out->size;
         t->right = malloc(t->size);
         memcpy(t->right, out->params.data, t->size);
-        hr_image_release(&out);
     }
-    hr_device_close(&cpu);
 }
 
 // One job of them all to such memory; how many are right. Whatever is called
