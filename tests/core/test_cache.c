@@ -357,89 +357,92 @@ TEST_CASE(budget)
     free(b[0].data);
 }
 
-// Who was not used for the longest time makes room.
-TEST_CASE(order)
+// Pictures of five files, in a cache with room for three of them.
+enum { FIVE = 5, ROOM = 3 };
+
+struct five {
+    struct bytes b[FIVE];
+    struct hr_sample s[FIVE];
+    struct stat file[FIVE];
+    hr_cache cache;
+    hr_device dev;
+};
+
+static void five_begin(struct five *f)
 {
-    enum { FILES = 4 };
     uint64_t seed = test_seed;
-    struct bytes b[FILES];
-    struct hr_sample s[FILES];
     struct hr_cache_stats stats;
     struct hr_result r = {0};
-    auto_cache cache = hr_cache_create(8 * MIB);
-    auto_device dev = with_cache("cpu", cache);
 
-    for (int i = 0; i < FILES; i++) {
-        b[i] = test_jpeg(181, 143, &seed);
-        s[i] = small_sample(&b[i]);
-        free(small_make(dev, s[i], &r));
+    f->cache = hr_cache_create(8 * MIB);
+    f->dev = with_cache("cpu", f->cache);
+    for (int i = 0; i < FIVE; i++) {
+        f->b[i] = test_jpeg(181, 143, &seed);
+        f->s[i] = small_sample(&f->b[i]);
+        f->file[i].st_ino = (ino_t)i + 1;
+        f->s[i].status = &f->file[i];
+        free(small_make(f->dev, f->s[i], &r));
     }
-    hr_cache_stats(cache, &stats);
-    hr_device_close(&dev);
-    hr_cache_release(&cache);
-    // Room for three of them.
-    cache = hr_cache_create(stats.bytes - stats.bytes / FILES / 2);
-    dev = with_cache("cpu", cache);
-    for (int i = 0; i < 3; i++)
-        free(small_make(dev, s[i], &r));
-    free(small_make(dev, s[0], &r));
+    hr_cache_stats(f->cache, &stats);
+    hr_device_close(&f->dev);
+    hr_cache_release(&f->cache);
+    f->cache = hr_cache_create(stats.bytes * ROOM / FIVE +
+                               stats.bytes / FIVE / 2);
+    f->dev = with_cache("cpu", f->cache);
+    for (int i = 0; i < ROOM; i++)
+        free(small_make(f->dev, f->s[i], &r));
+}
+
+static void five_finish(struct five *f)
+{
+    hr_device_close(&f->dev);
+    hr_cache_release(&f->cache);
+    for (int i = 0; i < FIVE; i++)
+        free(f->b[i].data);
+}
+
+// The picture that was not used for the longest time makes room.
+TEST_CASE(order)
+{
+    OWN(five_finish) struct five f = {0};
+    struct hr_cache_stats stats;
+    struct hr_result r = {0};
+
+    five_begin(&f);
+    free(small_make(f.dev, f.s[0], &r));
     CHECK(from_cache(&r), "the oldest, used again");
-    free(small_make(dev, s[3], &r));
-    hr_cache_stats(cache, &stats);
+    free(small_make(f.dev, f.s[3], &r));
+    hr_cache_stats(f.cache, &stats);
     CHECK(stats.evictions == 1, "%d made room", (int)stats.evictions);
-    free(small_make(dev, s[0], &r));
+    free(small_make(f.dev, f.s[0], &r));
     CHECK(from_cache(&r), "is still there");
-    free(small_make(dev, s[1], &r));
+    free(small_make(f.dev, f.s[1], &r));
     CHECK(!from_cache(&r), "and the one behind it is not");
-    for (int i = 0; i < FILES; i++)
-        free(b[i].data);
 }
 
 // What is held makes no room, and the others do not go in vain.
 TEST_CASE(held_stays)
 {
-    enum { FILES = 5, ROOM = 3 };
-    uint64_t seed = test_seed;
-    struct bytes b[FILES];
-    struct hr_sample s[FILES];
-    struct stat file[FILES] = {0};
+    OWN(five_finish) struct five f = {0};
     hr_cached held[ROOM];
     struct hr_cache_stats stats;
     struct hr_result r = {0};
-    auto_cache cache = hr_cache_create(8 * MIB);
-    auto_device dev = with_cache("cpu", cache);
 
-    for (int i = 0; i < FILES; i++) {
-        b[i] = test_jpeg(181, 143, &seed);
-        s[i] = small_sample(&b[i]);
-        file[i].st_ino = (ino_t)i + 1;
-        s[i].status = &file[i];
-        free(small_make(dev, s[i], &r));
-    }
-    hr_cache_stats(cache, &stats);
-    hr_device_close(&dev);
-    hr_cache_release(&cache);
-    cache = hr_cache_create(stats.bytes * ROOM / FILES +
-                            stats.bytes / FILES / 2);
-    dev = with_cache("cpu", cache);
-    for (int i = 0; i < ROOM; i++)
-        free(small_make(dev, s[i], &r));
-    held[0] = hr_cache_find(cache, &file[0]);
-    free(small_make(dev, s[3], &r));
-    held[1] = hr_cache_find(cache, &file[2]);
-    held[2] = hr_cache_find(cache, &file[3]);
-    CHECK(held[0] && held[1] && held[2] && !hr_cache_find(cache, &file[1]),
+    five_begin(&f);
+    held[0] = hr_cache_find(f.cache, &f.file[0]);
+    free(small_make(f.dev, f.s[3], &r));
+    held[1] = hr_cache_find(f.cache, &f.file[2]);
+    held[2] = hr_cache_find(f.cache, &f.file[3]);
+    CHECK(held[0] && held[1] && held[2] && !hr_cache_find(f.cache, &f.file[1]),
           "the oldest that is not held makes room");
-    free(small_make(dev, s[4], &r));
-    hr_cache_stats(cache, &stats);
+    free(small_make(f.dev, f.s[4], &r));
+    hr_cache_stats(f.cache, &stats);
     CHECK(stats.pictures == ROOM, "%d are left", (int)stats.pictures);
     for (int i = 0; i < ROOM; i++)
         hr_cached_release(&held[i]);
-    free(small_make(dev, s[4], &r));
-    free(small_make(dev, s[4], &r));
+    free(small_make(f.dev, f.s[4], &r));
+    free(small_make(f.dev, f.s[4], &r));
     CHECK(from_cache(&r), "there is room again");
-    for (int i = 0; i < FILES; i++)
-        free(b[i].data);
 }
 
 // A limit of the file is one of the file.
