@@ -217,3 +217,36 @@ class Rows(case.Case):
                 rows["3.0"] = None, lambda x: (
                     f.posterize(x, 3), f.posterize(x, 3.0))
             self.check(enter, rows)
+
+    def test_boxes_and_masks_beside_it(self):
+        if not (v2 and may_resize()):
+            self.skipTest("this torch resizes no bytes")
+        step = v2.Compose([
+            v2.ToImage(), v2.RandomResizedCrop(32), v2.RandomHorizontalFlip(),
+            v2.ToDtype({tv_tensors.Image: torch.float32, "others": None},
+                       scale=True),
+            v2.Normalize([0.5] * 3, [0.25] * 3)])
+
+        def sample():
+            case.seed()
+            picture = Image.open(io.BytesIO(KINDS["colour"]))
+            w, h = picture.size
+            return step(picture, {
+                "boxes": tv_tensors.BoundingBoxes(
+                    [[1, 2, w - 9, h - 7]], format="XYXY", canvas_size=(h, w)),
+                "mask": tv_tensors.Mask(torch.eye(h, w, dtype=torch.uint8)),
+                "label": 3,
+            })
+
+        def lazy():
+            image, others = sample()
+            return image, others, image._hr.value is None
+
+        image, others = sample()
+        with on():
+            found, beside, is_open = in_fetch(lazy)
+        self.assertTrue(is_open)
+        self.assert_same_tensor(tensor.plain(found), image)
+        for name in "boxes", "mask":
+            self.assert_same_tensor(beside[name], others[name])
+        self.assertEqual(beside["label"], 3)
