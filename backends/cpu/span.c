@@ -16,26 +16,38 @@ static bool run_turned(struct cpu_run *run, const struct hr__step *step,
     return true;
 }
 
-// The steps, and the codes between them; those behind the last if augment.
-static bool run_steps(struct cpu_run *run, struct cpu_sink *final, bool augment)
+// The payload is the output of a step.
+static bool take_step(struct cpu_run *run, const struct hr__step *step,
+                      struct cpu_sink *to)
+{
+    struct cpu_rows rows = {.window = {0, 0, step->out_w, step->out_h}};
+
+    return cpu_rows_payload(run, &rows) && cpu_rows_copy(run, &rows, to);
+}
+
+// The steps, and the codes between them; those behind the last if augment. made:
+// the step whose output the payload is, or -1.
+static bool run_steps(struct cpu_run *run, struct cpu_sink *final, int made,
+                      bool augment)
 {
     const struct hr__geometry *geo = &run->pic->geo;
     struct cpu_sink between[2];
 
-    for (int i = 0; i < geo->num_steps; i++) {
+    for (int i = made < 0 ? 0 : made; i < geo->num_steps; i++) {
         const struct hr__step *step = &geo->steps[i];
         struct cpu_sink *from = i ? &between[(i - 1) & 1] : NULL;
         struct cpu_sink *to = &between[i & 1];
         bool last = i == geo->num_steps - 1;
         bool codes = step->augments && (!last || augment);
 
-        if (last && !codes && !step->transpose)
+        if (last && !codes && !step->transpose && i != made)
             return cpu_step_run(run, step, from, final);
         if (!cpu_sink_memory(run, to, step->out_w, step->out_h,
                              cpu_codes_bytes(run, step)))
             return false;
-        if (!(step->transpose ? run_turned(run, step, from, to)
-                              : cpu_step_run(run, step, from, to)))
+        if (!(i == made         ? take_step(run, step, to)
+              : step->transpose ? run_turned(run, step, from, to)
+                                : cpu_step_run(run, step, from, to)))
             return false;
         if (codes && !cpu_codes_run(run, step, to, last ? final : NULL))
             return false;
@@ -87,21 +99,6 @@ static bool run_store(struct cpu_run *run)
     return cpu_rows_payload(run, &rows) && cpu_rows_copy(run, &rows, &s);
 }
 
-// augment..: the payload is the output of the last step.
-static bool run_augment(struct cpu_run *run, struct cpu_sink *final)
-{
-    const struct hr__geometry *geo = &run->pic->geo;
-    const struct hr__step *step = &geo->steps[geo->num_steps - 1];
-    struct cpu_rows rows = {.window = {0, 0, step->out_w, step->out_h}};
-    struct cpu_sink s;
-
-    run->out.stage = HR_AUGMENT;
-    return cpu_sink_memory(run, &s, step->out_w, step->out_h,
-                           cpu_codes_bytes(run, step)) &&
-           cpu_rows_payload(run, &rows) && cpu_rows_copy(run, &rows, &s) &&
-           cpu_codes_run(run, step, &s, final);
-}
-
 bool cpu_run_span(struct cpu_run *run)
 {
     const struct hr_span *span = &run->task->span;
@@ -109,6 +106,9 @@ bool cpu_run_span(struct cpu_run *run)
     const struct hr__step *step = &geo->steps[geo->num_steps - 1];
     struct hr__rect out = {0, 0, geo->out_w, geo->out_h};
     struct cpu_sink final = {.pic = run->pic};
+    int made = span->first == HR_AUGMENT                    ? geo->num_steps - 1
+               : run->task->in && run->task->in->first_step ? 0
+                                                            : -1;
 
     if (span->last == HR_ENTROPY)
         return cpu_run_entropy(run);
@@ -122,9 +122,8 @@ bool cpu_run_span(struct cpu_run *run)
         out = (struct hr__rect){0, 0, step->out_w, step->out_h};
     if (span->last < HR_STORE && !cpu_sink_payload(run, &final, out))
         return false;
-    return span->first == HR_AUGMENT
-               ? run_augment(run, &final)
-               : run_steps(run, &final, span->last >= HR_AUGMENT);
+    run->out.stage = span->first == HR_AUGMENT ? HR_AUGMENT : run->out.stage;
+    return run_steps(run, &final, made, span->last >= HR_AUGMENT);
 }
 
 // What the laps did not see: the end of a decoder, a span of one stage.

@@ -140,6 +140,9 @@ static enum hr_status ocl_open(struct hr__engine *e, const char *which)
     o->budget = e->params.budget;
     o->plan.ref = o->axes.ref = &o->guard.ref;
     o->plan.axes = &o->axes;
+    o->levels.u8_identity = true;
+    for (int i = 0; i < 3 * 256; i++)
+        o->levels.u8[i / 256][i % 256] = (uint8_t)i;
     o->display = e->display;
     ocl_pool_init(&o->pool);
     ocl_pinned_init(&o->pinned);

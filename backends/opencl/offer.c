@@ -1,12 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which spans of a picture the engine takes, and for what reasons not more. It
-// takes pictures that the CPU has decoded from resample on.
+// takes pictures that the CPU has decoded from resample on. Where the CPU has
+// codes or more steps for the pixels, it leaves them to it behind the first step.
 #include "backends/opencl/opencl.h"
 
-#define FROM_BYTES HR_SPAN_BIT(HR_ENTROPY, HR_STORE)
-#define FROM_COEFFICIENTS HR_SPAN_BIT(HR_RECONSTRUCT, HR_STORE)
-#define FROM_PLANES HR_SPAN_BIT(HR_COLOR, HR_STORE)
+#define FROM(stage) \
+    (HR_SPAN_BIT(stage, HR_RESAMPLE) | HR_SPAN_BIT(stage, HR_STORE))
+#define FROM_BYTES FROM(HR_ENTROPY)
+#define FROM_COEFFICIENTS FROM(HR_RECONSTRUCT)
+#define FROM_PLANES FROM(HR_COLOR)
 #define FROM_PIXELS HR_SPAN_BIT(HR_RESAMPLE, HR_STORE)
+#define TO_RESAMPLE                             \
+    (HR_SPAN_BIT(HR_ENTROPY, HR_RESAMPLE) |     \
+     HR_SPAN_BIT(HR_RECONSTRUCT, HR_RESAMPLE) | \
+     HR_SPAN_BIT(HR_COLOR, HR_RESAMPLE))
 
 uint32_t ocl_spans(const struct ocl *o)
 {
@@ -116,19 +123,15 @@ void ocl_offer(struct hr__engine *e, const struct hr__picture *pic,
                struct hr__offer *out)
 {
     struct ocl *o = ocl_of(e);
-    unsigned why = 0, rest = 0, size, bytes = 0;
+    unsigned why = 0, rest = 0, bytes = 0;
 
     *out = (struct hr__offer){0};
     if (pic->data)
         why = why_not_coefficients(&pic->info) |
               (chroma_fits(&pic->info) ? 0 : HR_WHY_CHROMA) |
               (pic->info.ends ? 0 : HR_WHY_DAMAGED);
-    if (pic->geo.num_steps != 1)
-        rest |= HR_WHY_GEOMETRY;
-    else if ((size = why_not_size(o, pic, 0)))
-        rest |= size;
-    else
-        rest |= why_not_filter(&pic->geo.steps[0]);
+    if (!(rest = why_not_size(o, pic, 0)))
+        rest = why_not_filter(&pic->geo.steps[0]);
     if (!rest)
         rest = hr__guard_ask(&o->guard, OCL_LIST);
     out->why = why | rest;
@@ -141,4 +144,9 @@ void ocl_offer(struct hr__engine *e, const struct hr__picture *pic,
         out->spans |= FROM_COEFFICIENTS | FROM_PLANES |
                       from_bytes(o, pic, &bytes);
     out->why |= bytes;
+    if (pic->geo.num_steps == 1)
+        return;
+    out->first_step = true;
+    out->spans &= TO_RESAMPLE;
+    out->why |= HR_WHY_GEOMETRY;
 }

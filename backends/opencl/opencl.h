@@ -212,10 +212,11 @@ struct ocl {
                                // compute queue runs in order
     struct ocl_plan plan;      // of the batch in the making
     struct ocl_axes axes;
-    size_t budget;        // the user's
-    int most;             // pictures of a batch
-    size_t buffer_bytes;  // most that one buffer may take,
-    size_t work_bytes;    // and the one between kernels
+    struct hr__table levels;  // of pixels for the next engine
+    size_t budget;            // the user's
+    int most;                 // pictures of a batch
+    size_t buffer_bytes;      // most that one buffer may take,
+    size_t work_bytes;        // and the one between kernels
     struct ocl_clock times;
     struct ocl_delivery delivery;
     bool asks;  // for the end of commands; else the driver calls back

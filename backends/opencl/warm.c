@@ -109,7 +109,9 @@ static bool run(struct ocl *o, struct ocl_batch *batch,
     bool ok;
 
     batch->src = batch->dst = NULL;
-    *item = (struct ocl_item){.file = ocl_file_of(batch, 0)};
+    *item = (struct ocl_item){.file = ocl_file_of(batch, 0),
+                              .tensor = pic->dst,
+                              .table = pic->table};
     if (!ocl_plan_begin(&o->plan, 1) ||
         !ocl_plan_add(&o->plan, 0, pic, in, item)) {
         *fault = (struct ocl_fault){HR_WHY_MEMORY, "out of memory"};

@@ -5,9 +5,11 @@
 #include "hal/device/device.h"
 
 // Only the host has stage augment, and codes between two steps are of resample.
-static uint32_t without_augment(const struct hr__geometry *geo)
+static uint32_t without_augment(const struct hr__geometry *geo, bool first_step)
 {
-    bool between = geo->num_augments > geo->steps[geo->num_steps - 1].augments;
+    bool between = geo->num_augments >
+                       geo->steps[geo->num_steps - 1].augments &&
+                   !first_step;
     uint32_t spans = 0;
 
     for (int bit = 0; bit < HR_NUM_SPANS; bit++) {
@@ -20,6 +22,17 @@ static uint32_t without_augment(const struct hr__geometry *geo)
     return spans;
 }
 
+// Spans that make the first step, as the planner knows them.
+static uint32_t to_color(uint32_t spans)
+{
+    uint32_t to = 0;
+
+    for (int first = 0; first <= HR_COLOR; first++)
+        if (spans & HR_SPAN_BIT(first, HR_RESAMPLE))
+            to |= HR_SPAN_BIT(first, HR_COLOR);
+    return to;
+}
+
 void hr__device_offer(struct hr__device *dev, int i,
                       const struct hr__picture *pic, struct hr__offer *out)
 {
@@ -30,7 +43,7 @@ void hr__device_offer(struct hr__device *dev, int i,
 
     e->backend->offer(e, pic, out);
     if (pic->geo.num_augments && !e->host) {
-        uint32_t can = without_augment(&pic->geo);
+        uint32_t can = without_augment(&pic->geo, out->first_step);
 
         if (out->spans & ~can)
             out->why |= HR_WHY_AUGMENT;
@@ -47,6 +60,8 @@ void hr__device_offer(struct hr__device *dev, int i,
         out->spans = 0;
         out->why |= HR_WHY_MISMATCH;
     }
+    if (out->first_step)
+        out->spans = to_color(out->spans);
 }
 
 bool hr__device_exact(const struct hr__device *dev, int i, struct hr_span span,
@@ -56,7 +71,9 @@ bool hr__device_exact(const struct hr__device *dev, int i, struct hr_span span,
     uint32_t refused =
         dev->refused[i][kind < 0 ? HR_NUM_KINDS : kind][HR_EXACT];
 
-    return !(refused & HR_SPAN_BIT(span.first, span.last));
+    return !(refused & HR_SPAN_BIT(span.first, span.last)) ||
+           (span.last == HR_COLOR && pic->geo.num_steps > 1 &&
+            !(refused & HR_SPAN_BIT(span.first, HR_RESAMPLE)));
 }
 
 const struct hr_certificate_record *hr__certificate_record(

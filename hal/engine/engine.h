@@ -158,6 +158,10 @@ struct hr__backend {
 struct hr__offer {
     uint32_t spans;  // a set, in the picture's tier
     unsigned why;    // reasons for what it cannot do of a plain sample
+    // Of a picture of several resample steps those spans end with resample that
+    // make the first one. They become spans that end with color, whose payload
+    // says first_step, and another engine goes on from there.
+    bool first_step;
 };
 
 // A backend opened as part of a device. The HAL makes it.

@@ -13,8 +13,10 @@ struct hr__payload {
     size_t size;
     struct hr__rect rect;  // after COLOR: the window of the picture that is
                            // there; after RESAMPLE: the whole output
-    size_t stride;         // bytes from row to row (pixels: interleaved u8)
-    void *extra;           // after RECONSTRUCT: struct hr__planes
+    bool first_step;  // after COLOR: rect is the output of the first resample
+                      // step, see struct hr__offer
+    size_t stride;    // bytes from row to row (pixels: interleaved u8)
+    void *extra;      // after RECONSTRUCT: struct hr__planes
     struct hr__engine *owner;
     // Set by an engine whose own memory this is (a mapped surface): called
     // instead of freeing data, on any thread, no lock held.

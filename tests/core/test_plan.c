@@ -103,7 +103,7 @@ TEST_CASE(offers_of_one)
 
     for (int i = 0; i < test_loops(32000); i++) {
         uint32_t set = (uint32_t)random_below(&seed, 1 << HR_NUM_SPANS);
-        struct hr__offer offers[2] = {{set, 0}, {cpu, 0}};
+        struct hr__offer offers[2] = {{.spans = set}, {.spans = cpu}};
 
         check(ALL, offers, 1);
         check(PLAIN, offers, 1);
@@ -123,7 +123,7 @@ TEST_CASE(random_offers)
         // From sparse to full.
         for (int e = 0; e < n; e++) {
             offers[e] = (struct hr__offer){
-                (uint32_t)random_below(&seed, 1 << HR_NUM_SPANS), 0};
+                .spans = (uint32_t)random_below(&seed, 1 << HR_NUM_SPANS)};
             if (i % 3)
                 offers[e].spans &= (uint32_t)random_below(&seed,
                                                           1 << HR_NUM_SPANS);
@@ -136,13 +136,12 @@ TEST_CASE(random_offers)
 // In words: the media engine decodes, OpenCL does the rest, the CPU nothing.
 TEST_CASE(known)
 {
-    struct hr__offer offers[3] = {{HR_SPAN_BIT(HR_ENTROPY, HR_RECONSTRUCT), 0},
-                                  {HR_SPAN_BIT(HR_RECONSTRUCT, HR_STORE) |
-                                       HR_SPAN_BIT(HR_COLOR, HR_STORE),
-                                   0},
-                                  {HR_SPAN_BIT(HR_ENTROPY, HR_ENTROPY) |
-                                       HR_SPAN_BIT(HR_ENTROPY, HR_STORE),
-                                   0}};
+    struct hr__offer offers[3] = {
+        {.spans = HR_SPAN_BIT(HR_ENTROPY, HR_RECONSTRUCT)},
+        {.spans = HR_SPAN_BIT(HR_RECONSTRUCT, HR_STORE) |
+                  HR_SPAN_BIT(HR_COLOR, HR_STORE)},
+        {.spans = HR_SPAN_BIT(HR_ENTROPY, HR_ENTROPY) |
+                  HR_SPAN_BIT(HR_ENTROPY, HR_STORE)}};
     struct hr__plan p;
 
     CHECK(hr__plan_build(&p, PLAIN, offers, 3) == HR_OK && p.num_spans == 2 &&
@@ -165,15 +164,17 @@ TEST_CASE(known)
 TEST_CASE(planes)
 {
 #define CUT(a, b) HR_SPAN_BIT(HR_##a, HR_##b)
-    const struct hr__offer media = {CUT(ENTROPY, RECONSTRUCT), 0};
-    const struct hr__offer device = {
-        CUT(RECONSTRUCT, STORE) | CUT(COLOR, STORE) | CUT(RESAMPLE, STORE), 0};
+    const struct hr__offer media = {.spans = CUT(ENTROPY, RECONSTRUCT)};
+    const struct hr__offer device = {.spans = CUT(RECONSTRUCT, STORE) |
+                                              CUT(COLOR, STORE) |
+                                              CUT(RESAMPLE, STORE)};
     const struct hr__offer cpu = {
-        CUT(ENTROPY, ENTROPY) | CUT(ENTROPY, RECONSTRUCT) |
-            CUT(ENTROPY, COLOR) | CUT(ENTROPY, RESAMPLE) | CUT(ENTROPY, STORE) |
-            CUT(COLOR, COLOR) | CUT(COLOR, RESAMPLE) | CUT(COLOR, STORE) |
-            CUT(RESAMPLE, RESAMPLE) | CUT(RESAMPLE, STORE) | CUT(STORE, STORE),
-        0};
+        .spans = CUT(ENTROPY, ENTROPY) | CUT(ENTROPY, RECONSTRUCT) |
+                 CUT(ENTROPY, COLOR) | CUT(ENTROPY, RESAMPLE) |
+                 CUT(ENTROPY, STORE) | CUT(COLOR, COLOR) |
+                 CUT(COLOR, RESAMPLE) | CUT(COLOR, STORE) |
+                 CUT(RESAMPLE, RESAMPLE) | CUT(RESAMPLE, STORE) |
+                 CUT(STORE, STORE)};
 #undef CUT
     const struct {
         struct hr__offer offers[3];

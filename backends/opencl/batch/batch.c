@@ -32,7 +32,9 @@ void ocl_batch_late(struct ocl_batch *batch)
 {
     for (int i = 0; i < batch->num_items; i++) {
         const struct hr__task *task = batch->items[i].task;
-        struct hr__memory *m = task->copy.memory ? NULL : task->pic->dst.memory;
+        struct hr__memory *m = task->copy.memory || task->span.last < HR_STORE
+                                   ? NULL
+                                   : task->pic->dst.memory;
 
         if (!m || !m->direct)
             continue;

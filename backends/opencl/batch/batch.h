@@ -63,10 +63,13 @@ struct ocl_file {
 
 struct ocl_item {
     struct hr__task *task;
-    size_t in_at, in_bytes;     // in the upload, behind the plan
-    struct hr__rect window;     // of pixels
-    size_t out_at, out_bytes;   // in the download
-    cl_mem src, dst;            // memory of images; NULL: upload, download
+    size_t in_at, in_bytes;    // in the upload, behind the plan
+    struct hr__rect window;    // of pixels
+    size_t out_at, out_bytes;  // in the download
+    cl_mem src, dst;           // memory of images; NULL: upload, download
+    struct hr__dst tensor;     // that is made: the sample's; or pixels for the
+                               // next engine, whose memory comes last
+    const struct hr__table *table;
     uint8_t *to;                // pinned memory that it is downloaded to
     size_t copy_at;             // of a copy: where in dst
     uint8_t *pinned;            // its payload if that is uploaded from where it
@@ -303,7 +306,8 @@ static inline size_t ocl_plan_out(const struct ocl_plan *plan)
 // Whether what is planned so far is not too much for one batch.
 bool ocl_fits(const struct ocl *o, const struct ocl_plan *plan);
 // plan->table_at.
-bool ocl_plan_table(struct ocl_plan *plan, const struct hr__picture *pic);
+bool ocl_plan_table(struct ocl_plan *plan, const struct hr__table *table,
+                    enum hr_dtype dtype, int channels);
 // Adds picture i. in is NULL for images, and for files. False: no memory, or the
 // payload, or the file, is not what it should be.
 bool ocl_plan_add(struct ocl_plan *plan, int i, const struct hr__picture *pic,

@@ -3,6 +3,7 @@
 // pinned memory to the tensors, and their tasks end. One thread copies some
 // 5 GB/s, and a GPU fills ten times as much; so the clock thread has helpers,
 // where the device's memory is its own. Nothing here calls OpenCL.
+#include <stdio.h>
 #include <string.h>
 
 #include "backends/opencl/opencl.h"
@@ -32,13 +33,34 @@ static bool is_copied(const struct ocl_batch *batch,
            (!task->copy.memory && !item->dst && batch->num_downs <= 0);
 }
 
+// Pixels for the next engine go to its memory.
+static void copy_pixels(struct ocl *o, const struct ocl_batch *batch,
+                        const struct ocl_item *item, struct hr__outcome *out)
+{
+    size_t size;
+    struct hr__dst to = ocl_packed(&item->tensor, &size);
+    struct hr__payload *payload = hr__task_payload(item->task, size);
+
+    if (!payload) {
+        out->status = HR_ENOMEM;
+        snprintf(out->text, sizeof(out->text), "no room for its pixels");
+        return;
+    }
+    payload->rect = (struct hr__rect){0, 0, to.w, to.h};
+    payload->stride = to.stride_h;
+    payload->first_step = item->task->span.last == HR_COLOR;
+    to.data = payload->data;
+    copy_tensor(o, batch, &to,
+                (const uint8_t *)batch->down.host + item->out_at);
+}
+
 static void end_item(struct ocl *o, const struct ocl_batch *batch,
                      const struct ocl_item *item)
 {
     struct hr__task *task = item->task;
     const uint8_t *from = (const uint8_t *)batch->down.host + item->out_at;
     struct hr__outcome out = {.offset = -1,
-                              .stage = HR_STORE,
+                              .stage = task->span.last,
                               .text = "the device leaves its entropy coding"};
 
     // It was given up, and only its end is missing.
@@ -48,8 +70,10 @@ static void end_item(struct ocl *o, const struct ocl_batch *batch,
         out.status = HR_EDEVICE;
     else if (task->copy.to)
         memcpy(task->copy.to, from, task->copy.size);
+    else if (task->span.last < HR_STORE)
+        copy_pixels(o, batch, item, &out);
     else if (is_copied(batch, item))
-        copy_tensor(o, batch, &task->pic->dst, from);
+        copy_tensor(o, batch, &item->tensor, from);
     hr__task_done(task, &out);
 }
 

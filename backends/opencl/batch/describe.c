@@ -282,11 +282,13 @@ bool ocl_plan_add(struct ocl_plan *plan, int i, const struct hr__picture *pic,
                   const struct hr__payload *in, struct ocl_item *item)
 {
     const struct hr__step *step = &pic->geo.steps[0];
-    struct hr__dst dst = pic->dst;
+    struct hr__dst dst = item->tensor;
     struct hr__kernel_picture *p;
     size_t out_at;
 
-    if (!ocl_plan_table(plan, pic) ||
+    // Pixels for the next engine are of one table, grey or not.
+    if (!ocl_plan_table(plan, item->table, dst.dtype,
+                        item->table == pic->table ? dst.c : 3) ||
         !ocl_axes_find(plan->axes, step, &plan->x, &plan->y))
         return false;
     p = ocl_plan_picture(plan, i);
@@ -299,14 +301,14 @@ bool ocl_plan_add(struct ocl_plan *plan, int i, const struct hr__picture *pic,
     *(item->pinned || item->import ? &plan->pinned
                                    : &plan->in) += ocl_aligned(item->in_bytes);
     if (item->dst) {  // written where it shall lie
-        out_at = pic->dst.memory->native.offset + pic->dst.at;
+        out_at = dst.memory->native.offset + dst.at;
     } else {
-        dst = ocl_packed(&pic->dst, &item->out_bytes);
+        dst = ocl_packed(&item->tensor, &item->out_bytes);
         out_at = item->out_at = (size_t)plan->out;
         plan->out += ocl_aligned(item->out_bytes);
     }
     hr__kernel_store(p, step, &dst, out_at, plan->table_at,
-                     pic->table->u8_identity);
+                     item->table->u8_identity);
     plan->groups += groups_of(plan, p);
     return true;
 }

@@ -8,13 +8,32 @@
 
 // ---- Planning -------------------------------------------------------------
 
+// The tensor of the sample; or, where a span ends before store, pixels.
+static void find_tensor(const struct ocl *o, struct ocl_item *item)
+{
+    const struct hr__picture *pic = item->task->pic;
+    const struct hr__step *step = &pic->geo.steps[0];
+
+    item->tensor = pic->dst;
+    item->table = pic->table;
+    if (item->task->span.last == HR_STORE)
+        return;
+    item->tensor = (struct hr__dst){.w = step->out_w,
+                                    .h = step->out_h,
+                                    .c = pic->channels,
+                                    .dtype = HR_U8,
+                                    .layout = HR_NHWC};
+    item->table = &o->levels;
+}
+
 // The device memory that its pixels come from and go to, if any.
 static bool find_memory(const struct ocl *o, struct ocl_item *item)
 {
     const struct hr__picture *pic = item->task->pic;
-    bool in_place = !pic->dst.data, reads = pic->image && !pic->pixels;
+    bool in_place = item->tensor.memory && !item->tensor.data;
+    bool reads = pic->image && !pic->pixels;
 
-    item->dst = in_place ? ocl_memory_object(o, pic->dst.memory) : NULL;
+    item->dst = in_place ? ocl_memory_object(o, item->tensor.memory) : NULL;
     item->src = reads ? ocl_memory_object(o, pic->memory) : NULL;
     return (item->dst || !in_place) && (item->src || !reads);
 }
@@ -71,8 +90,9 @@ static enum planned plan_one(struct ocl *o, struct ocl_batch *batch, int i,
     item->file = ocl_file_of(batch, i);
     find_pinned(o, item);
     item->import = ocl_import_of(o, task->in);
+    find_tensor(o, item);
     found = find_memory(o, item) && find_planes(item);
-    item->to = direct(o, &task->pic->dst);
+    item->to = direct(o, &item->tensor);
     later = found && i && (item->dst != batch->dst || item->src != batch->src);
     ok = found && !later &&
          ocl_plan_add(&o->plan, i, task->pic, task->in, item);

@@ -75,19 +75,19 @@ bool ocl_fits(const struct ocl *o, const struct ocl_plan *plan)
 
 // ---- Tables ---------------------------------------------------------------
 
-bool ocl_plan_table(struct ocl_plan *plan, const struct hr__picture *pic)
+bool ocl_plan_table(struct ocl_plan *plan, const struct hr__table *t,
+                    enum hr_dtype dtype, int channels)
 {
-    const struct hr__table *t = pic->table;
-    size_t channel = 256 * hr_dtype_size(pic->dst.dtype), at;
-    const void *from = pic->dst.dtype == HR_F32   ? (const void *)t->f32
-                       : pic->dst.dtype == HR_F16 ? (const void *)t->f16
-                                                  : (const void *)t->u8;
+    size_t channel = 256 * hr_dtype_size(dtype), at;
+    const void *from = dtype == HR_F32   ? (const void *)t->f32
+                       : dtype == HR_F16 ? (const void *)t->f16
+                                         : (const void *)t->u8;
 
     if (plan->table == t)
         return true;
     if (!take(plan, 3 * channel, &at))
         return false;
-    memcpy(plan->data + at, from, channel * (size_t)pic->dst.c);
+    memcpy(plan->data + at, from, channel * (size_t)channels);
     plan->table = t;
     plan->table_at = (uint32_t)(at / sizeof(uint32_t));
     return true;

@@ -9,6 +9,65 @@
 
 // ---- The same bytes -------------------------------------------------------
 
+// All files to 20 x 30 by ops of which the CPU must do what is behind the first
+// step: the device's span ends with `last`, and the reason is given.
+static void leaves_rest(const struct hr_op *ops, int num_ops, int c,
+                        enum hr_memory memory, enum hr_stage last, unsigned why)
+{
+    struct hr_sample s[OPENCL_FILES];
+    struct hr_batch_params params = {
+        .n = env.num_files, .c = c, .h = 30, .w = 20, .memory = memory};
+    struct opencl_run a, b;
+    int ended = 0;
+
+    for (int i = 0; i < env.num_files; i++)
+        s[i] = (struct hr_sample){.path = env.files[i],
+                                  .ops = ops,
+                                  .num_ops = num_ops};
+    b = opencl_start(env.ocl, s, env.num_files, &params);
+    params.memory = HR_MEMORY_HOST;
+    a = opencl_start(env.cpu, s, env.num_files, &params);
+    CU_ASSERT_EQUAL(opencl_differences(&a, &b, env.num_files, "rest"), 0);
+    for (int i = 0; i < env.num_files; i++) {
+        const struct hr_result *r = &b.job->results[i];
+
+        for (int k = 0; k < r->num_spans - 1; k++)
+            ended += !strncmp(r->spans[k].device, "opencl", 6) &&
+                     r->spans[k].span.last == last && r->why & why &&
+                     !strcmp(r->spans[k + 1].device, "cpu");
+    }
+    CHECK(ended > 20, "%d end with %s, of the first: %x", ended,
+          hr_stage_name(last), b.job->results[0].why);
+    opencl_finish(&a);
+    opencl_finish(&b);
+}
+
+TEST_CASE(steps_and_codes)
+{
+    const struct hr_op twice[] = {hr_op_decode(0),
+                                  hr_op_resize(.w = 70, .h = 55),
+                                  hr_op_resize(.w = 20, .h = 30)};
+    const struct hr_op turned[] = {hr_op_decode(0),
+                                   hr_op_resize(.w = 70, .h = 55),
+                                   hr_op_flip(.transpose = true),
+                                   hr_op_resize(.w = 20, .h = 30),
+                                   OPENCL_NORMALIZE};
+    const struct hr_op codes[] = {hr_op_decode(0),
+                                  hr_op_resize(.w = 20, .h = 30),
+                                  {.type = HR_OP_ADJUST_CONTRAST,
+                                   .adjust_contrast = {.factor = 1.5}},
+                                  OPENCL_NORMALIZE};
+    const struct hr_op between[] = {hr_op_decode(.mode = HR_GRAY),
+                                    hr_op_resize(.w = 41, .h = 52),
+                                    {.type = HR_OP_EQUALIZE},
+                                    hr_op_resize(.w = 20, .h = 30)};
+
+    leaves_rest(twice, 3, 3, HR_MEMORY_HOST, HR_COLOR, HR_WHY_GEOMETRY);
+    leaves_rest(turned, 5, 3, HR_MEMORY_PINNED, HR_COLOR, HR_WHY_GEOMETRY);
+    leaves_rest(codes, 4, 3, HR_MEMORY_PINNED, HR_RESAMPLE, HR_WHY_AUGMENT);
+    leaves_rest(between, 4, 1, HR_MEMORY_HOST, HR_COLOR, HR_WHY_GEOMETRY);
+}
+
 TEST_CASE(reasons)
 {
     static const struct {
