@@ -10,6 +10,7 @@
 //   pack      PackFile, PackEntry
 //   pack_writer  PackWriter
 //   ops       tuples become ops, and back
+//   ops_calls what is said of lists of ops without a picture
 //   probe     header facts
 //   file      FileBytes, SharedFiles: what was read of files
 //   submit    tuples become samples, samples become a job
@@ -101,6 +102,8 @@ static inline struct core *core_of(PyObject *self)
 // as of this.
 PyObject *core_tuple(Py_ssize_t n, PyObject *(*one)(const void *ctx, size_t i),
                      const void *ctx);
+// A tuple of the numbers in `size` bytes.
+PyObject *core_doubles(const double *from, size_t size);
 
 // A name of a list, "a", "b", NULL, or None = the first one. -1 with an
 // ArgumentError that names what it is.

@@ -16,6 +16,16 @@ PyObject *core_tuple(Py_ssize_t n, PyObject *(*one)(const void *ctx, size_t i),
     return tuple;
 }
 
+static PyObject *one_double(const void *ctx, size_t i)
+{
+    return PyFloat_FromDouble(((const double *)ctx)[i]);
+}
+
+PyObject *core_doubles(const double *from, size_t size)
+{
+    return core_tuple((Py_ssize_t)(size / sizeof(*from)), one_double, from);
+}
+
 static void refuse_choice(PyObject *value, const char *what,
                           const char *const *names)
 {
