@@ -92,6 +92,22 @@ static bool next_batch(struct hr__loader *l, int *n)
     return false;
 }
 
+struct hr__slot *hr__slot_find(const struct hr__loader *l,
+                               enum hr__slot_state state,
+                               bool (*fits)(const struct hr__slot *slot))
+{
+    struct hr__slot *found = NULL;
+
+    for (int i = 0; i < l->pub.depth; i++) {
+        struct hr__slot *slot = &l->slots[i];
+
+        if (slot->state == state && (!fits || fits(slot)) &&
+            (!found || slot->seq < found->seq))
+            found = slot;
+    }
+    return found;
+}
+
 struct hr__slot *hr__loader_plan(struct hr__loader *l)
 {
     struct hr__slot *slot = NULL;

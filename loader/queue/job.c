@@ -453,16 +453,9 @@ static bool may_begin(struct hr__slot *slot)
 // The oldest slot that waited for memory which it may have now.
 static struct hr__slot *find_waiting(const struct hr__loader *l)
 {
-    struct hr__slot *found = NULL;
-
-    for (int i = 0; l->params.own_size && i < l->pub.depth; i++) {
-        struct hr__slot *slot = &l->slots[i];
-
-        if (slot->state == SLOT_MEMORY && hr__slot_may_begin(slot) &&
-            (!found || slot->seq < found->seq))
-            found = slot;
-    }
-    return found;
+    return l->params.own_size
+               ? hr__slot_find(l, SLOT_MEMORY, hr__slot_may_begin)
+               : NULL;
 }
 
 bool hr__loader_part(struct hr__loader *l)

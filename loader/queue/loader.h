@@ -214,6 +214,11 @@ bool hr__cursor_batch(const struct hr__loader *l, struct hr__cursor *at,
                       int *n);
 // Sets the place of sample j: what it is, and what it draws from.
 void hr__slot_place(struct hr__slot *slot, int j);
+// The slot in that state whose batch comes first, of those that fit if that is
+// not NULL. The lock is held.
+struct hr__slot *hr__slot_find(const struct hr__loader *l,
+                               enum hr__slot_state state,
+                               bool (*fits)(const struct hr__slot *slot));
 // Plans the next batch in a free slot. NULL: none is free, or none is left.
 struct hr__slot *hr__loader_plan(struct hr__loader *l);
 // params.c: whether all that the table has is in its range; else hr_last_error().

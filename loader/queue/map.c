@@ -5,27 +5,13 @@
 #include "hal/engine/base.h"
 #include "loader.h"
 
-// The oldest that waits.
-static struct hr__slot *find_slot(const struct hr__loader *l)
-{
-    struct hr__slot *found = NULL;
-
-    for (int i = 0; i < l->pub.depth; i++) {
-        struct hr__slot *slot = &l->slots[i];
-
-        if (slot->state == SLOT_MAP && (!found || slot->seq < found->seq))
-            found = slot;
-    }
-    return found;
-}
-
 bool hr__loader_map(struct hr__loader *l)
 {
     struct hr__slot *slot;
     enum hr_status status;
 
     if (!l->params.map || l->mapping >= l->params.map_threads ||
-        !(slot = find_slot(l)))
+        !(slot = hr__slot_find(l, SLOT_MAP, NULL)))
         return false;
     slot->state = SLOT_MAPPING;
     l->mapping++;

@@ -163,19 +163,17 @@ static void read_sample(struct hr__slot *slot, int j)
 
 // ---- Threads ---------------------------------------------------------------
 
+static bool is_wanted(const struct hr__slot *slot)
+{
+    return slot->wanted;
+}
+
 // The oldest batch that has samples to read, else a new one. NULL: there is
 // nothing to do.
 static struct hr__slot *find_slot(struct hr__loader *l)
 {
-    struct hr__slot *found = NULL;
+    struct hr__slot *found = hr__slot_find(l, SLOT_READ, is_wanted);
 
-    for (int i = 0; i < l->pub.depth; i++) {
-        struct hr__slot *slot = &l->slots[i];
-
-        if (slot->state == SLOT_READ && slot->wanted &&
-            (!found || slot->seq < found->seq))
-            found = slot;
-    }
     return found ? found : hr__loader_plan(l);
 }
 
