@@ -19,8 +19,6 @@ bool hr__is_library_thread(pid_t tid);  // of this process
 // quota.c: cores that the quotas of the process's cgroup and of those above it pay
 // for; 0 = there is none. The files are those of /proc/self.
 int hr__quota_cores(const char *cgroup, const char *mountinfo);
-// cores.c: what the system calls the processor; "" if it does not say.
-void hr__processor_name(char *text, size_t size);
 
 // Set by tests: 1 = the next allocation or thread start fails, 2 = the one
 // after it, ...; 0 = none. Each failure is passed on as HR_ENOMEM.

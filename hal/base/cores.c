@@ -2,8 +2,6 @@
 // How many cores this process may use.
 #define _GNU_SOURCE
 #include <sched.h>
-#include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "hal/base/base.h"
@@ -19,22 +17,4 @@ int hr__usable_cores(void)
     if (quota && quota < n)
         n = quota;
     return n > 0 ? n : 1;
-}
-
-void hr__processor_name(char *text, size_t size)
-{
-    FILE *f = fopen("/proc/cpuinfo", "re");
-    char line[256];
-
-    snprintf(text, size, "%s", "");
-    while (f && fgets(line, sizeof(line), f)) {
-        const char *at = strchr(line, ':');
-
-        if (strncmp(line, "model name", 10) != 0 || !at)
-            continue;
-        snprintf(text, size, "%.*s", (int)strcspn(at, "\n"), at);
-        break;
-    }
-    if (f)
-        fclose(f);
 }

@@ -37,7 +37,6 @@ struct hr__task {
     // host's memory, as what claim and unclaim are for.
     const struct hr__payload *ahead;
     struct hr__copy copy;  // then pic, span and in mean nothing
-    void *engine_data[2];  // the engine's own
 };
 
 // How a task ended. Text is a clause without file name and stage.

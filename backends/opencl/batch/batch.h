@@ -290,8 +290,6 @@ bool ocl_plan_begin(struct ocl_plan *plan, int n);
 // All of it: lists of groups come behind pictures and tables.
 size_t ocl_plan_bytes(const struct ocl_plan *plan);
 struct hr__kernel_picture *ocl_plan_picture(struct ocl_plan *plan, int i);
-// One more, behind all that is there: *i. False: no memory.
-bool ocl_plan_more(struct ocl_plan *plan, int *i);
 // Without the picture that was planned last.
 void ocl_plan_return(struct ocl_plan *plan, const struct ocl_plan *before);
 // Where flags begin in the download, and where it ends.

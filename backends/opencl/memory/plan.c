@@ -36,16 +36,6 @@ struct hr__kernel_picture *ocl_plan_picture(struct ocl_plan *plan, int i)
     return (struct hr__kernel_picture *)plan->data + i;
 }
 
-bool ocl_plan_more(struct ocl_plan *plan, int *i)
-{
-    size_t size = sizeof(struct hr__kernel_picture), at;
-
-    if (!take(plan, 2 * size, &at))
-        return false;
-    *i = (int)((at + size - 1) / size);
-    return true;
-}
-
 void ocl_plan_return(struct ocl_plan *plan, const struct ocl_plan *before)
 {
     struct ocl_plan after = *plan;
