@@ -413,6 +413,7 @@ TEST_CASE(variants)
         conformance = conformance_run(env.ocl, HR_EXACT, test_seed);
         conformance_is_own_work(env.ocl, &conformance, names[i]);
         batches();
+        steps_and_codes();
         CU_ASSERT_EQUAL(opencl_private(env.ocl)->batch[0].gpu, i == 1);
         CU_ASSERT_EQUAL(resizes_in_tiles(opencl_private(env.ocl)), i == 1);
         hr_device_close(&env.ocl);
