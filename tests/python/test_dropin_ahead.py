@@ -66,10 +66,18 @@ class Cases(case.Case):
             self.sent.append((len(samples), known))
             return real(group, samples, tables, known)
 
-        patch = mock.patch.object(batches.Group, "add", add)
+        self.patch(batches.Group, "add", add)
+        self.processors({0, 1})
+        self.addCleanup(headrace.reset_image_backend)
+
+    def patch(self, owner, name, value):
+        patch = mock.patch.object(owner, name, value)
         patch.start()
         self.addCleanup(patch.stop)
-        self.addCleanup(headrace.reset_image_backend)
+
+    def processors(self, numbers):
+        """Those that this process may use."""
+        self.patch(os, "sched_getaffinity", lambda pid: numbers)
 
     def tearDown(self):
         headrace.reset_image_backend()
@@ -115,6 +123,12 @@ class Right(Cases):
         self.assertEqual(totals["jobs"], 3 * EPOCHS)
         self.assertEqual(totals["pictures"], PICTURES * EPOCHS)
         self.assertNotIn("begun in vain", totals)
+
+    def test_one_processor_records_a_batch_first(self):
+        self.processors({1})
+        totals = self.compare(Pictures(self.folder), epochs=1)
+        self.assertEqual(self.early(), [])
+        self.assertEqual(totals["jobs"], 3)
 
     def test_it_begins_while_pictures_are_recorded(self):
         opened = []

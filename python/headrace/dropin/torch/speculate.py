@@ -13,8 +13,9 @@ Else it is cancelled, the batch is made as if nothing had been begun, and the
 next guess is made later: after 2, 4, 8 ... batches. No random number is drawn,
 and a picture that cannot be made is an error where it is collated.
 
-Only the CPU device is fed like this: others are better served with whole
-batches.
+Only the CPU device is fed like this, where it has a processor besides the one
+that records: on one alone, recording and jobs would only take the caches from
+each other. Other devices are better served with whole batches.
 
 Threads: each has guesses of its own.
 """
@@ -214,6 +215,8 @@ def _expect_another(cells: Sequence[Cell], whole: Cell, device: str) -> None:
     if old is not None and plan[1:] == old[1:] and plan.n < old.n:
         return  # the last of an epoch
     here.plan = None
-    if device == "cpu" and plan.n >= 2 * PART and plan.dtype in _DTYPES:
+    if device != "cpu" or len(os.sched_getaffinity(0)) == 1:
+        return
+    if plan.n >= 2 * PART and plan.dtype in _DTYPES:
         if all(map(plan.fits, cells)):
             here.plan = plan
