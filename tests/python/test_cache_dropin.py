@@ -273,7 +273,7 @@ class Held(Case):
             own = pictures._own(picture)
             change(path)
             packed = "_hr" in own and getattr(
-                own["_hr"][0][0], "packed", False)
+                own["_hr"].source, "packed", False)
             return (picture.size, picture.mode, picture.info,
                     picture.tobytes()), packed
 

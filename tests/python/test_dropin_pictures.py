@@ -92,7 +92,7 @@ class Pictures(case.Case):
             self.assertIs(type(image), pictures.HeadraceJpeg)
             self.assertIsInstance(image, JpegImagePlugin.JpegImageFile)
             image = image.convert("L").crop((1, 2, 30, 40)).resize((8, 9))
-            self.assertEqual(len(image._hr[0][1]), 3)
+            self.assertEqual(len(image._hr.ops), 3)
             image = image.resize((8, 9), 2, (0, 0.5, 7, 8)).copy()
             image = ImageOps.expand(image, 2).crop((2, 2, 10, 11))
             image = image.transpose(0).rotate(90, expand=True)

@@ -277,7 +277,7 @@ class Pixels(case.Case):
         with on():
             for name, draw in CHANGES.items():
                 image = draw(rnd)(opened())
-                recording = pictures.recording(image)[0]
+                recording = pictures.recording(image)
                 replayed = pictures.jobs.replay(recording)
                 self.assertEqual(
                     np.asarray(replayed).tolist(), np.asarray(image).tolist(),

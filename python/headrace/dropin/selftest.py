@@ -128,7 +128,9 @@ def differing(data: bytes) -> list[str]:
     probes = [pixels.op(name, *values) for name, *values in _PROBES]
     made = bytearray(size * len(probes))
     batch = _core.Batch(len(probes), 3, _H, _W, "u8", "nhwc", data=made)
-    failed = jobs.run([(data, (_DECODE, op)) for op in probes], batch)
+    failed = jobs.run(
+        [jobs.Recording(data, (_DECODE, op)) for op in probes], batch
+    )
     wrong = {_PROBES[index][0] for index, _ in failed}
     for index, (probe, op) in enumerate(zip(_PROBES, probes)):
         want = _oracle.apply(picture, (op,)).tobytes()

@@ -21,6 +21,7 @@ from ..base import fetch
 from ..base.report import count, total
 from ..base.worker import in_worker
 from . import files, headers, jobs, pictures
+from .jobs import recorded
 from .pictures import DECODE_OPS, HeadraceImage
 
 _new = object.__new__
@@ -67,8 +68,9 @@ def _load_rgb(path: Any) -> HeadraceImage | None:
         return None  # Image.open() warns, or raises
     fetch.recorded(data)
     picture = _new(HeadraceImage)
-    native = "L" if info.components == 1 else "RGB"
-    picture._hr = (data, DECODE_OPS["RGB"]), native
+    picture._hr = recorded((data, DECODE_OPS["RGB"]))
+    if info.components == 1:
+        picture._hr_native = "L"
     picture._size = size
     picture._hr_info = data
     total("recorded")
@@ -123,12 +125,14 @@ def load_entry(entry: _core.PackEntry) -> Image.Image:
     info = _core.probe(entry)
     size = info.width, info.height
     Image._decompression_bomb_check(size)
-    recording = entry, DECODE_OPS["RGB"]
+    recording = recorded((entry, DECODE_OPS["RGB"]))
     off = ImageFile.LOAD_TRUNCATED_IMAGES or fetch.is_off()
     if not pictures.active or off:
         return jobs.decode(recording, "RGB", size)
     picture = _new(HeadraceImage)
-    picture._hr = recording, "L" if info.components == 1 else "RGB"
+    picture._hr = recording
+    if info.components == 1:
+        picture._hr_native = "L"
     picture._size = size
     picture._hr_info = {}
     total("recorded")

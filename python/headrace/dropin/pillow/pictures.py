@@ -40,7 +40,16 @@ from ..._oracle import FLIPS
 from ..base import fetch
 from ..base.report import caller, count, total
 from . import files, headers, jobs, pixels
-from .jobs import CROP, DECODE, FLIP, GRAY, RESIZE, RGB, Recording
+from .jobs import (
+    CROP,
+    DECODE,
+    FLIP,
+    GRAY,
+    RESIZE,
+    RGB,
+    Recording,
+    recorded,
+)
 
 # Set by hooks.py. A picture that was recorded before stays valid after.
 active = False
@@ -158,8 +167,8 @@ class _Pixels:
 class _Recorder:
     """What both classes of recorded pictures do otherwise than Pillow."""
 
-    # (recording, native mode): None in a file that nothing was asked of yet.
-    _hr: tuple[Recording, str] | None = None
+    # None in a file that nothing was asked of yet.
+    _hr: Recording | None = None
     if TYPE_CHECKING:  # what every picture has
         _size: tuple[int, int]
         mode: str
@@ -243,7 +252,7 @@ class _Recorder:
         hr = recording(self) if is_stock("copy") else None
         if hr is None:
             return _stock(self, "copy")
-        return _derive(self, hr, hr[0][1], self._size)
+        return _derive(self, hr, hr.ops, self._size)
 
     def __copy__(self) -> Image.Image:
         return self.copy()
@@ -262,7 +271,7 @@ class _Recorder:
     ) -> Image.Image:
         hr = recording(self) if is_stock("convert") else None
         if hr is not None and not args and not kwargs:
-            ops = _converted(hr, self.mode, mode or self.mode)
+            ops = _converted(self, hr, mode or self.mode)
             if ops is not None and not _is_transparent(self):
                 picture = _derive(self, hr, ops, self._size)
                 if mode == "L" and self.mode == "RGB":
@@ -274,7 +283,7 @@ class _Recorder:
         hr = recording(self) if is_stock("crop") else None
         if hr is None or type(box) not in (tuple, list):
             return _stock(self, "crop", box)
-        ops = hr[0][1]
+        ops = hr.ops
         width, height = self._size
         try:
             x0, y0, x1, y1 = box
@@ -305,20 +314,20 @@ class _Recorder:
             op = _resize_op(self._size, size, resample, box)
             if op == ():
                 return self.copy()
-            if op is not None and len(hr[0][1]) < jobs.MAX_OPS:
-                ops = hr[0][1] + (op,)
+            if op is not None and len(hr.ops) < jobs.MAX_OPS:
+                ops = hr.ops + (op,)
                 return _derive(self, hr, ops, (op[1], op[2]))
         return _stock(self, "resize", size, resample, box, reducing_gap)
 
     def transpose(self, method: Any) -> Image.Image:
         hr = recording(self) if is_stock("transpose") else None
         flip = _FLIPS.get(method) if type(method) is not float else None
-        if hr is None or flip is None or len(hr[0][1]) >= jobs.MAX_OPS:
+        if hr is None or flip is None or len(hr.ops) >= jobs.MAX_OPS:
             return _stock(self, "transpose", method)
         size = self._size
         if flip[3]:
             size = (size[1], size[0])
-        return _derive(self, hr, hr[0][1] + (flip,), size)
+        return _derive(self, hr, hr.ops + (flip,), size)
 
     def filter(self, filter: Any) -> Image.Image:
         if is_stock("filter"):
@@ -390,6 +399,7 @@ class HeadraceImage(_Recorder, Image.Image):
 
     # Pillow's info dictionary, or the file until info is first read.
     _hr_info: dict[Any, Any] | _core.FileBytes
+    _hr_native: str  # if it is not RGB
 
     @property
     def info(self) -> dict[Any, Any]:
@@ -422,9 +432,7 @@ for _kind in RECORDERS:
 # ---- what becomes of a picture --------------------------------------------
 
 
-def recording(
-    picture: Any, check: bool = False
-) -> tuple[Recording, str] | None:
+def recording(picture: Any, check: bool = False) -> Recording | None:
     """At the call that reads: lets go of the file.
 
     None: the picture is stock Pillow now. So is one that was used in a fetch
@@ -471,7 +479,7 @@ def materialise(picture: Any) -> None:
     image = _from_colours(picture)
     if image is None:
         try:
-            image = jobs.decode(hr[0], picture.mode, picture._size)
+            image = jobs.decode(hr, picture.mode, picture._size)
         except Exception as error:
             raise fetch.late(error)
     if isinstance(picture, _Recorder):  # another thread was not faster
@@ -553,14 +561,14 @@ def _stock(picture: Any, name: str, *args: Any, **kwargs: Any) -> Any:
 
 
 def _derive(
-    parent: Any,
-    hr: tuple[Recording, str],
-    ops: jobs.Ops,
-    size: tuple[int, int],
+    parent: Any, hr: Recording, ops: jobs.Ops, size: tuple[int, int]
 ) -> HeadraceImage:
     """A new picture: the parent, whose recording is hr, with other ops."""
     picture = _new(HeadraceImage)
-    picture._hr = ((hr[0][0], ops), hr[1])
+    picture._hr = recorded((hr.source, ops))
+    native = _native(parent)
+    if native != "RGB":
+        picture._hr_native = native
     picture._size = size
     if ops[0][1] == GRAY:
         setattr(picture, _MODE, "L")
@@ -583,11 +591,11 @@ def record(
     nothing that the picture has besides pixels.
     """
     hr = recording(picture) if op is not None else None
-    if op is None or hr is None or len(hr[0][1]) >= jobs.MAX_OPS:
+    if op is None or hr is None or len(hr.ops) >= jobs.MAX_OPS:
         return None
-    if hr[1] == "L" and picture.mode == "RGB" and pixels.has_colors(op):
-        hr = (hr[0], "RGB")
-    made = _derive(picture, hr, hr[0][1] + (op,), size or picture._size)
+    made = _derive(picture, hr, hr.ops + (op,), size or picture._size)
+    if _native(made) == "L" != made.mode and pixels.has_colors(op):
+        made._hr_native = "RGB"
     if fresh:
         made._hr_info = {}
     return made
@@ -600,13 +608,18 @@ def blended(
     first, second = recording(degenerate), recording(picture)
     if first is None or second is None:
         return None
-    (source, ops), (other, before) = first[0], second[0]
-    if source is not other or ops[:-1] != before:
+    if first.source is not second.source or first.ops[:-1] != second.ops:
         return None
-    op = pixels.blended(ops[-1], factor)
+    op = pixels.blended(first.ops[-1], factor)
     if op is None:
         return None
-    return _derive(degenerate, second, before + (op,), picture._size)
+    return _derive(degenerate, second, second.ops + (op,), picture._size)
+
+
+def _native(picture: Any) -> str:
+    """The mode of its file, which says if ops commute with convert."""
+    native: str = _own(picture).get("_hr_native", "RGB")
+    return native
 
 
 def _lazy_info(picture: Any) -> _core.FileBytes | None:
@@ -624,19 +637,17 @@ def _is_transparent(picture: Any) -> bool:
 # ---- which op -------------------------------------------------------------
 
 
-def _converted(
-    hr: tuple[Recording, str], have: str, want: str
-) -> jobs.Ops | None:
+def _converted(picture: Any, hr: Recording, want: str) -> jobs.Ops | None:
     """The ops with another mode, or None: Pillow must do it."""
-    (_, ops), native = hr
-    if want == have:
+    ops = hr.ops
+    if want == picture.mode:
         return ops
     if want not in DECODE_OPS:
         return None
     # Grey through and through: all channels are one, so the mode may change
     # at any time. Else luma is taken from colours, and what is no crop or flip
     # would have rounded them.
-    if native != "L":
+    if _native(picture) != "L":
         if want != "L" or any(op[0] not in (CROP, FLIP) for op in ops[1:]):
             return None
     return DECODE_OPS[want] + ops[1:]
@@ -726,7 +737,7 @@ def _open_again(header: headers.Header, fp: Any, filename: str) -> Any:
     return picture
 
 
-def _detach(picture: Any, check: bool) -> tuple[Recording, str] | None:
+def _detach(picture: Any, check: bool) -> Recording | None:
     """Lets go of the file, at the moment when Pillow would have decoded it.
 
     Takes over what stock load() leaves behind: no tile, no file. None: the
@@ -744,7 +755,8 @@ def _detach(picture: Any, check: bool) -> tuple[Recording, str] | None:
         return None
     fetch.recorded(source)
     mode = picture.mode
-    picture._hr = ((source, DECODE_OPS[mode]), mode)
+    picture._hr = recorded((source, DECODE_OPS[mode]))
+    picture._hr_native = mode
     picture.tile = []
     picture.map = None
     picture.readonly = 0
@@ -793,7 +805,8 @@ def transport(picture: HeadraceImage) -> Any:
     """Reduces a picture for a queue of multiprocessing: the recording."""
     hr = _own(picture)["_hr"]
     return _arrive, (
-        *hr,
+        hr,
+        _native(picture),
         picture._size,
         picture.mode,
         picture.info,
@@ -801,7 +814,7 @@ def transport(picture: HeadraceImage) -> Any:
 
 
 def _arrive(
-    made_of: Recording,
+    hr: Recording,
     native: str,
     size: tuple[int, int],
     mode: str,
@@ -809,7 +822,8 @@ def _arrive(
 ) -> HeadraceImage:
     picture = _new(HeadraceImage)
     own = _own(picture)
-    own["_hr"] = (made_of, native)
+    own["_hr"] = hr
+    own["_hr_native"] = native
     own["_size"] = size
     if mode != "RGB":
         own[_MODE] = mode

@@ -85,7 +85,8 @@ class Record:
 
 
 def _arrive(sources: Any, samples: Any, *state: Any) -> Record:
-    return Record([(sources[n], ops) for n, ops in samples], *state)
+    made = [jobs.recorded((sources[n], ops)) for n, ops in samples]
+    return Record(made, *state)
 
 
 def _buffer(source: jobs.Source) -> Any:
@@ -199,8 +200,8 @@ class Group:
         if self._looked_up:
             return samples
         return [
-            (source, ops if table is None else _with_table(ops, table))
-            for (source, ops), table in zip(samples, tables)
+            each if table is None else _with_table(each, table)
+            for each, table in zip(samples, tables)
         ]
 
     def took(
@@ -300,11 +301,10 @@ def _making(ops: jobs.Ops) -> int:
     return n
 
 
-def _with_table(ops: jobs.Ops, table: Table) -> jobs.Ops:
-    if ops[-1][0] != ERASE:
-        return ops + (table.op(),)
+def _with_table(recording: jobs.Recording, table: Table) -> jobs.Recording:
+    source, ops = recording
     n = _making(ops)
-    return ops[:n] + (table.op(),) + ops[n:]
+    return jobs.recorded((source, (*ops[:n], table.op(), *ops[n:])))
 
 
 def made_by(
@@ -349,7 +349,7 @@ def replay(recording: jobs.Recording, table: Table | None) -> Tensor:
     """(C, H, W), by stock Pillow. Raises what Pillow raises."""
     source, ops = recording
     n = _making(ops)
-    image = jobs.replay((source, ops[:n]))
+    image = jobs.replay(jobs.Recording(source, ops[:n]))
     c = len(image.getbands())
     w, h = image.size
     pixels = torch.frombuffer(bytearray(image.tobytes()), dtype=torch.uint8)

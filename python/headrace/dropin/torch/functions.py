@@ -309,13 +309,13 @@ def _fits(cell: Cell) -> bool:
 
 
 def _has_room(cell: Cell) -> bool:
-    return all(len(ops) < jobs.MAX_OPS for _, ops in cell.samples)
+    return all(len(each.ops) < jobs.MAX_OPS for each in cell.samples)
 
 
 def _with_op(
     cell: Cell, op: Any, size: tuple[int, int, int], hwc: bool
 ) -> Cell:
-    samples = tuple((source, ops + (op,)) for source, ops in cell.samples)
+    samples = tuple(each.followed_by(op) for each in cell.samples)
     return Cell(samples, size, cell.table, hwc, cell.lead, cell.tables)
 
 
@@ -362,7 +362,7 @@ def _set_item(func: Any, args: Any, kwargs: Any) -> Any:
         return NotImplemented
     before = cell.samples
     op = (ERASE, *window, *paint)
-    made = tuple((source, ops + (op,)) for source, ops in before)
+    made = tuple(each.followed_by(op) for each in before)
     return None if set_samples(cell, before, made) else NotImplemented
 
 

@@ -333,7 +333,7 @@ def _may_change(cell: Cell) -> bool:
     return (
         cell.dtype is torch.uint8
         and cell.strides is None
-        and all(len(ops) + 3 <= jobs.MAX_OPS for _, ops in cell.samples)
+        and all(len(each.ops) + 3 <= jobs.MAX_OPS for each in cell.samples)
         and not painted(cell)
         and cell.open()
     )
@@ -345,8 +345,8 @@ def _changed(
     if seen is None:
         return None
     samples = tuple(
-        (source, (*before, *_as_ops(table), *ops))
-        for (source, before), table in zip(cell.samples, tables_of(cell))
+        each.followed_by(*_as_ops(table), *ops)
+        for each, table in zip(cell.samples, tables_of(cell))
     )
     hwc, version = seen
     made = Cell(samples, (cell.size[0], *sides), None, hwc, cell.lead)

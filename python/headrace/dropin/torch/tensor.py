@@ -158,7 +158,7 @@ class Cell:
             return self.strides, 0
         if self.base is not None:
             strides, _ = self.base[0].layout()
-            _, x, y = self.samples[0][1][-1][:3]
+            _, x, y = self.samples[0].ops[-1][:3]
             return strides, x * strides[-1] + y * strides[-2]
         if self.hwc and not self.lead:
             return hwc_strides(self.size), 0
@@ -214,8 +214,8 @@ def record_of_cell(cell: Cell, kind: type = Tensor) -> Record:
 def painted(cell: Cell) -> bool:
     """Was something written into it? It stands behind the table."""
     if not cell.lead:
-        return bool(cell.samples[0][1][-1][0] == jobs.ERASE)
-    return any(ops[-1][0] == jobs.ERASE for _, ops in cell.samples)
+        return bool(cell.samples[0].ops[-1][0] == jobs.ERASE)
+    return any(each.ops[-1][0] == jobs.ERASE for each in cell.samples)
 
 
 def tables_of(cell: Cell) -> Sequence[Table | None]:
@@ -257,8 +257,8 @@ def any_lazy() -> bool:
     kept = _alive()
     _here.live[:] = map(weakref.ref, kept)
     for each in kept:
-        for source, _ in each._hr.samples:
-            fetch.made(source)
+        for sample in each._hr.samples:
+            fetch.made(sample.source)
     return bool(kept)
 
 

@@ -102,7 +102,7 @@ def _columns(
     if not all(map(is_simple, cells)):
         return []
     place: dict[int, int] = {
-        id(cell.samples[0][0]): i for i, cell in enumerate(cells)
+        id(cell.samples[0].source): i for i, cell in enumerate(cells)
     }
     if len(place) < len(cells):
         return []
@@ -112,7 +112,7 @@ def _columns(
         if id(cell) in seen or not is_simple(cell):
             continue
         seen.add(id(cell))
-        at: Any = place.get(id(cell.samples[0][0]))
+        at: Any = place.get(id(cell.samples[0].source))
         if at is not None:
             rows[at].append(cell)
     if any(len(row) != len(rows[0]) for row in rows):

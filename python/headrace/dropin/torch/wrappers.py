@@ -16,8 +16,7 @@ from torch import Tensor
 
 from ..base.report import note
 from ..base.worker import in_worker
-from ..pillow import pictures
-from ..pillow.jobs import GRAY
+from ..pillow import jobs, pictures
 from . import speculate
 from .functions import keeps_hwc, stacked
 from .tables import Table, identity
@@ -60,7 +59,7 @@ def to_tensor(stock: Any) -> Any:
             _to_tensor_tables[key] = table
         # (Stock keeps the order of the bytes where it is that of the tensor.)
         hwc = size[0] == 1 or size[1:] == (1, 1)
-        return begin(LazyTensor, hr[0], size, table, hwc)
+        return begin(LazyTensor, hr, size, table, hwc)
 
     return to_tensor
 
@@ -83,9 +82,9 @@ def _modes(harmless: str = "") -> bool:
     return type(mode).__name__ != harmless
 
 
-def _chw(hr: Any, pic: Any) -> tuple[int, int, int]:
+def _chw(hr: jobs.Recording, pic: Any) -> tuple[int, int, int]:
     w, h = pic._size
-    return (1 if hr[0][1][0][1] == GRAY else 3), h, w
+    return jobs.channels(hr.ops), h, w
 
 
 def pil_to_tensor(stock: Any) -> Any:
@@ -117,7 +116,7 @@ def _bytes_of(cls: Any, pic: Any) -> Any:
     hr = pictures.recording(pic)
     if hr is None or not pictures.active or _modes():
         return None
-    return begin(cls, hr[0], _chw(hr, pic), None, True)
+    return begin(cls, hr, _chw(hr, pic), None, True)
 
 
 def normalize(stock: Any) -> Any:
