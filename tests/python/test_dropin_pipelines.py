@@ -76,6 +76,15 @@ def v1_pipelines():
             1,
             [T.Resize((70, 70)), T.RandomCrop(64, padding=4), to_tensor],
         ),
+        "mirrored borders": (
+            1,
+            [
+                T.Resize((70, 70)),
+                T.RandomCrop(64, padding=4, padding_mode="reflect"),
+                T.Pad((3, -2, 0, 5), padding_mode="edge"),
+                to_tensor,
+            ],
+        ),
         "centre of a small one": (
             1,
             [T.Resize((40, 50)), T.CenterCrop(64), to_tensor],
@@ -146,6 +155,10 @@ def v2_pipelines():
             [image, v2.CenterCrop(48), v2.RandomHorizontalFlip(), scale],
         ),
         "fill by type": (1, [*crop, image, v2.Pad(3, fill=fill), scale]),
+        "mirrored borders": (
+            1,
+            [*crop, v2.Pad([4, 2], padding_mode="symmetric"), image, scale],
+        ),
         "random_choice": (
             1,
             [v2.RandomChoice([v2.Resize((64, 64)), crop[0]]), image, scale],

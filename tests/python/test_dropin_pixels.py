@@ -71,6 +71,10 @@ CHANGES = {
         lambda rnd: ((0.9, 0.1, 2, rnd.uniform(-0.2, 0.2), 1.1, 3,
                       rnd.uniform(-0.01, 0.01), 0.001),
                      rnd.choice([0, 2, 3]))),
+    "mirror": _with(
+        lambda image, how: F.pad(image, *how),
+        lambda rnd: ([rnd.randint(-3, 20) for _ in range(4)], 0,
+                     rnd.choice(["edge", "reflect", "symmetric"]))),
 }
 if hasattr(T, "v2"):
     CHANGES["permute"] = _with(

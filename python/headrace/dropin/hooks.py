@@ -179,7 +179,7 @@ def _image_enhance_hooks(module: Any) -> Triples:
 def _functional_pil_hooks(module: Any) -> Triples:
     from .pillow import enhance
 
-    for name in ("adjust_hue", "to_grayscale"):
+    for name in ("adjust_hue", "pad", "to_grayscale"):
         wrap = getattr(enhance, name)
         yield module, name, wrap(_function(module, name))
 

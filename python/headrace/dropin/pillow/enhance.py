@@ -116,6 +116,47 @@ def to_grayscale(stock: Any) -> Any:
     return to_grayscale
 
 
+def pad(stock: Any) -> Any:
+    """torchvision's pad() of Pillow's pictures, where NumPy pads them."""
+
+    def pad(img: Any, padding: Any, fill: Any, padding_mode: Any) -> Any:
+        # (Of a grey one it makes a picture that is "readonly".)
+        if _is_recorded(img) and img.mode == "RGB":
+            if type(fill) in _FILLS:
+                made = _mirrored(img, padding, padding_mode)
+                if made is not None:
+                    return made
+        return stock(img, padding, fill, padding_mode)
+
+    return pad
+
+
+_FILLS = int, float, tuple, list, type(None)
+
+
+def _mirrored(image: Any, padding: Any, mode: Any) -> HeadraceImage | None:
+    sides = (padding,) if type(padding) is int else padding
+    if type(mode) is not str or mode not in pixels.EDGES:
+        return None
+    if type(sides) not in (tuple, list):
+        return None
+    if len(sides) not in (1, 2, 4) or any(type(x) is not int for x in sides):
+        return None
+    left, top, right, bottom = tuple(sides) * (4 // len(sides))
+    if min(sides) < 0:
+        w, h = image._size
+        image = image.crop(
+            (-min(left, 0), -min(top, 0), w + min(right, 0), h + min(bottom, 0))
+        )
+        if not _is_recorded(image):
+            return None
+    sides = [max(side, 0) for side in (left, top, right, bottom)]
+    w, h = image._size
+    op = pixels.mirrored((w, h), sides, mode)
+    size = (w + sides[0] + sides[2], h + sides[1] + sides[3])
+    return pictures.record(image, op, size, fresh=True)
+
+
 def permute_channels(stock: Any) -> Any:
     """The kernel of v2's permute_channels() for Pillow's pictures."""
 

@@ -273,6 +273,18 @@ def hue(factor: Any) -> Op | None:
     return None
 
 
+def mirrored(size: tuple[int, int], sides: Any, mode: str) -> Op | None:
+    """numpy.pad() of a picture: left, top, right, bottom; none below 0."""
+    for side, borders in zip(size, (sides[::2], sides[1::2])):
+        # (NumPy's releases go on differently behind the far edge.)
+        if max(borders) >= side or side + sum(borders) > 65535:
+            return None
+    return _op("pad", *sides, EDGES[mode])
+
+
+EDGES = {"edge": 1, "reflect": 2, "symmetric": 3}
+
+
 def permuted(order: Any) -> Op | None:
     # (torch takes numbers of 8 bits for a mask.)
     if str(getattr(order, "dtype", None)) == "torch.int64":
