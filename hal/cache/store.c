@@ -4,7 +4,6 @@
 // somebody reads it.
 #include "hal/cache/store.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
@@ -100,15 +99,19 @@ static size_t buckets_for(size_t bytes)
 
 static struct hr__cache *make(size_t bytes)
 {
-    struct hr__cache *cache = calloc(1, sizeof(*cache));
+    struct hr__cache *cache = hr__alloc(NULL, sizeof(*cache));
     size_t n = buckets_for(bytes);
+    void *buckets;
 
-    if (cache)
-        cache->buckets = calloc(n, sizeof(struct entry *));
-    if (!cache || !cache->buckets) {
-        free(cache);
+    if (!cache)
+        return NULL;
+    *cache = (struct hr__cache){0};
+    cache->memory = hr__alloc_clear(NULL, n * sizeof(struct entry *), &buckets);
+    if (!cache->memory) {
+        hr__free(cache);
         return NULL;
     }
+    cache->buckets = buckets;
     cache->pub.bytes = bytes;
     cache->mask = n - 1;
     cache->forks = hr__forks();
@@ -150,10 +153,10 @@ void hr__cache_unref(struct hr__cache *cache)
         return;
     // (Whoever holds an entry has a reference.)
     while (cache->oldest)
-        free(evict(cache, cache->oldest));
+        hr__free(evict(cache, cache->oldest));
     pthread_mutex_destroy(&cache->lock);
-    free(cache->buckets);
-    free(cache);
+    hr__free(cache->memory);
+    hr__free(cache);
 }
 
 void hr_cache_release(hr_cache *handle)
@@ -334,7 +337,7 @@ static bool take_room(struct hr__cache *cache, size_t bytes)
     pthread_mutex_unlock(&cache->lock);
     while ((e = gone)) {
         gone = e->next;
-        free(e);
+        hr__free(e);
     }
     return ok;
 }
@@ -368,7 +371,7 @@ struct hr__cache_entry *hr__cache_make(struct hr__cache *cache,
 
     if (!take_room(cache, bytes))
         return NULL;
-    e = aligned_alloc(64, bytes);
+    e = hr__alloc(NULL, bytes);
     if (!e) {
         pthread_mutex_lock(&cache->lock);
         cache->stats.bytes -= bytes;
@@ -424,7 +427,7 @@ void hr__cache_drop(struct hr__cache_entry *entry)
     pthread_mutex_lock(&cache->lock);
     gone = unref((struct entry *)entry);
     pthread_mutex_unlock(&cache->lock);
-    free(gone);
+    hr__free(gone);
     hr__cache_unref(cache);
 }
 

@@ -14,8 +14,9 @@ struct hr__cache {
     unsigned forks;  // hr__forks() of the process that made it
     uint64_t seed;
 
-    pthread_mutex_t lock;  // guards what follows, and the lists
-    struct entry **buckets;
+    pthread_mutex_t lock;    // guards what follows, and the lists
+    struct entry **buckets;  // in this memory
+    void *memory;
     size_t mask;                    // of buckets
     struct entry *newest, *oldest;  // of those that are found
     struct hr_cache_stats stats;

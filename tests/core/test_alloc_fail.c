@@ -177,6 +177,25 @@ static bool timeout_job(int *bad)
     return on_device("cpu", 1, timeout_on, bad);
 }
 
+// The second job may find what the first left.
+static bool cached_job(int *bad)
+{
+    auto_cache cache = hr_cache_create((size_t)1 << 20);
+    auto_device dev = NULL;
+    struct hr_cache_stats stats;
+    bool ok;
+
+    if (!cache)
+        return failed(bad);
+    dev = hr_device_open("cpu", hr_device_params(.threads = 1, .cache = cache));
+    if (!dev)
+        return failed(bad);
+    ok = job_on(dev, bad) && job_on(dev, bad);
+    hr_cache_stats(cache, &stats);
+    *bad += stats.bytes > cache->bytes;
+    return ok && stats.hits;
+}
+
 // ---- Walking --------------------------------------------------------------
 
 static const struct scenario scenarios[] = {
@@ -184,6 +203,7 @@ static const struct scenario scenarios[] = {
     {"job with an engine", fake_job},
     {"eager chain", eager_chain},
     {"job with a timeout", timeout_job},
+    {"jobs with a cache", cached_job},
 };
 
 // Devices close on other threads, too: nothing may be armed until they have.
