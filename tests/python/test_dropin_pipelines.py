@@ -120,6 +120,15 @@ def v1_pipelines():
         "tensor resize": (None, [T.PILToTensor(), T.Resize((50, 60))]),
         "grey, three": (1, [T.Grayscale(3), *head(), to_tensor]),
         "rotation": (1, [*head(), T.RandomRotation(20), to_tensor]),
+        "rotation, expanded": (
+            1,
+            [
+                T.RandomRotation(20, expand=True, fill=(9, 0, 200)),
+                T.RandomRotation(20, center=(3, 50)),
+                *head(),
+                to_tensor,
+            ],
+        ),
     }
 
 

@@ -65,7 +65,8 @@ CHANGES = {
     "rotate": _with(
         lambda image, how: image.rotate(*how, fillcolor=9),
         lambda rnd: (rnd.uniform(0, 360), rnd.choice([0, 2, 3]),
-                     rnd.random() < 0.5)),
+                     rnd.random() < 0.5, rnd.choice([None, (3, 70.5)]),
+                     rnd.choice([None, (2, -1)]))),
     "perspective": _with(
         lambda image, how: image.transform((50, 60), 2, *how),
         lambda rnd: ((0.9, 0.1, 2, rnd.uniform(-0.2, 0.2), 1.1, 3,
