@@ -151,7 +151,7 @@ static void drop(struct batch *b)
 static bool add(struct batch *b, const struct hr__picture *pic,
                 const struct hr__payload *in)
 {
-    memset(&b->item, 0, sizeof(b->item));
+    b->item = (struct ocl_item){.tensor = pic->dst, .table = pic->table};
     b->plan.axes = &b->axes;
     return ocl_plan_begin(&b->plan, 1) &&
            ocl_plan_add(&b->plan, 0, pic, in, &b->item);
