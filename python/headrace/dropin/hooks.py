@@ -194,6 +194,14 @@ def _folder_hooks(module: Any) -> Triples:
     )
 
 
+def _io_hooks(module: Any) -> Triples:
+    from .torch import encoded
+
+    for name in ("decode_image", "decode_jpeg", "read_image"):
+        wrap = getattr(encoded, name)
+        yield module, name, wrap(_function(module, name))
+
+
 def _functional_hooks(module: Any) -> Triples:
     from .torch import wrappers
 
@@ -338,6 +346,7 @@ SETS: dict[str, Callable[[Any], Triples]] = {
     "PIL.ImageOps": _image_ops_hooks,
     "PIL.ImageEnhance": _image_enhance_hooks,
     "torchvision.datasets.folder": _folder_hooks,
+    "torchvision.io.image": _io_hooks,
     "torchvision.transforms.functional_pil": _functional_pil_hooks,
     "torchvision.transforms._functional_pil": _functional_pil_hooks,
     "torchvision.transforms.functional": _functional_hooks,
@@ -356,6 +365,7 @@ _NEEDS = {
     "torchvision.transforms.functional_pil": PILLOW,
     "torchvision.transforms._functional_pil": PILLOW,
     "torchvision.datasets.folder": PILLOW,
+    "torchvision.io.image": PILLOW,
     "torchvision.transforms.functional": PILLOW,
     "torchvision.transforms.functional_tensor": PILLOW,
     "torchvision.transforms._functional_tensor": PILLOW,

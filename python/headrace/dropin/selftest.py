@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import io
 import sys
+import warnings
 from collections.abc import Collection
 from typing import Any
 
@@ -59,14 +60,14 @@ _PROBES: tuple[tuple[Any, ...], ...] = (
 _W, _H = 16, 24
 
 
-def _jpeg() -> bytes:
+def _jpeg(mode: str = "RGB") -> bytes:
     w, h = _W, _H
     state, pixels = 1, bytearray()
-    for _ in range(w * h * 3):
+    for _ in range(w * h * len(mode)):
         state = state * 1103515245 + 12345 & 0x7FFFFFFF
         pixels.append(state >> 16 & 255)
     file = io.BytesIO()
-    Image.frombytes("RGB", (w, h), bytes(pixels)).save(file, "JPEG")
+    Image.frombytes(mode, (w, h), bytes(pixels)).save(file, "JPEG")
     return file.getvalue()
 
 
@@ -109,6 +110,8 @@ def _run(hooked: Collection[str]) -> str | None:
         return "a picture"
     if not pixels.compared:
         pixels.refuse(differing(data))
+    if "torchvision.io.image" in hooked:
+        _try_decoders(sys.modules["torchvision.io.image"], data)
     if "torchvision.transforms.functional" in hooked:
         functional = sys.modules["torchvision.transforms.functional"]
         if not _equal(_v1, functional, recorded(), stock):
@@ -153,6 +156,26 @@ def _equal(way: Any, functional: Any, recorded: Any, stock: Any) -> bool:
         return False
     value = tensor.plain(lazy).as_subclass(torch.Tensor)
     return torch.equal(value, way(functional, stock).as_subclass(torch.Tensor))
+
+
+def _try_decoders(module: Any, data: bytes) -> None:
+    """Finds out if torchvision decodes as ours does."""
+    import torch
+
+    from .torch import encoded
+
+    def decoded(module: Any, data: Any) -> Any:
+        return module.decode_jpeg(data, module.ImageReadMode.RGB)
+
+    encoded.agrees = True
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # they are deprecated
+            for each in data, _jpeg("L"):
+                x = torch.frombuffer(bytearray(each), dtype=torch.uint8)
+                encoded.agrees &= _equal(decoded, module, x, x)
+    except Exception:
+        encoded.agrees = False
 
 
 def _try_filters(functional: Any, recorded: Any, stock: Any) -> None:

@@ -30,7 +30,8 @@ OFF, ITERABLE, MAP = range(3)
 class Level:
     """A fetch, maybe within another one.
 
-    read: by id, what pictures were recorded from that no job has made yet.
+    read: by id, what pictures were recorded from that no job has made yet, and
+    what opens it.
     """
 
     __slots__ = ("place", "failed", "writes", "read", "outer")
@@ -67,10 +68,14 @@ def is_off() -> bool:
     return here.level is not None and here.level.place == OFF
 
 
-def recorded(source: Any) -> None:
-    """A picture of this file records; it is checked later."""
+def recorded(source: Any, opens: Any = None) -> None:
+    """A picture of this file records; it is checked later.
+
+    opens: what stock reads it with; None: Pillow.
+    """
     if can_ask_again():
-        here.level.read[id(source)] = source  # type: ignore[union-attr]
+        read = here.level.read  # type: ignore[union-attr]
+        read[id(source)] = source, opens
 
 
 def made(source: Any) -> None:

@@ -42,10 +42,10 @@ MIXED = "batches in which not every picture is recorded, as of mixed formats"
 
 TITLES = {
     "devices": "what made the pictures",
-    "pillow": "not recorded, left to Pillow",
+    "pillow": "not recorded, left to Pillow or torchvision",
     "materialised": "recorded, but not left to the batch's job, because of",
-    "mended": "pictures of a job that Pillow made again",
-    "failed": "pictures that neither could make",
+    "mended": "pictures of a job that Pillow or torchvision made again",
+    "failed": "pictures that these could not make either",
     "again": "fetched again",
     "notes": "notes",
 }

@@ -131,9 +131,12 @@ def _unpacked(source: Source) -> Image.Image:
 
 
 def replay(recording: Recording) -> Image.Image:
-    """Makes the picture with stock Pillow. Raises what Pillow raises."""
+    """Makes the picture with stock Pillow. Raises what Pillow raises.
+
+    A decode op may open the file by other means than Pillow's.
+    """
     source, ops = recording
-    image = open_stock(source)
+    image = getattr(ops[0], "open", open_stock)(source)
     image.load()
     fetch.made(source)
     made: Image.Image = _oracle.apply(image, ops)

@@ -49,7 +49,7 @@ def to_tensor(stock: Any) -> Any:
         if type(pic) not in pictures.RECORDERS:
             return stock(pic)
         hr = pictures.recording(pic)
-        if hr is None or not pictures.active or _modes(_DEVICES):
+        if hr is None or not pictures.active or modes(_DEVICES):
             return stock(pic)
         size = _chw(hr, pic)
         key = (stock, size[0], torch.get_default_dtype())
@@ -69,7 +69,7 @@ _DISPATCH: Any = getattr(torch._C, "_len_torch_dispatch_stack", int)
 _DEVICES = "DeviceContext"
 
 
-def _modes(harmless: str = "") -> bool:
+def modes(harmless: str = "") -> bool:
     """Is a mode of torch on, which shall see stock's calls?
 
     A default device is one, and says where bytes become a tensor.
@@ -114,7 +114,7 @@ def to_image(stock: Any) -> Any:
 
 def _bytes_of(cls: Any, pic: Any) -> Any:
     hr = pictures.recording(pic)
-    if hr is None or not pictures.active or _modes():
+    if hr is None or not pictures.active or modes():
         return None
     return begin(cls, hr, _chw(hr, pic), None, True)
 
@@ -305,7 +305,7 @@ def fast_collate(stock: Any) -> Any:
 
 
 def _bytes_stacked(batch: Any) -> Cell | None:
-    if type(batch) is not list or _modes():
+    if type(batch) is not list or modes():
         return None
     for item in batch:
         if type(item) is not tuple or len(item) < 2:

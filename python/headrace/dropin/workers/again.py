@@ -111,10 +111,10 @@ def _stock(run: Run, index: Any) -> Any:
 def check(level: places.Level) -> None:
     """Has stock read what was recorded and not made: it raises for damage."""
     read, level.read = level.read, {}
-    for source in read.values():
+    for source, opens in read.values():
         try:
             if files.checked(source)[0] is not None:
-                jobs.open_stock(source).load()
+                (opens or jobs.open_stock)(source).load()
         except Exception as error:
             level.failed = True
             raise places.AskAgain(str(error))

@@ -1,0 +1,318 @@
+# SPDX-License-Identifier: Apache-2.0
+"""torchvision.io's decoders: stock against recorded.
+
+Values, strides and errors are stock's, whether a picture is recorded or not.
+"""
+
+import pathlib
+import pickle
+import tempfile
+import warnings
+from unittest import mock
+
+import dropin_case as case  # first: it may skip this file
+import headrace
+import torch
+from dropin_case import KINDS, Samples, in_fetch, on, outcome
+from headrace import dropin
+from headrace.dropin.torch import encoded, tensor
+from PIL import Image
+from torch.utils.data import DataLoader, Dataset, IterableDataset
+from torchvision import io
+from torchvision.transforms import functional as F
+
+MODES = io.ImageReadMode
+NEWER = hasattr(io.image, "_warn_deprecated")  # takes paths and texts
+
+warnings.filterwarnings("ignore", category=DeprecationWarning)
+warnings.filterwarnings("ignore", message=".*num_workers.*")
+warnings.filterwarnings("ignore", message=".*worker processes.*")
+
+
+def as_tensor(data):
+    return torch.frombuffer(bytearray(data), dtype=torch.uint8)
+
+
+def is_small(path):
+    """torchvision takes the memory of a header that asks for terabytes."""
+    try:
+        info = headrace.probe(path)
+    except headrace.Error:
+        return False
+    return info.width * info.height < 1 << 20
+
+
+def damaged():
+    """A marker in the scan that there is not, near its end."""
+    data = bytearray(KINDS["colour"])
+    place = len(data) * 9 // 10
+    data[place : place + 2] = b"\xff\x18"
+    return bytes(data)
+
+
+class Map(Dataset):
+    """run(), and whether a tensor of it was lazy."""
+
+    def __init__(self, run):
+        self.run = run
+        self.was_lazy = None
+
+    def __len__(self):
+        return 1
+
+    def __getitem__(self, index):
+        self.was_lazy = False
+        made = self.run()
+        self.was_lazy = isinstance(made, tensor.Lazy)
+        return made
+
+
+class Stream(Map, IterableDataset):
+    def __iter__(self):
+        yield self[0]
+
+
+class Encoded(case.Case):
+    def setUp(self):
+        holder = tempfile.TemporaryDirectory()
+        self.addCleanup(holder.cleanup)
+        self.folder = pathlib.Path(holder.name)
+
+    def file(self, name, data):
+        path = self.folder / name
+        path.write_bytes(data)
+        return str(path)
+
+    def compare(self, run, text, recorded=None):
+        """Of both kinds of data sets. recorded: a tensor was; None: maybe."""
+        wanted = outcome(run)
+        both = [Map(run), Stream(run)]
+        with on():
+            found = [outcome(lambda: next(iter(DataLoader(data, None))))
+                     for data in both]
+        for data, made in zip(both, found):
+            with self.subTest(text, kind=type(data).__name__):
+                if isinstance(wanted, torch.Tensor):
+                    self.assertIs(type(made), torch.Tensor, made)
+                    self.assert_same_tensor(made, wanted)
+                else:
+                    self.assertEqual(made, wanted)
+                if recorded is not None:
+                    self.assertIs(data.was_lazy, recorded)
+
+    def ways(self, data, path):
+        file = as_tensor(data)
+        yield "decode_image", lambda *a: io.decode_image(file, *a)
+        yield "decode_jpeg", lambda *a: io.decode_jpeg(file, *a)
+        yield "read_image", lambda *a: io.read_image(path, *a)
+        if NEWER:
+            yield "path", lambda *a: io.decode_image(pathlib.Path(path), *a)
+
+    def test_modes(self):
+        for kind, data in KINDS.items():
+            three = kind != "cmyk"
+            recorded = {
+                (): three,
+                (MODES.UNCHANGED,): three,
+                (MODES.RGB,): three,
+                (MODES.GRAY,): kind == "grey",
+            }
+            if NEWER:
+                recorded["rgb",] = three
+                recorded[MODES.RGBA,] = False
+            for name, run in self.ways(data, self.file(kind, data)):
+                for mode, is_recorded in recorded.items():
+                    self.compare(
+                        lambda: run(*mode),
+                        "%s of %s, %s" % (name, kind, mode),
+                        is_recorded,
+                    )
+
+    def test_wrong_modes(self):
+        data = KINDS["colour"]
+        for name, run in self.ways(data, self.file("a.jpg", data)):
+            for wrong in 7, "no such", None:
+                self.compare(lambda: run(wrong), "%s, %s" % (name, wrong))
+
+    def test_what_is_not_a_file(self):
+        png = self.folder / "a.png"
+        Image.new("RGB", (9, 7), 3).save(png)
+        path = self.file("a.jpg", KINDS["colour"])
+        whole = as_tensor(KINDS["colour"])
+        rows = {
+            "png": lambda: io.read_image(str(png)),
+            "no file": lambda: io.read_image(path + "x"),
+            "a folder": lambda: io.read_image(str(self.folder)),
+            "a surrogate": lambda: io.read_image(path + "\udc80"),
+            "nothing": lambda: io.decode_image(whole[:0]),
+            "text": lambda: io.decode_jpeg(as_tensor(b"text")),
+            "half": lambda: io.decode_jpeg(whole[: len(whole) // 2]),
+            "no end": lambda: io.decode_jpeg(whole[:-2]),
+            "every second": lambda: io.decode_jpeg(whole.repeat_interleave(2)
+                                                   [::2]),
+            "a matrix": lambda: io.decode_jpeg(whole[None]),
+            "floats": lambda: io.decode_jpeg(whole.float()),
+            "damaged": lambda: io.decode_image(as_tensor(damaged())),
+            "damaged file": lambda: io.read_image(
+                self.file("d.jpg", damaged())),
+        }
+        if not NEWER:
+            rows["a Path"] = lambda: io.read_image(pathlib.Path(path))
+        else:
+            rows["turned"] = lambda: io.read_image(
+                self.file("t.jpg", KINDS["turned"]),
+                apply_exif_orientation=True)
+        for text, run in rows.items():
+            self.compare(run, text)
+
+    def test_samples(self):
+        """Of all kinds, and damaged."""
+        for path in Samples.kinds() + Samples.bad():
+            if is_small(path):
+                self.compare(lambda: io.read_image(str(path)), path.name)
+
+    def test_what_follows(self):
+        """It is recorded as of a picture that became a tensor."""
+        def run():
+            x = io.decode_image(as_tensor(KINDS["colour"]))
+            x = F.hflip(F.crop(x, 3, 4, 50, 60))
+            return F.normalize(
+                F.convert_image_dtype(x, torch.float32), [0.5], [0.25])
+
+        self.compare(run, "normalize", True)
+
+    def test_bytes_are_those_of_the_call(self):
+        def run():
+            file = as_tensor(KINDS["colour"])
+            path = self.file("a.jpg", KINDS["grey"])
+            made = io.decode_image(file), io.read_image(path)
+            file.zero_()
+            self.file("a.jpg", b"")
+            return [each.clone() for each in made]
+
+        self.assertEqual(*map(case.facts, (run(), self.batch(Map(run)))))
+
+    def batch(self, data, **how):
+        with on():
+            return next(iter(DataLoader(data, None, **how)))
+
+    def test_elsewhere_it_is_stock(self):
+        file = as_tensor(KINDS["colour"])
+        with on():
+            self.assertIs(type(io.decode_image(file)), torch.Tensor)
+            self.assertNotIn("recorded", dropin.report()["totals"])
+
+    def test_another_decoder_is_not_recorded(self):
+        file = as_tensor(KINDS["colour"])
+        with on():
+            self.assertTrue(encoded.agrees)
+            self.addCleanup(setattr, encoded, "agrees", True)
+            encoded.agrees = False
+            kind = in_fetch(lambda: type(io.decode_image(file)))
+            self.assertIs(kind, torch.Tensor)
+
+    def test_the_report_says_why_once(self):
+        path = self.file("a.jpg", KINDS["cmyk"])
+        with on():
+            in_fetch(lambda: io.read_image(path))
+            self.assertEqual(
+                dropin.report()["pillow"],
+                {"torchvision.io: 4 components": 1},
+            )
+
+    def test_warnings_are_as_many(self):
+        path = self.file("a.jpg", KINDS["colour"])
+        for name, run in self.ways(KINDS["colour"], path):
+            def heard():
+                with warnings.catch_warnings(record=True) as caught:
+                    warnings.simplefilter("always")
+                    run()
+                return [(w.category, str(w.message), w.filename, w.lineno)
+                        for w in caught]
+
+            with self.subTest(name):
+                wanted = heard()
+                with on():
+                    self.assertEqual(in_fetch(heard), wanted)
+
+    def test_a_decode_op_opens_as_torchvision_does(self):
+        """As a job's pictures that failed are, in whatever process."""
+        for mode, ops in encoded._OPS.items():
+            (op,) = pickle.loads(pickle.dumps(ops))
+            for kind in "colour", "grey":
+                data = KINDS[kind]
+                wanted = io.decode_jpeg(
+                    as_tensor(data),
+                    MODES.RGB if mode == "RGB" else MODES.GRAY)
+                with on():
+                    made = in_fetch(lambda: op.open(data))
+                self.assertEqual(made.mode, mode)
+                self.assert_same_tensor(F.pil_to_tensor(made), wanted)
+            wanted = outcome(lambda: io.decode_jpeg(as_tensor(damaged())))
+            self.assertEqual(outcome(lambda: op.open(damaged())), wanted)
+
+
+class Loaders(case.Case):
+    """Batches of two epochs, with a damaged file, which a data set replaces."""
+
+    @classmethod
+    def setUpClass(cls):
+        holder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(holder.cleanup)
+        cls.paths = []
+        for index in range(12):
+            path = pathlib.Path(holder.name, "%02d.jpg" % index)
+            picture = case.noise("RGB", (40 + index, 33 + index), index)
+            path.write_bytes(case.saved(picture, quality=85))
+            cls.paths.append(str(path))
+        data = pathlib.Path(cls.paths[7])
+        data.write_bytes(damaged())
+
+    def run_all(self, catches, **how):
+        paths = self.paths
+
+        class Files(Dataset):
+            def __len__(self):
+                return len(paths)
+
+            def __getitem__(self, index):
+                try:
+                    x = io.read_image(paths[index], MODES.RGB)
+                except RuntimeError:
+                    if not catches:
+                        raise
+                    x = torch.zeros(3, 60, 60, dtype=torch.uint8)
+                top, left = torch.randint(0, 8, (2,)).tolist()
+                return x[:, top : top + 24, left : left + 20], index
+
+        case.seed()
+        loader = DataLoader(Files(), 4, **how)
+        return [[case.facts(x) for x in loader] for _ in range(2)]
+
+    def test_damaged(self):
+        """What a data set does about damage is stock's, also with a cache."""
+        self.addCleanup(headrace.set_cache, None)
+        # (A file's ctime cannot be set: as if these were old.)
+        with mock.patch("headrace.dropin.pillow.headers._SETTLED", -1):
+            for workers in 0, 2:
+                wanted = self.run_all(True, num_workers=workers)
+                for cache in None, "20M":
+                    headrace.set_cache(cache)
+                    with self.subTest(workers=workers, cache=cache), on():
+                        found = self.run_all(True, num_workers=workers)
+                        self.assertEqual(found, wanted)
+                        recorded = dropin.report()["totals"]["recorded"]
+                        self.assertGreater(recorded, 20)
+
+    def test_damaged_is_an_error(self):
+        for workers in 0, 2:
+            def run():
+                try:
+                    self.run_all(False, num_workers=workers)
+                except RuntimeError as error:
+                    return str(error).splitlines()[-1]
+
+            wanted = run()
+            self.assertIn("RuntimeError" if workers else "", wanted)
+            with on():
+                self.assertEqual(run(), wanted)
