@@ -38,7 +38,7 @@ static bool keeps_size(const struct hr_op *op)
         struct hr__geometry geo = {0};
         int w, h;
 
-        if (hr__geometry_build(&geo, op, 1, HR_REFERENCE_DEFAULT, sides[i][0],
+        if (hr__geometry_build(&geo, op, 1, HR_REFERENCE_NEWEST, sides[i][0],
                                sides[i][1], 1, text))
             return false;
         hr__geometry_size(&geo, &w, &h);

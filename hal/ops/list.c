@@ -6,6 +6,9 @@
 
 #include "hal/ops/op_def.h"
 
+// Sizes and draws follow from no reference, and Pillow's refuses no resize.
+#define ANY_REFERENCE HR_REFERENCE_NEWEST
+
 // ---- Checks ----------------------------------------------------------------
 
 // Both 0, or a range above 0, or within the field's limits.
@@ -345,12 +348,16 @@ static int draw_op(const struct hr_op *ops, int num_ops,
 
 // ops have passed hr__ops_check(). On failure *text is the reason.
 static enum hr_status plain_ops(struct plain *out, const struct hr_op *ops,
-                                int num_ops, const struct hr_random *key, int w,
-                                int h, int orientation, char text[128])
+                                int num_ops, const struct hr_random *key,
+                                enum hr_reference reference, int w, int h,
+                                int orientation, char text[128])
 {
     struct hr__geometry geo = {0};
     // (No picture is made of it: one on the way may be larger than any.)
-    struct hr__fold f = {.geo = &geo, .orientation = orientation, .text = text};
+    struct hr__fold f = {.geo = &geo,
+                         .reference = reference,
+                         .orientation = orientation,
+                         .text = text};
     int folded = 0;  // so many of the drawn ops
     bool off[HR_MAX_OPS] = {false};
 
@@ -393,8 +400,8 @@ enum hr_status hr__geometry_draw(struct hr__geometry *out,
                                  int orientation, char text[128])
 {
     struct plain plain;
-    enum hr_status status = plain_ops(&plain, ops, num_ops, key, w, h,
-                                      orientation, text);
+    enum hr_status status = plain_ops(&plain, ops, num_ops, key, reference, w,
+                                      h, orientation, text);
 
     return status
                ? status
@@ -437,9 +444,8 @@ enum hr_status hr_ops_output_size(const struct hr_op *ops, int num_ops,
         ops, num_ops, num_ops > 0 && ops && ops[0].type == HR_OP_DECODE ? 0 : 1,
         text);
     if (!status)
-        status = hr__geometry_draw(&geo, ops, num_ops, &any,
-                                   HR_REFERENCE_DEFAULT, width, height,
-                                   orientation, text);
+        status = hr__geometry_draw(&geo, ops, num_ops, &any, ANY_REFERENCE,
+                                   width, height, orientation, text);
     if (status)
         return hr__fail(status, "%s", text);
     hr__geometry_size(&geo, out_w, out_h);
@@ -482,12 +488,12 @@ enum hr_status hr_ops_draw(const struct hr_op *ops, int num_ops,
     if ((status = hr_ops_output_size(ops, num_ops, width, height, orientation,
                                      &w, &h)))
         return status;
-    status = plain_ops(&plain, ops, num_ops, key ? key : &zero, width, height,
-                       orientation, text);
+    status = plain_ops(&plain, ops, num_ops, key ? key : &zero, ANY_REFERENCE,
+                       width, height, orientation, text);
     if (!status)
         status = hr__geometry_build(&geo, plain.ops, plain.num_ops,
-                                    HR_REFERENCE_DEFAULT, width, height,
-                                    orientation, text);
+                                    ANY_REFERENCE, width, height, orientation,
+                                    text);
     if (status)
         return hr__fail(status, "%s", text);
     if (plain.num_ops)

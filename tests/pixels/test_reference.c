@@ -229,6 +229,38 @@ TEST_CASE(whose)
     }
 }
 
+// What torch refuses a device of Pillow makes, whatever the process has.
+TEST_CASE(torch_of_process)
+{
+    const struct hr_op ops[] = {
+        hr_op_resize(.w = OUT_W, .h = OUT_H, .filter = HR_HAMMING),
+        {.type = HR_OP_RANDOM_CROP, .random_crop = {.w = 5, .h = 7}}};
+    auto_device plain = test_device("cpu", 1, 0);
+    auto_device pillow = hr_device_open(
+        "cpu", hr_device_params(.reference = HR_REFERENCE_PILLOW_13));
+    hr_device devices[] = {pillow, plain};
+    int w, h;
+
+    hr_set_reference(HR_REFERENCE_TORCH_2);
+    CHECK(!hr_ops_output_size(ops, 2, W, H, 0, &w, &h) && w == 5 && h == 7,
+          "%s", hr_last_error());
+    for (int i = 0; i < 2; i++) {
+        uint64_t seed = test_seed;
+        auto_image src = test_image(devices[i], W, H, 3, &seed);
+        auto_image to = hr_image_create(
+            devices[i], hr_image_params(.w = 5, .h = 7, .c = 3));
+        struct hr_sample s = {.image = src, .ops = ops, .num_ops = 2, .out = to};
+        auto_job job = hr_submit(devices[i], &s, 1, NULL, NULL);
+
+        enum hr_status want = i ? HR_EUNSUPPORTED : HR_OK;
+
+        CHECK(job && hr_job_wait(job, HR_FOREVER) == want &&
+                  job->results[0].status == want,
+              "%d: %s", i, job ? job->results[0].message : hr_last_error());
+    }
+    hr_set_reference(HR_REFERENCE_DEFAULT);
+}
+
 // ---- The probe -------------------------------------------------------------
 
 // A resize by somebody else: which pass he does first, and how he fails.
