@@ -215,7 +215,10 @@ static int count_torch_bits(const struct view *v)
     double inv = 1.0 / v->filterscale, most = 0.0;
     int bits = 0;
 
-    for (int i = 0; i < v->rs; i++) {
+    // (No weight reaches 2, so from 1 on the count is known: where a picture grows,
+    // as may be to millions of outputs, with the first of them.)
+    for (int i = 0; i < v->rs && (int)(0.5 + most * TORCH_LIMIT) < TORCH_LIMIT;
+         i++) {
         struct under u = under(v, i);
         double sum = 0.0, top = 0.0;
 
