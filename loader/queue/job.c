@@ -352,16 +352,22 @@ static hr_batch batch_of_views(const struct hr__loader *l)
 {
     size_t elements = l->views_size / hr_dtype_size(l->params.dtype);
     size_t rows = (elements + VIEWS_W - 1) / VIEWS_W;
+    hr_batch batch;
 
     if (rows > HR_MAX_SIDE) {
         hr__fail(HR_ELIMIT, "views: a batch of %zu bytes is too large",
                  l->views_size);
         return NULL;
     }
-    return hr_batch_create(
+    batch = hr_batch_create(
         l->params.device,
         hr_batch_params(.n = 1, .c = 1, .h = (int)rows, .w = VIEWS_W,
                         .dtype = l->params.dtype, .memory = l->params.memory));
+    if (batch && !batch->params.data) {
+        hr_batch_destroy(&batch);
+        hr__fail(HR_EUNSUPPORTED, "views: only in memory of the host");
+    }
+    return batch;
 }
 
 bool hr__slot_make_views(struct hr__slot *slot)

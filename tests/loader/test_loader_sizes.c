@@ -546,6 +546,25 @@ TEST_CASE(views_refused)
     data_end(&calls);
 }
 
+// Each view is an image in the memory of one batch, which a device's has not.
+TEST_CASE(views_of_device)
+{
+    auto_device dev = hr_device_open("opencl", NULL);
+    struct hr_loader_params p = data_begin(&calls, 4, dev);
+
+    p.views = views;
+    p.num_views = VIEWS;
+    p.ops = NULL;
+    p.num_ops = 0;
+    p.memory = HR_MEMORY_DEVICE;
+    if (dev)
+        CHECK(!hr_loader_create(&p) && hr_last_status() == HR_EUNSUPPORTED,
+              "%s", hr_last_error());
+    else
+        test_not_run("no opencl");
+    data_end(&calls);
+}
+
 // Nothing of an epoch is read before all of the last one was delivered.
 TEST_CASE(one_by_one)
 {

@@ -85,7 +85,8 @@ struct hr_loader_params {
     // hr_loaded.images. It is read once, and decoded once where that pays. View v
     // draws as the sample of index * num_views + v. A sample fails with the first
     // of its views that does. Files are read by the loader, also with by_path or
-    // a cache, which knows them by their bytes then. Not with own_size, h and w.
+    // a cache, which knows them by their bytes then. Not with own_size, h and w,
+    // nor in memory of a device (HR_EUNSUPPORTED).
     const struct hr_loader_view *views;
     int num_views;  // 0 .. 64
     int batch;      // samples of a batch; 0 = 64
