@@ -195,6 +195,8 @@ static struct hr_job_params timed(int64_t timeout_ns)
 static hr_job transfer(const struct hr_transfer_params *what,
                        const struct hr_job_params *params, bool here)
 {
+    if (!what)
+        return hr__fail(HR_EINVAL, "transfer: no params"), NULL;
     return what->image ? copy_image(what, params, here)
                        : read_batch(what, params, here);
 }

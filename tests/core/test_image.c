@@ -301,6 +301,9 @@ TEST_CASE(read_onto_itself)
         hr_transfer_params(.image = image, .to = mem + 5, .size = 48), NULL);
     CHECK(job && !hr_job_wait(job, HR_FOREVER) && !memcmp(mem, right, 64),
           "beside itself");
+    CHECK(hr_transfer(NULL, HR_FOREVER) == HR_EINVAL, "nothing to copy");
+    CHECK(!hr_transfer_begin(NULL, NULL) && hr_last_status() == HR_EINVAL,
+          "nothing to copy");
 }
 
 int main(int argc, char **argv)
