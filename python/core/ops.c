@@ -368,7 +368,8 @@ static const struct hr_op_info *find_op(long number,
 static bool read_op(PyObject *tuple, int number, int channels, struct hr_op *op,
                     struct held *tables)
 {
-    struct fields f = {.op = tuple, .number = number, .name = "?"};
+    struct fields f = {
+        .op = tuple, .number = number, .name = "?", .field = "its number"};
     const struct hr_op_info *info;
     const struct hr_op_form *form;
     long type;

@@ -115,6 +115,8 @@ class OpLists(unittest.TestCase):
             ("op is a list", ([1, 0],), TypeError, "op 0"),
             ("empty op", ((),), TypeError, "op 0"),
             ("no such op", ((99,),), ValueError, "99"),
+            ("a name in its place", (("resize", 4, 4),), TypeError,
+             "op 0: .*its number must be an int, not 'resize'"),
             ("float field", ((_core.CROP, 0, 1.5, 2, 2),), TypeError,
              "op 0: crop: y must be an int, not 1.5"),
             ("a string", (ops.decode(), ops.resize("224", 224)), TypeError,
