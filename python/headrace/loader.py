@@ -217,7 +217,10 @@ class Loader:
         self._options: dict[str, Any] = {
             "dtype": _only(
                 "dtype",
-                [dtype_of(x, dtype or made, layout, memory) for x in lists],
+                [
+                    dtype_of(x, dtype or its, layout, memory)
+                    for x, its in zip(lists, made)
+                ],
             ),
             "layout": layout,
             "memory": memory,
@@ -305,7 +308,10 @@ class Loader:
 
         Random ops are replaced by what was drawn: windows and flips.
         """
-        steps = self._views[view] if self._views else self._steps
+        each = self._views or (self._steps,)
+        if not 0 <= view < len(each):
+            raise ArgumentError(f"view {view} of {len(each)}")
+        steps = each[view]
         if self.last is None:
             raise ArgumentError("there is no batch yet")
         result = self.last.results[i]
@@ -464,11 +470,13 @@ class Loader:
         self.close()
 
 
-def _lists(steps: Any, views: Any) -> tuple[tuple[Ops, ...], str | None]:
-    """Ops of each view, or those of all, and the dtype that they make."""
+def _lists(
+    steps: Any, views: Any
+) -> tuple[tuple[Ops, ...], tuple[str | None, ...]]:
+    """Ops of each view, or those of all, and the dtypes that they make."""
     if views is None:
         found, made = as_ops(steps)
-        return (found,), made
+        return (found,), (made,)
     if isinstance(views, (list, tuple)):
         if steps is not None:
             raise ArgumentError("steps must be None: each view has its own")
@@ -478,7 +486,7 @@ def _lists(steps: Any, views: Any) -> tuple[tuple[Ops, ...], str | None]:
         each = [as_ops(steps)] * views
     if not 0 < len(each) <= _MOST_VIEWS:
         raise ArgumentError(f"views: {len(each)}, not 1 .. {_MOST_VIEWS}")
-    return tuple(ops for ops, _ in each), _only("dtype", [d for _, d in each])
+    return tuple(ops for ops, _ in each), tuple(made for _, made in each)
 
 
 def _only(what: str, values: Sequence[Any]) -> Any:

@@ -129,6 +129,13 @@ class Views(unittest.TestCase):
             with self.assertRaisesRegex(headrace.ArgumentError, text):
                 next(iter(loader(paths, steps, views=views)))
 
+    def test_no_such_view(self):
+        for views, number in (None, 1), (2, 2), (2, -1):
+            batches = loader(samples.photos(), TRAIN, views=views, dtype="u8")
+            next(iter(batches))
+            with self.assertRaisesRegex(headrace.ArgumentError, "view"):
+                batches.drawn(0, number)
+
     def test_a_broken_picture(self):
         paths = [*samples.photos()[:2], b"no picture"]
         batches = loader([(path, 0) for path in paths], TRAIN, views=2,
