@@ -6,6 +6,7 @@ whether it is recorded (None: some are). Values, strides and errors are stock's
 either way.
 """
 
+import copy
 import io
 
 import dropin_case as case  # first: it may skip this file
@@ -14,6 +15,7 @@ from dropin_case import KINDS, in_fetch, on
 from headrace import dropin
 from headrace.dropin.torch import tensor
 from PIL import Image
+from torch.utils.data import DataLoader, Dataset
 from torchvision import transforms as T
 from torchvision.transforms import functional as F
 
@@ -85,6 +87,53 @@ def rows_of_both(f):
             None, lambda x: f.resized_crop(x, 3, 4, 30, 40, [30, 40])),
         "adjust_contrast": (None, lambda x: f.adjust_contrast(x, 1.3)),
         "equalize": (False, lambda x: f.equalize(x)),
+    }
+
+
+def written(made, x):
+    """The picture, after what was made of it was written to."""
+    made.add_(1)
+    return x
+
+
+def facts(*tensors):
+    return torch.tensor([[x._version, x._is_view()] for x in tensors])
+
+
+def zeroed(pair):
+    pair[0].zero_()
+    return pair[1]
+
+
+def named(x):
+    x.foo = [5]
+    return x + copy.deepcopy(x).foo[0]
+
+
+def rows_of_memory(f):
+    """What shares memory, how often it was written to, what is a view."""
+    return {
+        "resized_crop of that size": (
+            None, lambda x: written(
+                f.resized_crop(x, 3, 3, 9, 9, [9, 9]), x)),
+        "facts of that": (
+            None, lambda x: facts(f.resized_crop(x, 3, 3, 9, 9, [9, 9]))),
+        "deepcopy of two": (
+            None, lambda x: zeroed(copy.deepcopy([x, x.detach()]))),
+        "deepcopy of a part": (
+            None, lambda x: zeroed(copy.deepcopy([x, x[..., 1:5, 1:5]]))),
+        "deepcopy of a name": (None, named),
+        "facts of a copy": (None, lambda x: facts(copy.deepcopy(x))),
+        "facts": (
+            None, lambda x: facts(
+                f.pad(x, 3), f.pad(x, [0, 1, 0, 0]),
+                f.crop(x, -3, 4, 50, 60), f.center_crop(x, [160, 150]))),
+        "facts of fills": (
+            None, lambda x: facts(
+                f.pad(x, 3, fill=[1] * x.shape[-3]), f.pad(x, 3, fill=[4]),
+                f.pad(x, [0, 1, 0, 0], fill=[2] * x.shape[-3]))),
+        "a nested fill": (None, lambda x: f.pad(x, 3, fill=[[1, 2, 3]])),
+        "no fill": (None, lambda x: f.pad(x, 3, fill=[None])),
     }
 
 
@@ -207,6 +256,13 @@ class Rows(case.Case):
         for enter in F2.to_image, F2.pil_to_tensor:
             self.check(enter, rows_of_v2())
 
+    def test_memory(self):
+        enters = [(F.pil_to_tensor, F)]
+        if v2:
+            enters += [(F2.pil_to_tensor, F2), (F2.to_image, F2)]
+        for enter, f in enters:
+            self.check(enter, rows_of_memory(f))
+
     def test_errors(self):
         enters = [(F.pil_to_tensor, F)]
         if v2:
@@ -250,3 +306,35 @@ class Rows(case.Case):
         for name in "boxes", "mask":
             self.assert_same_tensor(beside[name], others[name])
         self.assertEqual(beside["label"], 3)
+
+
+class Tensors(Dataset):
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, i):
+        x = F.pil_to_tensor(Image.open(io.BytesIO(KINDS["colour"])))
+        return x, F.convert_image_dtype(x, torch.float32), x.to(torch.int16)
+
+
+class Delivered(case.Case):
+    """What a loader hands out is as new as stock's."""
+
+    def seen(self, workers):
+        def one(x):
+            return x.is_inference() or x._version
+
+        found = []
+        for inference in False, True:
+            for size in None, 2:
+                with torch.inference_mode(inference):
+                    made = list(DataLoader(
+                        Tensors(), size, num_workers=workers))
+                found.append([one(x) for three in made for x in three])
+        return found
+
+    def test_versions(self):
+        for workers in 0, 1:
+            want = self.seen(workers)
+            with on():
+                self.assertEqual(self.seen(workers), want, workers)

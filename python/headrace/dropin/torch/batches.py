@@ -121,6 +121,10 @@ class Handle:
             value = value.clone(memory_format=torch.contiguous_format)
             value = value.permute(2, 0, 1)
         value = value.detach()  # no view, as what comes from a worker
+        inference = torch.is_inference_mode_enabled()
+        value = memory.of_mode(value, inference)
+        if not inference:
+            value[..., :0].zero_()  # (torch sets its memory)
         if record.kind is not Tensor:
             return value.as_subclass(record.kind)
         return value
@@ -226,7 +230,7 @@ class Group:
             # It may end anywhere, by Ctrl-C, and be called again: then it
             # finds the bytes of the jobs as they were.
             failed: dict[int, BaseException] = {}
-            self.out = self._finished(failed)
+            self.out = self._finished(failed).data  # of version 0
             self._failed = failed
             self._parts = []
             return failed

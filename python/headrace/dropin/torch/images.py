@@ -107,7 +107,9 @@ def resized_crop(stock: Any) -> Any:
         name = _filter(module, interpolation, antialias)
         have = height, width
         want = _sides(module, have, size, None)
-        if name is None or want == have or not _may_change(cell):
+        if want == have:
+            raise _IsView
+        if name is None or not _may_change(cell):
             return None
         if not _is_within(cell, left, top, width, height):
             return None
@@ -141,6 +143,8 @@ def _sides(module: Any, have: Sides, size: Any, most: Any) -> Sides:
         h, w = size
     else:
         h, w = module._compute_resized_output_size(have, size, most)
+    if (h, w) == have:
+        return have
     if not (type(h) is type(w) is int and 0 < h <= _MOST and 0 < w <= _MOST):
         raise _Unread
     return h, w
@@ -213,7 +217,7 @@ def pad(stock: Any, is_v1: bool = False) -> Any:
             return None
         if is_v1 and type(fill) not in (int, float):
             return None
-        return _padded(stock, cell, sides, color)
+        return _padded(stock, cell, sides, color, fill)
 
     return _kernel(stock, record)
 
@@ -223,7 +227,9 @@ def pad_of_v1(stock: Any) -> Any:
     return pad(stock, is_v1=True)
 
 
-def _padded(stock: Any, cell: Cell, sides: Any, color: Any) -> Cell | None:
+def _padded(
+    stock: Any, cell: Cell, sides: Any, color: Any, fill: Any = 0
+) -> Cell | None:
     if not all(type(side) is int and 0 <= side <= _MOST for side in sides):
         return None
     left, top, right, bottom = sides
@@ -232,8 +238,8 @@ def _padded(stock: Any, cell: Cell, sides: Any, color: Any) -> Cell | None:
         return None
     small = [min(side, 1) for side in sides]
     seen = _layout(
-        (stock, tuple(small)),
-        lambda twin, *_: stock(twin, small),
+        (stock, tuple(small), type(color)),
+        lambda twin, *_: stock(twin, small, fill),
         cell,
         (cell.size[1], cell.size[2]),
     )
@@ -245,12 +251,14 @@ def _color(fill: Any, channels: int) -> Any:
     if fill is None:
         return 0
     if type(fill) in (list, tuple):
-        if len(fill) == 1:
-            return _color(fill[0], channels)
-        if len(fill) != channels:
+        values = tuple(_number(one) for one in fill)
+        if None in values or len(values) not in (1, channels):
             return None
-        values = tuple(_color(one, channels) for one in fill)
-        return None if None in values else values
+        return values[0] if len(values) == 1 else values
+    return _number(fill)
+
+
+def _number(fill: Any) -> int | None:
     if type(fill) in (int, float) and 0 <= fill <= 255 and fill == int(fill):
         return int(fill)
     return None
@@ -267,7 +275,10 @@ def center_crop(stock: Any) -> Any:
             return None
         sides = module._center_crop_compute_padding(h, w, height, width)
         made = _padded(module.pad_image, cell, tuple(sides), 0)
-        if made is None or made.size[1:] == (h, w):
+        if made is None:
+            return None
+        made.viewed = False  # that pads by torch's own function
+        if made.size[1:] == (h, w):
             return made
         picture = wrap(LazyTensor, made)
         return stock(picture, output_size)._hr
@@ -293,6 +304,10 @@ class _Unread(Exception):
     """Arguments that only stock understands."""
 
 
+class _IsView(Exception):
+    """Stock returns the window itself: it has the size already."""
+
+
 def _kernel(
     stock: Any, record: Callable[..., Cell | None], crops: bool = False
 ) -> Any:
@@ -304,15 +319,18 @@ def _kernel(
 
     def kernel(inpt: Any, *args: Any, **kwargs: Any) -> Any:
         cell = inpt._hr
+        copies = crops
         if cell.value is None:
             try:
                 made = record(cell, *args, **kwargs)
+            except _IsView:
+                made, copies = None, False
             except Exception:
                 made = None  # stock raises it
             if made is not None:
                 return wrap(type(inpt), made)
         picture = inpt
-        if crops and cell.base is None and cell.open():
+        if copies and cell.base is None and cell.open():
             copy = copy_of(cell, cell.hwc)
             copy.alone = True
             picture = wrap(LazyTensor, copy)
@@ -348,9 +366,9 @@ def _changed(
         each.followed_by(*_as_ops(table), *ops)
         for each, table in zip(cell.samples, tables_of(cell))
     )
-    hwc, version = seen
+    hwc, version, viewed = seen
     made = Cell(samples, (cell.size[0], *sides), None, hwc, cell.lead)
-    made.version = version
+    made.version, made.viewed = version, viewed
     return made
 
 
@@ -359,14 +377,14 @@ def _as_ops(table: Table | None) -> Ops:
     return () if table is None else ((LUT, table.bytes()),)
 
 
-Seen = tuple[bool, int]
+Seen = tuple[bool, int, bool]
 _layouts: dict[Any, Seen | None] = {}
 
 
 def _layout(
     key: Any, run: Callable[..., Tensor], cell: Cell, window: Sides
 ) -> Seen | None:
-    """Cell.hwc and .version of what stock makes of a window.
+    """Cell.hwc, .version and .viewed of what stock makes of a window.
 
     None: it has other strides than those of whole pictures.
 
@@ -402,7 +420,7 @@ def _seen(
     made = run(twin[..., :h, :w], *window)
     shape = tuple(made.shape)
     if made.stride() == plain_strides(shape):
-        return False, made._version
+        return False, made._version, made._is_view()
     if len(shape) == 3 and made.stride() == hwc_strides(shape):
-        return True, made._version
+        return True, made._version, made._is_view()
     return None

@@ -80,10 +80,11 @@ class Cell:
     samples: recordings, one per picture. lead: shape before (C, H, W).
     table: None = the bytes themselves. tables: one per sample, where they
     differ. hwc: stock's tensor would have strides of an H x W x C array.
-    permuted: it would be a view of one. value: the plain tensor; then nothing
-    else counts. base: (cell, index) whose memory stock's tensor would share;
-    the last op of its recording is the window. alone: it shares none with its
-    slices, which have these strides then. used: the last fetch that used it.
+    permuted: it would be a view of one; viewed: of a batch of one, which torch
+    made of it. value: the plain tensor; then nothing else counts. base: (cell,
+    index) whose memory stock's tensor would share; the last op of its recording
+    is the window. alone: it shares none with its slices, which have these
+    strides then. used: the last fetch that used it.
     version: how often stock's would have been written to. inference: it is one
     of inference mode.
     """
@@ -96,6 +97,7 @@ class Cell:
         "tables",
         "hwc",
         "permuted",
+        "viewed",
         "value",
         "base",
         "views",
@@ -123,6 +125,7 @@ class Cell:
         self.lead = lead
         self.tables = tables
         self.permuted = False
+        self.viewed = False
         self.value: Tensor | None = None
         self.base: tuple[Cell, Any] | None = None
         self.views: list[weakref.ref[Cell]] | None = None
@@ -388,6 +391,8 @@ def _laid(cell: Cell, value: Tensor) -> Tensor:
 
 def _shaped(cell: Cell, value: Tensor) -> Tensor:
     """What stock makes is no view, but for the bytes of a picture."""
+    if cell.viewed:
+        return value.detach().view(cell.shape)
     if cell.lead:
         return value.reshape(cell.shape).detach()
     if cell.strides is not None:
@@ -553,9 +558,17 @@ class Lazy:
 
     def __deepcopy__(self, memo: Any) -> Any:
         cell = self._hr
-        if cell.value is not None or cell.base is not None:
-            return copy.deepcopy(plain(self), memo)
-        return wrap(type(self), copy_of(cell, cell.hwc))
+        # Stock copies what was set on it, and memory of several once.
+        more = [n for n in self.__dict__ if not n.startswith("_hr")]
+        if cell.value is not None or cell.base is not None or more or memo:
+            of = plain(self)
+            twin = copy.deepcopy(of, memo)
+            for name in more if of is not self else ():
+                setattr(twin, name, copy.deepcopy(self.__dict__[name], memo))
+            return twin
+        made = copy_of(cell, cell.hwc)
+        made.version = int(self.stands_for is Tensor)  # that sets its memory
+        return wrap(type(self), made)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         # Values, not paths: what is saved may outlive the file. What goes
