@@ -8,6 +8,7 @@ either way.
 
 import copy
 import io
+import threading
 
 import dropin_case as case  # first: it may skip this file
 import torch
@@ -317,6 +318,20 @@ class Tensors(Dataset):
         return x, F.convert_image_dtype(x, torch.float32), x.to(torch.int16)
 
 
+class Threads(Tensors):
+    """Some of a sample is made on a thread of its own, which is in no fetch."""
+
+    def __getitem__(self, i):
+        x = F.pil_to_tensor(Image.open(io.BytesIO(KINDS["colour"])))
+        made = []
+        thread = threading.Thread(target=lambda: made.extend([
+            F.hflip(x), F.crop(x, -3, 4, 50, 60), x.detach(), x[:1], x.float(),
+            F.convert_image_dtype(x, torch.float32), x.clone(), x]))
+        thread.start()
+        thread.join()
+        return made
+
+
 class Delivered(case.Case):
     """What a loader hands out is as new as stock's."""
 
@@ -332,6 +347,17 @@ class Delivered(case.Case):
                         Tensors(), size, num_workers=workers))
                 found.append([one(x) for three in made for x in three])
         return found
+
+    def test_threads(self):
+        loader = DataLoader(Threads(), 2, collate_fn=list)
+        wanted = list(loader)
+        with on():
+            found = list(loader)
+        for batch, right in zip(found, wanted):
+            for sample, of in zip(batch, right):
+                for x, y in zip(sample, of):
+                    self.assertIs(type(x), torch.Tensor)
+                    self.assert_same_tensor(x, y)
 
     def test_versions(self):
         for workers in 0, 1:

@@ -466,7 +466,11 @@ def _set(cell: Cell, made_of: tuple[Any, Table | None], value: Tensor) -> None:
 
 
 def wrap(cls: Any, cell: Cell, how: Any = None) -> Any:
-    """A new lazy tensor; how: what makes it of the cell's value."""
+    """A new lazy tensor; how: what makes it of the cell's value.
+
+    A thread that is in no fetch gets the plain one, as no loader would make it
+    before it hands it out.
+    """
     shape = cell.lead + cell.size
     facts: dict[str, Any] = {"dtype": cell.dtype, "device": "cpu"}
     if cell.base or cell.strides or cell.hwc and not cell.lead:
@@ -475,8 +479,9 @@ def wrap(cls: Any, cell: Cell, how: Any = None) -> Any:
     lazy._hr = cell
     if how is not None:
         lazy._hr_how = how, torch.is_inference_mode_enabled()
-    if fetch.is_lazy():
-        _here.live.append(weakref.ref(lazy))
+    if not fetch.is_lazy():
+        return plain(lazy)
+    _here.live.append(weakref.ref(lazy))
     return lazy
 
 
