@@ -176,8 +176,8 @@ CPU_INLINE struct cubic_row cubic_row(const struct cpu_pixels *src, VEC x,
     return row;
 }
 
-// Of channel c of four rows, all of them with a weight: rows that are not mixed
-// are whole numbers.
+// All four rows of channel c have a weight; rows that are not mixed are whole
+// numbers.
 CPU_INLINE MASK rows_mixed(const struct cubic_row rows[4], int c)
 {
     MASK mixed = rows[0].mixed[c];

@@ -158,9 +158,9 @@ struct hr__backend {
 struct hr__offer {
     uint32_t spans;  // a set, in the picture's tier
     unsigned why;    // reasons for what it cannot do of a plain sample
-    // Of a picture of several resample steps those spans end with resample that
-    // make the first one. They become spans that end with color, whose payload
-    // says first_step, and another engine goes on from there.
+    // The picture has several resample steps, and spans that end with resample
+    // make the first of them. They become spans that end with color, whose
+    // payload says first_step, and another engine goes on from there.
     bool first_step;
 };
 

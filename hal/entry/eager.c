@@ -25,7 +25,7 @@ static bool read_source(const struct hr_sample *s,
                      : hr_probe_path(s->path, limits, info));
 }
 
-// Whether nothing is to be made, but bytes to be copied.
+// The call makes nothing: it copies bytes.
 static bool is_move(const struct hr_sample *s, const struct hr_image_params *as)
 {
     return s->image && !s->num_ops && as &&

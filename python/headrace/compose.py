@@ -279,7 +279,7 @@ def _borders(t: Any) -> tuple[int, ...]:
 
 
 def _edges(t: Any) -> dict[str, Any]:
-    """What is around a picture."""
+    """The mode and color of its border, as arguments of an op."""
     if t.padding_mode != "constant":
         return {"mode": t.padding_mode, "fill": 0}
     return {"mode": "constant", "fill": _color(t)}

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pictures prepared once. Of a JPEG that the CPU decodes, or an OpenCL device, a
-// cache keeps the coefficients, packed (about half as much again as the file): whoever wants the
-// picture again, in any window, size or type, on any device, is spared the
-// file and its Huffman decoding, which are most of the time. The pixels are the
-// same.
+// cache keeps the coefficients, packed (about half as much again as the file). A
+// job that wants the picture again, in any window, size or type, on any device,
+// is spared the file and its Huffman decoding, which are most of the time. The
+// pixels are the same.
 #ifndef HEADRACE_CACHE_H
 #define HEADRACE_CACHE_H
 

@@ -192,7 +192,7 @@ struct hr_random {
     uint32_t epoch;
 };
 
-// What is around a picture.
+// A border of a picture has these pixels.
 enum hr_edges {
     HR_EDGES_FILL,       // one colour
     HR_EDGES_REPEAT,     // the outermost pixels

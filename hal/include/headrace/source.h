@@ -175,10 +175,10 @@ HR_API enum hr_status hr_source_set_classes(hr_source source,
 // (ImageFolder takes the first two and .png of these), as they are sorted above.
 // Links to files and folders are followed, as often as there are; only one to a
 // folder that it lies in is not, and HR_ELIMIT is where links lead to the same
-// folders more than 16 times on the average. A folder below that cannot be read is a fault. A
-// folder in which there are no folders is a class of its own; where there are
-// some, pictures beside them are no samples. A million files take about a second,
-// most of it the file system's, and less than 200 bytes each.
+// folders more than 16 times on the average. A folder below that cannot be read
+// is a fault. A folder in which there are no folders is a class of its own; where
+// there are some, pictures beside them are no samples. A million files take about
+// a second, most of it the file system's, and less than 200 bytes each.
 // Compressed archives, and URLs of other kinds, are HR_EUNSUPPORTED.
 // HR_EIO, HR_EINVAL, HR_ENOMEM, and those of hr_pack_open(); hr_last_error()
 // names file and reason. After a failure nothing was added.
@@ -247,7 +247,7 @@ HR_API const char *hr_source_path(hr_source source, uint64_t i, char *buffer,
 HR_API const char *hr_source_name(hr_source source, uint64_t i, char *buffer,
                                   size_t size);
 
-// What a source knows of a sample without looking at it.
+// A source knows this of a sample without reading it.
 struct hr_source_item {
     // "" = none. Of a picture that was named itself, or of a folder without
     // pictures further down, it is the folder it lies in; of a list, what stands

@@ -116,10 +116,10 @@ struct hr_engine_profile {
     bool device_times;  // upload, download and stages are the device's time;
                         // a media engine's as the host sees it
     struct hr_part_profile parts[HR_NUM_PARTS];
-    // What pixels go through in stage augment, several ops as one code, or one
-    // op as several: of the CPU engine, and in parts[HR_PART_AUGMENT] already.
-    // A name that is NULL ends the list, which is the same for all engines. (Of
-    // a table that is the last code the store does a part.)
+    // The CPU engine makes stage augment of these codes, several ops as one, or
+    // one op as several; parts[HR_PART_AUGMENT] has their time already. A name
+    // that is NULL ends the list, which is the same for all engines. (The store
+    // does a part of a table that is the last code.)
     struct hr_code_profile codes[HR_PROFILE_CODES];
     uint64_t tasks;                 // spans of samples that were done
     uint64_t batches;               // that were sent to the device

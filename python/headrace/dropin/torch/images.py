@@ -314,7 +314,7 @@ def _kernel(
     """record() where it can, else stock, for lazy tensors of both classes.
 
     crops: stock makes pixels of a window only. The picture that it crops is
-    one of its own then, so that nobody can write into it through the window.
+    a copy then: a program that writes into the window does not change it.
     """
 
     def kernel(inpt: Any, *args: Any, **kwargs: Any) -> Any:

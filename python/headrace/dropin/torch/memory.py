@@ -4,10 +4,10 @@
 A batch of 64 float pictures of 224 x 224 has 38 MB. Memory that is new to the
 process costs a page fault for every 4 KB of it, and a batch that is dropped
 gives it back: a quarter of what decoding costs. So blocks are kept, and used
-again when nobody has a tensor, view or array over them any more, which their
+again when no tensor, view or array lies over them any more, which their
 reference count says: torch.frombuffer() holds one reference per storage.
 
-At most two blocks are kept that nobody uses, or 256 MB: DINO's ten views of 64
+At most two unused blocks are kept, or 256 MB: DINO's ten views of 64
 pictures are 133. Those of sizes that were not asked for lately are given back.
 
 Threads: any.
@@ -63,7 +63,7 @@ class _Block:
 
 _forks = 0  # of this process
 _FLAGS = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
-# References to the memory of a block that nobody uses: the block's own, and
+# References to the memory of an unused block: the block's own, and
 # those that counting them takes.
 _FREE = _Block(mmap.PAGESIZE).references()
 _lock = renewed(threading.Lock())
@@ -129,7 +129,7 @@ def _take(size: int) -> _Block:
 
 
 def _give_back(free: list[_Block]) -> None:
-    """What is too old, or too much, of these that nobody uses."""
+    """Those of these unused blocks that are too old, or too many."""
     size = 0
     for number, block in enumerate(sorted(free, key=_last_used)):
         size += block.size
