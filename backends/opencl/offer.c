@@ -42,14 +42,22 @@ static bool chroma_fits(const struct hr_info *info)
            hr__sampling_is_whole(info);
 }
 
+// An upper bound of what is downloaded: the tensor, unless device memory is where
+// it is made; pixels, if the CPU goes on behind the first step.
 static uint64_t out_bytes(const struct hr__picture *pic)
 {
     const struct hr__step *step = &pic->geo.steps[0];
+    bool in_place = pic->dst.memory && !pic->dst.memory->host;
+    bool pixels = pic->geo.num_steps > 1 || (in_place && pic->geo.num_augments);
 
-    // Until a job has a destination this is the largest it can be.
+    if (in_place && !pixels)
+        return 0;
+    // Until a job has a destination its type is the largest that there is.
     return (uint64_t)step->out_w * (uint64_t)step->out_h *
            (uint64_t)pic->channels *
-           (pic->dst.w ? hr_dtype_size(pic->dst.dtype) : 4);
+           (pixels        ? 1
+            : !pic->dst.w ? 4
+                          : hr_dtype_size(pic->dst.dtype));
 }
 
 // An upper estimate of what submit.c will plan. more: of work, besides.
@@ -65,9 +73,7 @@ static unsigned why_not_size(const struct ocl *o, const struct hr__picture *pic,
                                  : ((uint64_t)step->win.w + 64) * h * 3;
 
     if (2 * samples + index + tmp > o->work_bytes ||
-        samples > o->buffer_bytes ||
-        (!(pic->dst.memory && !pic->dst.memory->host) &&
-         out_bytes(pic) > o->buffer_bytes))
+        samples > o->buffer_bytes || out_bytes(pic) > o->buffer_bytes)
         return HR_WHY_SIZE;
     return 0;
 }

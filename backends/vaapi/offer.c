@@ -78,6 +78,9 @@ void va_offer(struct hr__engine *e, const struct hr__picture *pic,
     out->spans = TO_PLANES;
     if (pic->tier != HR_FAST || !va_vpp_any(va))
         return;
-    if (!(out->why = va_vpp_why_not(va, pic)))
-        out->spans |= TO_PIXELS;
+    if ((out->why = va_vpp_why_not(va, pic)))
+        return;
+    out->spans |= TO_PIXELS;
+    out->first_step = pic->geo.num_steps > 1;
+    out->why = out->first_step ? HR_WHY_GEOMETRY : 0;
 }

@@ -60,7 +60,7 @@ static bool take_bytes(struct va *va, struct va_frame *frame,
     memcpy(frame->bytes, pic->data + frame->jpeg.scan_at, size);
     va_plan_planes(&pic->info, &frame->planes);
     frame->kind = hr__jpeg_kind(&pic->info);
-    if ((frame->pixels = frame->task->span.last == HR_RESAMPLE))
+    if ((frame->pixels = frame->task->span.last > HR_RECONSTRUCT))
         va_vpp_plan(frame, pic);
     return true;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The video processor, for tier FAST: crop, scale, flip and colour in one pass
-// from the decoded surface to RGB. The driver lists the kinds of pictures that
-// go in, and vpp_open.c tests them.
+// from the decoded surface to RGB, which is the first step of a picture. The
+// driver lists the kinds of pictures that go in, and vpp_open.c tests them.
 #include <stdio.h>
 
 #include "backends/vaapi/vaapi.h"
@@ -208,8 +208,8 @@ unsigned va_vpp_why_not(const struct va *va, const struct hr__picture *pic)
         return HR_WHY_COLOR;
     if (pic->channels != 3)
         return HR_WHY_SPAN;
-    if (pic->geo.num_steps != 1 || !part_of(s, &r) || s->transpose ||
-        !(mirrors >> mirror_of(s) & 1) || !part_fits(&pic->info, &r, s))
+    if (!part_of(s, &r) || s->transpose || !(mirrors >> mirror_of(s) & 1) ||
+        !part_fits(&pic->info, &r, s))
         return HR_WHY_GEOMETRY;
     return s->resized && s->filter == HR_NEAREST ? HR_WHY_FILTER : 0;
 }

@@ -92,6 +92,7 @@ static bool pack_pixels(struct va *va, struct hr__task *task,
         return false;
     payload->rect = (struct hr__rect){0, 0, frame->out_w, frame->out_h};
     payload->stride = stride;
+    payload->first_step = task->span.last == HR_COLOR;
     va_vpp_pack(va, &frame->out, from, payload->data);
     return true;
 }

@@ -212,9 +212,9 @@ void hr__registry_add(const struct hr__backend *backend);  // tests
 void hr__device_offer(struct hr__device *dev, int i,
                       const struct hr__picture *pic, struct hr__offer *out);
 // Whether engine i makes the host's bytes of a span of that picture: the tier
-// exact would have it.
+// exact would have it. first_step: as its offer says.
 bool hr__device_exact(const struct hr__device *dev, int i, struct hr_span span,
-                      const struct hr__picture *pic);
+                      bool first_step, const struct hr__picture *pic);
 // What the certificate found of a span (HR_SPAN_BIT) and a kind of JPEG; NULL:
 // nothing.
 const struct hr_certificate_record *hr__certificate_record(

@@ -22,14 +22,18 @@ static uint32_t without_augment(const struct hr__geometry *geo, bool first_step)
     return spans;
 }
 
-// Spans that make the first step, as the planner knows them.
+// Spans that make the first step, as the planner knows them, and those that end
+// before it.
 static uint32_t to_color(uint32_t spans)
 {
     uint32_t to = 0;
 
-    for (int first = 0; first <= HR_COLOR; first++)
+    for (int first = 0; first <= HR_COLOR; first++) {
+        for (int last = first; last < HR_COLOR; last++)
+            to |= spans & HR_SPAN_BIT(first, last);
         if (spans & HR_SPAN_BIT(first, HR_RESAMPLE))
             to |= HR_SPAN_BIT(first, HR_COLOR);
+    }
     return to;
 }
 
@@ -65,15 +69,15 @@ void hr__device_offer(struct hr__device *dev, int i,
 }
 
 bool hr__device_exact(const struct hr__device *dev, int i, struct hr_span span,
-                      const struct hr__picture *pic)
+                      bool first_step, const struct hr__picture *pic)
 {
     int kind = pic->data ? hr__jpeg_kind(&pic->info) : -1;
     uint32_t refused =
         dev->refused[i][kind < 0 ? HR_NUM_KINDS : kind][HR_EXACT];
+    enum hr_stage last = first_step && span.last == HR_COLOR ? HR_RESAMPLE
+                                                             : span.last;
 
-    return !(refused & HR_SPAN_BIT(span.first, span.last)) ||
-           (span.last == HR_COLOR && pic->geo.num_steps > 1 &&
-            !(refused & HR_SPAN_BIT(span.first, HR_RESAMPLE)));
+    return !(refused & HR_SPAN_BIT(span.first, last));
 }
 
 const struct hr_certificate_record *hr__certificate_record(

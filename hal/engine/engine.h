@@ -160,7 +160,8 @@ struct hr__offer {
     unsigned why;    // reasons for what it cannot do of a plain sample
     // The picture has several resample steps, and spans that end with resample
     // make the first of them. They become spans that end with color, whose
-    // payload says first_step, and another engine goes on from there.
+    // payload says first_step, and another engine goes on from there. Of its
+    // other spans only those count that end before color.
     bool first_step;
 };
 

@@ -30,7 +30,8 @@ static int head_of(const struct hr__plan *plan)
 }
 
 // Whether it makes the host's bytes, and by something that is not the host.
-static bool is_exact(const struct hr__work *w, const struct hr__plan *plan)
+static bool is_exact(const struct hr__work *w, const struct hr__plan *plan,
+                     const struct hr__offer *offers)
 {
     const struct hr__device *dev = w->job->dev;
 
@@ -39,7 +40,8 @@ static bool is_exact(const struct hr__work *w, const struct hr__plan *plan)
 
         if (!dev->engines[k]->host &&
             (dev->engines[k]->caps.software ||
-             !hr__device_exact(dev, k, plan->spans[i].span, &w->pic)))
+             !hr__device_exact(dev, k, plan->spans[i].span,
+                               offers[k].first_step, &w->pic)))
             return false;
     }
     return true;
@@ -62,7 +64,7 @@ static unsigned find_engines(const struct hr__work *w,
 
         if (!hr__plan_build(&plan, hr__picture_stages(&w->pic), left, n) &&
             head_of(&plan) == i) {
-            if (is_exact(w, &plan))
+            if (is_exact(w, &plan, left))
                 may |= 1u << i;
             if (*head < 0)
                 *head = i;

@@ -200,3 +200,21 @@ TEST_CASE(planes)
               "case %zu: %d spans", i, p.num_spans);
     }
 }
+
+// A span that ends with color is proven by the one to resample if it makes the
+// first step, and by nothing else.
+TEST_CASE(exact_first_step)
+{
+    static struct hr__device dev;
+    const struct hr__picture pic = {.geo.num_steps = 2};
+    struct hr_span span = {HR_RECONSTRUCT, HR_COLOR};
+
+    for (int proven = 0; proven < 2; proven++) {
+        dev.refused[0][HR_NUM_KINDS][HR_EXACT] = ~(
+            proven ? HR_SPAN_BIT(HR_RECONSTRUCT, HR_RESAMPLE)
+                   : HR_SPAN_BIT(HR_RECONSTRUCT, HR_COLOR));
+        CHECK(hr__device_exact(&dev, 0, span, true, &pic) == proven &&
+                  hr__device_exact(&dev, 0, span, false, &pic) == !proven,
+              "proven to %s", proven ? "resample" : "color");
+    }
+}

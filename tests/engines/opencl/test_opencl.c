@@ -68,6 +68,36 @@ TEST_CASE(steps_and_codes)
     leaves_rest(between, 4, 1, HR_MEMORY_HOST, HR_COLOR, HR_WHY_GEOMETRY);
 }
 
+// Pixels for the CPU are downloaded wherever the tensor is.
+TEST_CASE(large_first_step)
+{
+    const struct hr_op ops[] = {hr_op_decode(0), hr_op_crop(.w = 8, .h = 8),
+                                hr_op_resize(.w = 300, .h = 300),
+                                hr_op_resize(.w = 20, .h = 30)};
+    struct ocl *o = opencl_private(env.ocl);
+    size_t most = o->buffer_bytes;
+    struct hr_sample s = {.path = env.files[0], .ops = ops, .num_ops = 4};
+    struct hr_batch_params params = {
+        .n = 1, .c = 3, .h = 30, .w = 20, .memory = HR_MEMORY_DEVICE};
+
+    for (int small = 0; small < 2; small++) {
+        struct opencl_run run;
+        const struct hr_result *r;
+
+        if (small)
+            o->buffer_bytes = 3 * 300 * 300 - 1;
+        run = opencl_start(env.ocl, &s, 1, &params);
+        r = &run.job->results[0];
+        CU_ASSERT_EQUAL(hr_job_wait(run.job, OPENCL_PATIENCE), HR_OK);
+        CHECK(!r->fallbacks && !(r->why & HR_WHY_SIZE) == !small &&
+                  (r->num_spans == 1) == small,
+              "%d spans, %d fallbacks, why %x", r->num_spans, r->fallbacks,
+              r->why);
+        opencl_finish(&run);
+    }
+    o->buffer_bytes = most;
+}
+
 TEST_CASE(reasons)
 {
     static const struct {

@@ -31,7 +31,7 @@ static struct bytes picture_of(hr_device cpu, int specimen)
 }
 
 // How it is asked for.
-enum { FLIP_X = 1, FLIP_Y = 2, HALF = 4, WAYS = 8 };
+enum { FLIP_X = 1, FLIP_Y = 2, HALF = 4, WAYS = 8, AGAIN = 8 };
 
 struct made {
     uint8_t *pixels;  // u8, free()
@@ -45,7 +45,7 @@ static struct made make(hr_device dev, const struct bytes *b, int way,
                         enum hr_tier tier)
 {
     struct made m = {.w = way & HALF ? 24 : 48, .h = way & HALF ? 24 : 48};
-    struct hr_op ops[5] = {hr_op_decode(0),
+    struct hr_op ops[7] = {hr_op_decode(0),
                            hr_op_crop(.x = 16, .y = 8, .w = 48, .h = 48)};
     struct hr_sample s;
     auto_image out = NULL;
@@ -59,6 +59,10 @@ static struct made make(hr_device dev, const struct bytes *b, int way,
         ops[n++] = (struct hr_op)hr_op_flip(.horizontal = true);
     if (way & FLIP_Y)
         ops[n++] = (struct hr_op)hr_op_flip(.vertical = true);
+    if (way & AGAIN) {
+        ops[n++] = (struct hr_op){.type = HR_OP_EQUALIZE};
+        ops[n++] = (struct hr_op)hr_op_resize(.w = m.w = 40, .h = m.h = 20);
+    }
     out = hr_image_create(dev, hr_image_params(.w = m.w, .h = m.h, .c = 3,
                                                .dtype = HR_U8));
     s = test_sample(b, ops, n, .out = out);
@@ -188,6 +192,34 @@ TEST_CASE(by_driver)
     // Its probe finds out: limited range, and none at all.
     check_driver("personality=ihd,limited=1", 0, 0);
     check_driver("personality=ihd,no_vpp=1", 0, 0);
+}
+
+// Of several steps the processor makes the first, in tier FAST.
+TEST_CASE(first_of_steps)
+{
+    hr_device dev, cpu = test_device("cpu", 1, 0);
+
+    vaapi_driver("default,reset");
+    dev = vaapi_open("ihd");
+    for (int way = AGAIN; way < AGAIN + WAYS; way++) {
+        auto_bytes b = picture_of(cpu, kinds[HR_KIND_420].specimen);
+        struct made want = make(cpu, &b, way, HR_EXACT);
+        struct made other = make(cpu, &b, way ^ FLIP_X, HR_EXACT);
+        struct made got = make(dev, &b, way, HR_FAST);
+        struct made exact = make(dev, &b, way, HR_EXACT);
+
+        CHECK(got.last == HR_COLOR && got.why & HR_WHY_GEOMETRY &&
+                  alike(&got, &want) && !alike(&got, &other),
+              "way %d: ends with %d, why %#x", way, got.last, got.why);
+        CHECK(exact.last == HR_RECONSTRUCT && equal(&exact, &want),
+              "way %d: ends with %d", way, exact.last);
+        free(want.pixels);
+        free(other.pixels);
+        free(got.pixels);
+        free(exact.pixels);
+    }
+    vaapi_close(&dev);
+    hr_device_close(&cpu);
 }
 
 // One kind of input is wrong; the others are used.
