@@ -12,6 +12,7 @@ import os
 import signal
 import subprocess
 import sys
+import sysconfig
 import textwrap
 import threading
 import time
@@ -669,6 +670,48 @@ class Forking(unittest.TestCase):
 
 
 class Interpreters(unittest.TestCase):
+    HOST = """
+        #include <Python.h>
+        int main(int argc, char **argv)
+        {
+            int rc = 0;
+
+            for (int i = 0; i < 3; i++) {
+                Py_Initialize();
+                rc |= PyRun_SimpleString(argv[1]);
+                rc |= Py_FinalizeEx();
+            }
+            return rc != 0;
+        }
+    """
+
+    def host(self):
+        """A program that embeds Python, and ends it between its programs."""
+        known, path = sysconfig.get_config_var, str(samples.scratch() / "host")
+        made = subprocess.run(
+            ["cc", "-x", "c", "-", "-o", path, "-I" + known("INCLUDEPY"),
+             "-x", "none", os.path.join(known("LIBDIR"), known("LDLIBRARY")),
+             "-Wl,-rpath," + known("LIBDIR"), "-lm", "-ldl", "-lpthread"],
+            input=self.HOST, capture_output=True, text=True)
+        if made.returncode:
+            self.skipTest("no program that embeds this Python can be linked")
+        return path
+
+    def test_one_behind_another(self):
+        code = ("import headrace\n"
+                "from headrace import ops\n"
+                "steps = ops.decode(), ops.resize(8, 6)\n"
+                "job = headrace.submit([(%r, steps)],"
+                " headrace.Batch(1, 3, 6, 8))\n"
+                "job.wait()\n"
+                "print(len(job.results))\n" % samples.small())
+        done = subprocess.run(
+            [self.host(), code], capture_output=True, text=True, timeout=600,
+            env=dict(os.environ, PYTHONHOME=sys.base_prefix,
+                     PYTHONPATH=os.pathsep.join(sys.path)))
+        self.assertEqual((done.returncode, done.stdout),
+                         (0, "1\n" * 3), done.stderr)
+
     def test_subinterpreters_are_refused(self):
         text = ("try:\n import headrace\n"
                 "except ImportError as e:\n import os; "

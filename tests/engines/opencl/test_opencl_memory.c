@@ -232,13 +232,14 @@ TEST_CASE(failures)
 }
 
 // The device is lost and opened again: what lay there is gone, and says so;
-// new memory works.
+// new memory works. Its limits stay, which offers read meanwhile.
 TEST_CASE(lost)
 {
     int live = faults_settled();
     hr_device dev = open_device(true, FAULTS_PATIENCE);
     hr_image a = image_on(dev), b;
     struct hr_sample s = sample_to(a);
+    size_t limit = --opencl_private(dev)->work_bytes;
     uint8_t mine[SIZE];
 
     CHECK(run(dev, &s, 1, NULL, NULL) == HR_OK && holds(a), "before");
@@ -254,6 +255,7 @@ TEST_CASE(lost)
     s = sample_to(b);
     CHECK(run(dev, &s, 1, NULL, NULL) == HR_OK && holds(b), "%s",
           hr_last_error());
+    CHECK(opencl_private(dev)->work_bytes == limit, "a limit was written");
     hr_image_release(&a);
     hr_image_release(&b);
     faults.may_leak = true;
