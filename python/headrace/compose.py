@@ -332,7 +332,8 @@ def _apply(t: Any) -> Ops:
 
 
 def _choice(t: Any) -> Ops:
-    weights = () if t.p is None or len(set(t.p)) == 1 else _floats(t.p)
+    alike = t.p is None or (len(set(t.p)) == 1 and t.p[0] > 0)
+    weights = () if alike else _floats(t.p)
     made = [_inside(t, each) for each in t.transforms]
     return ops.random_choice(
         *(steps or (ops.flip(),) for steps in made), weights=weights

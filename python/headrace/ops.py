@@ -397,6 +397,8 @@ def random_choice(*choices: Op | Ops, weights: Sequence[float] = ()) -> Ops:
         )
     if len(weights) > 8:
         raise ArgumentError("random_choice: 8 choices at most have weights")
+    if weights and not any(weights):
+        raise ArgumentError("random_choice: no weight is above 0")
     made: list[Op] = []
     for choice in choices:
         flat = _flat([choice])

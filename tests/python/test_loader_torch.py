@@ -462,6 +462,8 @@ class Refused(unittest.TestCase):
             ([transforms.RandomApply([transforms.RandomCrop(4)]), tensor],
              "keep the size"),
             ([transforms.RandomChoice([lambda x: x]), tensor], "lambda"),
+            ([transforms.RandomChoice([transforms.RandomInvert()] * 2,
+                                      p=[0, 0]), tensor], "no weight"),
             ([transforms.RandomOrder([]), tensor], "RandomOrder"),
             ([transforms.RandomRotation(9, fill=256), tensor], "fill"),
             ([transforms.ColorJitter((0, 0)), tensor], "0 .. 0"),
