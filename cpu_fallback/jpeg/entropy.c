@@ -370,7 +370,7 @@ CPU_INLINE bool decode_ac(struct cpu_entropy *e, const struct cpu_ac_table *t,
     }
 ends:
     // If it ended with the first, the second was the next block's beginning.
-    if (first >= 63 && first < k) {
+    if (__builtin_expect(first - 63 < k - 63, 0)) {
         uint64_t n = entry >> 24 & 31;
 
         b->buffer = before << n;
