@@ -7,7 +7,7 @@
 //   workers.c  the queue and the threads
 //   lend.c     threads without a task, lent to one that is large
 //   many.c     many tasks in the lanes of one worker
-//   trial.c    whether lanes pay on this processor
+//   trial.c    whether lanes pay on this processor, and which
 //   views.c    tasks that begin with the same bytes, which are decoded once
 //   span.c     one task: rows in, its steps, rows out
 //   run.c      how a task fails, stops and decodes
@@ -33,8 +33,14 @@
 // What an idle worker keeps of its arena.
 enum { CPU_KEEP = 4 << 20 };
 
-// Whether there are lanes: as a trial says, or as the environment does.
-enum cpu_lanes_use { CPU_LANES_TRIAL, CPU_LANES_ALWAYS, CPU_LANES_NEVER };
+// Whether there are lanes, and in which form (cpu_lane_form): as a trial says, or
+// as the environment does.
+enum cpu_lanes_use {
+    CPU_LANES_TRIAL,
+    CPU_LANES_NEVER,
+    CPU_LANES_ALWAYS,
+    CPU_LANES_HALVED,
+};
 // Lanes below which one stream after the other is as fast.
 enum { CPU_LANES_FEW = 9 };
 
@@ -156,8 +162,8 @@ enum cpu_many_next cpu_many_next(const struct cpu_many_view *v);
 struct cpu_place *cpu_many_take(struct cpu_engine *c);
 void cpu_many_finish(struct cpu_worker *w, struct cpu_place *place);
 // Tries lanes with CPU_LANES pictures (trial.c), for some milliseconds.
-bool cpu_lanes_pay(struct cpu_engine *c,
-                   const struct cpu_lane_params *const *pictures);
+enum cpu_lanes_use cpu_lanes_try(struct cpu_engine *c,
+                                 const struct cpu_lane_params *const *pictures);
 
 // ---- Many tasks of one source (views.c) ----
 

@@ -25,7 +25,8 @@ static unsigned mask_from_environment(void)
     return strcmp(name, "c") ? 0 : CPU_FLAG_C;
 }
 
-// HEADRACE_LANES: always, never, or as a trial says. False: something else.
+// HEADRACE_LANES: always, halved, never, or as a trial says. False: something
+// else.
 static bool lanes_from_environment(struct cpu_engine *c)
 {
     const char *name = secure_getenv("HEADRACE_LANES");
@@ -34,6 +35,8 @@ static bool lanes_from_environment(struct cpu_engine *c)
         c->lanes = CPU_LANES_TRIAL;
     else if (!strcmp(name, "always"))
         c->lanes = CPU_LANES_ALWAYS;
+    else if (!strcmp(name, "halved"))
+        c->lanes = CPU_LANES_HALVED;
     else if (!strcmp(name, "never"))
         c->lanes = CPU_LANES_NEVER;
     else

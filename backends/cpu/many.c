@@ -259,8 +259,7 @@ static void try_lanes(struct cpu_worker *w)
 
     for (int i = 0; i < CPU_LANES; i++)
         p[i] = &w->many->place[i].pic.lane;
-    w->engine->lanes = cpu_lanes_pay(w->engine, p) ? CPU_LANES_ALWAYS
-                                                   : CPU_LANES_NEVER;
+    w->engine->lanes = cpu_lanes_try(w->engine, p);
 }
 
 // The picture in a lane that has the fewest rows to go; NULL: together they have
@@ -303,7 +302,9 @@ static void limit_packed(struct cpu_worker *w)
 static void run_lanes(struct cpu_worker *w)
 {
     w->many->lap = hr__watch_begin();
-    cpu_lanes_run(w->many->lanes);
+    cpu_lanes_run(w->many->lanes, w->engine->lanes == CPU_LANES_HALVED
+                                      ? CPU_LANES_HALVES
+                                      : CPU_LANES_WIDE);
     end_through(w);
     limit_packed(w);
 }
@@ -412,7 +413,9 @@ static enum cpu_many_next next_of(struct cpu_worker *w, struct hr__task **task)
     if (next == CPU_MANY_TAKE)
         *task = cpu_queue_pop(c);
     pthread_mutex_unlock(&c->lock);
-    return next == CPU_MANY_LANES && c->lanes != CPU_LANES_ALWAYS
+    // (Before a trial, too.)
+    return next == CPU_MANY_LANES && c->lanes != CPU_LANES_ALWAYS &&
+                   c->lanes != CPU_LANES_HALVED
                ? CPU_MANY_APART
                : next;
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether lanes pay on this processor: where gathers are slow, or the tables of
-// 16 files do not fit near by, one stream after the other is as fast. What tells
-// is a trial on the first pictures themselves, for tables that differ from
-// picture to picture are what it is about.
+// Whether lanes pay on this processor, and in which form: where gathers are slow,
+// loads are faster, and where the tables of 16 files do not fit near by, one
+// stream after the other is as fast. What tells is a trial on the first pictures
+// themselves, for tables that differ from picture to picture are what it is
+// about.
 #include <time.h>
 
 #include "backends/cpu/cpu.h"
@@ -47,18 +48,18 @@ static bool add(struct cpu_lanes *l, const struct cpu_lane_params *from)
     return cpu_lanes_add(l, &p);
 }
 
-static int64_t in_lanes(struct cpu_lanes *l,
+static int64_t in_lanes(struct cpu_lanes *l, enum cpu_lane_form form,
                         const struct cpu_lane_params *const *p)
 {
     int64_t begin = now();
 
     for (int i = 0; i < TIMES * CPU_LANES; i++) {
         while (!cpu_lanes_empty(l))
-            cpu_lanes_run(l);
+            cpu_lanes_run(l, form);
         add(l, p[i % CPU_LANES]);
     }
     while (CPU_LANES - cpu_lanes_empty(l) >= CPU_LANES_FEW)
-        cpu_lanes_run(l);
+        cpu_lanes_run(l, form);
     cpu_lanes_finish(l);
     return now() - begin;
 }
@@ -77,23 +78,32 @@ static int64_t one_by_one(struct cpu_lanes *l,
     return all;
 }
 
-bool cpu_lanes_pay(struct cpu_engine *c, const struct cpu_lane_params *const *p)
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+enum cpu_lanes_use cpu_lanes_try(struct cpu_engine *c,
+                                 const struct cpu_lane_params *const *p)
 {
     struct cpu_lanes *l = cpu_lanes_create(c->ops.lanes, &c->heap);
-    int64_t lanes = INT64_MAX, one = INT64_MAX;
+    int64_t wide = INT64_MAX, half = INT64_MAX, one = INT64_MAX;
 
     if (!l)
-        return false;
+        return CPU_LANES_NEVER;
     for (int i = 0; i < ROUNDS; i++) {
-        int64_t a = in_lanes(l, p), b = one_by_one(l, p);
-
-        lanes = a < lanes ? a : lanes;
-        one = b < one ? b : one;
+        wide = least(wide, in_lanes(l, CPU_LANES_WIDE, p));
+        half = least(half, in_lanes(l, CPU_LANES_HALVES, p));
+        one = least(one, one_by_one(l, p));
     }
     cpu_lanes_destroy(&l);
-    hr__log(c->e->device, HR_LOG_DEBUG,
-            "entropy of 16 pictures takes %lld us in lanes, %lld us one by one",
-            (long long)lanes / 1000, (long long)one / 1000);
+    hr__log(
+        c->e->device, HR_LOG_DEBUG,
+        "entropy of 16 pictures takes %lld us in lanes, %lld us in lanes of "
+        "half the width, %lld us one by one",
+        (long long)wide / 1000, (long long)half / 1000, (long long)one / 1000);
     // Planes that lie in memory meanwhile cost some of it.
-    return one * 4 > lanes * 5;
+    if (one * 10 <= least(wide, half) * 11)
+        return CPU_LANES_NEVER;
+    return half < wide ? CPU_LANES_HALVED : CPU_LANES_ALWAYS;
 }

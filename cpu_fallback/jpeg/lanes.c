@@ -43,7 +43,8 @@ struct cpu_lanes {
     struct cpu_entropy_tables alone;  // of who goes on as one stream
     _Alignas(CPU_ALIGN) uint8_t streams[CPU_LANES][STREAM];
     _Alignas(CPU_ALIGN) uint32_t tables[CPU_LANES * TABLES + ENTRIES];
-    _Alignas(CPU_ALIGN) int16_t blocks[CPU_LANES][BLOCKS][64];
+    // (One more than there are: lanes that store nothing write there.)
+    _Alignas(CPU_ALIGN) int16_t blocks[CPU_LANES + 1][BLOCKS][64];
     _Alignas(CPU_ALIGN) int16_t row[CPU_LANE_BLOCKS + LINES * BEHIND][64];
 };
 
@@ -168,6 +169,7 @@ struct cpu_lanes *cpu_lanes_create(const struct cpu_lane_ops *ops,
     l->s.streams = l->streams[0];
     l->s.tables = l->tables;
     l->s.blocks = l->blocks[0][0];
+    l->s.nowhere = CPU_LANES * sizeof(l->blocks[0]) + 2;
     for (int i = 0; i < CPU_LANES; i++) {
         // Entries of zeros: nothing moves.
         l->s.base[i] = l->s.table[i] = CPU_LANES * TABLES;
@@ -419,13 +421,13 @@ static bool serve(struct cpu_lanes *l, int i)
     return end(l, i, go_on_alone(l, &lane->r)), true;
 }
 
-void cpu_lanes_run(struct cpu_lanes *l)
+void cpu_lanes_run(struct cpu_lanes *l, enum cpu_lane_form form)
 {
     int served = 0;
     bool done = false;
 
     while (!done && l->num_used && served < CPU_LANES)
-        for (unsigned who = l->ops->steps(&l->s); who; who &= who - 1) {
+        for (unsigned who = l->ops->steps[form](&l->s); who; who &= who - 1) {
             done |= serve(l, __builtin_ctz(who));
             served++;
         }

@@ -43,6 +43,7 @@ struct cpu_lane_steps {
     const uint8_t *streams;
     const uint32_t *tables;
     int16_t *blocks;
+    uint32_t nowhere;  // as `at`: what is stored there is nobody's
 };
 
 // One entry of a table.
@@ -66,10 +67,19 @@ struct cpu_lane_mcus {
     int h, v;         // of which this component has so many
 };
 
+// The same steps in two forms, of which the processor says which is faster.
+enum cpu_lane_form {
+    CPU_LANES_WIDE,    // all lanes in one register, gathers and scatters
+    CPU_LANES_HALVES,  // in two of half the width, loads and stores
+    CPU_LANE_FORMS,
+};
+
+typedef unsigned cpu_lane_steps_fn(struct cpu_lane_steps *s);
+
 struct cpu_lane_ops {
     // Steps until a lane's row is complete, or its stream wants more. Returns
     // the lanes of which one is true.
-    unsigned (*steps)(struct cpu_lane_steps *s);
+    cpu_lane_steps_fn *steps[CPU_LANE_FORMS];
     // Drops the zero behind each 0xff of [*src, end) until there is no more,
     // `room` bytes are written or what follows is a marker. *src: as far as
     // it came. Returns how many; up to 64 more may be written.
@@ -85,6 +95,7 @@ struct cpu_lane_ops {
 };
 
 extern const struct cpu_lane_ops cpu_lane_ops_avx512;
+extern cpu_lane_steps_fn cpu_lane_steps_half_avx512;
 
 // What has become of a picture.
 enum cpu_lane_result {
@@ -127,7 +138,7 @@ int cpu_lanes_empty(const struct cpu_lanes *l);
 // nothing is called.
 bool cpu_lanes_add(struct cpu_lanes *l, const struct cpu_lane_params *p);
 // Goes on until a picture is done, or each lane has had a row or so.
-void cpu_lanes_run(struct cpu_lanes *l);
+void cpu_lanes_run(struct cpu_lanes *l, enum cpu_lane_form form);
 // Empties all lanes; returns how many there were. Whoever has what is left of
 // them calls cpu_lanes_alone() for each.
 int cpu_lanes_leave(struct cpu_lanes *l, struct cpu_lane_rest rest[CPU_LANES]);

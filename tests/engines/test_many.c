@@ -201,7 +201,7 @@ static void two_epochs(hr_device dev, hr_batch batch, hr_job jobs[2],
 
 TEST_CASE(fills)
 {
-    auto_device with = open_device("always"), without = open_device("never");
+    auto_device with = open_device("halved"), without = open_device("never");
     auto_batch a = batch_of(with), b = batch_of(without);
     struct hr_cache_stats x, y;
     hr_job jobs[4];

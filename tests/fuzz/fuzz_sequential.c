@@ -79,6 +79,7 @@ static bool in_lanes(const struct cpu_decode_params *p,
                      const struct cpu_ops *with, int n, bool pack)
 {
     static struct lane lane[4];
+    unsigned runs = 0;
 
     if (!with->lanes)
         return false;
@@ -95,7 +96,7 @@ static bool in_lanes(const struct cpu_decode_params *p,
                                      &calls, pack ? &pieces : NULL);
     }
     while (cpu_lanes_empty(lanes) < CPU_LANES)
-        cpu_lanes_run(lanes);
+        cpu_lanes_run(lanes, runs++ % CPU_LANE_FORMS);
     for (int i = 1; i < n; i++)
         promise(lane[i].made == lane[0].made);
     promise(!lane[0].made || lane[0].got == p->window.h);
