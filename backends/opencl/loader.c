@@ -2,8 +2,6 @@
 // libOpenCL, found at run time on first use. Every device gets a table of its
 // own. The library is never unloaded: drivers do not survive that.
 #include <dlfcn.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "backends/opencl/opencl.h"
 
@@ -11,11 +9,7 @@
 // the child, on every implementation tried; so the child gets an error instead.
 static _Atomic pid_t user;
 
-static const struct {
-    const char *name;
-    size_t at;
-    bool optional;
-} entries[] = {
+static const struct hr__entry entries[] = {
 #define X(name) {#name, offsetof(struct ocl_api, name), false},
     OCL_ENTRY_POINTS(X)
 #undef X
@@ -31,22 +25,18 @@ enum hr_status ocl_api_check(void)
 
 enum hr_status ocl_api_load(struct ocl_api *api)
 {
-    const char *name = secure_getenv("HEADRACE_OPENCL_LIBRARY");
+    const char *missing;
     void *library;
 
     if (ocl_api_check())
         return HR_EFORK;
-    name = name && *name ? name : "libOpenCL.so.1";
-    if (!(library = dlopen(name, RTLD_NOW | RTLD_LOCAL)))
+    library = hr__library_open("HEADRACE_OPENCL_LIBRARY", "libOpenCL.so.1");
+    if (!library)
         return hr__fail(HR_ENODEVICE, "no OpenCL loader: %s", dlerror());
     hr__fork_check(&user, true, "OpenCL");
-    for (size_t i = 0; i < sizeof(entries) / sizeof(*entries); i++) {
-        void *entry = dlsym(library, entries[i].name);
-
-        if (!entry && !entries[i].optional)
-            return hr__fail(HR_ENODEVICE, "the OpenCL library has no %s",
-                            entries[i].name);
-        memcpy((char *)api + entries[i].at, &entry, sizeof(entry));
-    }
-    return HR_OK;
+    missing = hr__library_fill(library, api, entries,
+                               sizeof(entries) / sizeof(*entries));
+    return missing
+               ? hr__fail(HR_ENODEVICE, "the OpenCL library has no %s", missing)
+               : HR_OK;
 }

@@ -46,33 +46,6 @@ struct cpu_planes_rows {
 
 // ---- What is there, and what is needed -------------------------------------
 
-static bool factors_fit(const struct hr__planes *planes,
-                        const struct hr__plane *c)
-{
-    return planes->h_max <= 4 && planes->v_max <= 4 && c->h && c->v &&
-           planes->h_max >= c->h && planes->v_max >= c->v &&
-           planes->h_max % c->h == 0 && planes->v_max % c->v == 0;
-}
-
-// Sizes come from other engines: nothing here may overflow.
-static bool is_there(const struct cpu_planes_params *p, int i, uint32_t ratio_x,
-                     uint32_t ratio_y)
-{
-    const struct hr__plane *c = &p->planes->comp[i];
-    uint32_t rows = p->ring[i] ? p->ring[i] : c->rows;
-    uint64_t last;
-
-    if (c->width != ((uint32_t)p->width + ratio_x - 1) / ratio_x ||
-        c->height != ((uint32_t)p->height + ratio_y - 1) / ratio_y ||
-        !c->cols || !c->rows || c->x >= c->width || c->y >= c->height ||
-        c->cols > c->width - c->x || c->rows > c->height - c->y ||
-        (c->step != 1 && c->step != 2 && c->step != 4))
-        return false;
-    // Below 2^31 * 2^32 + 2^33.
-    last = (uint64_t)(rows - 1) * c->stride + (uint64_t)(c->cols - 1) * c->step;
-    return p->data && c->at < p->size && last < p->size - c->at;
-}
-
 // Samples [*lo, *lo + *n) for pixels [from, from + len), with neighbours.
 static void cover(int from, int len, uint32_t ratio, uint32_t samples, int *lo,
                   int *n)
@@ -97,11 +70,9 @@ bool cpu_planes_need(const struct cpu_planes_params *p, int i,
     const struct hr__rect *w = &p->window;
     uint32_t ratio_x, ratio_y;
 
-    if (!factors_fit(planes, c))
-        return false;
-    ratio_x = planes->h_max / c->h;
-    ratio_y = planes->v_max / c->v;
-    if (!is_there(p, i, ratio_x, ratio_y))
+    if (!p->data || !hr__plane_is_true(planes, i, p->width, p->height,
+                                       p->ring[i] ? p->ring[i] : c->rows,
+                                       p->size, &ratio_x, &ratio_y))
         return false;
     cover(w->x, w->w, ratio_x, c->width, &samples->x, &samples->w);
     cover(w->y, w->h, ratio_y, c->height, &samples->y, &samples->h);

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which file of a driver this process has loaded, for keys of what is kept on
-// disk: drivers change without their names and versions changing.
+// Libraries that are opened at run time; and which file of a driver this process
+// has loaded, for keys of what is kept on disk: drivers change without their names
+// and versions changing.
+#include <dlfcn.h>
 #include <elf.h>
 #include <link.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -100,4 +103,24 @@ void hr__library_text(uintptr_t address, char *text, size_t size)
     *text = '\0';
     if (address)
         dl_iterate_phdr(look, &s);
+}
+
+void *hr__library_open(const char *variable, const char *name)
+{
+    const char *other = variable ? secure_getenv(variable) : NULL;
+
+    return dlopen(other && *other ? other : name, RTLD_NOW | RTLD_LOCAL);
+}
+
+const char *hr__library_fill(void *library, void *table,
+                             const struct hr__entry *entries, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        void *entry = dlsym(library, entries[i].name);
+
+        if (!entry && !entries[i].optional)
+            return entries[i].name;
+        memcpy((char *)table + entries[i].at, &entry, sizeof(entry));
+    }
+    return NULL;
 }

@@ -34,19 +34,11 @@ struct calls {
 #undef X
 };
 
-static bool load(struct calls *calls, void *library)
-{
-    bool all = true;
-
-    if (!library)
-        return false;
-#define X(name)                                             \
-    *(void **)(void *)&calls->name = dlsym(library, #name); \
-    all = all && calls->name;
+static const struct hr__entry entries[] = {
+#define X(name) {#name, offsetof(struct calls, name), false},
     HWLOC_CALLS(X)
 #undef X
-    return all;
-}
+};
 
 // Intersects each node's cores with `mine`. Skips empty nodes, and later nodes
 // with the same cores.
@@ -111,11 +103,12 @@ void hr__nodes_find(struct hr__nodes *out, int threads)
     if (sched_getaffinity(0, sizeof(mine), &mine) ||
         threads < CPU_COUNT(&mine) || !may_be_several())
         return;
-    library = dlopen("libhwloc.so.15", RTLD_NOW | RTLD_LOCAL);
-    if (load(&hwloc, library))
+    if (!(library = hr__library_open(NULL, "libhwloc.so.15")))
+        return;
+    if (!hr__library_fill(library, &hwloc, entries,
+                          sizeof(entries) / sizeof(*entries)))
         find(out, &hwloc, &mine);
-    if (library)
-        dlclose(library);
+    dlclose(library);
     if (out->num < 2)
         out->num = 0;
 }

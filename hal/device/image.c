@@ -38,6 +38,27 @@ static bool image_layout(struct hr_image_params *p, size_t *size)
     return true;
 }
 
+// An image or a batch, all zero, that refers to its device. NULL: hr__fail() says
+// why.
+static void *object_of(struct hr__device *dev, size_t size)
+{
+    void *object = hr__alloc(dev, size);
+
+    if (!object)
+        return hr__fail(HR_ENOMEM, "out of memory"), NULL;
+    atomic_fetch_add(&dev->refs, 1);
+    return memset(object, 0, size);
+}
+
+static void free_object(void *object, void *heap, struct hr__memory *made,
+                        struct hr__device *dev)
+{
+    hr__free(heap);
+    hr__memory_free(made);
+    hr__free(object);
+    hr__device_unref(dev);
+}
+
 // The memory that params ask for, if it is not the caller's: *heap or *made,
 // and *data of it.
 static enum hr_status get_memory(struct hr__device *dev, enum hr_memory *kind,
@@ -67,13 +88,14 @@ static bool memory_valid(enum hr_memory memory, const void *data)
     return (unsigned)memory <= HR_MEMORY_DEVICE && !(memory && data);
 }
 
-// The reason is in hr_last_error(); says of what.
-static void fail_of(const char *what, int w, int h, int c)
+// The reason is in hr_last_error(); says of what. Returns NULL.
+static void *fail_of(const char *what, int w, int h, int c)
 {
     char text[192];
 
     snprintf(text, sizeof(text), "%s", hr_last_error());
     hr__fail(hr_last_status(), "%s of %dx%dx%d: %s", what, w, h, c, text);
+    return NULL;
 }
 
 hr_image hr__image_make(struct hr__device *dev,
@@ -93,15 +115,13 @@ hr_image hr__image_make(struct hr__device *dev,
                  p.w, p.h, p.c);
         return NULL;
     }
-    atomic_fetch_add(&dev->refs, 1);
-    if (!(image = hr__alloc(dev, sizeof(*image)))) {
-        hr__fail(HR_ENOMEM, "out of memory");
-        goto error;
+    image = object_of(dev, sizeof(*image));
+    if (!image || get_memory(dev, &p.memory, size, clear, false, &p.data,
+                             &image->memory, &image->device)) {
+        if (image)
+            free_object(image, NULL, NULL, dev);
+        return fail_of("image", p.w, p.h, p.c);
     }
-    memset(image, 0, sizeof(*image));
-    if (get_memory(dev, &p.memory, size, clear, false, &p.data, &image->memory,
-                   &image->device))
-        goto error;
     image->pub.params = p;
     image->pub.size = size;
     if (hr__on_device(image->device))
@@ -110,11 +130,6 @@ hr_image hr__image_make(struct hr__device *dev,
     atomic_init(&image->refs, 1);
     hr__cond_init(&image->idle);
     return &image->pub;
-error:
-    hr__free(image);
-    hr__device_unref(dev);
-    fail_of("image", p.w, p.h, p.c);
-    return NULL;
 }
 
 hr_image hr__image_retain(hr_image handle)
@@ -126,18 +141,12 @@ hr_image hr__image_retain(hr_image handle)
 
 static void unref(struct hr__image *image)
 {
-    struct hr__device *dev;
-
     if (!image || atomic_fetch_sub(&image->refs, 1) != 1)
         return;
-    dev = image->dev;
     if (image->pub.params.free_fn)
         image->pub.params.free_fn(image->pub.params.free_ctx);
     pthread_cond_destroy(&image->idle);
-    hr__free(image->memory);
-    hr__memory_free(image->device);
-    hr__free(image);
-    hr__device_unref(dev);
+    free_object(image, image->memory, image->device, image->dev);
 }
 
 void hr_image_release(hr_image *handle)
@@ -217,16 +226,14 @@ hr_batch hr__batch_make(struct hr__device *dev,
                  p.c, p.h, p.w);
         return NULL;
     }
-    atomic_fetch_add(&dev->refs, 1);
-    if (!hr__mul(&slots, sizeof(batch->slots[0]), (size_t)p.n) ||
-        !(batch = hr__alloc(dev, sizeof(*batch) + slots))) {
-        hr__fail(HR_ENOMEM, "out of memory");
-        goto error;
+    slots = sizeof(batch->slots[0]) * (size_t)p.n;
+    batch = object_of(dev, sizeof(*batch) + slots);
+    if (!batch || get_memory(dev, &p.memory, size, true, true, &p.data,
+                             &batch->memory, &batch->device)) {
+        if (batch)
+            free_object(batch, NULL, NULL, dev);
+        return fail_of("batch", p.w, p.h, p.c);
     }
-    memset(batch, 0, sizeof(*batch) + slots);
-    if (get_memory(dev, &p.memory, size, true, true, &p.data, &batch->memory,
-                   &batch->device))
-        goto error;
     batch->pub.params = p;
     batch->pub.size = size;
     if (hr__on_device(batch->device))
@@ -234,24 +241,12 @@ hr_batch hr__batch_make(struct hr__device *dev,
     batch->dev = dev;
     atomic_init(&batch->refs, 1);
     return &batch->pub;
-error:
-    hr__free(batch);
-    hr__device_unref(dev);
-    fail_of("batch", p.w, p.h, p.c);
-    return NULL;
 }
 
 void hr__batch_unref(struct hr__batch *batch)
 {
-    struct hr__device *dev;
-
-    if (!batch || atomic_fetch_sub(&batch->refs, 1) != 1)
-        return;
-    dev = batch->dev;
-    hr__free(batch->memory);
-    hr__memory_free(batch->device);
-    hr__free(batch);
-    hr__device_unref(dev);
+    if (batch && atomic_fetch_sub(&batch->refs, 1) == 1)
+        free_object(batch, batch->memory, batch->device, batch->dev);
 }
 
 void hr_batch_destroy(hr_batch *handle)

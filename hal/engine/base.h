@@ -85,6 +85,19 @@ unsigned hr__forks(void);
 // date and name. One line without its end; "" if none has it.
 void hr__library_text(uintptr_t address, char *text, size_t size);
 
+// Functions of a library that is opened at run time. open: `name`, or the file
+// that the environment variable names (NULL: none does); NULL as dlopen(). fill:
+// writes their addresses into a table; the name of one that is missing and not
+// optional, or NULL.
+struct hr__entry {
+    const char *name;
+    size_t at;  // in the table
+    bool optional;
+};
+void *hr__library_open(const char *variable, const char *name);
+const char *hr__library_fill(void *library, void *table,
+                             const struct hr__entry *entries, size_t n);
+
 // What the library keeps on disk: files in $XDG_CACHE_HOME/headrace, or in
 // ~/.cache/headrace; in no folder for a program with more rights than its user
 // (secure_getenv()). Read only if nobody else can have written it: folder and

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Plain data that the HAL, its engines and cpu_fallback hand to each other
-// without conversion; no functions.
+// without conversion.
 #ifndef HR__ENGINE_PLAIN_H
 #define HR__ENGINE_PLAIN_H
 
@@ -96,5 +96,31 @@ struct hr__planes {
     uint32_t x, y, w, h;      // the window that was wanted, in pixels
     struct hr__plane comp[3];
 };
+
+// Whether component i of a picture of that size can be true, of which `rows` lie
+// in `size` bytes. *x, *y: the pixels that one of its samples stands for. Sizes
+// come from other engines: nothing here may overflow.
+static inline bool hr__plane_is_true(const struct hr__planes *p, int i,
+                                     int width, int height, uint32_t rows,
+                                     uint64_t size, uint32_t *x, uint32_t *y)
+{
+    const struct hr__plane *c = &p->comp[i];
+    uint64_t last;
+
+    if (p->h_max > 4 || p->v_max > 4 || !c->h || !c->v || p->h_max < c->h ||
+        p->v_max < c->v || p->h_max % c->h || p->v_max % c->v)
+        return false;
+    *x = p->h_max / c->h;
+    *y = p->v_max / c->v;
+    if (c->width != ((uint32_t)width + *x - 1) / *x ||
+        c->height != ((uint32_t)height + *y - 1) / *y || !c->cols || !c->rows ||
+        c->x >= c->width || c->y >= c->height || c->cols > c->width - c->x ||
+        c->rows > c->height - c->y ||
+        (c->step != 1 && c->step != 2 && c->step != 4))
+        return false;
+    // Below 2^31 * 2^32 + 2^33.
+    last = (uint64_t)(rows - 1) * c->stride + (uint64_t)(c->cols - 1) * c->step;
+    return c->at < size && last < size - c->at;
+}
 
 #endif

@@ -100,10 +100,9 @@ static int every_geometry(int i, int w, int h, struct hr_op *ops)
     const struct hr_op op_crop = {.type = HR_OP_CROP, .crop = crop};
     int n = 0;
 
-    if (i < 6) {  // all filters, smaller and larger
-        ops[n++] = (struct hr_op){.type = HR_OP_RESIZE, .resize = down};
-    } else if (i < 12) {
-        ops[n++] = (struct hr_op){.type = HR_OP_RESIZE, .resize = up};
+    if (i < 12) {  // all filters, smaller and larger
+        ops[n++] = (struct hr_op){.type = HR_OP_RESIZE,
+                                  .resize = i < 6 ? down : up};
     } else if (i == 13) {
         ops[n++] = op_crop;
     } else if (i == 14) {

@@ -3,7 +3,6 @@
 // is a handle of libcurl's: who reads takes one, and leaves it to the next.
 #include "http.h"
 
-#include <dlfcn.h>
 #include <limits.h>
 #include <string.h>
 #include <sys/auxv.h>
@@ -29,25 +28,27 @@
     X(curl_slist_append)  \
     X(curl_slist_free_all)
 
-static struct {
+static struct library {
 #define X(name) __typeof__(&name) name;
     CURL_CALLS(X)
 #undef X
     bool there;
 } lib;
 
-static void load(void)
-{
-    void *handle = dlopen("libcurl.so.4", RTLD_NOW | RTLD_LOCAL);
-
-    lib.there = handle != NULL;
-#define X(name)                                             \
-    if (handle)                                             \
-        *(void **)(void *)&lib.name = dlsym(handle, #name); \
-    lib.there = lib.there && lib.name;
+static const struct hr__entry entries[] = {
+#define X(name) {#name, offsetof(struct library, name), false},
     CURL_CALLS(X)
 #undef X
-    lib.there = lib.there && !lib.curl_global_init(CURL_GLOBAL_DEFAULT);
+};
+
+static void load(void)
+{
+    void *handle = hr__library_open(NULL, "libcurl.so.4");
+
+    lib.there = handle &&
+                !hr__library_fill(handle, &lib, entries,
+                                  sizeof(entries) / sizeof(*entries)) &&
+                !lib.curl_global_init(CURL_GLOBAL_DEFAULT);
 }
 
 static bool need_library(void)

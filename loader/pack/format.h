@@ -152,6 +152,8 @@ enum hr_status pack_view_index(struct pack_view *view, const void *index,
 // Fills in the classes of a view whose index was checked.
 void pack_view_classes(const struct pack_view *view,
                        struct hr_pack_class *classes);
+// The view of a pack file that is open; as long as it is.
+const struct pack_view *pack_view_of(hr_pack_file file);
 // Looks at the numbers of those entries that the first `size` bytes of the index
 // have, for one that comes bit by bit and might be very long.
 enum hr_status pack_view_part(struct pack_view *view, const void *index,

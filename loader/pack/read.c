@@ -200,6 +200,11 @@ enum hr_status hr_pack_find(hr_pack_file file, const char *name, size_t length,
                     name);
 }
 
+const struct pack_view *pack_view_of(hr_pack_file file)
+{
+    return &mine(file)->view;
+}
+
 void hr_pack_classes(hr_pack_file file, struct hr_pack_class *classes)
 {
     pack_view_classes(&mine(file)->view, classes);

@@ -199,6 +199,34 @@ bool hr__loader_start_reader(struct hr__loader *l)
     return !l->few;
 }
 
+// Reads a sample, and submits the batch if that was its last one. Locked, but
+// unlocks meanwhile.
+static void read_one(struct hr__loader *l, struct hr__slot *slot)
+{
+    int j = take_sample(slot);
+
+    hr__loader_wake(l);
+    hr__loader_flow(l);
+    l->stats.reading++;
+    pthread_mutex_unlock(&l->lock);
+    read_sample(slot, j);
+    pthread_mutex_lock(&l->lock);
+    hr__loader_flow(l);
+    l->stats.reading--;
+    if (l->growing == &slot->samples[j]) {
+        l->growing = NULL;
+        pthread_cond_broadcast(&l->bytes);
+    }
+    if (--slot->reading || slot->wanted || l->stop)
+        return;
+    slot->state = SLOT_JOB;
+    slot->submitting = true;
+    pthread_cond_broadcast(&l->bytes);  // another is the oldest now
+    pthread_mutex_unlock(&l->lock);
+    hr__slot_submit(slot);
+    pthread_mutex_lock(&l->lock);
+}
+
 void *hr__loader_reader(void *ctx)
 {
     struct hr__loader *l = ctx;
@@ -209,47 +237,23 @@ void *hr__loader_reader(void *ctx)
     number = l->begun++;
     while (!l->stop) {
         struct hr__slot *slot;
-        int j;
 
         if (number >= l->settings.reads) {
             hr__loader_wake(l);  // what may have woken this one
             // It may leave the oldest batch that was read: another is that now.
             pthread_cond_broadcast(&l->bytes);
             pthread_cond_wait(&l->unused, &l->lock);
+        } else if (hr__loader_set_threads(l) || hr__loader_start_reader(l) ||
+                   hr__loader_part(l) || hr__loader_map(l)) {
             continue;
-        }
-        if (hr__loader_set_threads(l) || hr__loader_start_reader(l))
-            continue;
-        if (hr__loader_part(l) || hr__loader_map(l))
-            continue;
-        if (!(slot = find_slot(l))) {
+        } else if ((slot = find_slot(l))) {
+            read_one(l, slot);
+        } else {
             l->idle++;
             pthread_cond_wait(&l->work, &l->lock);
             l->idle--;
             l->waking = false;
-            continue;
         }
-        j = take_sample(slot);
-        hr__loader_wake(l);
-        hr__loader_flow(l);
-        l->stats.reading++;
-        pthread_mutex_unlock(&l->lock);
-        read_sample(slot, j);
-        pthread_mutex_lock(&l->lock);
-        hr__loader_flow(l);
-        l->stats.reading--;
-        if (l->growing == &slot->samples[j]) {
-            l->growing = NULL;
-            pthread_cond_broadcast(&l->bytes);
-        }
-        if (--slot->reading || slot->wanted || l->stop)
-            continue;
-        slot->state = SLOT_JOB;
-        slot->submitting = true;
-        pthread_cond_broadcast(&l->bytes);  // another is the oldest now
-        pthread_mutex_unlock(&l->lock);
-        hr__slot_submit(slot);
-        pthread_mutex_lock(&l->lock);
     }
     pthread_mutex_unlock(&l->lock);
     if (l->source->calls.thread_ends)

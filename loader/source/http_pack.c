@@ -56,22 +56,6 @@ static bool put_entries(struct hr__source *s, struct hr__shard *shard,
     return true;
 }
 
-static bool put_classes(struct hr__source *s, const struct pack_view *view)
-{
-    const struct pack_header *head = (const void *)view->map;
-    struct hr_pack_class *classes =
-        hr__alloc(NULL, ((size_t)view->num_classes + 1) * sizeof(*classes));
-    bool ok = classes != NULL;
-
-    if (!ok)
-        return hr__source_fail(HR_ENOMEM, "out of memory");
-    pack_view_classes(view, classes);
-    ok = hr__source_name_packed(s, classes, (size_t)view->num_classes,
-                                head->fixed);
-    hr__free(classes);
-    return ok;
-}
-
 static bool read_index(struct hr__source *s, struct hr__shard *shard)
 {
     struct pack_header head = {0};
@@ -97,7 +81,7 @@ static bool read_index(struct hr__source *s, struct hr__shard *shard)
     if (ok && (status = pack_view_index(&view, index, &offset, &why)))
         ok = bad(shard, status, offset, why);
     shard->names = true;  // packed labels are names, as those of folders
-    ok = ok && put_classes(s, &view) && put_entries(s, shard, &view);
+    ok = ok && hr__source_put_classes(s, &view) && put_entries(s, shard, &view);
     hr__free(index);
     return ok;
 }

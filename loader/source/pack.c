@@ -62,29 +62,21 @@ bool hr__source_put_member(struct hr__source *s, const char *path,
            hr__source_put(s, dir, slash ? slash + 1 : name, own);
 }
 
-bool hr__source_name_packed(struct hr__source *s,
-                            const struct hr_pack_class *classes, size_t num,
-                            bool fixed)
+bool hr__source_put_classes(struct hr__source *s, const struct pack_view *view)
 {
+    const struct pack_header *head = (const void *)view->map;
+    struct hr_pack_class *classes =
+        hr__alloc(NULL, ((size_t)view->num_classes + 1) * sizeof(*classes));
+    bool ok = true;
     uint32_t unused;
 
-    for (size_t i = 0; i < num; i++)
-        if (!hr__source_name_class(s, classes[i].label,
-                                   fixed ? &classes[i].number : NULL, &unused))
-            return false;
-    return true;
-}
-
-static bool put_classes(struct hr__source *s, hr_pack_file file)
-{
-    struct hr_pack_class *classes = hr__alloc(NULL, (file->num_classes + 1) *
-                                                        sizeof(*classes));
-    bool ok = classes != NULL;
-
-    if (!ok)
+    if (!classes)
         return hr__source_fail(HR_ENOMEM, "out of memory");
-    hr_pack_classes(file, classes);
-    ok = hr__source_name_packed(s, classes, file->num_classes, file->fixed);
+    pack_view_classes(view, classes);
+    for (size_t i = 0; ok && i < view->num_classes; i++)
+        ok = hr__source_name_class(s, classes[i].label,
+                                   head->fixed ? &classes[i].number : NULL,
+                                   &unused);
     hr__free(classes);
     return ok;
 }
@@ -107,7 +99,8 @@ bool hr__source_unpack(struct hr__source *s, const char *path)
 {
     hr_pack_file file = hr_pack_open(path);
 
-    if (!file || !keep_pack(s, file) || !put_classes(s, file))
+    if (!file || !keep_pack(s, file) ||
+        !hr__source_put_classes(s, pack_view_of(file)))
         return false;
     for (size_t i = 0; i < file->num; i++)
         if (!put_entry(s, file, i))

@@ -261,9 +261,8 @@ bool hr__source_put_member_dir(struct hr__source *s, const char *path,
                                uint32_t *dir);
 
 // Names the classes of a pack file.
-bool hr__source_name_packed(struct hr__source *s,
-                            const struct hr_pack_class *classes, size_t num,
-                            bool fixed);
+struct pack_view;
+bool hr__source_put_classes(struct hr__source *s, const struct pack_view *view);
 
 // Numbers the labels of all samples. Threads: any.
 bool hr__source_find_classes(struct hr__source *s);

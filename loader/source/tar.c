@@ -8,7 +8,6 @@
 // libarchive reads the headers, once; where the bytes of a picture begin is
 // kept, and threads read them from there. It is loaded when a tar is opened
 // first: whoever has none needs no libarchive.
-#include <dlfcn.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,24 +46,25 @@
     X(archive_entry_size)              \
     X(archive_entry_sparse_count)
 
-static struct {
+static struct library {
 #define X(name) __typeof__(&name) name;
     ARCHIVE_CALLS(X)
 #undef X
     bool there;
 } lib;
 
-static void load(void)
-{
-    void *handle = dlopen("libarchive.so.13", RTLD_NOW | RTLD_LOCAL);
-
-    lib.there = handle != NULL;
-#define X(name)                                             \
-    if (handle)                                             \
-        *(void **)(void *)&lib.name = dlsym(handle, #name); \
-    lib.there = lib.there && lib.name;
+static const struct hr__entry entries[] = {
+#define X(name) {#name, offsetof(struct library, name), false},
     ARCHIVE_CALLS(X)
 #undef X
+};
+
+static void load(void)
+{
+    void *handle = hr__library_open(NULL, "libarchive.so.13");
+
+    lib.there = handle && !hr__library_fill(handle, &lib, entries,
+                                            sizeof(entries) / sizeof(*entries));
 }
 
 static bool need_library(const char *path)

@@ -274,6 +274,25 @@ static bool wait_for_room(unsigned seen)
     return !PyErr_CheckSignals();
 }
 
+// A job was refused: waits for room, if that is why. False: a Python error.
+static bool wait_to_submit(struct core *core, unsigned seen, int64_t deadline,
+                           struct hr_job_params *params)
+{
+    if (hr_last_status() != HR_EAGAIN)
+        return core_raise_last(core), false;
+    if (in_callback)
+        return core_raise(core, HR_EAGAIN,
+                          "no room for the job, and a "
+                          "callback must not wait"),
+               false;
+    if (!wait_for_room(seen))
+        return false;
+    if (deadline && (params->timeout_ns = deadline - core_now()) <= 0)
+        return core_raise(core, HR_ETIMEDOUT, "no room for the job in time"),
+               false;
+    return true;
+}
+
 bool flight_submit(struct core *core, struct flight *f, hr_device *dev,
                    const struct hr_sample *samples, int n, hr_batch batch,
                    struct hr_job_params *params)
@@ -301,19 +320,8 @@ bool flight_submit(struct core *core, struct flight *f, hr_device *dev,
         if (job)
             break;
         stay(f);
-        if (hr_last_status() != HR_EAGAIN)
-            return core_raise_last(core), false;
-        if (in_callback)
-            return core_raise(core, HR_EAGAIN,
-                              "no room for the job, and a "
-                              "callback must not wait"),
-                   false;
-        if (!wait_for_room(seen))
+        if (!wait_to_submit(core, seen, deadline, params))
             return false;
-        if (deadline && (params->timeout_ns = deadline - core_now()) <= 0)
-            return core_raise(core, HR_ETIMEDOUT,
-                              "no room for the job in time"),
-                   false;
     }
     pthread_mutex_lock(&mutex);
     f->job = job;

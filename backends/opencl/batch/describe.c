@@ -76,7 +76,6 @@ struct planes_layout {
 };
 
 // Whether component i can be true, and covers what the window needs of it.
-// Other engines made it, so nothing here may overflow.
 static bool plane_fits(const struct hr__payload *in,
                        const struct hr__picture *pic, int i,
                        struct hr__rect window, struct hr__rect *want)
@@ -84,27 +83,15 @@ static bool plane_fits(const struct hr__payload *in,
     const struct hr__planes *p = in->extra;
     const struct hr__plane *c = &p->comp[i];
     uint32_t x, y;
-    uint64_t last;
 
-    if (p->h_max > 4 || p->v_max > 4 || !c->h || !c->v || p->h_max < c->h ||
-        p->v_max < c->v || p->h_max % c->h || p->v_max % c->v)
+    if (!hr__plane_is_true(p, i, pic->width, pic->height, c->rows, in->size, &x,
+                           &y))
         return false;
-    x = p->h_max / c->h;
-    y = p->v_max / c->v;
-    if (c->width != ((uint32_t)pic->width + x - 1) / x ||
-        c->height != ((uint32_t)pic->height + y - 1) / y || !c->cols ||
-        !c->rows || c->x >= c->width || c->y >= c->height ||
-        c->cols > c->width - c->x || c->rows > c->height - c->y ||
-        (c->step != 1 && c->step != 2 && c->step != 4))
-        return false;
-    last = (uint64_t)(c->rows - 1) * c->stride +
-           (uint64_t)(c->cols - 1) * c->step;
     hr__kernel_cover(window.x, window.w, (int)x, (int)c->width, &want->x,
                      &want->w);
     hr__kernel_cover(window.y, window.h, (int)y, (int)c->height, &want->y,
                      &want->h);
-    return c->at < in->size && last < in->size - c->at &&
-           want->x >= (int)c->x && want->y >= (int)c->y &&
+    return want->x >= (int)c->x && want->y >= (int)c->y &&
            (uint32_t)(want->x + want->w) <= c->x + c->cols &&
            (uint32_t)(want->y + want->h) <= c->y + c->rows;
 }

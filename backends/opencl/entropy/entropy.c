@@ -131,12 +131,35 @@ static void plan_component(struct ocl_plan *plan, struct hr__entropy *e,
     to->ac = e->tables + from->ac * (hr__word)sizeof(struct hr__huffman);
 }
 
+// What the kernels decode to, and where they keep their states.
+static void plan_work(struct ocl_plan *plan, struct hr__entropy *e,
+                      const struct ocl_scan *s, struct hr__kernel_picture *p,
+                      struct hr__coefficients *c)
+{
+    *e = (struct hr__entropy){
+        .scan = (hr__word)scan_at(s),
+        .intervals = (hr__word)intervals_at(s),
+        .codes = (hr__word)codes_at(),
+        .num_codes = s->num_codes,
+        .subs = (hr__word)plan->work,
+        .early = plan->gpu ? HR__SUB_EARLY_GPU : HR__SUB_EARLY,
+        .left = plan->gpu ? HR__SUB_LEFT_GPU : HR__SUB_LEFT,
+        .num_components = s->num_components,
+        .mcus_w = s->mcus_w};
+    plan->work += ocl_aligned(most_subs(s) * sizeof(struct hr__sub));
+    e->other = (hr__word)plan->work;
+    plan->work += ocl_aligned(most_subs(s) * sizeof(struct hr__sub));
+    e->tables = (hr__word)plan->work;
+    plan->work += ocl_aligned(s->num_codes * sizeof(struct hr__huffman));
+    for (uint32_t k = 0; k < s->num_components; k++)
+        plan_component(plan, e, s, p, c, k);
+}
+
 bool ocl_plan_entropy(struct ocl_plan *plan, int i,
                       const struct hr__picture *pic, struct hr__rect window,
                       struct ocl_item *item)
 {
     struct hr__kernel_picture *p = ocl_plan_picture(plan, i);
-    struct hr__entropy *e = &item->file->entropy;
     struct ocl_scan *s = &item->file->scan;
     struct hr__coefficients c;
 
@@ -159,23 +182,7 @@ bool ocl_plan_entropy(struct ocl_plan *plan, int i,
     p->num_subs = most_subs(s);
     p->num_codes = s->num_codes;
     plan->work = hr__kernel_round(plan->work, OCL_ALIGN);
-    *e = (struct hr__entropy){
-        .scan = (hr__word)scan_at(s),
-        .intervals = (hr__word)intervals_at(s),
-        .codes = (hr__word)codes_at(),
-        .num_codes = s->num_codes,
-        .subs = (hr__word)plan->work,
-        .early = plan->gpu ? HR__SUB_EARLY_GPU : HR__SUB_EARLY,
-        .left = plan->gpu ? HR__SUB_LEFT_GPU : HR__SUB_LEFT,
-        .num_components = s->num_components,
-        .mcus_w = s->mcus_w};
-    plan->work += ocl_aligned(most_subs(s) * sizeof(struct hr__sub));
-    e->other = (hr__word)plan->work;
-    plan->work += ocl_aligned(most_subs(s) * sizeof(struct hr__sub));
-    e->tables = (hr__word)plan->work;
-    plan->work += ocl_aligned(s->num_codes * sizeof(struct hr__huffman));
-    for (uint32_t k = 0; k < s->num_components; k++)
-        plan_component(plan, e, s, p, &c, k);
+    plan_work(plan, &item->file->entropy, s, p, &c);
     return true;
 }
 

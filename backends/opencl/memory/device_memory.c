@@ -248,18 +248,35 @@ void ocl_memory_close(struct ocl *o)
     ocl_memory_serve(o, NULL);
 }
 
-// Waits until the driver thread has done it. False with hr__fail(): then the
-// request and its memory are not the caller's any more.
-static bool ask(struct ocl *o, struct ocl_request *r, int64_t deadline)
+// Behind the others. Locked
+static void queue_request(struct ocl *o, struct ocl_request *r)
 {
     struct ocl_request **end = &o->requests;
-    bool waits = true;
 
-    pthread_mutex_lock(&o->guard.lock);
     while (*end)
         end = &(*end)->next;
     *end = r;
     pthread_cond_signal(&o->guard.threads[0].wake);
+}
+
+// Locked
+static void list_slab(struct ocl *o, struct ocl_slab *s)
+{
+    if (s->listed)
+        return;
+    s->next = o->slabs;
+    o->slabs = s;
+    s->listed = true;
+}
+
+// Waits until the driver thread has done it. False with hr__fail(): then the
+// request and its memory are not the caller's any more.
+static bool ask(struct ocl *o, struct ocl_request *r, int64_t deadline)
+{
+    bool waits = true;
+
+    pthread_mutex_lock(&o->guard.lock);
+    queue_request(o, r);
     // A job's callback runs on the driver thread: it does the request itself.
     if (hr__guard_is_thread(&o->guard, 0)) {
         pthread_mutex_unlock(&o->guard.lock);
@@ -275,13 +292,7 @@ static bool ask(struct ocl *o, struct ocl_request *r, int64_t deadline)
         }
     }
     if (r->done && !r->fault.why) {
-        struct ocl_slab *s = r->memory->slab;
-
-        if (!s->listed) {
-            s->next = o->slabs;
-            o->slabs = s;
-            s->listed = true;
-        }
+        list_slab(o, r->memory->slab);
         pthread_mutex_unlock(&o->guard.lock);
         return true;
     }
