@@ -24,10 +24,10 @@ static hr_device gated(size_t budget)
     return test_device("fake", 2, budget);
 }
 
-// An end within five seconds, and room again.
+// An end, and room again.
 static void ends_well(hr_job *job, const char *which)
 {
-    CHECK(*job && hr_job_wait(*job, 5000 * TEST_MS) == HR_OK, "%s: %s", which,
+    CHECK(*job && hr_job_wait(*job, 60000 * TEST_MS) == HR_OK, "%s: %s", which,
           hr_last_error());
     hr_job_release(job);
 }
@@ -210,7 +210,7 @@ TEST_CASE(list_of_waiters)
     b = hr_submit(dev, &s, 1, batch, hr_job_params(.first_slot = 1));
     CHECK(hr_job_poll(b, 50 * TEST_MS) == HR_PENDING, "b waits");
     hr_job_cancel(b);
-    CHECK(hr_job_wait(b, 5000 * TEST_MS) == HR_ECANCELED, "b");
+    CHECK(hr_job_wait(b, 60000 * TEST_MS) == HR_ECANCELED, "b");
     hr_job_release(&b);
     c = hr_submit(dev, &s, 1, batch, hr_job_params(.first_slot = 2));
     CHECK(hr_job_poll(c, 50 * TEST_MS) == HR_PENDING, "c waits");

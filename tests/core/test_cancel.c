@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Stopping: cancel at every point of a job's life, timeouts of jobs, deadlines
 // of spans on an engine that hangs, and handles given up in any order.
+#include "allowed.h"
 #include "scene.h"
 
 static struct scene scene;
@@ -33,7 +34,7 @@ TEST_CASE(before_it_begins)
     CHECK(watch_submit(&w, &scene, NULL), "%s", hr_last_error());
     CHECK(hr_job_poll(w.job, 5 * TEST_MS) == HR_PENDING, "the worker is busy");
     hr_job_cancel(w.job);
-    CHECK(hr_job_wait(w.job, 5000 * TEST_MS) == HR_ECANCELED,
+    CHECK(hr_job_wait(w.job, 60000 * TEST_MS) == HR_ECANCELED,
           "not without the worker");
     CHECK(count_status(w.job, HR_ECANCELED) == 5, "all five");
     hr_job_cancel(w.job);
@@ -121,7 +122,6 @@ TEST_CASE(waiting_for_bytes)
     auto_device dev = NULL;
     auto_batch batch = NULL;
     hr_job a, b, c;
-    int64_t start = hr__now();
 
     fake_begin(.spans = FAKE_ALL(FAKE_RS), .gate = true);
     dev = test_device("fake", 2, 3 << 20);
@@ -137,12 +137,11 @@ TEST_CASE(waiting_for_bytes)
               atomic_load(&fake_counts.begun) == 1,
           "b must wait");
     hr_job_cancel(b);
-    CHECK(hr_job_wait(b, 1000 * TEST_MS) == HR_ECANCELED, "b");
-    CHECK(hr_job_wait(c, 5000 * TEST_MS) == HR_ETIMEDOUT &&
+    CHECK(hr_job_wait(b, 60000 * TEST_MS) == HR_ECANCELED, "b");
+    CHECK(hr_job_wait(c, 60000 * TEST_MS) == HR_ETIMEDOUT &&
               c->results[0].status == HR_ETIMEDOUT,
           "c");
     CHECK(hr_job_poll(a, 0) == HR_PENDING, "a");
-    CHECK(seconds_of(start) < 8, "took %.1f s", seconds_of(start));
     fake_gate_open();
     CHECK(hr_job_wait(a, HR_FOREVER) == HR_OK, "a");
     hr_job_release(&a);
@@ -221,7 +220,7 @@ TEST_CASE(job_timeout)
 // The engine hangs for ever with one task; its queue behind it, too.
 TEST_CASE(hung_engine)
 {
-    struct hr_device_params p = {.threads = 2, .deadline_ns = 60 * TEST_MS};
+    struct hr_device_params p = {.threads = 2, .deadline_ns = 600 * TEST_MS};
     hr_device dev;
     struct watched w;
     struct hr_stats stats;
@@ -235,7 +234,7 @@ TEST_CASE(hung_engine)
     start = hr__now();
     watch_submit(&w, &scene, NULL);
     CHECK(watch_wait(&w) == HR_OK, "%s", w.job->results[0].message);
-    CHECK(seconds_of(start) < (TEST_SANITIZED ? 20 : 5), "took %.2f s",
+    CHECK(hr__now() - start < test_allowed(5000 * TEST_MS), "took %.2f s",
           seconds_of(start));
     CHECK(scene_check_results(&scene, w.job, HR_ON_ERROR_FAIL) == 9, "all");
     for (int i = 0; i < 9; i++) {

@@ -72,7 +72,7 @@ static hr_device open_driver(void)
 
 static bool stop(void)
 {
-    return hr__guard_stop(&d->guard, &d->engine, 2000 * TEST_MS, false,
+    return hr__guard_stop(&d->guard, &d->engine, 60000 * TEST_MS, false,
                           sizeof(*d));
 }
 
@@ -167,7 +167,7 @@ TEST_CASE(left_behind)
     CHECK(test_reaches(&late, 1), "nobody says so");
     begin = hr__now();
     CHECK(!stop() && d->engine.left_behind, "it is not left behind");
-    CHECK(hr__now() - begin < 1000 * TEST_MS, "it was waited for");
+    CHECK(hr__now() - begin < 20000 * TEST_MS, "it was waited for");
     hr_device_close(&dev);
     // (Its memory is the thread's now.)
     atomic_store(&d->hold, 0);

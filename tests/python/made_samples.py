@@ -20,6 +20,11 @@ PHOTOS = 24
 shared = None  # run.py says where
 
 
+def allowed(seconds):
+    """What that is on a machine that others use, too."""
+    return seconds * max(1, os.getloadavg()[0] / os.cpu_count())
+
+
 @functools.cache
 def scratch():
     """A folder that goes when the process does."""

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// How long what ought to be quick may take.
+#ifndef TESTS_ALLOWED_H
+#define TESTS_ALLOWED_H
+
+#include "testing.h"
+#include <stdlib.h>
+#include <unistd.h>
+
+// ns, and more on a machine that others use, too, or with a sanitizer. What this
+// tells from a hang must take longer than that.
+static inline int64_t test_allowed(int64_t ns)
+{
+    double load = 0, cores = (double)sysconf(_SC_NPROCESSORS_ONLN);
+
+    if (getloadavg(&load, 1) != 1 || load < cores)
+        load = cores;
+    return (int64_t)((double)ns * load / cores) * (TEST_SANITIZED ? 4 : 1);
+}
+
+#endif
