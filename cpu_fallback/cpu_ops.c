@@ -5,6 +5,12 @@
 #include "cpu_fallback/cpu_kernels.h"
 #include "cpu_fallback/jpeg/lanes.h"
 
+const struct cpu_level cpu_levels[CPU_LEVELS] = {
+    {"c", CPU_FLAG_C},
+    {"avx2", CPU_FLAG_C | CPU_FLAG_AVX2},
+    {"avx512", CPU_FLAG_C | CPU_FLAG_AVX2 | CPU_FLAG_AVX512},
+};
+
 unsigned cpu_detect(void)
 {
     unsigned flags = CPU_FLAG_C;

@@ -40,7 +40,7 @@ struct cpu_axis {
 struct cpu_lane_ops;
 
 struct cpu_ops {
-    const char *name;  // "c", "avx2", "avx512"
+    const char *name;  // of the best of cpu_levels[] that is in it
 
     // Stage entropy of many pictures at a time (lanes.h); NULL where it is not
     // made.
@@ -124,8 +124,25 @@ struct cpu_ops {
     struct cpu_augment_ops augment;
 };
 
-// Instruction sets, best last; the numbers are HR_CPU_* of headrace/device.h.
-enum { CPU_FLAG_C = 1, CPU_FLAG_AVX2 = 2, CPU_FLAG_AVX512 = 4 };
+// Instruction sets; the numbers are HR_CPU_* of headrace/device.h.
+enum {
+    CPU_FLAG_C = 1,
+    CPU_FLAG_AVX2 = 2,
+    CPU_FLAG_AVX512 = 4,
+#if defined(__x86_64__)
+    CPU_FLAGS_BUILT = CPU_FLAG_C | CPU_FLAG_AVX2 | CPU_FLAG_AVX512,
+#else
+    CPU_FLAGS_BUILT = CPU_FLAG_C,
+#endif
+};
+
+// Each set with those that it goes on from, better ones of a processor behind
+// worse ones. Name: that of its table, and HEADRACE_CPU's.
+enum { CPU_LEVELS = 3 };
+extern const struct cpu_level {
+    const char *name;
+    unsigned flags;
+} cpu_levels[CPU_LEVELS];
 
 // What this machine can run (AVX512: F, BW, VL, DQ, VBMI, VNNI together).
 unsigned cpu_detect(void);

@@ -12,17 +12,18 @@
 
 // ---- Which instructions -----------------------------------------------------
 
-// HEADRACE_CPU names the best set that may be used: c, avx2 or avx512. 0: it
+// HEADRACE_CPU names the best set that may be used, one of cpu_levels[]. 0: it
 // names none of them.
 static unsigned mask_from_environment(void)
 {
     const char *name = secure_getenv("HEADRACE_CPU");
 
-    if (!name || !*name || !strcmp(name, "avx512"))
+    if (!name || !*name)
         return ~0u;
-    if (!strcmp(name, "avx2"))
-        return CPU_FLAG_C | CPU_FLAG_AVX2;
-    return strcmp(name, "c") ? 0 : CPU_FLAG_C;
+    for (int i = 0; i < CPU_LEVELS; i++)
+        if (!strcmp(name, cpu_levels[i].name))
+            return cpu_levels[i].flags;
+    return 0;
 }
 
 // HEADRACE_LANES: always, halved, never, or as a trial says. False: something

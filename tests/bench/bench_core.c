@@ -285,11 +285,7 @@ static void print_stages(const struct bench_stages *s)
 // Levels and libjpeg-turbo take turns; the first round does not count.
 static void stages(int rounds, struct bench_file *files, int n)
 {
-    static const char *const names[] = {"c", "avx2", "avx512"};
     unsigned flags = cpu_detect();
-    int last = flags & CPU_FLAG_AVX512 ? 2 : flags & CPU_FLAG_AVX2 ? 1 : 0;
-    static const unsigned masks[] = {HR_CPU_C, HR_CPU_C | HR_CPU_AVX2,
-                                     HR_CPU_C | HR_CPU_AVX2 | HR_CPU_AVX512};
     struct bench_stages s;
     double ns[3];
 
@@ -297,10 +293,12 @@ static void stages(int rounds, struct bench_file *files, int n)
     for (int r = 0; r <= rounds; r++) {
         if (r)
             printf("%s{", r > 1 ? ",\n " : "");
-        for (int level = last > 0; level <= last; level++) {
-            bench_stages(files, n, masks[level], &s);
+        for (int i = flags != CPU_FLAG_C; i < CPU_LEVELS; i++) {
+            if (cpu_levels[i].flags & ~flags)
+                continue;
+            bench_stages(files, n, cpu_levels[i].flags, &s);
             if (r) {
-                printf("\"%s\": ", names[level]);
+                printf("\"%s\": ", cpu_levels[i].name);
                 print_stages(&s);
                 printf(", ");
             }

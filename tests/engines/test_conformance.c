@@ -3,6 +3,7 @@
 // engine in its cuts, and on every other device that opens here (or the one
 // that HEADRACE_TEST_DEVICE names).
 #include "conformance.h"
+#include "cpu_fallback/cpu_ops.h"
 #include "fake_engine.h"
 
 static void report(hr_device dev, const struct conformance *c)
@@ -14,17 +15,20 @@ static void report(hr_device dev, const struct conformance *c)
 
 TEST_CASE(cpu_masks)
 {
-    static const unsigned masks[] = {HR_CPU_C, HR_CPU_AVX2,
-                                     HR_CPU_AVX2 | HR_CPU_AVX512};
+    // For races it is the same which instructions work. (--long: all.)
+    bool races = test_races_only();
 
-    // For races it is the same which instructions work: those of the device with
-    // most threads. (--long: all.)
-    for (int i = test_races_only() ? 2 : 0; i < 3; i++) {
-        auto_device dev = hr_device_open(
-            "cpu",
-            &(struct hr_device_params){.threads = 1 + i, .cpu_mask = masks[i]});
-        struct conformance c = conformance_run(dev, HR_EXACT, test_seed);
+    for (int i = 0; i < (races ? 1 : CPU_LEVELS); i++) {
+        struct hr_device_params p = {0};
+        auto_device dev = NULL;
+        struct conformance c;
 
+        if (cpu_levels[i].flags & ~cpu_detect())
+            continue;
+        p.threads = races ? 3 : 1 + i;
+        p.cpu_mask = races ? 0 : cpu_levels[i].flags;
+        dev = hr_device_open("cpu", &p);
+        c = conformance_run(dev, HR_EXACT, test_seed);
         CHECK(c.by_device > c.samples / 2 && c.different == 0, "by_device");
         report(dev, &c);
     }

@@ -301,7 +301,7 @@ static void on_levels(int first, void (*check)(const struct cpu_ops *ops))
     int run = 0;
 
     test_rnd_seed(test_seed);
-    for (int i = first; i < SIMD_LEVELS; i++)
+    for (int i = first; i < CPU_LEVELS; i++)
         if (simd_level_ops(i, &ops)) {
             check(&ops);
             run++;

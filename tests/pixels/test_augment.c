@@ -161,8 +161,6 @@ static bool equal(const struct cpu_pixels *a, const struct cpu_pixels *b)
 
 TEST_CASE(sisters)
 {
-    static const unsigned flags[] = {CPU_FLAG_AVX2,
-                                     CPU_FLAG_AVX2 | CPU_FLAG_AVX512};
     static struct made want, got;
     struct cpu_arena arena;
     struct cpu_ops c, sister;
@@ -179,8 +177,10 @@ TEST_CASE(sisters)
 
         fill(pixels, w * h * channels);
         run(&want, &c, pixels, w, h, channels, &code, &arena);
-        for (int k = 0; k < 2; k++) {
-            cpu_ops_init(&sister, flags[k]);
+        for (int k = 1; k < CPU_LEVELS; k++) {
+            if (cpu_levels[k].flags & ~cpu_detect())
+                continue;
+            cpu_ops_init(&sister, cpu_levels[k].flags);
             run(&got, &sister, pixels, w, h, channels, &code, &arena);
             CHECK(equal(&want.p, &got.p), "%s: code %d of %dx%dx%d, seed %d",
                   sister.name, code.code, w, h, channels, i);
@@ -251,8 +251,6 @@ TEST_CASE(wide_boxes)
 // Of all 2^24 colours, each with one shift.
 TEST_CASE(hues)
 {
-    static const unsigned flags[] = {CPU_FLAG_AVX2,
-                                     CPU_FLAG_AVX2 | CPU_FLAG_AVX512};
     static uint8_t src[256 * 3 + CPU_SLACK], a[256 * 3 + CPU_SLACK],
         b[256 * 3 + CPU_SLACK];
     struct cpu_ops c, sister;
@@ -268,8 +266,10 @@ TEST_CASE(hues)
             src[3 * blue + 2] = (uint8_t)blue;
         }
         c.augment.hue(a, src, 256, shift);
-        for (int k = 0; k < 2; k++) {
-            cpu_ops_init(&sister, flags[k]);
+        for (int k = 1; k < CPU_LEVELS; k++) {
+            if (cpu_levels[k].flags & ~cpu_detect())
+                continue;
+            cpu_ops_init(&sister, cpu_levels[k].flags);
             sister.augment.hue(b, src, 256, shift);
             CHECK(!memcmp(a, b, 256 * 3), "%s: red %d, green %d, by %d",
                   sister.name, rg >> 8, rg & 255, shift);

@@ -138,7 +138,7 @@ TEST_CASE(lines)
     struct cpu_ops ops;
 
     test_rnd_seed(test_seed);
-    for (int i = 0; i < SIMD_LEVELS; i++)
+    for (int i = 0; i < CPU_LEVELS; i++)
         if (simd_level_ops(i, &ops))
             for (int n = 1; n <= MOST; n++)
                 for (int kind = 0; kind <= PACKED_KINDS; kind++)
@@ -151,7 +151,7 @@ TEST_CASE(parts)
 
     test_rnd_seed(test_seed);
     packed_blocks_fill(line, MOST, PACKED_KINDS);
-    for (int i = 0; i < SIMD_LEVELS; i++) {
+    for (int i = 0; i < CPU_LEVELS; i++) {
         if (!simd_level_ops(i, &ops))
             continue;
         ops.pack_line(segment, (const int16_t(*)[64])line, MOST);
@@ -244,7 +244,7 @@ TEST_CASE(bytes)
     line[1][0] = -32768;
     line[2][0] = 4;
     line[2][1] = 128;
-    for (int i = 0; i < SIMD_LEVELS; i++)
+    for (int i = 0; i < CPU_LEVELS; i++)
         if (simd_level_ops(i, &ops)) {
             size_t n = ops.pack_line(segment, (const int16_t(*)[64])line, 3);
 
@@ -300,7 +300,7 @@ static void compare_line(void *ctx, const int16_t (*blocks)[64], int n,
     }
     cmp->bad += cmp->c->pack_line(again, blocks, n) != size ||
                 memcmp(again, packed, size) != 0;
-    for (int i = 0; i < SIMD_LEVELS; i++)
+    for (int i = 0; i < CPU_LEVELS; i++)
         if (simd_level_ops(i, &ops)) {
             ops.unpack_line(out, packed, n, 0, n);
             cmp->bad += memcmp(out, blocks, (size_t)n * sizeof(*out)) != 0;
@@ -458,7 +458,7 @@ static void read_all(const struct cpu_packed_head *head, uint64_t *seed)
 {
     struct cpu_ops ops;
 
-    for (int level = 0; level < SIMD_LEVELS; level++) {
+    for (int level = 0; level < CPU_LEVELS; level++) {
         if (!simd_level_ops(level, &ops))
             continue;
         for (int i = 0; i < (int)head->num_components; i++)

@@ -117,7 +117,7 @@ static void check_window(const struct picture *p, struct hr__rect window,
     struct cpu_ops ops;
     struct fenced f;
 
-    for (int i = 0; i < SIMD_LEVELS; i++) {
+    for (int i = 0; i < CPU_LEVELS; i++) {
         int form = pick(0, NUM_FORMS - 1), bad;
         struct cpu_mark mark = cpu_arena_mark(&arena);
         uint8_t *data;
