@@ -24,10 +24,10 @@
 // The function type of a slot.
 #define CPU_SLOT(slot) __typeof__(*((struct cpu_ops *)0)->slot)
 extern CPU_SLOT(resample_h) cpu_resample_h_c, cpu_resample_h_avx2,
-    cpu_resample_h_avx512;
-extern CPU_SLOT(pack_h) cpu_pack_h_avx2, cpu_pack_h_avx512;
+    cpu_resample_h_avx512, cpu_resample_h_neon;
+extern CPU_SLOT(pack_h) cpu_pack_h_avx2, cpu_pack_h_avx512, cpu_pack_h_neon;
 extern CPU_SLOT(resample_v) cpu_resample_v_c, cpu_resample_v_avx2,
-    cpu_resample_v_avx512;
+    cpu_resample_v_avx512, cpu_resample_v_neon;
 extern CPU_SLOT(store) cpu_store_c, cpu_store_avx2, cpu_store_avx512;
 extern CPU_SLOT(cmyk_to_rgb) cpu_cmyk_to_rgb_c;
 extern CPU_SLOT(rgb_to_gray) cpu_rgb_to_gray_c;

@@ -9,6 +9,7 @@ const struct cpu_level cpu_levels[CPU_LEVELS] = {
     {"c", CPU_FLAG_C},
     {"avx2", CPU_FLAG_C | CPU_FLAG_AVX2},
     {"avx512", CPU_FLAG_C | CPU_FLAG_AVX2 | CPU_FLAG_AVX512},
+    {"neon", CPU_FLAG_C | CPU_FLAG_NEON},
 };
 
 unsigned cpu_detect(void)
@@ -26,6 +27,8 @@ unsigned cpu_detect(void)
         __builtin_cpu_supports("avx512vbmi") &&
         __builtin_cpu_supports("avx512vnni"))
         flags |= CPU_FLAG_AVX512;
+#elif defined(__AARCH64EL__)
+    flags |= CPU_FLAG_NEON;
 #endif
     return flags;
 }
@@ -152,6 +155,16 @@ static void init_avx512(struct cpu_ops *ops)
 }
 #endif
 
+#if defined(__AARCH64EL__)
+static void init_neon(struct cpu_ops *ops)
+{
+    ops->name = "neon";
+    ops->pack_h = cpu_pack_h_neon;
+    ops->resample_h = cpu_resample_h_neon;
+    ops->resample_v = cpu_resample_v_neon;
+}
+#endif
+
 void cpu_ops_init(struct cpu_ops *ops, unsigned flags)
 {
     flags &= cpu_detect();
@@ -161,5 +174,8 @@ void cpu_ops_init(struct cpu_ops *ops, unsigned flags)
         init_avx2(ops);
     if (flags & CPU_FLAG_AVX512)
         init_avx512(ops);
+#elif defined(__AARCH64EL__)
+    if (flags & CPU_FLAG_NEON)
+        init_neon(ops);
 #endif
 }

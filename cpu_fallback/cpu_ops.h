@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The CPU's pixel kernels: pure functions on rows. They know no device, no
 // job and no thread. The readable C (resample.c, store.c) is the reference;
-// the _avx2 and _avx512 sisters write the same bytes and take slots of the
-// table at run time.
+// the _avx2, _avx512 and _neon sisters write the same bytes and take slots of
+// the table at run time.
 //
 // Rows are u8, pixels interleaved: `channels` (1 or 3) bytes each.
 // Every source row must be readable, and every destination row writable, for
@@ -129,8 +129,11 @@ enum {
     CPU_FLAG_C = 1,
     CPU_FLAG_AVX2 = 2,
     CPU_FLAG_AVX512 = 4,
+    CPU_FLAG_NEON = 8,
 #if defined(__x86_64__)
     CPU_FLAGS_BUILT = CPU_FLAG_C | CPU_FLAG_AVX2 | CPU_FLAG_AVX512,
+#elif defined(__AARCH64EL__)
+    CPU_FLAGS_BUILT = CPU_FLAG_C | CPU_FLAG_NEON,
 #else
     CPU_FLAGS_BUILT = CPU_FLAG_C,
 #endif
@@ -138,7 +141,7 @@ enum {
 
 // Each set with those that it goes on from, better ones of a processor behind
 // worse ones. Name: that of its table, and HEADRACE_CPU's.
-enum { CPU_LEVELS = 3 };
+enum { CPU_LEVELS = 4 };
 extern const struct cpu_level {
     const char *name;
     unsigned flags;

@@ -130,8 +130,8 @@ static enum hr_status cpu_open(struct hr__engine *e, const char *which)
         return hr__fail(HR_ENODEVICE, "there is only one CPU device, 'cpu'");
     if (!mask)
         return hr__fail(HR_EINVAL,
-                        "HEADRACE_CPU=%.32s: must be c, avx2 or "
-                        "avx512",
+                        "HEADRACE_CPU=%.32s: must be c, avx2, "
+                        "avx512 or neon",
                         secure_getenv("HEADRACE_CPU"));
     if (!lanes_from_environment(c))
         return hr__fail(HR_EINVAL,

@@ -3,7 +3,7 @@
 #if defined(__x86_64__)
 
 #include "cpu_fallback/x86/resample_avx2.h"
-#include "cpu_fallback/x86/resample_pack.h"
+#include "cpu_fallback/pixel/resample_pack.h"
 
 #define WINDOW 16  // source bytes that one shuffle sees, per 128-bit lane
 

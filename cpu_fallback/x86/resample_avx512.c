@@ -4,7 +4,7 @@
 #if defined(__x86_64__)
 
 #include "cpu_fallback/x86/resample_avx512.h"
-#include "cpu_fallback/x86/resample_pack.h"
+#include "cpu_fallback/pixel/resample_pack.h"
 
 #define WINDOW 64  // source bytes that one vpermb sees
 #define DIGITS 3

@@ -60,7 +60,13 @@ rules_of()
                                 cpu_fallback/augment/*
                                 cpu_fallback/packed/line.h
                                 cpu_fallback/pixel/reconstruct.h
+                                cpu_fallback/pixel/resample_pack.h
                                 cpu_fallback/x86/*" ;;
+    cpu_fallback/arm/*)    may="$cpu cpu_fallback/packed/line.h
+                                cpu_fallback/pixel/reconstruct.h
+                                cpu_fallback/pixel/resample_pack.h
+                                cpu_fallback/pixel/store_rows.h
+                                cpu_fallback/arm/*" ;;
     cpu_fallback/cpu_ops.c) may="$cpu cpu_fallback/jpeg/lanes.h
                                 cpu_fallback/augment/*" ;;
     cpu_fallback/*)        may=$cpu libs='png.h' ;;

@@ -108,7 +108,7 @@ struct hr_device_params {
                           // is at work may go over the budget
     unsigned cpu_mask;    // instruction sets the CPU engine may use, HR_CPU_*;
                           // 0 = all there are, up to the one that the variable
-                          // HEADRACE_CPU names: c, avx2, avx512
+                          // HEADRACE_CPU names: c, avx2, avx512, neon
     bool strict;          // never fall back to another engine
     int64_t deadline_ns;  // for a span on a device that is not the CPU; 0 = 10
                           // s. It runs from when the device begins the span;
@@ -168,7 +168,7 @@ struct hr_device_params {
 #define hr_device_params(...) (&(struct hr_device_params){__VA_ARGS__})
 
 // For cpu_mask. HR_CPU_C alone is the readable reference.
-enum { HR_CPU_C = 1, HR_CPU_AVX2 = 2, HR_CPU_AVX512 = 4 };
+enum { HR_CPU_C = 1, HR_CPU_AVX2 = 2, HR_CPU_AVX512 = 4, HR_CPU_NEON = 8 };
 
 // A device. Handles point to facts that never change; all are read-only.
 // Threads: safe.
