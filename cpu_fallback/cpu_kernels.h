@@ -43,7 +43,7 @@ extern CPU_SLOT(ycc_to_rgb) cpu_ycc_to_rgb_c, cpu_ycc_to_rgb_avx2,
     cpu_ycc_to_rgb_avx512;
 extern CPU_SLOT(join_rgb) cpu_join_rgb_c, cpu_join_rgb_avx2;
 extern CPU_SLOT(reconstruct) cpu_reconstruct_c, cpu_reconstruct_avx2,
-    cpu_reconstruct_avx512;
+    cpu_reconstruct_avx512, cpu_reconstruct_neon;
 extern CPU_SLOT(pack_line) cpu_pack_line_c, cpu_pack_line_avx2,
     cpu_pack_line_avx512;
 extern CPU_SLOT(unpack_line) cpu_unpack_line_c, cpu_unpack_line_avx2,

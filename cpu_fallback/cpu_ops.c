@@ -162,6 +162,7 @@ static void init_neon(struct cpu_ops *ops)
     ops->pack_h = cpu_pack_h_neon;
     ops->resample_h = cpu_resample_h_neon;
     ops->resample_v = cpu_resample_v_neon;
+    ops->reconstruct = cpu_reconstruct_neon;
 }
 #endif
 
