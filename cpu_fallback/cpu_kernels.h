@@ -29,19 +29,20 @@ extern CPU_SLOT(pack_h) cpu_pack_h_avx2, cpu_pack_h_avx512, cpu_pack_h_neon;
 extern CPU_SLOT(resample_v) cpu_resample_v_c, cpu_resample_v_avx2,
     cpu_resample_v_avx512, cpu_resample_v_neon;
 extern CPU_SLOT(store) cpu_store_c, cpu_store_avx2, cpu_store_avx512;
-extern CPU_SLOT(cmyk_to_rgb) cpu_cmyk_to_rgb_c;
-extern CPU_SLOT(rgb_to_gray) cpu_rgb_to_gray_c;
-extern CPU_SLOT(gather) cpu_gather_c, cpu_gather_avx2;
-extern CPU_SLOT(replicate) cpu_replicate_c, cpu_replicate_avx2;
+extern CPU_SLOT(cmyk_to_rgb) cpu_cmyk_to_rgb_c, cpu_cmyk_to_rgb_neon;
+extern CPU_SLOT(rgb_to_gray) cpu_rgb_to_gray_c, cpu_rgb_to_gray_neon;
+extern CPU_SLOT(gather) cpu_gather_c, cpu_gather_avx2, cpu_gather_neon;
+extern CPU_SLOT(replicate) cpu_replicate_c, cpu_replicate_avx2,
+    cpu_replicate_neon;
 extern CPU_SLOT(upsample_h2v1) cpu_upsample_h2v1_c, cpu_upsample_h2v1_avx2,
-    cpu_upsample_h2v1_avx512;
+    cpu_upsample_h2v1_avx512, cpu_upsample_h2v1_neon;
 extern CPU_SLOT(upsample_h1v2) cpu_upsample_h1v2_c, cpu_upsample_h1v2_avx2,
-    cpu_upsample_h1v2_avx512;
+    cpu_upsample_h1v2_avx512, cpu_upsample_h1v2_neon;
 extern CPU_SLOT(upsample_h2v2) cpu_upsample_h2v2_c, cpu_upsample_h2v2_avx2,
-    cpu_upsample_h2v2_avx512;
+    cpu_upsample_h2v2_avx512, cpu_upsample_h2v2_neon;
 extern CPU_SLOT(ycc_to_rgb) cpu_ycc_to_rgb_c, cpu_ycc_to_rgb_avx2,
-    cpu_ycc_to_rgb_avx512;
-extern CPU_SLOT(join_rgb) cpu_join_rgb_c, cpu_join_rgb_avx2;
+    cpu_ycc_to_rgb_avx512, cpu_ycc_to_rgb_neon;
+extern CPU_SLOT(join_rgb) cpu_join_rgb_c, cpu_join_rgb_avx2, cpu_join_rgb_neon;
 extern CPU_SLOT(reconstruct) cpu_reconstruct_c, cpu_reconstruct_avx2,
     cpu_reconstruct_avx512, cpu_reconstruct_neon;
 extern CPU_SLOT(pack_line) cpu_pack_line_c, cpu_pack_line_avx2,

@@ -162,6 +162,15 @@ static void init_neon(struct cpu_ops *ops)
     ops->pack_h = cpu_pack_h_neon;
     ops->resample_h = cpu_resample_h_neon;
     ops->resample_v = cpu_resample_v_neon;
+    ops->cmyk_to_rgb = cpu_cmyk_to_rgb_neon;
+    ops->rgb_to_gray = cpu_rgb_to_gray_neon;
+    ops->gather = cpu_gather_neon;
+    ops->replicate = cpu_replicate_neon;
+    ops->upsample_h2v1 = cpu_upsample_h2v1_neon;
+    ops->upsample_h1v2 = cpu_upsample_h1v2_neon;
+    ops->upsample_h2v2 = cpu_upsample_h2v2_neon;
+    ops->ycc_to_rgb = cpu_ycc_to_rgb_neon;
+    ops->join_rgb = cpu_join_rgb_neon;
     ops->reconstruct = cpu_reconstruct_neon;
 }
 #endif

@@ -241,7 +241,7 @@ static void check_cmyk(const struct cpu_ops *ops)
 {
     int bad = 0;
     for (int k = 0; k < 256; k++) {
-        uint8_t px[4 * 256], rgb[3 * 256];
+        uint8_t px[4 * 256 + CPU_SLACK], rgb[3 * 256];
         for (int x = 0; x < 256; x++) {
             uint8_t cmyk[4] = {(uint8_t)x, (uint8_t)(x ^ 85), (uint8_t)~x,
                                (uint8_t)k};
@@ -249,8 +249,10 @@ static void check_cmyk(const struct cpu_ops *ops)
             for (int c = 0; c < 3; c++)
                 rgb[3 * x + c] = (uint8_t)(k - muldiv255(255 - cmyk[c], k));
         }
-        ops->cmyk_to_rgb(px, px, 256);
-        bad += memcmp(px, rgb, sizeof rgb) != 0;
+        // (Now and then less than all: what follows is slack.)
+        int w = k % 3 ? 256 : k + 1;
+        ops->cmyk_to_rgb(px, px, w);
+        bad += memcmp(px, rgb, 3 * (size_t)w) != 0;
     }
     CU_ASSERT_EQUAL(bad, 0);
 }
@@ -259,7 +261,7 @@ static void check_gray(const struct cpu_ops *ops)
 {
     int bad = 0;
     for (int i = 0; i < 200; i++) {
-        uint8_t px[3 * 100], want[100];
+        uint8_t px[3 * 100 + CPU_SLACK], want[100];
         for (int x = 0; x < 300; x++)
             px[x] = (uint8_t)(i == 0 ? 255 : test_rnd());
         for (int x = 0; x < 100; x++)
@@ -310,24 +312,14 @@ static void on_levels(int first, void (*check)(const struct cpu_ops *ops))
         test_not_run("there is nothing but C here");
 }
 
-// Some of colour exists in C only, against a formula of its own.
-static void on_c(void (*check)(const struct cpu_ops *ops))
-{
-    struct cpu_ops ops;
-
-    test_rnd_seed(test_seed);
-    cpu_ops_init(&ops, CPU_FLAG_C);
-    check(&ops);
-}
-
 TEST_CASE(cmyk_to_rgb)
 {
-    on_c(check_cmyk);
+    on_levels(0, check_cmyk);
 }
 
 TEST_CASE(rgb_to_gray)
 {
-    on_c(check_gray);
+    on_levels(0, check_gray);
 }
 
 TEST_CASE(ycc_to_rgb)
