@@ -28,7 +28,8 @@ extern CPU_SLOT(resample_h) cpu_resample_h_c, cpu_resample_h_avx2,
 extern CPU_SLOT(pack_h) cpu_pack_h_avx2, cpu_pack_h_avx512, cpu_pack_h_neon;
 extern CPU_SLOT(resample_v) cpu_resample_v_c, cpu_resample_v_avx2,
     cpu_resample_v_avx512, cpu_resample_v_neon;
-extern CPU_SLOT(store) cpu_store_c, cpu_store_avx2, cpu_store_avx512;
+extern CPU_SLOT(store) cpu_store_c, cpu_store_avx2, cpu_store_avx512,
+    cpu_store_neon;
 extern CPU_SLOT(cmyk_to_rgb) cpu_cmyk_to_rgb_c, cpu_cmyk_to_rgb_neon;
 extern CPU_SLOT(rgb_to_gray) cpu_rgb_to_gray_c, cpu_rgb_to_gray_neon;
 extern CPU_SLOT(gather) cpu_gather_c, cpu_gather_avx2, cpu_gather_neon;

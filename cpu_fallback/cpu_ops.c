@@ -162,6 +162,7 @@ static void init_neon(struct cpu_ops *ops)
     ops->pack_h = cpu_pack_h_neon;
     ops->resample_h = cpu_resample_h_neon;
     ops->resample_v = cpu_resample_v_neon;
+    ops->store = cpu_store_neon;
     ops->cmyk_to_rgb = cpu_cmyk_to_rgb_neon;
     ops->rgb_to_gray = cpu_rgb_to_gray_neon;
     ops->gather = cpu_gather_neon;
