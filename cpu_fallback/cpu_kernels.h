@@ -49,7 +49,7 @@ extern CPU_SLOT(reconstruct) cpu_reconstruct_c, cpu_reconstruct_avx2,
 extern CPU_SLOT(pack_line) cpu_pack_line_c, cpu_pack_line_avx2,
     cpu_pack_line_avx512;
 extern CPU_SLOT(unpack_line) cpu_unpack_line_c, cpu_unpack_line_avx2,
-    cpu_unpack_line_avx512;
+    cpu_unpack_line_avx512, cpu_unpack_line_neon;
 
 // Memory that lies `next` bytes behind `bytes` bytes will be written soon. (All
 // lines at once wait for each other; a few between stores do not.)
