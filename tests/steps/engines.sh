@@ -5,7 +5,7 @@
 #   engines.sh exact      compare.py on PoCL; each second file but with --long
 #   engines.sh va         the VA-API engine on the driver in software
 #   engines.sh clients    FFmpeg on that driver
-#   engines.sh aarch64    the command on 64-bit Arm, by qemu
+#   engines.sh aarch64    kernels, engine, command on 64-bit Arm, by qemu
 . "$(dirname "$0")/lib.sh"
 opencl=$root/tests/engines/opencl/opencl_platforms.sh pictures=()
 
@@ -27,7 +27,7 @@ clients)
     bash "$root/tests/engines/vaapi/va_clients.sh" "$build"
     ;;
 aarch64)
-    setup gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static ||
+    setup gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user ||
         skip "no compiler or no qemu for it"
     bash "$root/tests/compare/aarch64.sh" "$build" "$corpus"
     ;;
