@@ -47,7 +47,7 @@ extern CPU_SLOT(join_rgb) cpu_join_rgb_c, cpu_join_rgb_avx2, cpu_join_rgb_neon;
 extern CPU_SLOT(reconstruct) cpu_reconstruct_c, cpu_reconstruct_avx2,
     cpu_reconstruct_avx512, cpu_reconstruct_neon;
 extern CPU_SLOT(pack_line) cpu_pack_line_c, cpu_pack_line_avx2,
-    cpu_pack_line_avx512;
+    cpu_pack_line_avx512, cpu_pack_line_neon;
 extern CPU_SLOT(unpack_line) cpu_unpack_line_c, cpu_unpack_line_avx2,
     cpu_unpack_line_avx512, cpu_unpack_line_neon;
 

@@ -173,6 +173,7 @@ static void init_neon(struct cpu_ops *ops)
     ops->ycc_to_rgb = cpu_ycc_to_rgb_neon;
     ops->join_rgb = cpu_join_rgb_neon;
     ops->reconstruct = cpu_reconstruct_neon;
+    ops->pack_line = cpu_pack_line_neon;
     ops->unpack_line = cpu_unpack_line_neon;
 }
 #endif

@@ -1,22 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-// Packed lines with NEON, in the two passes of packed_avx2.c. Instead of pdep a
-// table of 256 shuffles brings the bytes of a list to their places in a row.
+// Packed lines with NEON, in the steps of packed_avx2.c. What pdep and pext do
+// there tables of shuffles do here: bytes of a row go between list and places.
 #if defined(__AARCH64EL__)
 
 #include <arm_neon.h>
 
 #include "cpu_fallback/packed/line.h"
 
-#define ONES(m) __builtin_popcount(m)
-
-// places[m]: byte i is how many bits of m below bit i are set, if that one is,
-// else 255, from where a shuffle takes 0.
-#define BYTE(m, i) ((m) >> (i)&1 ? ONES((m) & ((1u << (i)) - 1)) : 255)
-#define ONE(m)                                                      \
-    {                                                               \
-        BYTE(m, 0), BYTE(m, 1), BYTE(m, 2), BYTE(m, 3), BYTE(m, 4), \
-            BYTE(m, 5), BYTE(m, 6), BYTE(m, 7)                      \
+#define BITS(m) __builtin_popcount(m)
+#define BEFORE(m, i) BITS((m) & ((1u << (i)) - 1))
+#define EIGHT(of, m)                                                          \
+    {                                                                         \
+        of(m, 0), of(m, 1), of(m, 2), of(m, 3), of(m, 4), of(m, 5), of(m, 6), \
+            of(m, 7)                                                          \
     }
+// How many bits of m below bit i are set, if that one is.
+#define PLACE(m, i) ((m) >> (i)&1 ? BEFORE(m, i) : 255)
+// Which bit of m is set behind i others.
+#define IF(m, i, bit) ((m) >> (bit)&1 && BEFORE(m, bit) == (i) ? (bit) : 0)
+#define TAKEN(m, i)                                                           \
+    (BITS(m) <= (i) ? 255                                                     \
+                    : IF(m, i, 1) + IF(m, i, 2) + IF(m, i, 3) + IF(m, i, 4) + \
+                          IF(m, i, 5) + IF(m, i, 6) + IF(m, i, 7))
+#define PLACES(m) EIGHT(PLACE, m)
+#define TAKE(m) EIGHT(TAKEN, m)
 #define FOUR(of, m) of(m), of(m + 1u), of(m + 2u), of(m + 3u)
 #define SIXTEEN(of, m) \
     FOUR(of, m), FOUR(of, m + 4u), FOUR(of, m + 8u), FOUR(of, m + 12u)
@@ -24,15 +31,26 @@
     SIXTEEN(of, m), SIXTEEN(of, m + 16u), SIXTEEN(of, m + 32u), \
         SIXTEEN(of, m + 48u)
 #define ALL(of) MANY(of, 0u), MANY(of, 64u), MANY(of, 128u), MANY(of, 192u)
-static const uint8_t places[256][8] = {ALL(ONE)};
-static const uint8_t ones[256] = {ALL(ONES)};
-#undef ONES
-#undef BYTE
-#undef ONE
-#undef FOUR
-#undef SIXTEEN
-#undef MANY
-#undef ALL
+// Of each mask the shuffle that brings a list to the bits that are set, and the
+// one that makes a list of them. 255 takes 0 from nowhere.
+static const uint8_t places[256][8] = {ALL(PLACES)};
+static const uint8_t takes[256][8] = {ALL(TAKE)};
+static const uint8_t ones[256] = {ALL(BITS)};
+
+CPU_INLINE uint8x8_t shuffled(uint8x8_t bytes, const uint8_t shuffle[8])
+{
+    return vqtbl1_u8(vcombine_u8(bytes, vdup_n_u8(0)), vld1_u8(shuffle));
+}
+
+// Bit i: byte i, which is 0 or 255.
+CPU_INLINE unsigned mask_of(uint8x8_t bytes)
+{
+    const uint8x8_t bits = {1, 2, 4, 8, 16, 32, 64, 128};
+
+    return vaddv_u8(vand_u8(bytes, bits));
+}
+
+// ---- Reading ----------------------------------------------------------------
 
 enum { CHUNK = 16 };
 
@@ -49,8 +67,7 @@ struct chunk {
 // The bytes of a list in the places of a mask, 0 elsewhere.
 CPU_INLINE uint8x8_t placed(const uint8_t *list, unsigned mask)
 {
-    return vqtbl1_u8(vcombine_u8(vld1_u8(list), vdup_n_u8(0)),
-                     vld1_u8(places[mask]));
+    return shuffled(vld1_u8(list), places[mask]);
 }
 
 // The nibbles of 16 bytes, sign extended; 0 stays 0.
@@ -85,7 +102,6 @@ CPU_INLINE int put_mask(struct chunk *c, int i, uint8x8_t mask)
 CPU_INLINE void open_block(struct chunk *c, int i, const uint8_t *p,
                            unsigned rows, int len)
 {
-    const uint8x8_t bits = {1, 2, 4, 8, 16, 32, 64, 128};
     uint8_t *values = c->values[i];
     int n = put_mask(c, i, placed(p, rows));
 
@@ -97,7 +113,7 @@ CPU_INLINE void open_block(struct chunk *c, int i, const uint8_t *p,
     p += (n + 1) / 2;
     for (int k = 0; k < n; k += 8) {
         uint8x8_t v = vld1_u8(values + k);
-        unsigned escapes = vaddv_u8(vand_u8(vceqz_u8(v), bits));
+        unsigned escapes = mask_of(vceqz_u8(v));
 
         if (n - k < 8)
             escapes &= (1u << (n - k)) - 1;
@@ -161,6 +177,108 @@ void cpu_unpack_line_neon(int16_t (*blocks)[64], const uint8_t *segment, int n,
         blocks += k;
         count -= k;
     }
+}
+
+// ---- Writing ----------------------------------------------------------------
+
+// A block as bytes in natural order, 0 where a value has more than 8 bits, and
+// its masks by row.
+struct block {
+    uint8_t bytes[64], masks[8];
+    bool wide;
+};
+
+CPU_INLINE void load_block(struct block *b, const int16_t *block)
+{
+    const uint8x8_t bits = {1, 2, 4, 8, 16, 32, 64, 128};
+    uint16x8_t all_fit = vdupq_n_u16(0xffff);
+    uint8x8_t set[8];
+
+    CPU_UNROLL for (int r = 0; r < 8; r++)
+    {
+        int16x8_t v = vld1q_s16(block + 8 * r);
+        uint16x8_t fits;
+        int8x8_t low;
+
+        v = r ? v : vsetq_lane_s16(0, v, 0);
+        low = vmovn_s16(v);
+        fits = vceqq_s16(vmovl_s8(low), v);
+        all_fit = vandq_u16(all_fit, fits);
+        vst1_u8(b->bytes + 8 * r,
+                vand_u8(vreinterpret_u8_s8(low), vmovn_u16(fits)));
+        set[r] = vand_u8(vmovn_u16(vtstq_s16(v, v)), bits);
+    }
+    b->wide = vminvq_u16(all_fit) == 0;
+    // Sums of neighbours, three times: a row's bits become its byte.
+    CPU_UNROLL for (int n = 8; n > 1; n /= 2)
+        CPU_UNROLL for (int i = 0; i < n / 2; i++)
+            set[i] = vpadd_u8(set[2 * i], set[2 * i + 1]);
+    vst1_u8(b->masks, set[0]);
+}
+
+// The bytes of which a bit is set, one behind the other; up to 8 more are
+// written. Ends behind the last.
+CPU_INLINE uint8_t *put_list(uint8_t *to, uint8x8_t bytes, unsigned mask)
+{
+    vst1_u8(to, shuffled(bytes, takes[mask]));
+    return to + ones[mask];
+}
+
+// Those that are nibbles, else 0.
+CPU_INLINE uint8x8_t nibbles_of(uint8x8_t v)
+{
+    uint8x8_t fit = vclt_u8(vadd_u8(v, vdup_n_u8(8)), vdup_n_u8(16));
+
+    return vand_u8(vand_u8(v, fit), vdup_n_u8(15));
+}
+
+CPU_INLINE uint8_t *put_words(uint8_t *to, const int16_t *block)
+{
+    for (int i = 1; i < 64; i++)
+        if (block[i] != (int8_t)block[i]) {
+            memcpy(to, &block[i], 2);
+            to += 2;
+        }
+    return to;
+}
+
+CPU_INLINE uint8_t *put_block(uint8_t *to, uint8_t *rows, const int16_t *block)
+{
+    uint8_t values[64 + 8] = {0}, *end = values, *bytes;
+    uint8x8_t masks;
+    struct block b;
+    int n;
+
+    load_block(&b, block);
+    masks = vld1_u8(b.masks);
+    *rows = (uint8_t)mask_of(vtst_u8(masks, masks));
+    to = put_list(to, masks, *rows);
+    for (int r = 0; r < 8; r++)
+        end = put_list(end, vld1_u8(b.bytes + 8 * r), b.masks[r]);
+    n = (int)(end - values);
+    bytes = to + (n + 1) / 2;
+    // Before any byte, for the last nibbles may reach too far.
+    for (int k = 0; k < n; k += 8) {
+        uint8x8_t v = nibbles_of(vld1_u8(values + k));
+        uint8x8_t pairs = vsli_n_u8(vuzp1_u8(v, v), vuzp2_u8(v, v), 4);
+        uint32_t four = vget_lane_u32(vreinterpret_u32_u8(pairs), 0);
+
+        memcpy(to + k / 2, &four, 4);
+    }
+    for (int k = 0; k < n; k += 8) {
+        uint8x8_t v = vld1_u8(values + k);
+        unsigned escapes = mask_of(vceqz_u8(nibbles_of(v)));
+
+        if (n - k < 8)
+            escapes &= (1u << (n - k)) - 1;
+        bytes = put_list(bytes, v, escapes);
+    }
+    return __builtin_expect(b.wide, 0) ? put_words(bytes, block) : bytes;
+}
+
+size_t cpu_pack_line_neon(uint8_t *segment, const int16_t (*blocks)[64], int n)
+{
+    return packed_put_line(segment, blocks, n, put_block);
 }
 
 #endif
