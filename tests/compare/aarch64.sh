@@ -34,7 +34,8 @@ qemu=("$qemu" -L /usr/aarch64-linux-gnu
       -E "LD_LIBRARY_PATH=$beside:$where/build:$where/build/tests")
 mkdir -p "$where"
 
-# An apt of its own, which knows arm64 only and installs nothing.
+# An apt of its own, which knows arm64 only and installs nothing. (Each command
+# says what becomes of its failure: "|| not_run" switches -e off in here.)
 libraries()
 {
     local state=$where/apt deb link target
@@ -49,13 +50,13 @@ Dir::State::status "$state/status";
 Dir::State::lists "$state/lists";
 Dir::Cache "$state/cache";
 END
-    APT_CONFIG=$state/apt.conf apt-get update -q
-    (cd "$where/debs" &&
-         APT_CONFIG=$state/apt.conf apt-get download -q "${packages[@]}")
+    APT_CONFIG=$state/apt.conf timeout 300 apt-get update -q || true
+    (cd "$where/debs" && APT_CONFIG=$state/apt.conf \
+         timeout 300 apt-get download -q "${packages[@]}") || return 1
     rm -rf "$root.new" "$root"
     mkdir -p "$root.new"
     for deb in "$where"/debs/*.deb; do
-        dpkg-deb -x "$deb" "$root.new"
+        dpkg-deb -x "$deb" "$root.new" || return 1
     done
     for link in "$root.new"/usr/lib/aarch64-linux-gnu/*.so; do
         target=$(readlink "$link")
@@ -97,7 +98,8 @@ arm() { "${qemu[@]}" "$where/build/$1" "${@:2}"; }
 arm_test()  # program [case]
 {
     local rc=0
-    arm "tests/$1" "${@:2}" >"$where/$1.log" 2>&1 || rc=$?
+    HEADRACE_TEST_ALARM=1200 arm "tests/$1" "${@:2}" >"$where/$1.log" 2>&1 ||
+        rc=$?
     ((rc == 0 || rc == 77)) || { cat "$where/$1.log"; return 1; }
     grep "^$1: " "$where/$1.log" | tail -n 1
 }

@@ -27,8 +27,6 @@ clients)
     bash "$root/tests/engines/vaapi/va_clients.sh" "$build"
     ;;
 aarch64)
-    setup gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user ||
-        skip "no compiler or no qemu for it"
     bash "$root/tests/compare/aarch64.sh" "$build" "$corpus"
     ;;
 esac
