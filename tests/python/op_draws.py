@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parameters of ops, drawn: a row per op, of its name.
+"""Parameters of ops, drawn: a row per op that has some, of its name.
 
 Ranges are those of training recipes, and wider ones, as far as ops and Pillow
 go; values at which arithmetic changes are drawn often. test_augment.py and
@@ -236,10 +236,9 @@ DRAWS = {
     "perspective": _perspective,
     "rotate": _rotate,
     "pad": _pad,
-    "grayscale": None,
-    "equalize": None,
-    "autocontrast": None,
-    "invert": None,
+    # An op without parameters needs no row.
+    **{name: None for name, (_, is_random, fields) in _core.OPS.items()
+       if not fields and not is_random},
 }
 GEOMETRY = ["crop", "center_crop", "resize", "resize_short", "fit", "flip"]
 MADE = [*GEOMETRY, "affine", "perspective", "rotate", "pad"]
