@@ -512,7 +512,9 @@ static bool run_warp(struct walk *k, const struct hr__augment *a)
 {
     struct cpu_pixels out = beside(k, a->w, a->h);
 
-    if (a->warp.way != HR__WARP_AXES) {
+    if (a->warp.way == HR__WARP_SUMS) {
+        cpu_warp_sums(&out, k->p, &a->warp);
+    } else if (a->warp.way != HR__WARP_AXES) {
         for (int y = 0; y < a->h; y++)
             k->ops->warp(row_of(&out, y), k->p, a->w, y, &a->warp);
     } else if (!warp_axes(k, a, &out)) {

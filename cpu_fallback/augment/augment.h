@@ -55,7 +55,8 @@ struct cpu_augment_ops {
     void (*pick)(uint8_t *dst, const uint8_t *src, int width,
                  const int32_t *columns, int w, int channels,
                  const uint8_t fill[3]);
-    // Row y of what a warp makes in any other way than HR__WARP_AXES.
+    // Row y of what a warp makes in a way that knows its pixels' places: neither
+    // HR__WARP_AXES nor HR__WARP_SUMS.
     void (*warp)(uint8_t *dst, const struct cpu_pixels *src, int w, int y,
                  const struct hr__warp *warp);
 };

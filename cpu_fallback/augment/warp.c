@@ -61,20 +61,21 @@ static void warp_fixed(uint8_t *dst, const struct cpu_pixels *src, int w, int y,
 }
 
 // What Pillow adds up, row by row and then along the row, rounds at each step.
-static void warp_sums(uint8_t *dst, const struct cpu_pixels *src, int w, int y,
-                      const struct hr__warp *warp)
+void cpu_warp_sums(const struct cpu_pixels *dst, const struct cpu_pixels *src,
+                   const struct hr__warp *warp)
 {
     const double *m = warp->m;
-    double sx = m[2] + m[1] * .5 + m[0] * .5, sy = m[5] + m[4] * .5 + m[3] * .5;
+    double x0 = m[2] + m[1] * .5 + m[0] * .5, y0 = m[5] + m[4] * .5 + m[3] * .5;
 
-    for (int i = 0; i < y; i++) {
-        sx += m[1];
-        sy += m[4];
-    }
-    for (int x = 0; x < w; x++, dst += src->channels) {
-        put(dst, nearest(src, sx, sy, warp->fill), src->channels);
-        sx += m[0];
-        sy += m[3];
+    for (int y = 0; y < dst->h; y++, x0 += m[1], y0 += m[4]) {
+        uint8_t *to = dst->data + dst->stride * (size_t)y;
+        double sx = x0, sy = y0;
+
+        for (int x = 0; x < dst->w; x++, to += dst->channels) {
+            put(to, nearest(src, sx, sy, warp->fill), dst->channels);
+            sx += m[0];
+            sy += m[3];
+        }
     }
 }
 
@@ -178,8 +179,6 @@ void cpu_warp_c(uint8_t *dst, const struct cpu_pixels *src, int w, int y,
 {
     if (warp->way == HR__WARP_FIXED)
         warp_fixed(dst, src, w, y, warp);
-    else if (warp->way == HR__WARP_SUMS)
-        warp_sums(dst, src, w, y, warp);
     else
         for (int x = 0; x < w; x++, dst += src->channels)
             cpu_warp_pixel_c(dst, src, x, y, warp);

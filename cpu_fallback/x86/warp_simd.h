@@ -250,7 +250,7 @@ void SISTER(cpu_warp)(uint8_t *dst, const struct cpu_pixels *src, int w, int y,
     // Gathers have offsets of 32 bits.
     bool small = src->stride * (size_t)src->h < INT32_MAX;
 
-    if (src->channels != 3 || !small || warp->way == HR__WARP_SUMS)
+    if (src->channels != 3 || !small)
         cpu_warp_c(dst, src, w, y, warp);
     else if (warp->way == HR__WARP_FIXED)
         nearest_fixed(dst, src, w, y, warp);
