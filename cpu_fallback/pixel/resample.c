@@ -18,18 +18,42 @@ static void select_row(uint8_t *dst, const uint8_t *src, int channels,
             *dst++ = src[(size_t)axis->lo[x] * channels + c];
 }
 
-static void weigh_row(uint8_t *dst, const uint8_t *src, int channels,
+// Few taps: what compilers do to make vectors of them costs more than it saves.
+static inline uint32_t alone(uint32_t x)
+{
+    __asm__("" : "+r"(x));
+    return x;
+}
+
+static void weigh_rgb(uint8_t *dst, const uint8_t *src,
                       const struct cpu_axis *axis)
 {
     for (int x = 0; x < axis->out; x++) {
         const int32_t *w = axis->w + (size_t)x * axis->stride;
-        for (int c = 0; c < channels; c++) {
-            const uint8_t *s = src + (size_t)axis->lo[x] * channels + c;
-            uint32_t sum = 0;
-            for (int k = 0; k < axis->n[x]; k++)
-                sum += (uint32_t)s[(size_t)k * channels] * (uint32_t)w[k];
-            *dst++ = round_clip(sum);
+        const uint8_t *s = src + (size_t)axis->lo[x] * 3;
+        uint32_t r = 0, g = 0, b = 0;
+        for (int k = 0; k < axis->n[x]; k++, s += 3) {
+            uint32_t weight = alone((uint32_t)w[k]);
+            r += s[0] * weight;
+            g += s[1] * weight;
+            b += s[2] * weight;
         }
+        *dst++ = round_clip(r);
+        *dst++ = round_clip(g);
+        *dst++ = round_clip(b);
+    }
+}
+
+static void weigh_gray(uint8_t *dst, const uint8_t *src,
+                       const struct cpu_axis *axis)
+{
+    for (int x = 0; x < axis->out; x++) {
+        const int32_t *w = axis->w + (size_t)x * axis->stride;
+        const uint8_t *s = src + axis->lo[x];
+        uint32_t sum = 0;
+        for (int k = 0; k < axis->n[x]; k++)
+            sum += s[k] * (uint32_t)w[k];
+        *dst++ = round_clip(sum);
     }
 }
 
@@ -44,8 +68,10 @@ void cpu_resample_h_c(uint8_t *const *dst, const uint8_t *const *src, int rows,
     for (int r = 0; r < rows; r++) {
         if (selects)
             select_row(dst[r], src[r], channels, axis);
+        else if (channels == 3)
+            weigh_rgb(dst[r], src[r], axis);
         else
-            weigh_row(dst[r], src[r], channels, axis);
+            weigh_gray(dst[r], src[r], axis);
     }
 }
 
