@@ -178,15 +178,16 @@ static struct under under(const struct view *v, int i)
 
 // Weights of resized sample i; k is scratch for v->taps doubles. Zero weights
 // at both ends are dropped: they add nothing to an integer sum.
-static void filter_one(const struct view *v, int i, double *k, int32_t *lo,
-                       int32_t *n, int32_t *w)
+static inline __attribute__((always_inline)) void filter_one(
+    const struct view *v, double (*weight)(double x), int i, double *k,
+    int32_t *lo, int32_t *n, int32_t *w)
 {
     struct under u = under(v, i);
     double center = u.center, sum = 0.0, inv = 1.0 / v->filterscale;
     int from = u.from, to = u.to, x, skip = 0;
 
     for (x = 0; x < to - from; x++) {
-        k[x] = v->weight((x + from - center + 0.5) * inv);
+        k[x] = weight((x + from - center + 0.5) * inv);
         sum += k[x];
     }
     for (x = 0; x < to - from; x++) {
@@ -203,9 +204,29 @@ static void filter_one(const struct view *v, int i, double *k, int32_t *lo,
         x = 1;
         from = from < v->len ? from : v->len - 1;
     }
-    memmove(w, w + skip, (size_t)(x - skip) * sizeof(*w));
+    if (skip)
+        memmove(w, w + skip, (size_t)(x - skip) * sizeof(*w));
     *lo = from + skip;
     *n = x - skip;
+}
+
+// (The filter of training recipes is not called, but inlined.)
+static inline __attribute__((always_inline)) void fill_filtered(
+    const struct view *v, double (*weight)(double x), struct hr__axis *a,
+    double *k)
+{
+    for (int o = 0; o < v->count; o++)
+        filter_one(v, weight, v->first + o, k, &a->lo[o], &a->n[o],
+                   a->w + (size_t)o * a->stride);
+}
+
+static void fill_shifted(const struct view *v, struct hr__axis *a)
+{
+    for (int o = 0; o < v->count; o++) {
+        a->lo[o] = v->first + o;
+        a->n[o] = 1;
+        a->w[(size_t)o * a->stride] = 1 << PRECISION_BITS;
+    }
 }
 
 // The bits behind the point that torch has for the axis: of all its outputs,
@@ -341,7 +362,8 @@ static void summarise(struct hr__axis *a)
     for (int o = 0; o < a->out; o++) {
         int32_t *w = a->w + (size_t)o * a->stride;
 
-        memset(w + a->n[o], 0, (size_t)(a->stride - a->n[o]) * sizeof(*w));
+        for (int k = a->n[o]; k < a->stride; k++)
+            w[k] = 0;
         if (a->n[o] > a->taps)
             a->taps = a->n[o];
         if (a->lo[o] < a->src_lo)
@@ -370,20 +392,14 @@ void hr__axis_build(struct hr__axis *a, const struct hr__step *step, int which,
     a->w = (int32_t *)at;
     k = (double *)(at + (size_t)v.count * (size_t)a->stride * sizeof(int32_t));
     find_torch_bits(&v, step->filter);
-    if (v.nearest) {
+    if (v.nearest)
         (v.torch ? fill_torch_nearest : fill_nearest)(&v, a);
-    } else {
-        for (int o = 0; o < v.count; o++) {
-            if (v.filtered) {
-                filter_one(&v, v.first + o, k, &a->lo[o], &a->n[o],
-                           a->w + (size_t)o * a->stride);
-            } else {
-                a->lo[o] = v.first + o;
-                a->n[o] = 1;
-                a->w[(size_t)o * a->stride] = 1 << PRECISION_BITS;
-            }
-        }
-    }
+    else if (!v.filtered)
+        fill_shifted(&v, a);
+    else if (v.weight == filter_bilinear)
+        fill_filtered(&v, filter_bilinear, a, k);
+    else
+        fill_filtered(&v, v.weight, a, k);
     apply_pre(&v, a);
     apply_post(&v, a);
     summarise(a);
@@ -410,11 +426,11 @@ void hr__axis_reach(const struct hr__step *step, int which, void *mem, int *lo,
     // As zero weights are dropped, an output may read less than what is under
     // its filter, and its neighbour more.
     for (int i = v.first; i < end && under(&v, i).from < *lo; i++) {
-        filter_one(&v, i, mem, &at, &n, w);
+        filter_one(&v, v.weight, i, mem, &at, &n, w);
         *lo = at < *lo ? at : *lo;
     }
     for (int i = end - 1; i >= v.first && under(&v, i).to > *hi; i--) {
-        filter_one(&v, i, mem, &at, &n, w);
+        filter_one(&v, v.weight, i, mem, &at, &n, w);
         *hi = at + n > *hi ? at + n : *hi;
     }
     if (v.pre) {
