@@ -19,7 +19,7 @@ _MODULES = (
     "timm.data.random_erasing", _POLICIES,
 )
 _V2 = "torchvision.transforms.v2."
-_Make: TypeAlias = Callable[[Any], Any]  # an op, or several, of a transform
+_Make: TypeAlias = Callable[..., Any]  # an op, or several, of a transform
 # By Pillow's numbers.
 _NAMES: tuple[Filter, ...] = (
     "nearest", "lanczos", "bilinear", "bicubic", "box", "hamming",
@@ -45,7 +45,9 @@ def translate(transform: Any) -> tuple[Ops, str]:
     Identity, RGB and ToPureTensor; of timm RandomResizedCropAndInterpolation,
     MaybeToTensor, MaybePILToTensor, ToNumpy and its RandomErasing. It is one
     that takes an RGB picture of Pillow, as ImageFolder opens it, and ends in a
-    tensor of uint8 or float32.
+    tensor of uint8 or float32. Behind ToImage or PILToTensor, v2's Resize and
+    RandomResizedCrop are torch's resize of bytes (reference torch-2), which
+    torchvision takes for "bilinear" where the processor has AVX2 or is an Arm.
 
     Raises headrace.ArgumentError that names the first transform that has no
     ops, with the reason. Subclasses and functions have none.
@@ -86,12 +88,14 @@ class _Made:
     def step(self, t: Any) -> None:
         if self.numbers:
             raise _refused(t, "it must stand before Normalize")
-        if self.dtype and not _moves(t):
+        if self.dtype == "u8" and type(t).__name__ in _OF_BYTES:
+            self.steps.append(_of_bytes(t))
+        elif self.dtype and not _moves(t):
             raise _refused(
                 t, "there is a tensor already, which torchvision changes by "
                 "other arithmetic than a picture"
             )
-        if _is_gray(t) and self.moved:
+        elif _is_gray(t) and self.moved:
             self.steps[0] = ops.decode("L")
         else:
             self.steps += _steps_of(t)
@@ -226,13 +230,27 @@ def _filter_of(transform: Any, value: Any) -> Filter:
         raise _refused(transform, "no such filter") from None
 
 
-def _resize(t: Any) -> ops.Op:
+def _resize(t: Any, **how: Any) -> ops.Op:
     if t.max_size is not None:
         raise _refused(t, "max_size")
+    how["filter"] = _filter(t)
     if len(_sequence(t.size)) == 1:
-        return ops.resize_short(_pair(t)[0], filter=_filter(t))
+        return ops.resize_short(_pair(t)[0], **how)
     h, w = _pair(t)
-    return ops.resize(w, h, filter=_filter(t))
+    return ops.resize(w, h, **how)
+
+
+def _of_bytes(t: Any) -> ops.Op:
+    """A resize of a tensor of bytes."""
+    if not type(t).__module__.startswith(_V2):
+        raise _refused(t, "it resizes a tensor by float32: v2's does not")
+    value = getattr(t.interpolation, "value", t.interpolation)
+    if value not in ("bilinear", "bicubic", "lanczos", 2, 3, 1):
+        raise _refused(t, "no such filter of tensors")
+    if t.antialias is not True:
+        raise _refused(t, "antialias must be True for tensors")
+    made: ops.Op = _OF_BYTES[type(t).__name__](t, order="torch")
+    return made
 
 
 def _center_crop(t: Any) -> ops.Op:
@@ -285,15 +303,14 @@ def _edges(t: Any) -> dict[str, Any]:
     return {"mode": "constant", "fill": _color(t)}
 
 
-def _random_resized_crop(t: Any) -> ops.Op:
-    return _window(t, _filter(t))
+def _random_resized_crop(t: Any, **how: Any) -> ops.Op:
+    return _window(t, _filter(t), **how)
 
 
-def _window(t: Any, filter: Filter) -> ops.Op:
+def _window(t: Any, filter: Filter, **how: Any) -> ops.Op:
     h, w = _pair(t)
-    return ops.random_resized_crop(
-        w, h, filter=filter, scale=_two(t.scale), ratio=_two(t.ratio)
-    )
+    how |= {"scale": _two(t.scale), "ratio": _two(t.ratio)}
+    return ops.random_resized_crop(w, h, filter=filter, **how)
 
 
 # ---- what changes pixels ----------------------------------------------------
@@ -450,6 +467,11 @@ def _timm_erasing(t: Any) -> ops.Op:
     )
 
 
+# Those of tensors of bytes are others than those of pictures.
+_OF_BYTES: dict[str, _Make] = {
+    "Resize": _resize,
+    "RandomResizedCrop": _random_resized_crop,
+}
 # By the picture's place alone, so tensors have them, too.
 _MOVES: dict[str, _Make] = {
     "CenterCrop": _center_crop,
@@ -486,8 +508,7 @@ _PIXELS: dict[str, _Make] = {
 _STEPS: dict[str, _Make] = {
     **_MOVES,
     **_PIXELS,
-    "Resize": _resize,
-    "RandomResizedCrop": _random_resized_crop,
+    **_OF_BYTES,
     "RandomResizedCropAndInterpolation": _timm_crop,
 }
 _TENSORS = {

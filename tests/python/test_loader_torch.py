@@ -24,10 +24,21 @@ from headrace import ops
 from headrace.compose import translate
 
 import core_samples as samples
+import torch_draws
 
 MEAN, STD = list(samples.MEAN), list(samples.STD)
 BICUBIC = transforms.InterpolationMode.BICUBIC
 NUMBERS = [transforms.ToTensor(), transforms.Normalize(MEAN, STD)]
+
+
+def why_no_bytes():
+    """Why v2 does not resize tensors of bytes as reference torch-2 does."""
+    geometry = getattr(getattr(v2, "functional", None), "_geometry", None)
+    is_native = getattr(geometry, "_do_native_uint8_resize_on_cpu", None)
+    if is_native is None or not is_native(
+            transforms.InterpolationMode.BILINEAR):
+        return "torchvision resizes tensors by float32"
+    return torch_draws.why_not()
 
 
 def setUpModule():
@@ -150,6 +161,25 @@ class EvaluationV2(Stock):
                    v2.CenterCrop((48, 700)),
                    v2.ToDtype(torch.float32, scale=True),
                    v2.RandomHorizontalFlip(1), self.normalize)
+
+    @unittest.skipIf(why_no_bytes(), str(why_no_bytes()))
+    def test_resizes_of_a_tensor(self):
+        for name in ("BILINEAR", "BICUBIC", "LANCZOS"):
+            mode = transforms.InterpolationMode[name]
+            for size in (80, (33, 57), [300]):
+                self.check(
+                    v2.ToImage(), v2.Resize(size, interpolation=mode),
+                    v2.CenterCrop(64), v2.ToDtype(torch.float32, scale=True),
+                    self.normalize)
+            self.check(v2.Resize(72), v2.PILToTensor(),
+                       v2.Resize(31, interpolation=mode), v2.CenterCrop(31))
+
+    @unittest.skipIf(why_no_bytes(), str(why_no_bytes()))
+    def test_a_window_of_a_tensor(self):
+        """With scale and ratio of which only one window is possible."""
+        self.check(v2.ToImage(), v2.CenterCrop(60),
+                   v2.RandomResizedCrop(48, scale=(1, 1), ratio=(1, 1)),
+                   v2.ToDtype(torch.float32, scale=True), self.normalize)
 
     def test_filters(self):
         for mode in (*transforms.InterpolationMode, "hamming", *range(6)):
@@ -418,8 +448,10 @@ class Refused(unittest.TestCase):
         image = v2.ToImage()
         number = v2.ToDtype(torch.float32, scale=True)
         self.check(v2.Compose, (
-            ([image, v2.RandomResizedCrop(8), number], "RandomResizedCrop"),
-            ([image, v2.Resize(8), number], "arithmetic"),
+            ([image, v2.RandomResizedCrop(8, antialias=False)], "antialias"),
+            ([image, v2.Resize(8, interpolation=0)], "no such filter"),
+            ([image, number, v2.Resize(8)], "arithmetic"),
+            ([image, transforms.Resize(8), number], "float32"),
             ([v2.GaussianBlur(3), image], "GaussianBlur"),
             ([image, v2.RandomInvert()], "arithmetic"),
             ([v2.Resize(9), v2.Grayscale(1), image], "first"),
