@@ -113,7 +113,8 @@ class Stock(Program):
     def data(self) -> Any:
         from torchvision import datasets
 
-        return datasets.ImageFolder(self.c["folder"], self.transform())
+        more = recipes.loader(self.c["recipe"])
+        return datasets.ImageFolder(self.c["folder"], self.transform(), **more)
 
     def open(self) -> None:
         """Draws what all programs draw of which this is one."""

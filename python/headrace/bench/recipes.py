@@ -16,6 +16,17 @@ MEAN, STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
 LOCAL_VIEWS = 8  # of dino, beside two global ones
 
 
+def loader(name: str) -> dict[str, Any]:
+    """Arguments of ImageFolder that say how a recipe opens its files."""
+    return {"loader": _read_image} if name == "io" else {}
+
+
+def _read_image(path: str) -> Any:
+    from torchvision import io
+
+    return io.read_image(path, io.ImageReadMode.RGB)
+
+
 def transform(name: str, size: int, v2: bool = False) -> Callable[..., Any]:
     """The transform of a recipe. v2: of torchvision.transforms.v2's classes.
 
@@ -176,6 +187,7 @@ def _timm(policy: str, jitter: float) -> Callable[[int, bool], Any]:
 RECIPES: dict[str, tuple[Callable[[int, bool], Any], str]] = {
     "plain": (_classes(), "RandomResizedCrop, flip"),
     "tensors": (_tensors, "v2 on tensors: ToImage, RandomResizedCrop, flip"),
+    "io": (_tensors, "the same of torchvision.io.read_image"),
     "ta_wide": (
         _classes(_bilinear("TrivialAugmentWide"), erasing=0.1),
         "RandomResizedCrop, flip, TrivialAugmentWide, RandomErasing"),
