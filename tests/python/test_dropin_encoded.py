@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torchvision.io's decoders: stock against recorded.
+"""Decoders of torchvision.io and torchcodec: stock against recorded.
 
+Where there is no torchcodec, a module with its functions stands for it.
 Values, strides and errors are stock's, whether a picture is recorded or not.
 """
 
+import importlib
 import pathlib
 import pickle
+import sys
 import tempfile
+import unittest
 import warnings
 from unittest import mock
 
@@ -72,7 +76,7 @@ class Stream(Map, IterableDataset):
         yield self[0]
 
 
-class Encoded(case.Case):
+class Compared(case.Case):
     def setUp(self):
         holder = tempfile.TemporaryDirectory()
         self.addCleanup(holder.cleanup)
@@ -100,6 +104,12 @@ class Encoded(case.Case):
                 if recorded is not None:
                     self.assertIs(data.was_lazy, recorded)
 
+    def batch(self, data, **how):
+        with on():
+            return next(iter(DataLoader(data, None, **how)))
+
+
+class Encoded(Compared):
     def ways(self, data, path):
         file = as_tensor(data)
         yield "decode_image", lambda *a: io.decode_image(file, *a)
@@ -192,10 +202,6 @@ class Encoded(case.Case):
 
         self.assertEqual(*map(case.facts, (run(), self.batch(Map(run)))))
 
-    def batch(self, data, **how):
-        with on():
-            return next(iter(DataLoader(data, None, **how)))
-
     def test_elsewhere_it_is_stock(self):
         file = as_tensor(KINDS["colour"])
         with on():
@@ -205,9 +211,9 @@ class Encoded(case.Case):
     def test_another_decoder_is_not_recorded(self):
         file = as_tensor(KINDS["colour"])
         with on():
-            self.assertTrue(encoded.agrees)
-            self.addCleanup(setattr, encoded, "agrees", True)
-            encoded.agrees = False
+            self.assertIn(encoded.MODULE, encoded.agree)
+            self.addCleanup(encoded.agree.add, encoded.MODULE)
+            encoded.agree.remove(encoded.MODULE)
             kind = in_fetch(lambda: type(io.decode_image(file)))
             self.assertIs(kind, torch.Tensor)
 
@@ -237,7 +243,9 @@ class Encoded(case.Case):
 
     def test_a_decode_op_opens_as_torchvision_does(self):
         """As a job's pictures that failed are, in whatever process."""
-        for mode, ops in encoded._OPS.items():
+        for (package, mode), ops in encoded._OPS.items():
+            if package != encoded.MODULE:
+                continue
             (op,) = pickle.loads(pickle.dumps(ops))
             for kind in "colour", "grey":
                 data = KINDS[kind]
@@ -250,6 +258,132 @@ class Encoded(case.Case):
                 self.assert_same_tensor(F.pil_to_tensor(made), wanted)
             wanted = outcome(lambda: io.decode_jpeg(as_tensor(damaged())))
             self.assertEqual(outcome(lambda: op.open(damaged())), wanted)
+
+
+# torchcodec's functions, as far as these tests call them, of torchvision's.
+STAND_IN = '''
+import enum
+import pathlib
+import warnings
+import torch
+from torchvision import io
+ImageReadMode = enum.Enum("ImageReadMode", {
+    "UNCHANGED": 0, "GRAY": 1, "GRAY_ALPHA": 2, "RGB": 3, "RGB_ALPHA": 4})
+def decode_jpeg(source, *, mode="RGB", output_dtype=torch.uint8, device="cpu"):
+    if isinstance(source, (list, tuple)):
+        return [decode_jpeg(each, mode=mode) for each in source]
+    if not isinstance(mode, ImageReadMode):
+        mode = ImageReadMode[mode.upper()]
+    if isinstance(source, (str, pathlib.Path)):
+        source = pathlib.Path(source).read_bytes()
+    if isinstance(source, (bytes, bytearray)):
+        source = torch.frombuffer(bytearray(source), dtype=torch.uint8)
+    mode = io.ImageReadMode[mode.name]
+    made = io.decode_jpeg(source, mode, apply_exif_orientation=True)
+    if output_dtype == torch.uint16:
+        made = (made.to(torch.int32) * 257).to(torch.uint16)
+    return made
+def decode_image(source, *, mode="RGB", output_dtype=torch.uint8):
+    return decode_jpeg(source, mode=mode, output_dtype=output_dtype)
+'''
+
+
+def forget():
+    for name in [name for name in sys.modules if "torchcodec" in name]:
+        del sys.modules[name]
+
+
+def decoders(case):
+    """torchcodec's module, or what stands for it in this class's tests."""
+    try:
+        return importlib.import_module(encoded.CODEC)
+    except (ImportError, RuntimeError):
+        print("not run: torchcodec: it is not installed")
+    holder = tempfile.TemporaryDirectory()
+    case.addClassCleanup(holder.cleanup)
+    folder = pathlib.Path(holder.name, "torchcodec", "decoders")
+    folder.mkdir(parents=True)
+    (folder / "_image_decoders.py").write_text(STAND_IN)
+    forget()
+    case.addClassCleanup(forget)
+    sys.path.insert(0, holder.name)
+    try:
+        return importlib.import_module(encoded.CODEC)
+    finally:
+        sys.path.remove(holder.name)
+
+
+@unittest.skipUnless(NEWER, "needs a torchvision that turns pictures")
+class Codec(Compared):
+    @classmethod
+    def setUpClass(cls):
+        cls.codec = decoders(cls)
+
+    def test_modes(self):
+        for kind, data in KINDS.items():
+            takes = kind not in ("cmyk", "turned")
+            recorded = {"RGB": takes, "unchanged": takes,
+                        "GRAY": takes and kind == "grey"}
+            path = self.file(kind, data)
+            sources = data, bytearray(data), path, pathlib.Path(path), \
+                as_tensor(data)
+            for mode, is_recorded in recorded.items():
+                for source in sources:
+                    self.compare(
+                        lambda: self.codec.decode_image(source, mode=mode),
+                        "%s, %s" % (kind, mode), is_recorded)
+                    self.compare(
+                        lambda: self.codec.decode_jpeg(source, mode=mode),
+                        "%s, %s" % (kind, mode), is_recorded)
+
+    def test_arguments(self):
+        data = KINDS["colour"]
+        decode, image = self.codec.decode_jpeg, self.codec.decode_image
+        modes = self.codec.ImageReadMode
+        for text, run, is_recorded in (
+            ("no mode", lambda: image(data), True),
+            ("an enum", lambda: image(data, mode=modes.UNCHANGED), True),
+            ("auto", lambda: image(data, output_dtype="auto"), True),
+            ("16", lambda: image(data, output_dtype=torch.uint16), False),
+            ("a number", lambda: image(data, mode=3), None),
+            ("no mode of it", lambda: image(data, mode="no"), None),
+            ("a device", lambda: decode(data, device=torch.device("cpu")),
+             True),
+            ("half", lambda: image(data[:999]), False),
+            ("text", lambda: image(b"text"), None),
+            ("no file", lambda: image("there is none"), None),
+            ("damaged", lambda: image(damaged()), None),
+            ("with a mode in place", lambda: image(data, "RGB"), None),
+        ):
+            self.compare(run, text, is_recorded)
+
+    def test_a_list(self):
+        data = KINDS["colour"], KINDS["cmyk"], KINDS["grey"]
+        for kind in list, tuple:
+            def run():
+                made = self.codec.decode_jpeg(kind(data), mode="UNCHANGED")
+                return [each.clone() for each in made]
+
+            made = self.batch(Map(run))
+            self.assertEqual(case.facts(run()), case.facts(made))
+
+    def test_two_orientations(self):
+        """What other readers of EXIF may take for another is not recorded."""
+        data = KINDS["turned"]
+        at = data.index(b"\x01\x12\0\3\0\0\0\1\0\6")
+        for turns, tag in (
+            (False, b"\x01\x12\0\3\0\0\0\1\0\1"),
+            (True, b"\x01\x12\0\3\0\0\0\1\0\2"),
+            (True, b"\x01\x12\0\4\0\0\0\1\0\1"),  # a LONG
+        ):
+            turned = data[:at] + tag + data[at + len(tag) :]
+            self.compare(lambda: self.codec.decode_image(turned), tag,
+                         not turns)
+
+    def test_samples(self):
+        for path in Samples.kinds() + Samples.bad():
+            if is_small(path):
+                self.compare(lambda: self.codec.decode_image(path), path.name)
 
 
 class Loaders(case.Case):

@@ -94,7 +94,7 @@ _copies: dict[types.FunctionType, Any] = {}
 # What they run.
 called: dict[str, Callable[..., Any]] = {}
 _CODE = """
-def {name}({arguments}):
+def {name}({parameters}):
     from {here} import called
     return called["{key}"]({arguments})
 """
@@ -109,9 +109,15 @@ def _in_place(stock: types.FunctionType, new: Any) -> Triples:
     key = "%s.%s" % (stock.__module__, stock.__qualname__)
     called[key] = new
     code = stock.__code__
-    names = ", ".join(code.co_varnames[: code.co_argcount])
+    last = code.co_argcount + code.co_kwonlyargcount
+    names = list(code.co_varnames[: code.co_argcount])
+    named = list(code.co_varnames[code.co_argcount : last])
     text = _CODE.format(
-        name=stock.__name__, arguments=names, here=__name__, key=key
+        name=stock.__name__,
+        parameters=", ".join(names + ["*"] * bool(named) + named),
+        arguments=", ".join(names + ["%s=%s" % (n, n) for n in named]),
+        here=__name__,
+        key=key,
     )
     made: dict[str, Any] = {}
     exec(compile(text, "<%s>" % __name__, "exec"), made)
@@ -199,6 +205,14 @@ def _io_hooks(module: Any) -> Triples:
 
     for name in ("decode_image", "decode_jpeg", "read_image"):
         wrap = getattr(encoded, name)
+        yield module, name, wrap(_function(module, name))
+
+
+def _codec_hooks(module: Any) -> Triples:
+    from .torch import encoded
+
+    for name in ("decode_image", "decode_jpeg"):
+        wrap = getattr(encoded, "codec_" + name)
         yield module, name, wrap(_function(module, name))
 
 
@@ -347,6 +361,7 @@ SETS: dict[str, Callable[[Any], Triples]] = {
     "PIL.ImageEnhance": _image_enhance_hooks,
     "torchvision.datasets.folder": _folder_hooks,
     "torchvision.io.image": _io_hooks,
+    "torchcodec.decoders._image_decoders": _codec_hooks,
     "torchvision.transforms.functional_pil": _functional_pil_hooks,
     "torchvision.transforms._functional_pil": _functional_pil_hooks,
     "torchvision.transforms.functional": _functional_hooks,
@@ -366,6 +381,7 @@ _NEEDS = {
     "torchvision.transforms._functional_pil": PILLOW,
     "torchvision.datasets.folder": PILLOW,
     "torchvision.io.image": PILLOW,
+    "torchcodec.decoders._image_decoders": PILLOW,
     "torchvision.transforms.functional": PILLOW,
     "torchvision.transforms.functional_tensor": PILLOW,
     "torchvision.transforms._functional_tensor": PILLOW,

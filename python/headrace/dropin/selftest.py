@@ -110,8 +110,7 @@ def _run(hooked: Collection[str]) -> str | None:
         return "a picture"
     if not pixels.compared:
         pixels.refuse(differing(data))
-    if "torchvision.io.image" in hooked:
-        _try_decoders(sys.modules["torchvision.io.image"], data)
+    _try_decoders(hooked, data)
     if "torchvision.transforms.functional" in hooked:
         functional = sys.modules["torchvision.transforms.functional"]
         if not _equal(_v1, functional, recorded(), stock):
@@ -158,24 +157,31 @@ def _equal(way: Any, functional: Any, recorded: Any, stock: Any) -> bool:
     return torch.equal(value, way(functional, stock).as_subclass(torch.Tensor))
 
 
-def _try_decoders(module: Any, data: bytes) -> None:
-    """Finds out if torchvision decodes as ours does."""
+def _try_decoders(hooked: Collection[str], data: bytes) -> None:
+    """Finds out which packages decode as ours does."""
+    for name in "torchvision.io.image", "torchcodec.decoders._image_decoders":
+        if name in hooked:
+            _try_decoder(name, data)
+
+
+def _try_decoder(name: str, data: bytes) -> None:
     import torch
 
     from .torch import encoded
 
     def decoded(module: Any, data: Any) -> Any:
-        return module.decode_jpeg(data, module.ImageReadMode.RGB)
+        return module.decode_jpeg(data, mode=module.ImageReadMode.RGB)
 
-    encoded.agrees = True
+    encoded.agree.add(name)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # they are deprecated
             for each in data, _jpeg("L"):
                 x = torch.frombuffer(bytearray(each), dtype=torch.uint8)
-                encoded.agrees &= _equal(decoded, module, x, x)
+                if not _equal(decoded, sys.modules[name], x, x):
+                    encoded.agree.discard(name)
     except Exception:
-        encoded.agrees = False
+        encoded.agree.discard(name)
 
 
 def _try_filters(functional: Any, recorded: Any, stock: Any) -> None:

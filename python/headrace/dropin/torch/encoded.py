@@ -1,21 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torchvision.io's decoders, recorded in a fetch. Imports torch.
+"""Decoders of torchvision.io and torchcodec, recorded in a fetch.
 
 decode_image(), decode_jpeg() and read_image() give lazy tensors of those JPEG
-files of which torchvision and Headrace make the same bytes. A tensor of a file
-is copied, and a path is read, at the call.
+files of which they and Headrace make the same bytes. A tensor of a file is
+copied, and a path is read, at the call. Imports torch.
 
-What a job cannot make torchvision makes, or says what is wrong with it, in
-whatever process: the op that decodes such a picture is a Decode.
+What a job cannot make the stock package makes, or says what is wrong with it,
+in whatever process: the op that decodes such a picture is a Decode.
 
-Each function takes torchvision's and returns what is called in its place, with
-all arguments that torchvision's has.
+Each function takes the stock one and returns what is called in its place, with
+all arguments that the stock one has.
 """
 
 from __future__ import annotations
 
 import ctypes
 import importlib
+import pathlib
+import re
 import sys
 from typing import Any
 
@@ -31,8 +33,9 @@ from .tensor import LazyTensor, begin
 from .wrappers import modes
 
 MODULE = "torchvision.io.image"
-# Does the installed torchvision decode as Headrace does? Set by selftest.py.
-agrees = False
+CODEC = "torchcodec.decoders._image_decoders"
+# Those of them that decode as Headrace does. Set by selftest.py.
+agree: set[str] = set()
 
 
 class Decode(tuple[Any, ...]):
@@ -44,24 +47,42 @@ class Decode(tuple[Any, ...]):
         """What torchvision makes of the file. Raises what it raises."""
         if jobs.is_packed(source):
             return jobs.open_stock(source)
-        module = importlib.import_module(MODULE)
         data = torch.frombuffer(bytearray(source), dtype=torch.uint8)
-        mode = "RGB" if self[1] == jobs.RGB else "GRAY"
         with fetch.at(fetch.OFF):
-            made = module.decode_jpeg(data, module.ImageReadMode[mode])
+            made = self.decoded(data, "RGB" if self[1] == jobs.RGB else "GRAY")
         c, h, w = made.shape
         pixels = _bytes(made.permute(1, 2, 0).contiguous())
         return Image.frombytes("RGB" if c == 3 else "L", (w, h), pixels)
 
+    def decoded(self, data: Tensor, mode: str) -> Tensor:
+        module = importlib.import_module(MODULE)
+        made: Tensor = module.decode_jpeg(data, module.ImageReadMode[mode])
+        return made
 
-_OPS = {mode: (Decode(ops[0]),) for mode, ops in pictures.DECODE_OPS.items()}
+
+class CodecDecode(Decode):
+    """The same of torchcodec."""
+
+    __slots__ = ()
+
+    def decoded(self, data: Tensor, mode: str) -> Tensor:
+        module = importlib.import_module(CODEC)
+        made: Tensor = module.decode_jpeg(data, mode=mode)
+        return made
+
+
+_OPS = {
+    (package, mode): (kind(ops[0]),)
+    for package, kind in ((MODULE, Decode), (CODEC, CodecDecode))
+    for mode, ops in pictures.DECODE_OPS.items()
+}
 
 
 def decode_image(stock: Any) -> Any:
     """The first argument may be a path, if torchvision is new."""
 
     def decode_image(input: Any, mode: Any, *turned: Any) -> Any:
-        if not any(turned) and _may_record():
+        if not any(turned) and _may_record(MODULE):
             is_file = type(input) is Tensor
             if is_file or "read_file" in stock.__code__.co_names:
                 made = _recorded(stock, input, mode, 1 if is_file else 2)
@@ -78,7 +99,7 @@ def decode_jpeg(stock: Any) -> Any:
             type(input) is Tensor
             and str(device) == "cpu"
             and not any(turned)
-            and _may_record()
+            and _may_record(MODULE)
         ):
             made = _recorded(stock, input, mode, 1)
             if made is not None:
@@ -92,7 +113,7 @@ def read_image(stock: Any) -> Any:
     """It calls decode_image(), which counts what is not recorded."""
 
     def read_image(path: Any, mode: Any, *turned: Any) -> Any:
-        if not any(turned) and _may_record():
+        if not any(turned) and _may_record(MODULE):
             made = _recorded(stock, path, mode, 3, known=False)
             if made is not None:
                 return made
@@ -101,9 +122,50 @@ def read_image(stock: Any) -> Any:
     return read_image
 
 
-def _may_record() -> bool:
+def codec_decode_image(stock: Any) -> Any:
+    """torchcodec's, which turns pictures as their EXIF says."""
+
+    def decode_image(source: Any, *, mode: Any, output_dtype: Any) -> Any:
+        made = _of_codec(stock, source, mode, output_dtype)
+        if made is not None:
+            return made
+        return stock(source, mode=mode, output_dtype=output_dtype)
+
+    return decode_image
+
+
+def codec_decode_jpeg(stock: Any) -> Any:
+    """torchcodec's, also of a list."""
+
+    def decode_jpeg(
+        source: Any, *, mode: Any, output_dtype: Any, device: Any
+    ) -> Any:
+        if type(source) in (list, tuple):
+            if str(device) == "cpu" and _may_record(CODEC):
+                # As stock does: one by one, up to the first bad one.
+                how = {"mode": mode, "output_dtype": output_dtype}
+                return [decode_jpeg(x, device=device, **how) for x in source]
+        elif str(device) == "cpu":
+            made = _of_codec(stock, source, mode, output_dtype)
+            if made is not None:
+                return made
+        return stock(
+            source, mode=mode, output_dtype=output_dtype, device=device
+        )
+
+    return decode_jpeg
+
+
+def _of_codec(stock: Any, source: Any, mode: Any, dtype: Any) -> Any:
+    of_bytes = dtype is torch.uint8 or type(dtype) is str and dtype == "auto"
+    if of_bytes and _may_record(CODEC):
+        return _recorded(stock, source, mode, 0)
+    return None
+
+
+def _may_record(package: str) -> bool:
     return (
-        agrees
+        package in agree
         and pictures.active
         and fetch.is_lazy()
         and not modes()
@@ -120,25 +182,32 @@ def _recorded(
     known=False: the report does not count why it is stock's.
     """
     module = sys.modules[stock.__module__]
+    package = stock.__module__
     try:
         wanted = _wanted(module, mode)
         source = _source(module, file) if wanted else None
         if source is None:
             return None
         info = files.probe(source)
+        reason = _objection(info, wanted)
+        if reason is None and package == CODEC and _turns(source, info):
+            reason = "turned by its EXIF"
     except Exception:
         return None
-    reason = _objection(info, wanted)
     if reason is None and not fetch.can_ask_again():
         reason, source = files.checked(source)
     if reason is not None or source is None:
         if known:
-            count("pillow", "torchvision.io: %s" % reason)
+            count("pillow", "%s: %s" % (_NAMES[package], reason))
         return None
     for _ in range(warns if hasattr(module, "_warn_deprecated") else 0):
         module._warn_deprecated()
     grey = wanted != "RGB" and info.components == 1
-    return _begun(source, _OPS["L" if grey else "RGB"], info)
+    ops = _OPS[package, "L" if grey else "RGB"]
+    return _begun(source, ops, info)
+
+
+_NAMES = {MODULE: "torchvision.io", CODEC: "torchcodec"}
 
 
 def _begun(source: jobs.Source, ops: Any, info: Any) -> Any:
@@ -151,7 +220,7 @@ def _begun(source: jobs.Source, ops: Any, info: Any) -> Any:
 
 def _wanted(module: Any, mode: Any) -> str | None:
     """The name of a mode that may be recorded."""
-    if type(mode) is str and hasattr(module, "_warn_deprecated"):
+    if type(mode) is str and _takes_texts(module):
         mode = module.ImageReadMode[mode.upper()]
     if type(mode) is module.ImageReadMode:
         name: str = mode.name
@@ -159,8 +228,18 @@ def _wanted(module: Any, mode: Any) -> str | None:
     return None
 
 
+def _takes_texts(module: Any) -> bool:
+    is_codec: bool = module.__name__ == CODEC
+    return is_codec or hasattr(module, "_warn_deprecated")
+
+
 def _source(module: Any, file: Any) -> bytes | _core.FileBytes | None:
     """What the decoders read of a tensor, or of what read_file() reads."""
+    if module.__name__ == CODEC and type(file) is not Tensor:
+        if type(file) in (bytes, bytearray):
+            return bytes(file)
+        is_path = type(file) is str or isinstance(file, pathlib.Path)
+        return _core.read_file(str(file)) if is_path else None
     if type(file) is not Tensor:
         path = str(file)
         path.encode()
@@ -184,6 +263,30 @@ def _names(function: Any) -> tuple[str, ...]:
 
 def _bytes(tensor: Tensor) -> bytes:
     return ctypes.string_at(tensor.data_ptr(), tensor.numel())
+
+
+# Orientations as all readers of EXIF find them, in both orders of bytes.
+_ORIENTATION = re.compile(
+    b"\x01\x12\x00\x03\x00\x00\x00\x01\x00(.)"
+    b"|\x12\x01\x03\x00\x01\x00\x00\x00(.)\x00",
+    re.DOTALL,
+)
+_TAG = re.compile(b"\x01\x12|\x12\x01")
+
+
+def _turns(source: bytes | _core.FileBytes, info: Any) -> bool:
+    """Is it turned, or might a reader of EXIF that is not ours say so?"""
+    if info.orientation != 1:
+        return True
+    if jobs.is_packed(source):
+        return False
+    header = bytes(memoryview(source)[: info.header_size])
+    at = header.find(b"Exif")
+    if at < 0:
+        return False
+    found = [a or b for a, b in _ORIENTATION.findall(header, at)]
+    tags = len(_TAG.findall(header, at))
+    return found != [b"\1"] * tags
 
 
 def _objection(info: Any, wanted: str | None) -> str | None:
