@@ -69,7 +69,7 @@ bool cpu_codes_run(struct cpu_run *run, const struct hr__step *step,
     const struct hr__augment *codes = codes_of(&run->pic->geo, step);
     struct cpu_arena *arena = &run->w->arena;
     struct cpu_pixels p = {s->data, s->stride, step->out_w, step->out_h,
-                           run->pic->channels};
+                           s->channels};
     struct cpu_sink by_table;
     uint8_t *other = NULL;
 
@@ -98,5 +98,6 @@ bool cpu_codes_run(struct cpu_run *run, const struct hr__step *step,
     }
     s->data = p.data;
     s->stride = p.stride;
+    s->channels = p.channels;
     return !to || cpu_sink_rows(run, s, p.h, to);
 }

@@ -189,7 +189,8 @@ struct cpu_rows {
     size_t copy_stride;
 };
 
-struct cpu_run;  // a task at work, span.c
+struct cpu_run;   // a task at work, span.c
+struct cpu_sink;  // rows in memory, among others, sink.c
 
 // At most CPU_DECODE_ROWS rows; 0 = failed, the run knows why.
 int cpu_rows_read(struct cpu_run *run, struct cpu_rows *rows,
@@ -208,8 +209,9 @@ bool cpu_rows_decode(struct cpu_run *run, struct cpu_rows *rows);
 // Returns whether this build decodes that format.
 bool cpu_rows_can(enum hr_format format);
 bool cpu_rows_payload(struct cpu_run *run, struct cpu_rows *rows);
+// channels, data and stride of `from`, which has room for size bytes.
 bool cpu_rows_memory(struct cpu_run *run, struct cpu_rows *rows,
-                     const uint8_t *data, size_t stride, size_t size);
+                     const struct cpu_sink *from, size_t size);
 // Ends a decoder; false if it found damage at the end.
 bool cpu_rows_finish(struct cpu_run *run, struct cpu_rows *rows);
 
@@ -282,8 +284,9 @@ struct cpu_sink {
     const struct hr__table *table;  // by another table than the picture's; NULL
     uint8_t *data;                  // or rows of u8 in memory
     size_t stride, bytes;
-    int column;  // > 0: of memory, and a row coming in is
-};               // a column of it, of so many pixels
+    int channels;  // of these rows
+    int column;    // > 0: of memory, and a row coming in is
+};                 // a column of it, of so many pixels
 
 // All rows of the window, to s; false = failed, the run knows why.
 bool cpu_rows_copy(struct cpu_run *run, struct cpu_rows *rows,
@@ -294,7 +297,7 @@ void cpu_sink_row(const struct cpu_run *run, const struct cpu_sink *s, int y,
 // Memory of the arena for w x h pixels, and for `least` bytes; the payload for the
 // next engine. They set *s; false = failed, the run knows why.
 bool cpu_sink_memory(struct cpu_run *run, struct cpu_sink *s, int w, int h,
-                     size_t least);
+                     int channels, size_t least);
 bool cpu_sink_payload(struct cpu_run *run, struct cpu_sink *s,
                       struct hr__rect rect);
 // All rows of one that is memory.

@@ -167,12 +167,12 @@ static bool rows_image(struct cpu_run *run, struct cpu_rows *rows)
 }
 
 bool cpu_rows_memory(struct cpu_run *run, struct cpu_rows *rows,
-                     const uint8_t *data, size_t stride, size_t size)
+                     const struct cpu_sink *from, size_t size)
 {
-    rows->channels = run->pic->channels;
-    rows->data = data;
-    rows->stride_h = stride;
-    rows->end = data + size;
+    rows->channels = from->channels;
+    rows->data = from->data;
+    rows->stride_h = from->stride;
+    rows->end = from->data + size;
     return copies(run, rows);
 }
 
@@ -180,9 +180,14 @@ bool cpu_rows_payload(struct cpu_run *run, struct cpu_rows *rows)
 {
     const struct hr__payload *in = run->task->in;
 
+    const struct cpu_sink from = {.data = in->data,
+                                  .stride = in->stride,
+                                  .channels = hr__picture_channels(run->pic,
+                                                                   in->after)};
+
     rows->x0 = in->rect.x;
     rows->y0 = in->rect.y;
-    return cpu_rows_memory(run, rows, in->data, in->stride, in->size);
+    return cpu_rows_memory(run, rows, &from, in->size);
 }
 
 static bool rows_shared(struct cpu_run *run, struct cpu_rows *rows)
@@ -191,7 +196,7 @@ static bool rows_shared(struct cpu_run *run, struct cpu_rows *rows)
 
     rows->x0 = s->rect.x;
     rows->y0 = s->rect.y;
-    return cpu_rows_memory(run, rows, s->pixels.data, s->pixels.stride,
+    return cpu_rows_memory(run, rows, &s->pixels,
                            s->pixels.stride * (size_t)s->rect.h);
 }
 

@@ -7,10 +7,9 @@
 
 // Rows become columns. What one row touches fits the second level cache, and
 // the next row touches the same lines.
-static void sink_column(const struct cpu_run *run, const struct cpu_sink *s,
-                        int x, const uint8_t *row)
+static void sink_column(const struct cpu_sink *s, int x, const uint8_t *row)
 {
-    size_t c = (size_t)run->pic->channels;
+    size_t c = (size_t)s->channels;
 
     for (int y = 0; y < s->column; y++)
         memcpy(s->data + s->stride * (size_t)y + c * (size_t)x,
@@ -25,7 +24,7 @@ void cpu_sink_row(const struct cpu_run *run, const struct cpu_sink *s, int y,
     void *to[3];
 
     if (s->column) {
-        sink_column(run, s, y, row);
+        sink_column(s, y, row);
         return;
     }
     if (!s->pic) {
@@ -43,12 +42,12 @@ void cpu_sink_row(const struct cpu_run *run, const struct cpu_sink *s, int y,
 }
 
 bool cpu_sink_memory(struct cpu_run *run, struct cpu_sink *s, int w, int h,
-                     size_t least)
+                     int channels, size_t least)
 {
     size_t size;
 
-    *s = (struct cpu_sink){0};
-    s->bytes = (size_t)w * (size_t)run->pic->channels;
+    *s = (struct cpu_sink){.channels = channels};
+    s->bytes = (size_t)w * (size_t)channels;
     s->stride = s->bytes + CPU_SLACK;
     if (!hr__mul(&size, s->stride, (size_t)h) ||
         !(s->data = cpu_arena_alloc(&run->w->arena,
@@ -63,8 +62,9 @@ bool cpu_sink_payload(struct cpu_run *run, struct cpu_sink *s,
 {
     struct hr__payload *out;
 
-    *s = (struct cpu_sink){0};
-    s->bytes = (size_t)rect.w * (size_t)run->pic->channels;
+    *s = (struct cpu_sink){
+        .channels = hr__picture_channels(run->pic, run->task->span.last)};
+    s->bytes = (size_t)rect.w * (size_t)s->channels;
     s->stride = s->bytes;
     out = cpu_run_payload(run, s->bytes * (size_t)rect.h + CPU_SLACK, rect,
                           "no room for the rows between two engines");

@@ -30,19 +30,23 @@ static bool take_step(struct cpu_run *run, const struct hr__step *step,
 static bool run_steps(struct cpu_run *run, struct cpu_sink *final, int made,
                       bool augment)
 {
-    const struct hr__geometry *geo = &run->pic->geo;
+    const struct hr__picture *pic = run->pic;
+    const struct hr__geometry *geo = &pic->geo;
     struct cpu_sink between[2];
+    enum hr_stage given = made < 0 ? HR_COLOR : run->task->in->after;
+    int first = made < 0 ? 0 : made;
 
-    for (int i = made < 0 ? 0 : made; i < geo->num_steps; i++) {
+    for (int i = first; i < geo->num_steps; i++) {
         const struct hr__step *step = &geo->steps[i];
-        struct cpu_sink *from = i ? &between[(i - 1) & 1] : NULL;
+        struct cpu_sink *from = i > first ? &between[(i - 1) & 1] : NULL;
         struct cpu_sink *to = &between[i & 1];
         bool last = i == geo->num_steps - 1;
         bool codes = step->augments && (!last || augment);
+        int channels = from ? from->channels : hr__picture_channels(pic, given);
 
         if (last && !codes && !step->transpose && i != made)
             return cpu_step_run(run, step, from, final);
-        if (!cpu_sink_memory(run, to, step->out_w, step->out_h,
+        if (!cpu_sink_memory(run, to, step->out_w, step->out_h, channels,
                              cpu_codes_bytes(run, step)))
             return false;
         if (!(i == made         ? take_step(run, step, to)

@@ -47,7 +47,6 @@ static bool build_axes(struct cpu_run *run, struct resample *r,
                        const struct hr__step *step)
 {
     r->step = step;
-    r->channels = run->pic->channels;
     run->out.stage = HR_RESAMPLE;
     return build_axis(run, step, 0, &r->x) && build_axis(run, step, 1, &r->y);
 }
@@ -314,7 +313,7 @@ static bool look_at_source(struct cpu_run *run)
 static bool all_black(struct cpu_run *run, const struct hr__step *step,
                       const struct cpu_sink *s)
 {
-    size_t bytes = (size_t)step->win.w * (size_t)run->pic->channels;
+    size_t bytes = (size_t)step->win.w * 3;
     uint8_t *row = cpu_arena_alloc(&run->w->arena, bytes);
 
     if (!row)
@@ -328,7 +327,8 @@ static bool all_black(struct cpu_run *run, const struct hr__step *step,
 bool cpu_step_run(struct cpu_run *run, const struct hr__step *step,
                   const struct cpu_sink *from, const struct cpu_sink *to)
 {
-    struct resample r = {0};
+    struct resample r = {.channels = from ? from->channels
+                                          : run->pic->channels};
     struct cpu_rows rows = {0};
     bool ok;
 
@@ -340,7 +340,7 @@ bool cpu_step_run(struct cpu_run *run, const struct hr__step *step,
     if (!setup(run, &r))
         return false;
     cpu_lap(run, HR_PART_RESAMPLE);
-    if (!(from ? cpu_rows_memory(run, &rows, from->data, from->stride,
+    if (!(from ? cpu_rows_memory(run, &rows, from,
                                  from->stride * (size_t)step->in_h)
                : cpu_rows_open(run, &rows)))
         return false;
@@ -374,6 +374,7 @@ bool cpu_step_begin(struct cpu_run *run, struct cpu_step **out,
         s->waiting = cpu_codes_bytes(run, &geo->steps[0]);
     if (s->waiting > WAITING)
         return false;
+    s->r.channels = run->pic->channels;
     if (!build_axes(run, &s->r, &geo->steps[0]) || !s->r.x.out || !s->r.y.out)
         return false;
     s->rows.window = window_of(&s->r);
@@ -389,8 +390,8 @@ static bool open_sink(struct cpu_run *run, struct cpu_step *s)
 {
     const struct hr__step *step = s->r.step;
 
-    if (s->waiting &&
-        !cpu_sink_memory(run, &s->to, step->out_w, step->out_h, s->waiting))
+    if (s->waiting && !cpu_sink_memory(run, &s->to, step->out_w, step->out_h,
+                                       s->r.channels, s->waiting))
         return false;
     s->to.pic = s->waiting ? NULL : run->pic;
     black_margins(run, &s->r, &s->to);

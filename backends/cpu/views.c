@@ -95,7 +95,8 @@ static bool decode(struct cpu_run *run, struct cpu_shared *s)
     struct cpu_mark mark;
     bool ok;
 
-    if (!cpu_sink_memory(run, &s->pixels, s->rect.w, s->rect.h, 0))
+    if (!cpu_sink_memory(run, &s->pixels, s->rect.w, s->rect.h,
+                         run->pic->channels, 0))
         return false;
     mark = cpu_arena_mark(&run->w->arena);
     if (!cpu_rows_decode(run, &rows))

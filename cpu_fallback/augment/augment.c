@@ -50,9 +50,16 @@ static bool run_mix_luma(struct walk *k, const struct hr__augment *a)
 
 static bool run_luma(struct walk *k, const struct hr__augment *a)
 {
-    (void)a;
-    for (int y = 0; k->p->channels == 3 && y < k->p->h; y++)
-        k->ops->luma(row_of(k->p, y), row_of(k->p, y), k->p->w);
+    int w = k->p->w;
+
+    for (int y = 0; k->p->channels == 3 && y < k->p->h; y++) {
+        uint8_t *row = row_of(k->p, y);
+
+        k->ops->luma(row, row, w);
+        for (int x = 1; a->single && x < w; x++)
+            row[x] = row[3 * x];
+    }
+    k->p->channels = a->single ? 1 : k->p->channels;
     return true;
 }
 

@@ -5,8 +5,10 @@
 #include "hal/device/device.h"
 
 // Only the host has stage augment, and codes between two steps are of resample.
-static uint32_t without_augment(const struct hr__geometry *geo, bool first_step)
+// One that makes a channel of three leaves the rest to the host, too.
+static uint32_t without_augment(const struct hr__picture *pic, bool first_step)
 {
+    const struct hr__geometry *geo = &pic->geo;
     bool between = geo->num_augments >
                        geo->steps[geo->num_steps - 1].augments &&
                    !first_step;
@@ -16,7 +18,7 @@ static uint32_t without_augment(const struct hr__geometry *geo, bool first_step)
         struct hr_span span = hr_span_of(bit);
 
         if (span.last < (between ? HR_RESAMPLE : HR_AUGMENT) ||
-            span.first > HR_AUGMENT)
+            (span.first > HR_AUGMENT && pic->channels == pic->dst.c))
             spans |= UINT32_C(1) << bit;
     }
     return spans;
@@ -47,7 +49,7 @@ void hr__device_offer(struct hr__device *dev, int i,
 
     e->backend->offer(e, pic, out);
     if (pic->geo.num_augments && !e->host) {
-        uint32_t can = without_augment(&pic->geo, out->first_step);
+        uint32_t can = without_augment(pic, out->first_step);
 
         if (out->spans & ~can)
             out->why |= HR_WHY_AUGMENT;

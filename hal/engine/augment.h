@@ -17,7 +17,7 @@
     X(MIX_LUMA, mix_luma)     /* blend of each pixel's luma and the pixel */ \
     X(MIX_SMOOTH, mix_smooth) /* blend of the 3 x 3 mean and the picture */  \
     X(HUE, hue)               /* shift of the hue, through HSV and back */   \
-    X(LUMA, luma)             /* each channel becomes the luma */            \
+    X(LUMA, luma)             /* the luma, in each channel or in one */      \
     X(EQUALIZE, equalize)     /* a flat histogram for each channel */        \
     X(STRETCH, stretch)       /* each channel from 0 to 255 */               \
     X(WARP, warp)             /* pixels from other places */                 \
@@ -71,6 +71,7 @@ struct hr__augment {
         struct hr__values table;
         float factor;     // MIX_*: 0 gives the first, 1 the second
         int shift;        // HUE: 0 .. 255
+        bool single;      // LUMA: the picture has one channel from here on
         uint8_t from[3];  // PERMUTE
         struct hr__warp warp;
         struct {

@@ -139,7 +139,8 @@ struct hr__picture {
                                 // it begins at byte 0
     int width, height;          // of the source
     enum hr_mode mode;          // of the decode
-    int channels;               // 3 or 1, what color..store carry
+    int channels;  // 3 or 1, what color..resample carry, and store, unless an
+                   // op of stage augment makes one of them: dst.c
     struct hr__geometry geo;
     const struct hr__table *table;
     struct hr__dst dst;
@@ -151,6 +152,22 @@ struct hr__picture {
 static inline enum hr_stage hr__picture_first(const struct hr__picture *pic)
 {
     return pic->data ? HR_ENTROPY : HR_RESAMPLE;
+}
+
+// Channels of its pixels behind that stage.
+static inline int hr__picture_channels(const struct hr__picture *pic,
+                                       enum hr_stage after)
+{
+    const struct hr__geometry *geo = &pic->geo;
+    int n = after < HR_RESAMPLE ? 0 : geo->num_augments;
+
+    if (after == HR_RESAMPLE)
+        n -= geo->steps[geo->num_steps - 1].augments;
+    while (n-- > 0)
+        if (geo->augments[n].code == HR__AUGMENT_LUMA &&
+            geo->augments[n].single)
+            return 1;
+    return pic->channels;
 }
 
 // The stages that it passes, a bit each.

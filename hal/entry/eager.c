@@ -12,15 +12,12 @@ static bool read_source(const struct hr_sample *s,
         info->width = s->image->params.w;
         info->height = s->image->params.h;
         info->orientation = 1;
-        *channels = s->image->params.c;
+        *channels = hr_ops_channels(s->ops, s->num_ops, s->image->params.c);
         return true;
     }
     if (!s->data && !s->path)
         return hr__fail(HR_EINVAL, "no image"), false;
-    *channels = s->num_ops > 0 && s->ops && s->ops[0].type == HR_OP_DECODE &&
-                        s->ops[0].decode.mode == HR_GRAY
-                    ? 1
-                    : 3;
+    *channels = hr_ops_channels(s->ops, s->ops ? s->num_ops : 0, 3);
     return !(s->data ? hr_probe(s->data, s->size, limits, info)
                      : hr_probe_path(s->path, limits, info));
 }

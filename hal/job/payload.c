@@ -49,7 +49,8 @@ static bool pixels_fit(const struct hr__work *work, const struct hr__payload *p)
     size_t row, before;
 
     return p->rect.w > 0 && p->rect.h > 0 &&
-           hr__mul(&row, (size_t)p->rect.w, (size_t)work->pic.channels) &&
+           hr__mul(&row, (size_t)p->rect.w,
+                   (size_t)hr__picture_channels(&work->pic, p->after)) &&
            row <= p->stride &&
            hr__mul(&before, p->stride, (size_t)p->rect.h - 1) &&
            before <= p->size && row <= p->size - before;

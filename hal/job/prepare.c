@@ -84,6 +84,8 @@ static bool fold(struct hr__work *work)
     struct hr__picture *pic = &work->pic;
     int orientation = pic->image ? 1 : pic->info.orientation, w, h;
     enum hr_stage before = work->out.stage;
+    int channels = hr_ops_channels(work->sample.ops, work->sample.num_ops,
+                                   pic->channels);
 
     work->out.stage = HR_RESAMPLE;
     work->out.status =
@@ -100,11 +102,11 @@ static bool fold(struct hr__work *work)
                     "the ops make %dx%d, the destination is "
                     "%dx%d",
                     w, h, pic->dst.w, pic->dst.h);
-    if (pic->channels != pic->dst.c)
+    if (channels != pic->dst.c)
         return FAIL(work, HR_EINVAL,
                     "the ops make %d channels, the destination "
                     "has %d",
-                    pic->channels, pic->dst.c);
+                    channels, pic->dst.c);
     work->out.stage = before;
     return true;
 }

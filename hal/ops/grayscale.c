@@ -1,26 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pillow's convert("L").convert("RGB"): three channels of luma.
+// Pillow's convert("L").convert("RGB"): three channels of luma; or without the
+// second, one.
 #include "hal/ops/op_def.h"
 
 static enum hr_status fold(struct hr__fold *f, const struct hr_op *op)
 {
-    (void)op;
-    return hr__fold_augment(f, &(struct hr__augment){.code = HR__AUGMENT_LUMA});
+    return hr__fold_augment(
+        f, &(struct hr__augment){.code = HR__AUGMENT_LUMA,
+                                 .single = op->grayscale.single});
 }
 
+static const struct hr_op_field fields[] = {
+    HR__FIELD(grayscale, single, BOOL),
+};
+
 static const struct hr_op_form forms[] = {
-    {"grayscale", 0, {.type = HR_OP_GRAYSCALE}}};
+    {"grayscale", HR__FIELDS(1), {.type = HR_OP_GRAYSCALE}}};
 
 static const struct hr__word words[] = {
-    {.name = "grayscale", .op = {.type = HR_OP_GRAYSCALE}}, {0}};
+    {.name = "grayscale",
+     .literal = "1",
+     .op = {.type = HR_OP_GRAYSCALE, .grayscale = {.single = true}}},
+    {.name = "grayscale", .op = {.type = HR_OP_GRAYSCALE}},
+    {0}};
 
 const struct hr__op_def hr__op_grayscale = {
-    .info = {.name = "grayscale",
-             .usage = "grayscale",
-             .type = HR_OP_GRAYSCALE,
-             .stage = HR_AUGMENT,
-             .forms = forms,
-             .num_forms = HR__NUM(forms)},
+    .info = {HR__INFO("grayscale", GRAYSCALE, AUGMENT),
+             .usage = "grayscale[=1]"},
     .words = words,
     .fold = fold,
 };

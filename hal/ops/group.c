@@ -28,12 +28,15 @@ static int behind(const struct hr_op *ops, int num_ops, int at)
     return at;
 }
 
-// Whether a plain op leaves pictures of any size as large as they are.
+// Whether a plain op leaves pictures of any size as large as they are, and their
+// channels.
 static bool keeps_size(const struct hr_op *op)
 {
     static const int sides[][2] = {{5, 7}, {11, 3}, {HR_MAX_SIDE, HR_MAX_SIDE}};
     char text[128];
 
+    if (hr_ops_channels(op, 1, 3) != 3)
+        return false;
     for (int i = 0; i < HR__NUM(sides); i++) {
         struct hr__geometry geo = {0};
         int w, h;

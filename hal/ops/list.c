@@ -175,6 +175,7 @@ enum hr_status hr__ops_check(const struct hr_op *ops, int num_ops, int channels,
         if (check_place(def, encoded && i == 0, i, making, text) ||
             hr__op_check(def, &ops[i], channels, text))
             return HR_EINVAL;
+        channels = hr_ops_channels(&ops[i], 1, channels);
         plain += hr__op_draws(def, &ops[i]);
     }
     if (plain > HR_MAX_OPS)
@@ -450,6 +451,17 @@ enum hr_status hr_ops_output_size(const struct hr_op *ops, int num_ops,
         return hr__fail(status, "%s", text);
     hr__geometry_size(&geo, out_w, out_h);
     return HR_OK;
+}
+
+int hr_ops_channels(const struct hr_op *ops, int num_ops, int channels)
+{
+    for (int i = 0; i < num_ops; i++) {
+        if (ops[i].type == HR_OP_DECODE)
+            channels = ops[i].decode.mode == HR_GRAY ? 1 : 3;
+        else if (ops[i].type == HR_OP_GRAYSCALE && ops[i].grayscale.single)
+            channels = 1;
+    }
+    return channels;
 }
 
 bool hr_ops_fixed_size(const struct hr_op *ops, int num_ops, int *w, int *h)

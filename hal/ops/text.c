@@ -464,10 +464,10 @@ static bool append(struct parser *p, const char *at, struct hr_op op)
 {
     const struct hr__op_def *def = hr__op_def(op.type);
     struct hr_op *last = p->num ? &p->ops[p->num - 1] : NULL;
-    bool gray = p->image || (last && p->ops[0].decode.mode == HR_GRAY);
+    int channels = hr_ops_channels(p->ops, p->num, p->image ? 1 : 3);
     char text[128];
 
-    if (hr__op_check(def, &op, gray ? 1 : 3, text))
+    if (hr__op_check(def, &op, channels, text))
         return fail_at(p, at, "%s", text);
     if ((last || p->image) && def->place == HR__FIRST)
         return fail_at(p, at, "%s can only be the first op", def->info.name);

@@ -164,7 +164,7 @@ static enum hr_status set_ops(struct hr__loader *l)
         return status;
     p->ops = NULL;
     p->views = NULL;
-    l->pub.c = l->views[0].ops[0].decode.mode == HR_GRAY ? 1 : 3;
+    l->pub.c = hr_ops_channels(l->views[0].ops, l->views[0].num_ops, 3);
     if (p->num_views)
         return set_views(l);
     l->pub.h = p->own_size ? 0 : p->h ? p->h : l->views[0].h;

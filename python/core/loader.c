@@ -339,11 +339,10 @@ static int read_list(PyObject *list, struct hr_op *ops, struct held *tables)
 {
     struct held one = {0};
     int n = ops_parse(list, 1, ops, &one);
-    bool colour = n > 0 && ops[0].type == HR_OP_DECODE &&
-                  ops[0].decode.mode != HR_GRAY;
+    int channels = n > 0 ? hr_ops_channels(ops, n, 1) : 1;
 
     held_release(&one);
-    return n < 0 ? n : ops_parse(list, colour ? 3 : 1, ops, tables);
+    return n < 0 ? n : ops_parse(list, channels, ops, tables);
 }
 
 // One list of ops, or views: a tuple of such lists.

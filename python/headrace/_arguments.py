@@ -6,9 +6,10 @@ from __future__ import annotations
 import functools
 import inspect
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
+from . import _core
 from .errors import ArgumentError
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -27,6 +28,19 @@ def whole(
     if below is not None and number >= below:
         raise ArgumentError(f"{name}: {number} is not below {below}")
     return number
+
+
+def made_channels(ops: Iterable[tuple[Any, ...]], channels: int) -> int:
+    """Those of the picture that ops make of one with so many."""
+    for op in ops:
+        if op[0] == _core.DECODE:
+            channels = 1 if op[1] == _core.GRAY else 3
+        elif op == _SINGLE:
+            channels = 1
+    return channels
+
+
+_SINGLE = (_core.OPS["grayscale"][0], True)
 
 
 def hints(others: Mapping[str, str]) -> Callable[[Function], Function]:

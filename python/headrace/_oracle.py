@@ -318,6 +318,10 @@ def _pad(
     return Image.fromarray(np.pad(np.asarray(image), borders, name))
 
 
+def _grayscale(image: Any, _: Resize, single: bool = False) -> Any:
+    return image.convert("L").convert("L" if single else image.mode)
+
+
 def _lut(image: Any, _: Resize, table: Any) -> Any:
     table = list(bytes(table))
     count = 256 * len(image.getbands())
@@ -454,7 +458,7 @@ _ROWS: dict[str, Callable[..., Any]] = {
     "adjust_saturation": _enhance(ImageEnhance.Color),
     "adjust_hue": _hue,
     "adjust_sharpness": _enhance(ImageEnhance.Sharpness),
-    "grayscale": lambda image, _: image.convert("L").convert(image.mode),
+    "grayscale": _grayscale,
     "posterize": lambda image, _, bits: ImageOps.posterize(image, bits),
     "solarize": lambda image, _, limit: ImageOps.solarize(image, limit),
     "equalize": lambda image, _: ImageOps.equalize(image),

@@ -377,15 +377,6 @@ def _is_gray(t: Any) -> bool:
     return type(t).__name__ == "Grayscale" and t.num_output_channels == 1
 
 
-def _grayscale(t: Any) -> ops.Op:
-    if _is_gray(t):
-        raise _refused(
-            t, "num_output_channels 1: it must come first, but for crops "
-            "and flips"
-        )
-    return ops.grayscale()
-
-
 def _jitter(t: Any) -> ops.Op:
     ranges = t.brightness, t.contrast, t.saturation, t.hue
     return ops.color_jitter(*(0.0 if r is None else _two(r) for r in ranges))
@@ -484,7 +475,7 @@ _PIXELS: dict[str, _Make] = {
     "RandomApply": _apply,
     "RandomChoice": _choice,
     "ColorJitter": _jitter,
-    "Grayscale": _grayscale,
+    "Grayscale": lambda t: ops.grayscale(t.num_output_channels),
     "RandomGrayscale": lambda t: ops.random_grayscale(float(t.p)),
     "RandomPosterize": _by_chance("posterize", "bits"),
     "RandomSolarize": _by_chance("solarize", "threshold"),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from . import _core
 from . import ops as _ops
+from ._arguments import made_channels
 from .errors import ArgumentError
 from .ops import Arithmetic, Filter, Key, Mode, Op, Ops, Order
 
@@ -165,7 +166,7 @@ class Image:
             self._source,
             self._stored,
             self._ops + more,
-            self._channels,
+            made_channels(more, self._channels),
             key if key is not None else self._key,
         )
 

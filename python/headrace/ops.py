@@ -467,6 +467,20 @@ def _around(x: Amount, middle: float) -> tuple[float, float] | None:
     return (max(middle - x, 0.0) if middle else -x, middle + x) if x else None
 
 
+def grayscale(num_output_channels: int = 3) -> Op:
+    """Make equal channels of luma: Grayscale.
+
+    num_output_channels: 3, as many as the picture has; 1, as
+    PIL.Image.convert("L").
+    """
+    if num_output_channels not in (1, 3):
+        raise ArgumentError(
+            "grayscale: num_output_channels must be 1 or 3, not "
+            f"{num_output_channels}"
+        )
+    return _op("grayscale", num_output_channels == 1)
+
+
 def random_grayscale(p: float = 0.1) -> Op:
     """Make three channels of luma with probability p: RandomGrayscale."""
     return _op("random_grayscale", p)

@@ -8,6 +8,7 @@ from collections.abc import Generator, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from . import _core
+from ._arguments import made_channels
 from .compose import as_ops
 from .errors import ArgumentError
 from .ops import Ops
@@ -85,7 +86,9 @@ class Pipeline:
             "reference": reference,
             "cache": cache,
         }
-        c = _channels(self._steps)
+        c = made_channels(self._steps, 0)
+        if not c:
+            raise ArgumentError("a Pipeline begins with ops.decode()")
         w, h = size or _size(self._steps)
         self._form: dict[str, Any] = {
             "c": c,
@@ -302,13 +305,6 @@ def _source(x: Any) -> Any:
 
 def _is_null(x: Any) -> bool:
     return x is None or getattr(x, "is_valid", True) is False
-
-
-def _channels(steps: Ops) -> int:
-    for op in steps:
-        if op[0] == _core.DECODE:
-            return 1 if op[1] == _core.GRAY else 3
-    raise ArgumentError("a Pipeline begins with ops.decode()")
 
 
 def dtype_of(

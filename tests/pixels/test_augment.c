@@ -109,6 +109,9 @@ static struct hr__augment random_code(enum hr__augment_code code, int w, int h)
     case HR__AUGMENT_HUE:
         a.shift = below(256);
         break;
+    case HR__AUGMENT_LUMA:
+        a.single = below(2);
+        break;
     case HR__AUGMENT_WARP:
         random_warp(&a, w, h);
         break;
@@ -156,7 +159,7 @@ static bool equal(const struct cpu_pixels *a, const struct cpu_pixels *b)
         if (memcmp(a->data + a->stride * (size_t)y,
                    b->data + b->stride * (size_t)y, bytes))
             return false;
-    return a->w == b->w && a->h == b->h;
+    return a->w == b->w && a->h == b->h && a->channels == b->channels;
 }
 
 TEST_CASE(sisters)

@@ -236,6 +236,7 @@ DRAWS = {
     "perspective": _perspective,
     "rotate": _rotate,
     "pad": _pad,
+    "grayscale": lambda rnd, *_: (rnd.choice([1, 3, 3]),),
     # An op without parameters needs no row.
     **{name: None for name, (_, is_random, fields) in _core.OPS.items()
        if not fields and not is_random},

@@ -148,7 +148,7 @@ class Augment(unittest.TestCase):
             lambda: ops.adjust_contrast(),
             lambda: ops.adjust_contrast(1.0, factor=2.0),
             lambda: ops.adjust_contrast(1.0, 2.0),
-            lambda: ops.grayscale(1),
+            lambda: ops.grayscale(1, 2),
         ):
             self.assertRaises(TypeError, call)
 
@@ -169,6 +169,7 @@ class Augment(unittest.TestCase):
     def test_text(self):
         for text in (
             "adjust_contrast=1.5,hflip,gaussian_blur=0.5,grayscale",
+            "adjust_hue=0.25,grayscale=1,equalize",
             "affine=1,0.5,-3,0,1,2:nearest:255,0,7,hflip",
             "perspective=1,0,0,0,1,0,0.001,0",
             "kernel3=smooth,kernel3=1,0,0,0,2,0,0,0,0:3:-1,box_blur=2,0.5",

@@ -59,6 +59,8 @@ CHANGES = {
                                rnd.uniform(5, 20), rnd.uniform(-9, 9))])),
     "hue": _with(F.adjust_hue, lambda rnd: rnd.uniform(-0.5, 0.5)),
     "grey": lambda rnd: lambda image: F.to_grayscale(image, 3),
+    "luma": lambda rnd: lambda image: F.to_grayscale(image, 1),
+    "colours": lambda rnd: lambda image: image.convert("RGB"),
     "gamma": _with(F.adjust_gamma, lambda rnd: rnd.uniform(0.3, 3)),
     "point": lambda rnd: lambda image: image.point(
         [value * 7 & 255 for value in range(256 * len(image.getbands()))]),
@@ -131,7 +133,7 @@ class Pixels(case.Case):
             names, changes = [], []
             for _ in range(rnd.randint(1, 6)):
                 name, draw = rnd.choice(kinds)
-                if name == "permute" and mode == "L":
+                if name == "permute" and (mode == "L" or "luma" in names):
                     continue
                 names.append(name)
                 changes.append(draw(rnd))

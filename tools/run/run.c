@@ -62,7 +62,7 @@ bool run_output_size(struct run *run, size_t i, int *w, int *h)
 // has a header does.
 static void find_shape(struct run *run)
 {
-    run->c = run->opt.ops.ops[0].decode.mode == HR_GRAY ? 1 : 3;
+    run->c = hr_ops_channels(run->opt.ops.ops, run->opt.ops.num, 3);
     run->fixed_shape = hr_ops_fixed_size(run->opt.ops.ops, run->opt.ops.num,
                                          &run->w, &run->h);
     run->equal_shapes = run->fixed_shape || run->opt.out_kind == RUN_OUT_ARRAY;

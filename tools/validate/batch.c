@@ -64,7 +64,7 @@ static struct hr_image_params image_params(const struct validate *v,
     int n = cut_ops(p, cut, ops), w, h;
 
     params.layout = HR_NHWC;
-    params.c = ops[0].decode.mode == HR_GRAY ? 1 : 3;
+    params.c = hr_ops_channels(ops, n, 3);
     if (cut == HR_STORE) {
         params.dtype = v->opt.dtype;
         params.layout = HR_NCHW;

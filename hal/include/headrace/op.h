@@ -264,8 +264,13 @@ struct hr_gaussian_blur {
     double sigma[2];  // along x and y, 0 .. 10000
 };
 
-// grayscale (three equal channels of luma), equalize and autocontrast have no
-// parameters.
+// Equal channels of luma. What else there is of ops behind it sees such a
+// picture, or, with single, one of a channel, as Pillow's convert("L") makes it.
+struct hr_grayscale {
+    bool single;
+};
+
+// equalize and autocontrast have no parameters.
 
 // Each byte by a table: Pillow's Image.point() with a list. It is a table as
 // invert is one.
@@ -543,6 +548,7 @@ struct hr_op {
         struct hr_random_apply random_apply;
         struct hr_random_choice random_choice;
         struct hr_color_jitter color_jitter;
+        struct hr_grayscale grayscale;
         struct hr_random_grayscale random_grayscale;
         struct hr_random_solarize random_solarize;
         struct hr_random_gaussian_blur random_gaussian_blur;
@@ -647,6 +653,10 @@ struct hr_op {
 HR_API enum hr_status hr_ops_output_size(const struct hr_op *ops, int num_ops,
                                          int width, int height, int orientation,
                                          int *out_w, int *out_h);
+
+// The channels of the picture that ops make of one with so many, 1 or 3; a list
+// that begins with decode says it alone. Threads: any.
+HR_API int hr_ops_channels(const struct hr_op *ops, int num_ops, int channels);
 
 // Whether ops make pictures of one size, whatever the picture is: *w x *h. It
 // asks for the last op that names a size and what follows it. Threads: any.
@@ -757,7 +767,8 @@ HR_API const struct hr_op_info *hr_op_info(enum hr_op_type type);
 //   trivial_augment_wide trivial_augment_wide=bilinear
 //   rand_augment rand_augment=2:9:bilinear auto_augment=cifar10
 //   adjust_brightness=1.2 adjust_contrast=0.8 adjust_saturation=1.2
-//   adjust_hue=-0.1 adjust_sharpness=1.5 grayscale posterize=4 solarize=128
+//   adjust_hue=-0.1 adjust_sharpness=1.5 grayscale grayscale=1 posterize=4
+//   solarize=128
 //   invert equalize autocontrast gaussian_blur=1.5 box_blur=2 box_blur=2,0
 //   adjust_gamma=2.2 solarize_add=40:128 permute_channels=2,1,0
 //   rotate=30 rotate=30:bicubic:255 pad=L,T,R,B pad=4,4,4,4:reflect

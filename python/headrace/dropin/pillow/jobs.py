@@ -79,8 +79,12 @@ recorded: Callable[[tuple[Source, Ops]], Recording] = functools.partial(
 )
 
 
+# An op behind which a picture has one channel.
+SINGLE = (_core.OPS["grayscale"][0], True)
+
+
 def channels(ops: Ops) -> int:
-    return 1 if ops[0][1] == GRAY else 3
+    return 1 if ops[0][1] == GRAY or SINGLE in ops else 3
 
 
 def open_stock(source: Source) -> Image.Image:

@@ -274,6 +274,8 @@ class _Recorder:
             ops = _converted(self, hr, mode or self.mode)
             if ops is not None and not _is_transparent(self):
                 picture = _derive(self, hr, ops, self._size)
+                if _native(self) != "L" or jobs.SINGLE in hr.ops:
+                    picture._hr_native = "L" if jobs.SINGLE in ops else "RGB"
                 if mode == "L" and self.mode == "RGB":
                     _own(picture)["_hr_colours"] = weakref.ref(self)
                 return picture
@@ -570,7 +572,7 @@ def _derive(
     if native != "RGB":
         picture._hr_native = native
     picture._size = size
-    if ops[0][1] == GRAY:
+    if jobs.channels(ops) == 1:
         setattr(picture, _MODE, "L")
     info = _lazy_info(parent)
     picture._hr_info = _copy_info(parent) if info is None else info
@@ -644,12 +646,19 @@ def _converted(picture: Any, hr: Recording, want: str) -> jobs.Ops | None:
         return ops
     if want not in DECODE_OPS:
         return None
+    single = ops.index(jobs.SINGLE) if jobs.SINGLE in ops else 0
     # Grey through and through: all channels are one, so the mode may change
-    # at any time. Else luma is taken from colours, and what is no crop or flip
-    # would have rounded them.
-    if _native(picture) != "L":
-        if want != "L" or any(op[0] not in (CROP, FLIP) for op in ops[1:]):
+    # at any time. Else luma is taken from colours, by the decoder where nothing
+    # but crops and flips comes first, as all else would have rounded them.
+    if _native(picture) != "L" and want == "L":
+        if any(op[0] not in (CROP, FLIP) for op in ops[1:]):
+            op = pixels.gray(single=True)
+            return ops + (op,) if op and len(ops) < jobs.MAX_OPS else None
+    elif _native(picture) != "L" or single:
+        op = pixels.gray()
+        if op is None or len(ops) >= jobs.MAX_OPS:
             return None
+        return DECODE_OPS["RGB"] + ops[1:single] + (op,) + ops[single + 1 :]
     return DECODE_OPS[want] + ops[1:]
 
 

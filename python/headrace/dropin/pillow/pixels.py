@@ -295,5 +295,5 @@ def permuted(order: Any) -> Op | None:
     return None
 
 
-def gray() -> Op | None:
-    return _op("grayscale")
+def gray(single: bool = False) -> Op | None:
+    return _op("grayscale", single)
