@@ -3,7 +3,9 @@
 each use gives what stock gives: programs/text/picture_uses.txt.)"""
 
 import io
+import itertools
 import os
+import pickle
 import random
 import tempfile
 import unittest
@@ -157,6 +159,12 @@ class Pixels(case.Case):
             T.RandomApply([lambda image: image.filter(
                 ImageFilter.GaussianBlur(random.uniform(0.1, 2)))]),
             T.ToTensor()])
+        batches, report = self.check_batches(transform)
+        self.assertNotIn("materialised", report)
+        self.assertEqual(report["totals"]["jobs"], batches)
+
+    def check_batches(self, transform, **options):
+        """How many; their tensors are stock's, and its draws."""
         with tempfile.TemporaryDirectory() as folder:
             paths = []
             for number, data in enumerate(list(KINDS.values()) * 3):
@@ -168,14 +176,44 @@ class Pixels(case.Case):
 
             def run():
                 data = Data(transform, paths)
-                batches = list(torch.utils.data.DataLoader(data, 4))
-                return batches, torch.rand(3), random.random()
+                loader = torch.utils.data.DataLoader(data, 4, **options)
+                return list(loader), torch.rand(3), random.random()
 
             wanted = case.stock(run)
             found, report = case.ours(run)
         self.assertEqual(facts(found), facts(wanted))
-        self.assertNotIn("materialised", report)
-        self.assertEqual(report["totals"]["jobs"], len(wanted[0]))
+        return len(wanted[0]), report
+
+    def test_recorded_again(self):
+        """Behind torchvision's blur, of which each picture is made alone."""
+        modules = [T, T.v2] if hasattr(T, "v2") else [T]
+        for module, workers in itertools.product(modules, (0, 1)):
+            transform = T.Compose([
+                T.RandomResizedCrop(32),
+                module.RandomApply([module.GaussianBlur(5)], 0.6),
+                module.RandomSolarize(128, 0.5), T.RandomHorizontalFlip(),
+                module.RandomApply([module.GaussianBlur(3)], 0.2),
+                module.Grayscale(), T.RandomRotation(20), T.ToTensor()])
+            with self.subTest(module.__name__, workers=workers):
+                batches, report = self.check_batches(
+                    transform, num_workers=workers)
+                totals = report["totals"]
+                again = totals["recorded again"]
+                self.assertGreater(again, 3)
+                self.assertEqual(totals["jobs"], batches + again)
+                self.assertEqual(
+                    totals["pictures"], totals["recorded"] + again)
+
+    def test_recorded_again_and_looked_at(self):
+        """What is recorded again is a picture for everybody."""
+        def looked(image):
+            image = F.gaussian_blur(image, 3)
+            pixels = np.asarray(image.copy())[3, 4].tolist()
+            image = image.convert("L").convert("RGB").resize((20, 9))
+            again = pickle.loads(pickle.dumps(image))
+            return facts((image, again))[1:], pixels, F.to_tensor(again)
+
+        self.check_batches(lambda image: repr(looked(image)))
 
     def test_what_differs_stays_stock(self):
         """An op whose pixels are not this Pillow's is not recorded."""

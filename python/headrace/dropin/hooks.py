@@ -217,7 +217,11 @@ def _codec_hooks(module: Any) -> Triples:
 
 
 def _functional_hooks(module: Any) -> Triples:
+    from .pillow import enhance
     from .torch import wrappers
+
+    blur = _function(module, "gaussian_blur")
+    yield module, "gaussian_blur", enhance.gaussian_blur(blur)
 
     for name in ("to_tensor", "pil_to_tensor", "normalize"):
         wrap = getattr(wrappers, name)
@@ -274,11 +278,12 @@ def _v2_hooks(module: Any) -> Triples:
         stock = kernels[Tensor]
         for kind in (tensor.LazyTensor, lazy_image):
             yield kernels, kind, wrap(stock)
-    kernels = registry.get(functional.permute_channels)
-    if isinstance(kernels, dict) and PIL.Image.Image in kernels:
-        permute = enhance.permute_channels(kernels[PIL.Image.Image])
-        for kind in pictures.RECORDERS:
-            yield kernels, kind, permute
+    for name in ("permute_channels", "gaussian_blur"):
+        kernels = registry.get(getattr(functional, name))
+        if isinstance(kernels, dict) and PIL.Image.Image in kernels:
+            ours = getattr(enhance, name)(kernels[PIL.Image.Image])
+            for kind in pictures.RECORDERS:
+                yield kernels, kind, ours
     yield (
         module.ToDtype,
         "transform",

@@ -171,6 +171,24 @@ def permute_channels(stock: Any) -> Any:
     return permute_channels
 
 
+def gaussian_blur(stock: Any) -> Any:
+    """torchvision's gaussian_blur() of Pillow's pictures.
+
+    Its bits are those of torch's convolution: stock makes it, and what comes
+    next is recorded again.
+    """
+
+    def gaussian_blur(img: Any, *args: Any, **kwargs: Any) -> Any:
+        made = stock(img, *args, **kwargs)
+        return pictures.again(made) if type(img) in _PICTURES else made
+
+    return gaussian_blur
+
+
+# (Where stock has looked at a recorded one it is plain.)
+_PICTURES = (*RECORDERS, Image.Image)
+
+
 def expand(stock: Any) -> Any:
     """PIL.ImageOps.expand, around the stock one: borders are recorded.
 

@@ -49,7 +49,7 @@ MAX_OPS = 30
 
 
 Source = Union[
-    bytes, bytearray, memoryview, _core.FileBytes, _core.PackEntry
+    bytes, bytearray, memoryview, _core.FileBytes, _core.PackEntry, _core.Pixels
 ]
 Ops = tuple[tuple[Any, ...], ...]
 
@@ -59,9 +59,10 @@ class Recording(NamedTuple):
 
     source: bytes-like object: a JPEG file (FileBytes, where ours has read it),
     or what _core.pack() made of one (so has FileBytes of a file that a cache
-    knows); or a PackEntry. Never a path: a file may be another one, or gone, by
-    the time its picture is made.
-    ops: tuple of _core's op tuples; the first is ``(DECODE, mode, False)``.
+    knows); or a PackEntry; or Pixels, where stock has made some. Never a path:
+    a file may be another one, or gone, by the time its picture is made.
+    ops: tuple of _core's op tuples; the first is ``(DECODE, mode, False)``, of
+    Pixels a Given.
     RESIZE always says its order of passes, so a recording means the same
     whatever Pillow is installed where it runs.
     """
@@ -85,6 +86,35 @@ SINGLE = (_core.OPS["grayscale"][0], True)
 
 def channels(ops: Ops) -> int:
     return 1 if ops[0][1] == GRAY or SINGLE in ops else 3
+
+
+class Given(tuple[Any, ...]):
+    """The first op, where pixels are given; no job has it.
+
+    ``(DECODE, RGB, False, width, height)``.
+    """
+
+    __slots__ = ()
+
+    def pixels(self, data: Any) -> _core.Pixels:
+        """The source, of its bytes."""
+        w, h = self[3:]
+        return _core.Pixels(w, h, 3, data=data, device=device())
+
+    def open(self, source: _core.Pixels) -> Image.Image:
+        return Image.frombytes("RGB", self[3:], bytes(source))
+
+
+def given(image: Image.Image) -> Recording:
+    """The recording of a picture that has its pixels, in RGB."""
+    op = Given((DECODE, RGB, False, *image.size))
+    return recorded((op.pixels(image.tobytes()), (op,)))
+
+
+def _sample(recording: Recording) -> Any:
+    """As a job takes it."""
+    source, ops = recording
+    return (source, ops[1:]) if type(ops[0]) is Given else recording
 
 
 def open_stock(source: Source) -> Image.Image:
@@ -149,6 +179,8 @@ def replay(recording: Recording) -> Image.Image:
 
 def decode(recording: Recording, mode: str, size: tuple[int, int]) -> Any:
     """Makes the pixels of one picture now: a plain PIL.Image.Image."""
+    if len(recording.ops) == 1 and type(recording.ops[0]) is Given:
+        return replay(recording)
     w, h = size
     channels = len(mode) if mode == "RGB" else 1
     pixels = bytearray(w * h * channels)
@@ -235,7 +267,7 @@ def submit_views(
     Recording i of each column is of the same source.
     """
     job = _core.submit(
-        [recording for row in zip(*columns) for recording in row],
+        [_sample(recording) for row in zip(*columns) for recording in row],
         batches,
         **_how(),
     )
@@ -246,7 +278,7 @@ def submit_views(
 
 def _share(recordings: Sequence[Recording]) -> tuple[Any, Any, Any]:
     """(samples of a first job, its pictures, samples of the second)."""
-    samples: list[Any] = list(recordings)
+    samples: list[Any] = list(map(_sample, recordings))
     members: dict[int, list[int]] = {}
     for index, (source, _) in enumerate(recordings):
         members.setdefault(id(source), []).append(index)
@@ -258,7 +290,8 @@ def _share(recordings: Sequence[Recording]) -> tuple[Any, Any, Any]:
             if len(indexes) == 1 or size is None:
                 continue
             pictures.append(_pixels(size, channels(same)))
-            first.append((recordings[indexes[0]].source, same))
+            source = recordings[indexes[0]].source
+            first.append(_sample(recorded((source, same))))
             for index in indexes:
                 rest = recordings[index].ops[len(same) :]
                 samples[index] = (pictures[-1], rest)
@@ -289,7 +322,7 @@ _UNCHANGING = bytes, _core.FileBytes, _core.PackEntry
 def _alone(recordings: Sequence[Recording]) -> tuple[Any, Any, Any]:
     """As _share(), for one: parts of a picture often come one by one."""
     ((source, ops),) = recordings
-    plain: Any = [], [], [(source, ops)]
+    plain: Any = [], [], [_sample(recordings[0])]
     if type(source) not in _UNCHANGING:
         return plain
     if _last.source is not source:

@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import sys
 import contextlib
+import pickle
 import weakref
 from collections.abc import Iterator
 from operator import index
@@ -603,6 +604,20 @@ def record(
     return made
 
 
+def again(image: Any) -> Any:
+    """Records from here on, if stock has made this picture in a fetch."""
+    if type(image) is not Image.Image or image.mode != "RGB" or not active:
+        return image
+    if not fetch.is_lazy() or fetch.is_off():
+        return image
+    picture = _new(HeadraceImage)
+    picture._hr = jobs.given(image)
+    picture._size = image.size
+    picture._hr_info = image.info
+    total("recorded again")
+    return picture
+
+
 def blended(
     degenerate: HeadraceImage, picture: Any, factor: Any
 ) -> HeadraceImage | None:
@@ -650,15 +665,17 @@ def _converted(picture: Any, hr: Recording, want: str) -> jobs.Ops | None:
     # Grey through and through: all channels are one, so the mode may change
     # at any time. Else luma is taken from colours, by the decoder where nothing
     # but crops and flips comes first, as all else would have rounded them.
+    given = type(ops[0]) is jobs.Given
     if _native(picture) != "L" and want == "L":
-        if any(op[0] not in (CROP, FLIP) for op in ops[1:]):
+        if given or any(op[0] not in (CROP, FLIP) for op in ops[1:]):
             op = pixels.gray(single=True)
             return ops + (op,) if op and len(ops) < jobs.MAX_OPS else None
     elif _native(picture) != "L" or single:
         op = pixels.gray()
         if op is None or len(ops) >= jobs.MAX_OPS:
             return None
-        return DECODE_OPS["RGB"] + ops[1:single] + (op,) + ops[single + 1 :]
+        start = ops[:single] or DECODE_OPS["RGB"]
+        return start + (op,) + ops[single + 1 :]
     return DECODE_OPS[want] + ops[1:]
 
 
@@ -813,6 +830,8 @@ def _source_of(
 def transport(picture: HeadraceImage) -> Any:
     """Reduces a picture for a queue of multiprocessing: the recording."""
     hr = _own(picture)["_hr"]
+    if type(hr.ops[0]) is jobs.Given:
+        return picture.__reduce_ex__(pickle.HIGHEST_PROTOCOL)
     return _arrive, (
         hr,
         _native(picture),

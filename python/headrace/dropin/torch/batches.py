@@ -85,6 +85,9 @@ class Record:
 
 
 def _arrive(sources: Any, samples: Any, *state: Any) -> Record:
+    for n, ops in samples:
+        if type(ops[0]) is jobs.Given and type(sources[n]) is not _core.Pixels:
+            sources[n] = ops[0].pixels(sources[n])
     made = [jobs.recorded((sources[n], ops)) for n, ops in samples]
     return Record(made, *state)
 
