@@ -97,22 +97,20 @@ static int every_geometry(int i, int w, int h, struct hr_op *ops)
                            .h = h * 3 / 2 + 1,
                            .filter = filter,
                            .order = order};
-    const struct hr_op op_crop = {.type = HR_OP_CROP, .crop = crop};
     int n = 0;
 
     if (i < 12) {  // all filters, smaller and larger
         ops[n++] = (struct hr_op){.type = HR_OP_RESIZE,
                                   .resize = i < 6 ? down : up};
-    } else if (i == 13) {
-        ops[n++] = op_crop;
+    } else if (i == 13 || i == 16) {
+        ops[n++] = (struct hr_op){.type = HR_OP_CROP,
+                                  .crop = i == 13 ? crop : around};
     } else if (i == 14) {
         ops[n++] = hr_op_flip(.horizontal = true);
     } else if (i == 15) {
         ops[n++] = hr_op_flip(.transpose = true, .vertical = true);
-    } else if (i == 16) {
-        ops[n++] = (struct hr_op){.type = HR_OP_CROP, .crop = around};
     } else if (i == 17) {
-        ops[n++] = op_crop;
+        ops[n++] = (struct hr_op){.type = HR_OP_CROP, .crop = crop};
         ops[n++] = hr_op_resize(.w = 24, .h = 24, .order = HR_ORDER_HORIZONTAL);
         ops[n++] = hr_op_flip(.horizontal = true);
     } else if (i == 18) {
