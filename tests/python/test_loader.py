@@ -8,7 +8,6 @@ import pathlib
 import pickle
 import signal
 import subprocess
-import sys
 import tarfile
 import threading
 import time
@@ -18,7 +17,7 @@ import weakref
 import numpy
 
 import headrace
-from headrace import _core, ops
+from headrace import ops
 
 import core_samples as samples
 
@@ -47,104 +46,6 @@ def indices_of(batches):
 
 def wanted(paths, steps=STEPS, **options):
     return headrace.Pipeline(steps, **options)(paths).numpy()
-
-
-class Views(unittest.TestCase):
-    LISTS = TRAIN, TRAIN, (ops.decode(), ops.random_resized_crop(20, 40),
-                           ops.random_grayscale(0.5))
-
-    def check(self, batches, seed):
-        """Each view is what a Pipeline makes with its key."""
-        count = 0
-        for x, y in batches:
-            self.assertEqual(len(x), 3)
-            last = batches.last
-            for view, tensor in enumerate(x):
-                self.assertEqual(len(tensor), len(y))
-                for i, key in enumerate(last.keys):
-                    steps = self.LISTS[view]
-                    path = batches.path(last.indices[i])
-                    want = headrace.Pipeline(
-                        steps, size=tensor.shape[3:1:-1], dtype="u8",
-                        seed=seed)([path], indices=[key[1] * 3 + view],
-                                   epoch=key[2]).numpy()[0]
-                    numpy.testing.assert_array_equal(tensor[i], want)
-                    drawn = headrace.Pipeline(
-                        batches.drawn(i, view), size=tensor.shape[3:1:-1],
-                        dtype="u8")([path]).numpy()[0]
-                    numpy.testing.assert_array_equal(tensor[i], drawn)
-                    count += 1
-        return count
-
-    def test_lists(self):
-        paths = samples.photos()
-        for options in {}, {"threads": 3}, {"cache": 1 << 26}, {"threads": 1}:
-            batches = loader(
-                [(path, 7) for path in paths], None, views=self.LISTS,
-                dtype="u8", shuffle=True, seed=9, epochs=2, **options)
-            for _ in range(2):
-                self.assertEqual(self.check(batches, 9), 3 * len(paths))
-
-    def test_a_number(self):
-        paths = samples.photos()
-        batches = loader(paths, TRAIN, views=2, dtype="u8", seed=3, epochs=1)
-        one = loader(paths, None, views=[TRAIN], dtype="u8", seed=3, epochs=1)
-        plain = loader(paths, TRAIN, dtype="u8", seed=3, epochs=1)
-        for (x, _), ((y,), _), (z, _) in zip(batches, one, plain):
-            self.assertEqual(x[0].shape, x[1].shape)
-            self.assertFalse(numpy.array_equal(x[0], x[1]))
-            numpy.testing.assert_array_equal(y, z)
-
-    def test_going_on(self):
-        def begin():
-            return loader(samples.photos(), TRAIN, views=2, dtype="u8",
-                          seed=4, shuffle=True)
-
-        whole, half = begin(), begin()
-        want = [[x.copy() for x in views] for views, _ in whole]
-        next(iter(half))
-        again = begin()
-        again.load_state_dict(half.state_dict())
-        for views, (x, _) in zip(want[1:], again):
-            for a, b in zip(views, x):
-                numpy.testing.assert_array_equal(a, b)
-
-    def test_kept_batches_are_copies(self):
-        batches = loader(samples.photos(), TRAIN, views=2, dtype="u8",
-                         batch=1, epochs=1)
-        kept = [(x, [view.copy() for view in x]) for x, _ in batches]
-        for views, copies in kept:
-            for a, b in zip(views, copies):
-                numpy.testing.assert_array_equal(a, b)
-
-    def test_refused(self):
-        paths = samples.photos()
-        for steps, views, text in (
-            (TRAIN, [TRAIN], "steps must be None"), (TRAIN, 0, "views"),
-            (TRAIN, 65, "views"), (None, [], "views"),
-            (None, [TRAIN, STEPS], "dtype"),
-            (None, [TRAIN, (ops.decode("L"), *TRAIN[1:])], "decode alike"),
-            (None, [(ops.decode(),)], "sizes"),
-        ):
-            with self.assertRaisesRegex(headrace.ArgumentError, text):
-                next(iter(loader(paths, steps, views=views)))
-
-    def test_no_such_view(self):
-        for views, number in (None, 1), (2, 2), (2, -1):
-            batches = loader(samples.photos(), TRAIN, views=views, dtype="u8")
-            next(iter(batches))
-            with self.assertRaisesRegex(headrace.ArgumentError, "view"):
-                batches.drawn(0, number)
-
-    def test_a_broken_picture(self):
-        paths = [*samples.photos()[:2], b"no picture"]
-        batches = loader([(path, 0) for path in paths], TRAIN, views=2,
-                         dtype="u8", on_error="zero", batch=3, epochs=1)
-        for x, _ in batches:
-            self.assertEqual(
-                [result.ok for result in batches.last.results],
-                [True, True, False])
-            self.assertFalse(x[0][2].any() or x[1][2].any())
 
 
 class Sequence:
@@ -669,106 +570,6 @@ class Waiting(unittest.TestCase):
         core.close()
         thread.join()
         self.assertEqual(len(errors), 1)
-
-
-class Processes(unittest.TestCase):
-    def test_fork(self):
-        a = loader(str(samples.folder() / "photos"), shuffle=True)
-        order = indices_of(a)
-        batches = iter(a)
-        x, _ = next(batches)
-        unopened = loader(str(samples.folder() / "photos"), shuffle=True)
-        pid = os.fork()
-        if not pid:
-            code = 1
-            try:
-                try:
-                    next(batches)
-                except headrace.DeviceError as error:
-                    assert error.status == "HR_EFORK"
-                    del x
-                    assert indices_of(unopened) == order
-                    a.close()
-                    code = 0
-            finally:
-                os._exit(code)
-        self.assertEqual(os.waitpid(pid, 0)[1], 0)
-        next(batches)
-
-    def run_program(self, text, code=0, first="", **environ):
-        text = (
-            first + "import headrace, signal, os, sys, threading\n"
-            "from headrace import ops\n"
-            "headrace._core.set_image_backend('cpu')\n"
-            "class Sequence:\n"
-            "    def __len__(self): return 1000\n"
-            "    def __getitem__(self, i): return open(sys.argv[1], 'rb')"
-            ".read(), i\n"
-            "loader = headrace.Loader(Sequence(), (ops.decode(),"
-            " ops.resize(32, 32)), batch=4, to='numpy')\n" + text)
-        done = subprocess.run([sys.executable, "-c", text, samples.small()],
-                              stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, text=True, timeout=120,
-                              env=os.environ | environ)
-        self.assertEqual((done.returncode, done.stdout), (code, ""))
-
-    def test_exit_with_work_in_flight(self):
-        self.run_program("x, y = next(iter(loader))\n")
-        self.run_program("batches = iter(loader); kept = [next(batches)"
-                         " for i in range(20)]\n")
-        self.run_program("loader._open()\nsys.exit(3)\n", 3)
-
-    def test_nobody_asks_a_sequence_after_the_exit(self):
-        # What is registered first is called last.
-        self.run_program(
-            "class Slow(Sequence):\n"
-            "    def __getitem__(self, i):\n"
-            "        asked.append(i)\n"
-            "        time.sleep(0.02)\n"
-            "        return super().__getitem__(i)\n"
-            "loader = headrace.Loader(Slow(), (ops.decode(),"
-            " ops.resize(32, 32)), batch=64, to='numpy')\n"
-            "loader._open()\n"
-            "while not asked: time.sleep(0.01)\n",
-            first="import atexit, time\n"
-                  "asked = []\n"
-                  "def look():\n"
-                  "    before = len(asked)\n"
-                  "    time.sleep(0.2)\n"
-                  "    if len(asked) > before: print('asked')\n"
-                  "atexit.register(look)\n")
-
-    def test_exit_while_a_thread_takes_batches(self):
-        self.run_program(
-            "begun = threading.Event()\n"
-            "def take():\n"
-            "    try:\n"
-            "        while True:\n"
-            "            for x, y in loader: begun.set()\n"
-            "    except headrace.Error: pass\n"
-            "threading.Thread(target=take, daemon=True).start()\n"
-            "begun.wait()\n")
-
-    def test_exit_while_a_thread_drops_its_loader(self):
-        # The loader ends while its thread is still in the sequence.
-        self.run_program(
-            "begun, dropped = threading.Event(), threading.Event()\n"
-            "class Waits(Sequence):\n"
-            "    def __getitem__(self, i):\n"
-            "        begun.set()\n"
-            "        dropped.wait()\n"
-            "        return super().__getitem__(i)\n"
-            "def take():\n"
-            "    core = headrace.Loader(Waits(), (ops.decode(),"
-            " ops.resize(32, 32)), batch=4, reads=1)._open()\n"
-            "    while True:\n"
-            "        try: core.next(0.01)\n"
-            "        except headrace.TimeoutError: pass\n"
-            "        except headrace.CanceledError: break\n"
-            "    del core\n"
-            "    dropped.set()\n"
-            "threading.Thread(target=take, daemon=True).start()\n"
-            "begun.wait()\n", PYTHONMALLOC="debug")
 
 
 class Tuning(unittest.TestCase):
