@@ -159,3 +159,30 @@ const char *shard_rec(hr_source source)
     path = shard_write(&m, ".rec");
     return path;
 }
+
+bool shard_have_tar(void)
+{
+    struct shard m = {0};
+    hr_source s;
+
+    shard_end_tar(&m);
+    s = hr_source_open(shard_write(&m, ".tar"));
+    shard_finish(&m);
+    if (s) {
+        hr_source_close(&s);
+        return true;
+    }
+    if (hr_last_status() == HR_EUNSUPPORTED)
+        test_not_run("no libarchive");
+    else
+        CHECK(false, "%s", hr_last_error());
+    return false;
+}
+
+hr_source shard_open(struct shard *m, const char *ending)
+{
+    hr_source s = hr_source_open(shard_write(m, ending));
+
+    shard_finish(m);
+    return s;
+}

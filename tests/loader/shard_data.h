@@ -42,4 +42,9 @@ void shard_end_tar(struct shard *m);
 const char *shard_tar(hr_source source);
 const char *shard_rec(hr_source source);
 
+// False: there is no libarchive, which is said.
+bool shard_have_tar(void);
+// A source of that file, which is finished.
+hr_source shard_open(struct shard *m, const char *ending);
+
 #endif

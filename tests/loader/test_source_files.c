@@ -130,34 +130,6 @@ static void put_samples(struct shard *m, hr_source from)
     }
 }
 
-// False: there is no libarchive.
-static bool have_tar(void)
-{
-    struct shard m = {0};
-    hr_source s;
-
-    shard_end_tar(&m);
-    s = hr_source_open(shard_write(&m, ".tar"));
-    shard_finish(&m);
-    if (s) {
-        hr_source_close(&s);
-        return true;
-    }
-    if (hr_last_status() == HR_EUNSUPPORTED)
-        test_not_run("no libarchive");
-    else
-        CHECK(false, "%s", hr_last_error());
-    return false;
-}
-
-static hr_source open_made(struct shard *m, const char *ending)
-{
-    hr_source s = hr_source_open(shard_write(m, ending));
-
-    shard_finish(m);
-    return s;
-}
-
 TEST_CASE(tars)
 {
     hr_source files = hr_source_open(data_folder(N, test_seed)), s;
@@ -165,12 +137,12 @@ TEST_CASE(tars)
     struct shard m = {0};
     char name[4200];
 
-    if (have_tar()) {
+    if (shard_have_tar()) {
         put_samples(&m, files);
         shard_member(&m, ".hidden.jpg", "x", 1);
         shard_member(&m, "no_extension", "x", 1);
         shard_end_tar(&m);
-        s = open_made(&m, ".tar");
+        s = shard_open(&m, ".tar");
         CHECK(s && s->num == N && !s->num_faults, "%s", hr_last_error());
         for (uint64_t i = 0; s && i < s->num; i++) {
             CHECK(!hr_source_read(files, i, 0, &a) &&
@@ -196,7 +168,7 @@ static void expect_fault(struct shard *m, const char *name)
 
     shard_member(m, "good.jpg", "xyz", 3);
     shard_end_tar(m);
-    s = open_made(m, ".tar");
+    s = shard_open(m, ".tar");
     CHECK(s && s->num == 1 && s->num_faults == 1 && strstr(s->faults[0], name),
           "%s: %s", name, s && s->num_faults ? s->faults[0] : hr_last_error());
 }
@@ -228,7 +200,7 @@ TEST_CASE(hostile_tars)
     struct shard m = {0};
     hr_source s;
 
-    if (!have_tar())
+    if (!shard_have_tar())
         return;
     for (int i = 0; i < 3; i++) {
         shard_member(&m, names[i], "x", 1);
@@ -250,7 +222,7 @@ TEST_CASE(hostile_tars)
     expect_error(&m, "two labels");
     shard_append(&m, "not a tar file, but a letter", 28);
     shard_pad(&m, 1024);
-    s = open_made(&m, ".tar");
+    s = shard_open(&m, ".tar");
     CHECK(!s && hr_last_status() == HR_EFORMAT, "%s", hr_last_error());
 }
 
@@ -271,7 +243,7 @@ TEST_CASE(no_pictures)
     shard_image(&rec, &nothing, 4, 0);
     shard_image(&rec, &file, 12, 1);
     shard_image(&rec, &nothing, 90000, 2);
-    s = open_made(&rec, ".rec");
+    s = shard_open(&rec, ".rec");
     CHECK(s && s->num == 2 && !s->num_faults && s->skipped == 1 &&
               hr_source_class(s, 0) == 3 && hr_source_class(s, 1) == 12,
           "%d samples, %s", s ? (int)s->num : 0, hr_last_error());
@@ -280,7 +252,7 @@ TEST_CASE(no_pictures)
           "%s", name);
     CHECK(!hr_source_skipped(s, 1, name, sizeof(name), &why), "%s", name);
     hr_source_close(&s);
-    if (have_tar()) {
+    if (shard_have_tar()) {
         shard_member(&tar, "a.jpg", file.data, file.size);
         shard_member(&tar, "a.cls", "2", 1);
         shard_member(&tar, "b.cls", "1", 1);
@@ -289,7 +261,7 @@ TEST_CASE(no_pictures)
         shard_member(&tar, "d.bmp", "BM", 2);
         shard_member(&tar, "d.jpg", file.data, file.size);
         shard_end_tar(&tar);
-        s = open_made(&tar, ".tar");
+        s = shard_open(&tar, ".tar");
         CHECK(s && s->num == 2 && !s->num_faults && s->skipped == 2 &&
                   hr_source_class(s, 0) == 2,
               "%d samples, %s", s ? (int)s->num : 0, hr_last_error());
@@ -385,72 +357,6 @@ TEST_CASE(given)
           "%s", hr_last_error());
 }
 
-static hr_source labelled(const char *const *paths, const char *a,
-                          const char *b, const char *c);
-
-// Of a pack file of one sample classes are those of all it was made from.
-static void expect_packed(const char *what, hr_source s)
-{
-    struct hr_encoded read = {0};
-    char path[4200], name[4200];
-    const char *const *want = NULL, *const *got = NULL;
-    struct hr_pack_entry e = {0};
-    size_t num = 0, there = 0;
-    hr_pack_writer w;
-    hr_source packed;
-
-    snprintf(path, sizeof(path), "%s/x.hrp", test_folder());
-    w = hr_pack_writer_open(path);
-    CHECK(s && s->num && w && !hr_source_read(s, s->num - 1, 0, &read) &&
-              (want = hr_source_classes(s, &num)),
-          "%s: %s", what, hr_last_error());
-    e = (struct hr_pack_entry){.name = hr_source_name(s, s->num - 1, name,
-                                                      sizeof(name)),
-                               .label = hr_source_item(s, s->num - 1).label,
-                               .data = read.data,
-                               .size = read.size,
-                               .source = read.size};
-    CHECK(!hr_pack_writer_add(w, &e) && !hr_source_pack_classes(s, w) &&
-              !hr_pack_writer_finish(w),
-          "%s: %s", what, hr_last_error());
-    hr_pack_writer_close(&w);
-    packed = hr_source_open(path);
-    CHECK(packed && (got = hr_source_classes(packed, &there)) && num == there &&
-              hr_source_class(packed, 0) == hr_source_class(s, s->num - 1),
-          "%s: %zu classes, not %zu", what, there, num);
-    for (size_t i = 0; got && i < num && i < there; i++)
-        CHECK(!strcmp(want[i], got[i]), "%s: class %zu is %s", what, i, got[i]);
-    hr_encoded_finish(&read);
-    hr_source_close(&packed);
-    hr_source_close(&s);
-}
-
-TEST_CASE(packed)
-{
-    static const char *const names[] = {"d", "never", "b", "a", "c"};
-    static const int64_t merged[] = {3, 9, 3, 0, -1};
-    const char *dir = data_folder(N, test_seed);
-    char paths[3][4200];
-    const char *p[] = {paths[0], paths[1], paths[2]};
-    hr_source s = hr_source_open(dir);
-
-    for (uint64_t i = 0; i < 3; i++)
-        hr_source_path(s, i, paths[i], sizeof(paths[i]));
-    expect_packed("words", s);
-    expect_packed("numbers", labelled(p, "10", "2", "007"));
-    expect_packed("a number below 0", labelled(p, "10", "2", "-1"));
-    expect_packed("a word among them", labelled(p, "10", "2", "x"));
-    expect_packed("no label", labelled(p, "b", "a", ""));
-    s = hr_source_create();
-    CHECK(!hr_source_set_classes(s, names, NULL, 5) && !hr_source_add(s, dir),
-          "%s", hr_last_error());
-    expect_packed("given ones", s);
-    s = hr_source_create();
-    CHECK(!hr_source_set_classes(s, names, merged, 5) && !hr_source_add(s, dir),
-          "%s", hr_last_error());
-    expect_packed("merged ones", s);
-}
-
 // ---- Whatever is in them ---------------------------------------------------
 
 // Reads all of it: there are at least n samples, and each can be read.
@@ -510,7 +416,7 @@ TEST_CASE(damaged)
     hr_source files = hr_source_open(data_folder(N, test_seed));
     struct data_calls c;
     uint64_t seed = test_seed;
-    bool with_tar = have_tar();
+    bool with_tar = shard_have_tar();
 
     data_calls_init(&c, N, test_seed);
     for (int round = 0; round < test_loops(60); round++) {
@@ -575,10 +481,10 @@ TEST_CASE(loaded)
     struct shard m = {0};
 
     drain(&want, files);
-    if (have_tar()) {
+    if (shard_have_tar()) {
         put_samples(&m, files);
         shard_end_tar(&m);
-        s = open_made(&m, ".tar");
+        s = shard_open(&m, ".tar");
         drain(&seen, s);
         CHECK(data_seen_same(&want, 0, &seen), "tar: not the same");
         hr_source_close(&s);
@@ -586,124 +492,6 @@ TEST_CASE(loaded)
     data_seen_finish(&seen);
     data_seen_finish(&want);
     hr_source_close(&files);
-}
-
-// ---- Classes ---------------------------------------------------------------
-
-// Of three samples; ends the source.
-static void expect_classes(const char *what, hr_source s, int a, int b, int c)
-{
-    const int want[] = {a, b, c};
-    const char *const *classes = NULL;
-    size_t num = 0;
-
-    CHECK(s && s->num == 3 && (classes = hr_source_classes(s, &num)), "%s: %s",
-          what, hr_last_error());
-    for (uint64_t i = 0; s && i < s->num; i++) {
-        int64_t got = hr_source_class(s, i);
-
-        CHECK(got == want[i] && (size_t)got < num &&
-                  !strcmp(classes[got], hr_source_item(s, i).label),
-              "%s: %s is class %d, not %d", what, hr_source_item(s, i).label,
-              (int)got, want[i]);
-    }
-    hr_source_close(&s);
-}
-
-static hr_source labelled(const char *const *paths, const char *a,
-                          const char *b, const char *c)
-{
-    hr_source s = hr_source_create();
-
-    hr_source_add_file(s, paths[0], a);
-    hr_source_add_file(s, paths[1], b);
-    hr_source_add_file(s, paths[2], c);
-    return s;
-}
-
-// A number of a tar, a RecordIO file or a list is the class; a folder's name is
-// one, as in ImageFolder.
-TEST_CASE(numbers)
-{
-    static const char *const names[] = {"10", "2", "9"};
-    static const struct {
-        const char *label;
-        int64_t number;
-        bool is_word;
-    } odd[] = {{"-1", -1, false},
-               {"1.0", 1, false},
-               {"+3", 3, false},
-               {"007", 7, false},
-               {" 5 ", 5, false},
-               {"4.", 4, false},
-               {"4194304", 4194304, false},
-               {"-0", 0, false},
-               {"", -1, false},
-               {"1a", -1, true},
-               {"0.5", -1, true},
-               {"1e1", -1, true},
-               {"+", -1, true},
-               {"99999999999999999999", -1, true}};
-    const char *dir = test_folder();
-    char name[4200];
-    enum hr_skip why;
-    char paths[3][4200];
-    const char *p[] = {paths[0], paths[1], paths[2]};
-    uint64_t seed = test_seed;
-    auto_bytes file = test_jpeg(30, 20, &seed);
-    struct shard rec = {0}, tar = {0};
-    hr_source s = hr_source_create();
-    const char *const *classes;
-    size_t num;
-
-    for (int i = 0; i < 3; i++) {
-        snprintf(paths[i], sizeof(paths[i]), "%s/%s", dir, names[i]);
-        CHECK(!mkdir(paths[i], 0700), "%s", paths[i]);
-        strcat(paths[i], "/x.jpg");
-        test_write(paths[i], file.data, file.size);
-        hr_source_add(s, paths[i]);
-        shard_image(&rec, &file, strtof(names[i], NULL), 0);
-    }
-    expect_classes("folders", hr_source_open(dir), 0, 1, 2);
-    expect_classes("packed", hr_source_open(data_pack(dir)), 0, 1, 2);
-    expect_classes("files", s, 0, 1, 2);
-    expect_classes("records", open_made(&rec, ".rec"), 10, 2, 9);
-    expect_classes("a list", labelled(p, "10", "2", "9"), 10, 2, 9);
-    expect_classes("the last", labelled(p, "4194303", "0", "1"), 4194303, 0, 1);
-    for (size_t i = 0; i < sizeof(odd) / sizeof(*odd); i++) {
-        s = labelled(p, "10", "2", odd[i].label);
-        CHECK(hr_source_class(s, 0) == 10 && hr_source_class(s, 1) == 2 &&
-                  hr_source_class(s, 2) == odd[i].number &&
-                  s->skipped == odd[i].is_word,
-              "'%s': %d %d %d, %d skipped", odd[i].label,
-              (int)hr_source_class(s, 0), (int)hr_source_class(s, 1),
-              (int)hr_source_class(s, 2), (int)s->skipped);
-        hr_source_close(&s);
-    }
-    s = labelled(p, "3", "1", "");
-    classes = hr_source_classes(s, &num);
-    CHECK(num == 4 && !*classes[0] && !*classes[2] &&
-              hr_source_class(s, 2) == -1 && !s->skipped,
-          "%zu classes", num);
-    CHECK(!hr_source_add(s, dir) && hr_source_class(s, 1) == 1 &&
-              hr_source_class(s, 0) == 3 && hr_source_class(s, 3) == -1 &&
-              hr_source_skipped(s, 0, name, sizeof(name), &why) &&
-              why == HR_SKIP_WORD && strstr(name, "/10/x.jpg"),
-          "among numbers a folder is a word");
-    CHECK(!hr_source_add(s, dir) && s->skipped == 1, "it is told once");
-    hr_source_close(&s);
-    if (have_tar()) {
-        for (int i = 0; i < 3; i++) {
-            char member[16];
-
-            snprintf(member, sizeof(member), "%d.jpg", i);
-            shard_member(&tar, member, file.data, file.size);
-            snprintf(member, sizeof(member), "%d.cls", i);
-            shard_member(&tar, member, names[i], strlen(names[i]));
-        }
-        shard_end_tar(&tar);
-        expect_classes("a tar", open_made(&tar, ".tar"), 10, 2, 9);
-    }
 }
 
 TEST_MAIN(data_main)
