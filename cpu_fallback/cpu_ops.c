@@ -156,9 +156,22 @@ static void init_avx512(struct cpu_ops *ops)
 #endif
 
 #if defined(__AARCH64EL__)
+static void augment_neon(struct cpu_augment_ops *ops)
+{
+    ops->table = cpu_table_neon;
+    ops->mix_luma = cpu_mix_luma_neon;
+    ops->luma = cpu_luma_neon;
+    ops->luma_sum = cpu_luma_sum_neon;
+    ops->hue = cpu_hue_neon;
+    ops->mix_smooth = cpu_mix_smooth_neon;
+    ops->kernel3 = cpu_kernel3_neon;
+    ops->box_near = cpu_box_near_neon;
+}
+
 static void init_neon(struct cpu_ops *ops)
 {
     ops->name = "neon";
+    augment_neon(&ops->augment);
     ops->pack_h = cpu_pack_h_neon;
     ops->resample_h = cpu_resample_h_neon;
     ops->resample_v = cpu_resample_v_neon;

@@ -4,9 +4,7 @@
 // Sums of samples fit 16 bits: 4 * 4 * 255 + 8 at most.
 #if defined(__AARCH64EL__)
 
-#include <arm_neon.h>
-
-#include "cpu_fallback/cpu_kernels.h"
+#include "cpu_fallback/arm/pixels_neon.h"
 
 // ---- gather, replicate ------------------------------------------------------
 
@@ -198,26 +196,10 @@ void cpu_cmyk_to_rgb_neon(uint8_t *dst, const uint8_t *src, int w)
     }
 }
 
-CPU_INLINE uint16x4_t luma(uint16x4_t r, uint16x4_t g, uint16x4_t b)
-{
-    uint32x4_t sum = vmlal_n_u16(vmull_n_u16(r, 19595), g, 38470);
-
-    return vrshrn_n_u32(vmlal_n_u16(sum, b, 7471), 16);
-}
-
 void cpu_rgb_to_gray_neon(uint8_t *dst, const uint8_t *src, int w)
 {
-    for (int x = 0; x < w; x += 8) {
-        uint8x8x3_t v = vld3_u8(src + 3 * (size_t)x);
-        uint16x8_t r = vmovl_u8(v.val[0]), g = vmovl_u8(v.val[1]);
-        uint16x8_t b = vmovl_u8(v.val[2]);
-
-        vst1_u8(dst + x,
-                vmovn_u16(vcombine_u16(luma(vget_low_u16(r), vget_low_u16(g),
-                                            vget_low_u16(b)),
-                                       luma(vget_high_u16(r), vget_high_u16(g),
-                                            vget_high_u16(b)))));
-    }
+    for (int x = 0; x < w; x += 8)
+        vst1_u8(dst + x, vmovn_u16(cpu_luma_of(vld3_u8(src + 3 * (size_t)x))));
 }
 
 #endif

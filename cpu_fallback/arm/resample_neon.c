@@ -4,8 +4,7 @@
 // brings them into order, in one instruction.
 #if defined(__AARCH64EL__)
 
-#include <arm_neon.h>
-
+#include "cpu_fallback/arm/pixels_neon.h"
 #include "cpu_fallback/pixel/resample_pack.h"
 
 #define WINDOW 16  // source bytes that one shuffle sees
@@ -208,33 +207,19 @@ void cpu_resample_h_neon(uint8_t *const *dst, const uint8_t *const *src,
 
 // ---- vertical pass ----------------------------------------------------------
 
-static const uint8_t widen[4][16] = {
-#define FOUR(i)                                                                \
-    {                                                                          \
-        i, NOWHERE, NOWHERE, NOWHERE, i + 1, NOWHERE, NOWHERE, NOWHERE, i + 2, \
-            NOWHERE, NOWHERE, NOWHERE, i + 3, NOWHERE, NOWHERE, NOWHERE        \
-    }
-    FOUR(0),
-    FOUR(4),
-    FOUR(8),
-    FOUR(12),
-#undef FOUR
-};
-
 CPU_INLINE void weigh_32(uint8_t *dst, const uint8_t *const *rows, size_t x,
                          const int32_t *w, int n)
 {
-    uint8x16_t shuffles[4];
     uint32x4_t sums[8];
 
-    CPU_UNROLL for (int i = 0; i < 4; i++) shuffles[i] = vld1q_u8(widen[i]);
     CPU_UNROLL for (int i = 0; i < 8; i++)
         sums[i] = vdupq_n_u32(CPU_WEIGHT_HALF);
     for (int k = 0; k < n; k++) {
         uint8x16_t a = vld1q_u8(rows[k] + x), b = vld1q_u8(rows[k] + x + 16);
 
-        CPU_UNROLL for (int i = 0; i < 8; i++) sums[i] = vmlaq_n_u32(
-            sums[i], words(i < 4 ? a : b, shuffles[i % 4]), (uint32_t)w[k]);
+        CPU_UNROLL for (int i = 0; i < 8; i++)
+            sums[i] = vmlaq_n_u32(sums[i], cpu_words_of(i < 4 ? a : b, i % 4),
+                                  (uint32_t)w[k]);
     }
     vst1q_u8(dst + x, bytes_of(sums));
     vst1q_u8(dst + x + 16, bytes_of(sums + 4));

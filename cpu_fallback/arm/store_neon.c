@@ -3,8 +3,7 @@
 // for registers. Tables of bytes lie in 16 of them, in four look-ups of 64.
 #if defined(__AARCH64EL__)
 
-#include <arm_neon.h>
-
+#include "cpu_fallback/arm/pixels_neon.h"
 #include "cpu_fallback/pixel/store_rows.h"
 
 // Of one channel, 16 values to a plane, which are loaded before any is stored:
@@ -25,27 +24,14 @@ CPU_INLINE void plane_f32(float *dst, size_t next, const uint8_t *src, int in,
         *dst++ = table[*src];
 }
 
-// What is not among a look-up's 64 stays as it is.
-CPU_INLINE uint8x16_t entries(const uint8_t table[256], uint8x16_t i)
-{
-    const uint8x16_t step = vdupq_n_u8(64);
-    uint8x16_t v = vqtbl4q_u8(vld1q_u8_x4(table), i);
-
-    CPU_UNROLL for (int k = 64; k < 256; k += 64)
-    {
-        i = vsubq_u8(i, step);
-        v = vqtbx4q_u8(v, vld1q_u8_x4(table + k), i);
-    }
-    return v;
-}
-
 static void gray_u8(uint8_t *dst, const uint8_t *src, int w,
                     const uint8_t *table)
 {
+    const struct cpu_lut t = cpu_lut_load(table);
     int x = 0;
 
     for (; x + 16 <= w; x += 16)
-        vst1q_u8(dst + x, entries(table, vld1q_u8(src + x)));
+        vst1q_u8(dst + x, cpu_look_up(&t, vld1q_u8(src + x)));
     for (; x < w; x++)
         dst[x] = table[src[x]];
 }
@@ -62,8 +48,11 @@ CPU_INLINE void rgb_u8(void *const dst[3], const uint8_t *src, int w,
 
         CPU_UNROLL for (int c = 0; c < 3; c++)
         {
-            if (table)
-                v.val[c] = entries(table[c], v.val[c]);
+            if (table) {
+                const struct cpu_lut t = cpu_lut_load(table[c]);
+
+                v.val[c] = cpu_look_up(&t, v.val[c]);
+            }
             if (planar)
                 vst1q_u8((uint8_t *)dst[c] + x, v.val[c]);
         }

@@ -64,6 +64,7 @@ rules_of()
                                 cpu_fallback/pixel/store_rows.h
                                 cpu_fallback/x86/*" ;;
     cpu_fallback/arm/*)    may="$cpu cpu_fallback/packed/line.h
+                                cpu_fallback/augment/*
                                 cpu_fallback/pixel/reconstruct.h
                                 cpu_fallback/pixel/resample_pack.h
                                 cpu_fallback/pixel/store_rows.h
