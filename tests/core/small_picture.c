@@ -60,3 +60,34 @@ struct bytes small_of_kind(size_t i, uint64_t *seed)
     spec.quality = 85;
     return test_jpeg_of(&spec, seed);
 }
+
+bool small_from_cache(const struct hr_result *r)
+{
+    return r->num_spans > 1 && !strcmp(r->spans[0].device, "cache") &&
+           r->spans[0].span.first == HR_ENTROPY &&
+           r->spans[0].span.last == HR_ENTROPY &&
+           r->spans[1].span.first == HR_RECONSTRUCT;
+}
+
+bool small_same(hr_device dev, const struct hr_sample *s,
+                struct hr_result *result)
+{
+    static hr_device plain;
+    struct hr_sample bare = *s;
+    struct hr_result want;
+    uint8_t *a, *b;
+    bool ok;
+
+    plain = test_device("cpu", 1, 0);
+    bare.cache = NULL;
+    a = small_make(plain, bare, &want);
+    b = small_make(dev, *s, result);
+    ok = want.status == result->status && !memcmp(a, b, SMALL_BYTES) &&
+         want.warnings == result->warnings && want.width == result->width &&
+         want.orientation == result->orientation &&
+         !strcmp(want.message, result->message);
+    free(a);
+    free(b);
+    hr_device_close(&plain);
+    return ok;
+}

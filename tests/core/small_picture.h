@@ -30,5 +30,10 @@ extern const struct small_kind {
 
 // A JPEG of kind i, 181 x 143; free .data.
 struct bytes small_of_kind(size_t i, uint64_t *seed);
+// Whether a cache had it: its entropy coding was not read.
+bool small_from_cache(const struct hr_result *r);
+// Whether a sample comes out as from a device without a cache.
+bool small_same(hr_device dev, const struct hr_sample *s,
+                struct hr_result *result);
 
 #endif

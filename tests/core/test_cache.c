@@ -3,7 +3,6 @@
 // than was given.
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 
 #include "fake_engine.h"
 #include "hal/cache/store.h"
@@ -12,37 +11,6 @@
 #include "testing.h"
 
 #define MIB ((size_t)1 << 20)
-
-// It bears no threads in a child.
-#if defined(__SANITIZE_THREAD__)
-#define THREAD_SANITIZER 1
-#else
-#define THREAD_SANITIZER 0
-#endif
-
-// Whether it comes out as from a device without a cache.
-static bool same(hr_device dev, const struct hr_sample *s,
-                 struct hr_result *result)
-{
-    static hr_device plain;
-    struct hr_sample bare = *s;
-    struct hr_result want;
-    uint8_t *a, *b;
-    bool ok;
-
-    plain = test_device("cpu", 1, 0);
-    bare.cache = NULL;
-    a = small_make(plain, bare, &want);
-    b = small_make(dev, *s, result);
-    ok = want.status == result->status && !memcmp(a, b, SMALL_BYTES) &&
-         want.warnings == result->warnings && want.width == result->width &&
-         want.orientation == result->orientation &&
-         !strcmp(want.message, result->message);
-    free(a);
-    free(b);
-    hr_device_close(&plain);
-    return ok;
-}
 
 static bool same_pixels(hr_device dev, const struct hr_sample *a,
                         const struct hr_sample *b)
@@ -53,14 +21,6 @@ static bool same_pixels(hr_device dev, const struct hr_sample *a,
     bool ok = !memcmp(one, other, SMALL_BYTES);
 
     return ok;
-}
-
-static bool from_cache(const struct hr_result *r)
-{
-    return r->num_spans > 1 && !strcmp(r->spans[0].device, "cache") &&
-           r->spans[0].span.first == HR_ENTROPY &&
-           r->spans[0].span.last == HR_ENTROPY &&
-           r->spans[1].span.first == HR_RECONSTRUCT;
 }
 
 static hr_device with_cache(const char *name, hr_cache cache)
@@ -77,10 +37,12 @@ static void check_kind(hr_device dev, hr_cache cache, size_t i,
     struct hr_result r = {0};
 
     hr_cache_stats(cache, &before);
-    CHECK(same(dev, s, &r) && !from_cache(&r), "%s, first: %s",
+    CHECK(small_same(dev, s, &r) && !small_from_cache(&r), "%s, first: %s",
           small_kinds[i].name, r.message);
-    CHECK(same(dev, s, &r), "%s, again: %s", small_kinds[i].name, r.message);
-    CHECK(from_cache(&r) == small_kinds[i].packs, "%s: %s", small_kinds[i].name,
+    CHECK(small_same(dev, s, &r), "%s, again: %s", small_kinds[i].name,
+          r.message);
+    CHECK(small_from_cache(&r) == small_kinds[i].packs, "%s: %s",
+          small_kinds[i].name,
           small_kinds[i].packs ? "was not there" : "was there");
     hr_cache_stats(cache, &after);
     CHECK(after.hits - before.hits == small_kinds[i].packs &&
@@ -150,8 +112,8 @@ TEST_CASE(odd_files)
         s.ops = whole;
         s.num_ops = 2;
         for (int k = 0; k < 2; k++)
-            CHECK(same(dev, &s, &r) && !from_cache(&r), "%d, time %d: %s", i, k,
-                  r.message);
+            CHECK(small_same(dev, &s, &r) && !small_from_cache(&r),
+                  "%d, time %d: %s", i, k, r.message);
         free(b[i].data);
     }
     hr_cache_stats(cache, &stats);
@@ -183,9 +145,10 @@ TEST_CASE(orientation)
     s = small_sample(&b);
     s.ops = turned;
     s.num_ops = 2;
-    CHECK(same(dev, &s, &r) && r.orientation == 6, "orientation %d",
+    CHECK(small_same(dev, &s, &r) && r.orientation == 6, "orientation %d",
           r.orientation);
-    CHECK(same(dev, &s, &r) && from_cache(&r) && r.orientation == 6, "again");
+    CHECK(small_same(dev, &s, &r) && small_from_cache(&r) && r.orientation == 6,
+          "again");
 }
 
 // ---- What is found --------------------------------------------------------------
@@ -214,11 +177,11 @@ TEST_CASE(other_content)
     struct hr_result r = {0};
     struct stat st;
 
-    CHECK(same(dev, &file, &r) && !from_cache(&r), "first");
+    CHECK(small_same(dev, &file, &r) && !small_from_cache(&r), "first");
     // The bytes alone, wherever they lie, are another thing than the file.
-    CHECK(same(dev, &data, &r) && !from_cache(&r), "as data");
+    CHECK(small_same(dev, &data, &r) && !small_from_cache(&r), "as data");
     data.data = memcpy(malloc(a.size), a.data, a.size);
-    CHECK(same(dev, &data, &r) && from_cache(&r), "elsewhere");
+    CHECK(small_same(dev, &data, &r) && small_from_cache(&r), "elsewhere");
     free((void *)data.data);
     // Another picture in the same file, as long and as old as the one before.
     stat(path, &st);
@@ -228,9 +191,10 @@ TEST_CASE(other_content)
     test_write(path, a.data, a.size);
     CHECK(!utimensat(AT_FDCWD, path, times, 0), "times");
     test_sleep(150 * TEST_MS);
-    CHECK(same(dev, &file, &r) && !from_cache(&r), "written again");
-    CHECK(same(dev, &file, &r) && from_cache(&r), "and found again");
-    CHECK(!unlink(path) && same(dev, &file, &r) && r.status == HR_EIO,
+    CHECK(small_same(dev, &file, &r) && !small_from_cache(&r), "written again");
+    CHECK(small_same(dev, &file, &r) && small_from_cache(&r),
+          "and found again");
+    CHECK(!unlink(path) && small_same(dev, &file, &r) && r.status == HR_EIO,
           "gone: %s", r.message);
 }
 
@@ -244,9 +208,9 @@ TEST_CASE(sizes)
     struct hr_sample s = small_sample(&b);
     struct hr_result r = {0};
 
-    CHECK(same(dev, &s, &r), "first");
+    CHECK(small_same(dev, &s, &r), "first");
     alter(&b);
-    CHECK(same(dev, &s, &r) && !from_cache(&r), "another picture");
+    CHECK(small_same(dev, &s, &r) && !small_from_cache(&r), "another picture");
 }
 
 // What is written just now may be written again within the same tick.
@@ -262,7 +226,7 @@ TEST_CASE(fresh_files)
     int64_t begin = hr__now();
 
     s.path = test_file(&a, ".jpg");
-    CHECK(same(dev, &s, &r), "first");
+    CHECK(small_same(dev, &s, &r), "first");
     hr_cache_stats(cache, &stats);
     if (hr__now() - begin < 90 * TEST_MS)
         CHECK(stats.kept == 0 && stats.misses == 1, "kept too early");
@@ -286,8 +250,9 @@ TEST_CASE(held)
     file.st_mtim.tv_sec = late;
     CHECK(!hr_cache_find(cache, &file), "nothing was kept");
     s.status = &file;
-    CHECK(same(dev, &s, &r) && !from_cache(&r), "first");
-    CHECK(same(dev, &s, &r) && from_cache(&r), "found by its file's status");
+    CHECK(small_same(dev, &s, &r) && !small_from_cache(&r), "first");
+    CHECK(small_same(dev, &s, &r) && small_from_cache(&r),
+          "found by its file's status");
     got = hr_cache_find(cache, &file);
     CHECK(got && got->info.width == 181 && got->info.ends &&
               got->info.format == HR_FORMAT_JPEG &&
@@ -305,7 +270,7 @@ TEST_CASE(held)
     from.verified = true;
     from.cached = got;
     free(small_make(dev, from, &r));
-    CHECK(!r.status && from_cache(&r), "%s", r.message);
+    CHECK(!r.status && small_from_cache(&r), "%s", r.message);
     s.status = NULL;
     CHECK(same_pixels(dev, &from, &s), "other pixels");
     hr_cached_release(&got);
@@ -331,7 +296,7 @@ TEST_CASE(budget)
         b[i] = test_jpeg(181 + 8 * i, 143, &seed);
     for (int i = 0; i < 10 * FILES; i++) {
         s = small_sample(&b[random_below(&seed, FILES)]);
-        CHECK(same(dev, &s, &r), "%d: %s", i, r.message);
+        CHECK(small_same(dev, &s, &r), "%d: %s", i, r.message);
         hr_cache_stats(cache, &stats);
         CHECK(stats.bytes <= cache->bytes && stats.bytes, "%zu bytes of %zu",
               stats.bytes, cache->bytes);
@@ -348,12 +313,15 @@ TEST_CASE(budget)
               stats.hits + stats.misses == 10 * FILES,
           "the device's counters");
     // The last one that was used is there; what is too large for it never is.
-    CHECK(same(dev, &s, &r) && from_cache(&r), "least recently used");
+    CHECK(small_same(dev, &s, &r) && small_from_cache(&r),
+          "least recently used");
     for (int i = 0; i < FILES; i++)
         free(b[i].data);
     b[0] = test_jpeg(1500, 1200, &seed);
     s = small_sample(&b[0]);
-    CHECK(same(dev, &s, &r) && same(dev, &s, &r) && !from_cache(&r), "large");
+    CHECK(small_same(dev, &s, &r) && small_same(dev, &s, &r) &&
+              !small_from_cache(&r),
+          "large");
     free(b[0].data);
 }
 
@@ -410,14 +378,14 @@ TEST_CASE(order)
 
     five_begin(&f);
     free(small_make(f.dev, f.s[0], &r));
-    CHECK(from_cache(&r), "the oldest, used again");
+    CHECK(small_from_cache(&r), "the oldest, used again");
     free(small_make(f.dev, f.s[3], &r));
     hr_cache_stats(f.cache, &stats);
     CHECK(stats.evictions == 1, "%d made room", (int)stats.evictions);
     free(small_make(f.dev, f.s[0], &r));
-    CHECK(from_cache(&r), "is still there");
+    CHECK(small_from_cache(&r), "is still there");
     free(small_make(f.dev, f.s[1], &r));
-    CHECK(!from_cache(&r), "and the one behind it is not");
+    CHECK(!small_from_cache(&r), "and the one behind it is not");
 }
 
 // What is held makes no room, and the others do not go in vain.
@@ -442,7 +410,7 @@ TEST_CASE(held_stays)
         hr_cached_release(&held[i]);
     free(small_make(f.dev, f.s[4], &r));
     free(small_make(f.dev, f.s[4], &r));
-    CHECK(from_cache(&r), "there is room again");
+    CHECK(small_from_cache(&r), "there is room again");
 }
 
 // A limit of the file is one of the file.
@@ -461,7 +429,8 @@ TEST_CASE(limits)
     for (int i = 0; i < 2; i++)
         free(small_make(dev, s, &r));
     hr_cache_stats(cache, &stats);
-    CHECK(stats.bytes > b.size && !r.status && from_cache(&r), "%s", r.message);
+    CHECK(stats.bytes > b.size && !r.status && small_from_cache(&r), "%s",
+          r.message);
 }
 
 // Makes n pictures in one job.
@@ -593,10 +562,10 @@ TEST_CASE(whose)
               (int)stats[i].misses);
     hr_set_cache(NULL);
     free(small_make(bare, s, &r));
-    CHECK(!from_cache(&r) && !hr_get_cache(), "none again");
+    CHECK(!small_from_cache(&r) && !hr_get_cache(), "none again");
     // The device has it as long as it lives.
     hr_cache_release(&devices);
-    CHECK(same(dev, &s, &r) && from_cache(&r), "the device's own");
+    CHECK(small_same(dev, &s, &r) && small_from_cache(&r), "the device's own");
     CHECK(!hr_cache_create(0) && hr_last_status() == HR_EINVAL, "0 bytes");
     hr_cache_release(&own);
     hr_cache_release(&all);
@@ -618,7 +587,8 @@ TEST_CASE(engines)
     fake_reset_spans(HR_SPAN_BIT(HR_ENTROPY, HR_COLOR));
     dev = with_cache("fake", cache);
     for (int i = 0; i < 2; i++)
-        CHECK(same(dev, &s, &r) && made_by(&r, "fake:0", HR_ENTROPY, HR_COLOR),
+        CHECK(small_same(dev, &s, &r) &&
+                  made_by(&r, "fake:0", HR_ENTROPY, HR_COLOR),
               "its own");
     hr_device_close(&dev);
     hr_cache_stats(cache, &stats);
@@ -626,8 +596,8 @@ TEST_CASE(engines)
 
     fake_reset_spans(FAKE_RS);
     dev = with_cache("fake", cache);
-    CHECK(same(dev, &s, &r), "first");
-    CHECK(same(dev, &s, &r) && from_cache(&r) &&
+    CHECK(small_same(dev, &s, &r), "first");
+    CHECK(small_same(dev, &s, &r) && small_from_cache(&r) &&
               made_by(&r, "fake:0", HR_RESAMPLE, HR_STORE),
           "from the cache to the engine");
     hr_device_close(&dev);
@@ -635,7 +605,7 @@ TEST_CASE(engines)
     fake_begin(.spans = {FAKE_RS, FAKE_RS, FAKE_RS}, .fail_from = 1,
                .fail_status = HR_EDEVICE);
     dev = with_cache("fake", cache);
-    CHECK(same(dev, &s, &r) && r.fallbacks == 1 && from_cache(&r) &&
+    CHECK(small_same(dev, &s, &r) && r.fallbacks == 1 && small_from_cache(&r) &&
               made_by(&r, "cpu", HR_RECONSTRUCT, HR_STORE),
           "fallen back: %s", r.message);
 }
@@ -657,166 +627,13 @@ TEST_CASE(coefficients)
         struct hr_result r = {0};
 
         for (int k = 0; k < 2; k++)
-            CHECK(same(dev, &s, &r), "%s: %s", small_kinds[i].name, r.message);
+            CHECK(small_same(dev, &s, &r), "%s: %s", small_kinds[i].name,
+                  r.message);
         CHECK(!small_kinds[i].packs ||
-                  (from_cache(&r) &&
+                  (small_from_cache(&r) &&
                    made_by(&r, dev->name, HR_RECONSTRUCT, HR_STORE)),
               "%s: %d spans, the first by %s, the next by %s",
               small_kinds[i].name, r.num_spans, r.spans[0].device,
               r.spans[1].device);
     }
-}
-
-// ---- Threads and processes ------------------------------------------------------
-
-enum { SHARED = 16, THREADS = 4 };
-
-static struct {
-    hr_device dev;
-    struct bytes files[SHARED];
-    uint8_t *want[SHARED];
-    atomic_int wrong;
-} crowd;
-
-static void *one_of_many(void *arg)
-{
-    uint64_t seed = test_seed + (uintptr_t)arg;
-
-    for (int i = 0; i < test_loops(100); i++) {
-        int k = random_below(&seed, SHARED);
-        struct hr_result r = {0};
-        auto_heap uint8_t *got = small_make(crowd.dev,
-                                            small_sample(&crowd.files[k]), &r);
-
-        if (r.status || memcmp(got, crowd.want[k], SMALL_BYTES))
-            atomic_fetch_add(&crowd.wrong, 1);
-    }
-    return NULL;
-}
-
-TEST_CASE(threads)
-{
-    auto_cache cache = hr_cache_create(200 << 10);
-    hr_device plain = test_device("cpu", 1, 0);
-    pthread_t t[THREADS];
-    uint64_t seed = test_seed;
-    struct hr_cache_stats stats;
-    struct hr_result r = {0};
-
-    crowd.dev = with_cache("cpu", cache);
-    for (int i = 0; i < SHARED; i++) {
-        crowd.files[i] = test_jpeg(181 + 4 * i, 143, &seed);
-        crowd.want[i] = small_make(plain, small_sample(&crowd.files[i]), &r);
-    }
-    for (uintptr_t i = 0; i < THREADS; i++)
-        pthread_create(&t[i], NULL, one_of_many, (void *)(i + 1));
-    for (int i = 0; i < THREADS; i++)
-        pthread_join(t[i], NULL);
-    CHECK(!atomic_load(&crowd.wrong), "%d pictures", atomic_load(&crowd.wrong));
-    hr_cache_stats(cache, &stats);
-    CHECK(stats.hits && stats.evictions && stats.bytes <= cache->bytes,
-          "%d hits, %d evictions", (int)stats.hits, (int)stats.evictions);
-    for (int i = 0; i < SHARED; i++) {
-        free(crowd.files[i].data);
-        free(crowd.want[i]);
-    }
-    hr_device_close(&plain);
-    hr_device_close(&crowd.dev);
-}
-
-// The parent's cache, which nothing may wait for: a picture that the parent
-// holds is packed data in the child, and made of that.
-static int child_with_held(hr_device dev, hr_cached held,
-                           const struct bytes *want)
-{
-    struct hr_sample s = {.data = held->packed,
-                          .size = held->packed_size,
-                          .verified = true,
-                          .cached = held,
-                          .ops = small_ops,
-                          .num_ops = 3};
-    struct hr_result r = {0};
-    uint8_t *made = small_make(dev, s, &r);
-    bool same = made && !r.status && !from_cache(&r) &&
-                !memcmp(made, want->data, want->size);
-
-    free(made);
-    hr_cached_release(&s.cached);
-    return same && !s.cached ? 0 : 5;
-}
-
-// 0: all is as it should be in the child.
-static int child(hr_cache old, const struct bytes *b, hr_cached held,
-                 const struct bytes *want)
-{
-    struct hr_sample s = small_sample(b);
-    struct hr_cache_stats stats;
-    hr_cache mine = hr_get_cache();
-    hr_device dev = hr_device_open("cpu", hr_device_params(.threads = 1));
-    struct hr_result r = {0};
-
-    if (!mine || mine == old || mine->bytes != old->bytes || !dev)
-        return 1;
-    hr_cache_stats(mine, &stats);
-    if (stats.pictures || hr_set_cache(old) != HR_EINVAL)
-        return 2;
-    free(small_make(dev, s, &r));
-    free(small_make(dev, s, &r));
-    if (r.status || !from_cache(&r))
-        return 3;
-    s.cache = old;
-    free(small_make(dev, s, &r));
-    hr_cache_stats(old, &stats);
-    if (r.status || from_cache(&r) || stats.pictures)
-        return 4;
-    return child_with_held(dev, held, want);
-}
-
-// A child that waits for a lock ends by SIGALRM.
-static int status_of_child(hr_cache cache, const struct bytes *b,
-                           hr_cached held, const struct bytes *want)
-{
-    int status = -1;
-    pid_t pid = fork();
-
-    if (!pid) {
-        alarm(60);
-        _exit(child(cache, b, held, want));
-    }
-    return pid > 0 && waitpid(pid, &status, 0) == pid ? status : -1;
-}
-
-TEST_CASE(after_fork)
-{
-    auto_cache cache = hr_cache_create(8 * MIB);
-    auto_device dev = test_device("cpu", 1, 0);
-    uint64_t seed = test_seed;
-    auto_bytes b = test_jpeg(181, 143, &seed);
-    struct hr_sample s = small_sample(&b);
-    struct hr_result r = {0};
-    struct stat file = {.st_ino = 1, .st_size = (off_t)b.size};
-    struct bytes want = {.size = SMALL_BYTES};
-    hr_cached held;
-    int status = 0;
-
-    hr_set_cache(cache);
-    s.status = &file;
-    want.data = small_make(dev, s, &r);
-    s.status = NULL;
-    free(small_make(dev, s, &r));
-    held = hr_cache_find(cache, &file);
-    CHECK(held != NULL && want.data != NULL, "no picture");
-    pthread_mutex_lock(&((struct hr__cache *)cache)->lock);
-    if (THREAD_SANITIZER)
-        test_not_run("ThreadSanitizer");
-    else if (held && want.data)
-        status = status_of_child(cache, &b, held, &want);
-    pthread_mutex_unlock(&((struct hr__cache *)cache)->lock);
-    CHECK(status == 0, "child: %#x", (unsigned)status);
-    hr_cached_release(&held);
-    free(want.data);
-    CHECK(same(dev, &s, &r), "the parent");
-    free(small_make(dev, s, &r));
-    CHECK(from_cache(&r), "has its own");
-    hr_set_cache(NULL);
 }
