@@ -277,6 +277,12 @@ enum hr_status cpu_pack_alone(const void *data, size_t size,
                               const struct hr_limits *limits, void **packed,
                               size_t *packed_size, struct hr__outcome *out);
 
+// ---- The environment (environment.c) ----------------------------------------
+
+// HEADRACE_CPU names the best instruction set that may be used, one of
+// cpu_levels[]. 0: it names none of them.
+unsigned cpu_mask_from_environment(void);
+
 // ---- Where rows go (sink.c) -------------------------------------------------
 
 struct cpu_sink {

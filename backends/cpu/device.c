@@ -12,20 +12,6 @@
 
 // ---- Which instructions -----------------------------------------------------
 
-// HEADRACE_CPU names the best set that may be used, one of cpu_levels[]. 0: it
-// names none of them.
-static unsigned mask_from_environment(void)
-{
-    const char *name = secure_getenv("HEADRACE_CPU");
-
-    if (!name || !*name)
-        return ~0u;
-    for (int i = 0; i < CPU_LEVELS; i++)
-        if (!strcmp(name, cpu_levels[i].name))
-            return cpu_levels[i].flags;
-    return 0;
-}
-
 // HEADRACE_LANES: always, halved, never, or as a trial says. False: something
 // else.
 static bool lanes_from_environment(struct cpu_engine *c)
@@ -123,7 +109,7 @@ static enum hr_status cpu_open(struct hr__engine *e, const char *which)
 {
     struct cpu_engine *c = cpu_engine(e);
     unsigned mask = e->params.cpu_mask ? e->params.cpu_mask | CPU_FLAG_C
-                                       : mask_from_environment();
+                                       : cpu_mask_from_environment();
     int threads = e->params.threads;
 
     if (*which)

@@ -77,10 +77,16 @@ enum hr_status cpu_pack_alone(const void *data, size_t size,
     struct cpu_decode_error err = {.offset = -1};
     struct cpu_arena arena;
     struct cpu_pack pack;
+    unsigned mask = cpu_mask_from_environment();
     struct cpu_ops ops;
     void *to = NULL;
 
-    cpu_ops_init(&ops, ~0u);
+    if (!mask) {
+        snprintf(out->text, sizeof(out->text),
+                 "HEADRACE_CPU names no instruction set");
+        return out->status = HR_EINVAL;
+    }
+    cpu_ops_init(&ops, mask);
     cpu_arena_init(&arena, &cpu_plain_heap);
     arena.limit = limits->item_bytes;
     if (!cpu_pack(&p, info->orientation, &ops, &arena, &pack, &err)) {

@@ -135,3 +135,30 @@ TEST_CASE(not_packed)
           "limit");
     free(b.data);
 }
+
+// HEADRACE_CPU holds for what no device makes, too.
+TEST_CASE(instruction_sets)
+{
+    uint64_t seed = test_seed;
+    struct bytes b = test_jpeg(90, 60, &seed), want, p;
+    const char *before = getenv("HEADRACE_CPU");
+    char *kept = before ? strdup(before) : NULL;
+
+    CHECK(!pack(&b, &want), "%s", hr_last_error());
+    setenv("HEADRACE_CPU", "c", 1);
+    CHECK(!pack(&b, &p) && p.size == want.size &&
+              !memcmp(p.data, want.data, p.size),
+          "%s", hr_last_error());
+    hr_packed_free(p.data);
+    setenv("HEADRACE_CPU", "nothing", 1);
+    CHECK(pack(&b, &p) == HR_EINVAL && !p.data &&
+              strstr(hr_last_error(), "HEADRACE_CPU"),
+          "%s", hr_last_error());
+    if (kept)
+        setenv("HEADRACE_CPU", kept, 1);
+    else
+        unsetenv("HEADRACE_CPU");
+    free(kept);
+    hr_packed_free(want.data);
+    free(b.data);
+}
