@@ -42,7 +42,7 @@ JSON, these keys stay:
   target (a sentence or null), pass (true, false, or null without a target),
   others (share of the machine's CPU time that other processes took while the
   row was measured; rows with a lot of it say nothing)
-Keys of rows, LEVEL is c, avx2 or avx512:
+Keys of rows, LEVEL is c, avx2, avx512 or neon:
 train: train_transform, train_transform_LEVEL, train_transform_tensor,
   train_444, train_420, train_f16, train_u8, two_threads, two_threads_later.
 later: first_epoch_cache, later_epochs_LEVEL, first_epoch_pack,

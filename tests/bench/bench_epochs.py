@@ -11,8 +11,8 @@ from bench_work import Jobs, folder, peer_train, train_ops, train_samples
 from headrace import _core
 
 # What the ratio to torchvision shall be, by instruction set.
-CACHE = {"c": None, "avx2": 8, "avx512": 12}
-PACK = {"c": None, "avx2": 7.5, "avx512": 11}
+CACHE = {"c": None, "avx2": 8, "avx512": 12, "neon": None}
+PACK = {"c": None, "avx2": 7.5, "avx512": 11, "neon": None}
 
 
 def later_rows(b, key, times, peer, at_least):

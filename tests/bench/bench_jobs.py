@@ -4,6 +4,7 @@ Python adds is in the figures, some 0.5 us a sample; what must not have it
 bench_core measures."""
 import json
 import os
+import platform
 import subprocess
 import time
 
@@ -12,7 +13,8 @@ import numpy as np
 import package
 from headrace import _core
 
-LEVELS = ("c", "avx2", "avx512")
+LEVELS = (("c", "neon") if platform.machine() in ("aarch64", "arm64")
+          else ("c", "avx2", "avx512"))
 NAMES = {np.float32: "f32", np.float16: "f16", np.uint8: "u8"}
 
 

@@ -36,6 +36,7 @@ import collections
 import itertools
 import multiprocessing
 import os
+import platform
 import random
 import subprocess
 import sys
@@ -92,7 +93,8 @@ LOSSLESS = {name: ("headrace", "lossless coding") for name in (
     "lossless-8bit-", "lossless-conformance-O1", "lossless-rgb")}
 
 
-LEVELS = ("c", "avx2", "avx512")
+LEVELS = (("c", "neon") if platform.machine() in ("aarch64", "arm64")
+          else ("c", "avx2", "avx512"))
 TOGETHER = 8  # cases of a file whose pixels are kept at once
 
 
@@ -367,7 +369,8 @@ def parse():
                    help="everything, not a choice")
     a.add_argument("--seed", default="1", help="of all random choices [1]")
     a.add_argument("--only", default="", help="files whose name has this")
-    a.add_argument("--level", help="one instruction set: c, avx2, avx512")
+    a.add_argument("--level", help="one instruction set: " +
+                   ", ".join(LEVELS))
     a.add_argument("--draw-level", action="store_true",
                    help="each case with one of them, drawn")
     a.add_argument("--jobs", type=int, help="processes [usable cores]")
