@@ -147,7 +147,7 @@ TEST_CASE(reasons)
 // machine may need several jobs until all of them were there at a time.)
 static void check_depth(const char *personality)
 {
-    enum { DEPTH = 8, LATENCY = 20, PICTURES = 64, JOBS = 100 };
+    enum { DEPTH = 8, LATENCY = 50, PICTURES = 32, JOBS = 100 };
     uint64_t seed = test_seed;
     auto_bytes b = test_jpeg_of(YCC(.factors = {0x22}), &seed);
     const struct hr_op ops[] = {hr_op_decode(0),
