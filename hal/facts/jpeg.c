@@ -1,39 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The reader of JPEG markers and scans (ITU-T T.81, annex B), with the
-// tolerance of libjpeg-turbo 2.1.5: what its jdmarker.c and jdinput.c skip is
-// skipped, what they refuse is refused, what they warn of is noted for engines.
-//
-// A file of 10 kB may hold a thousand scans of a large picture, each of which
-// visits every block: the sum is limited here, before anybody decodes.
+// The reader of JPEG markers (ITU-T T.81, annex B), with the tolerance of
+// libjpeg-turbo 2.1.5: what its jdmarker.c and jdinput.c skip is skipped, what they
+// refuse is refused, what they warn of is noted for engines.
 #include <limits.h>
 #include <string.h>
 
-#include "hal/engine/jpeg.h"
-#include "hal/facts/parts.h"
+#include "hal/facts/jpeg_reader.h"
 
-enum { MAX_MCU_BLOCKS = 10 };               // T.81 B.2.3
 enum { MAX_SIDE = 65500, MAX_FACTOR = 4 };  // JPEG_MAX_DIMENSION, T.81 B.2.2
-
-struct reader {
-    struct hr__header *h;
-    struct hr__jpeg *t;
-    size_t pos;        // next byte to read
-    size_t bound;      // no marker may reach behind it (marker_bytes)
-    unsigned marker;   // the one being read: its second byte
-    size_t marker_at;  // offset of its FF
-    int segments;
-    unsigned latched;    // components whose first scan has begun
-    uint64_t mcus;       // of a scan with several components
-    uint64_t blocks[4];  // of a scan with only this component
-    int scans;
-    uint64_t visits;   // blocks of all scans so far
-    uint64_t full[4];  // of each component, bit per coefficient: it is there
-                       // to the last bit
-};
-
-// At the marker that is being read.
-#define FAIL(j, code, ...) \
-    hr__header_fail((j)->h, code, (j)->marker_at, __VA_ARGS__)
 
 // ---- Markers, and lengths ----------------------------------------------------
 
@@ -49,7 +23,7 @@ static bool is_app(unsigned marker)
 
 // Bytes that are no marker and FF FF fill bytes are skipped, as next_marker()
 // of jdmarker.c does; it warns of the former.
-static enum hr_status next_marker(struct reader *j)
+static enum hr_status next_marker(struct hr__reader *j)
 {
     const uint8_t *data = j->h->data;
     size_t end = j->h->size < j->bound ? j->h->size : j->bound;
@@ -109,17 +83,17 @@ static const char *marker_name(unsigned marker, char buf[8])
     return buf;
 }
 
-static enum hr_status bad_length(struct reader *j, size_t n)
+static enum hr_status bad_length(struct hr__reader *j, size_t n)
 {
     char buf[8];
 
-    return FAIL(j, HR_ECORRUPT,
-                "%s segment length %zu does not fit what it holds",
-                marker_name(j->marker, buf), n + 2);
+    return HR__READER_FAIL(j, HR_ECORRUPT,
+                           "%s segment length %zu does not fit what it holds",
+                           marker_name(j->marker, buf), n + 2);
 }
 
 // Sets *n to the bytes of the segment's payload, which begins at pos + 2.
-static enum hr_status read_length(struct reader *j, size_t *n)
+static enum hr_status read_length(struct hr__reader *j, size_t *n)
 {
     struct hr__header *h = j->h;
     size_t length;
@@ -134,8 +108,9 @@ static enum hr_status read_length(struct reader *j, size_t *n)
         if (is_app(j->marker) || j->marker == HR__JPEG_COM ||
             j->marker == HR__JPEG_DNL)
             return HR_OK;
-        return FAIL(j, HR_ECORRUPT, "%s segment length %zu is too short",
-                    marker_name(j->marker, buf), length);
+        return HR__READER_FAIL(j, HR_ECORRUPT,
+                               "%s segment length %zu is too short",
+                               marker_name(j->marker, buf), length);
     }
     *n = length - 2;
     if (!j->scans) {
@@ -152,7 +127,7 @@ static enum hr_status read_length(struct reader *j, size_t *n)
 
 // ---- Tables ------------------------------------------------------------------
 
-static enum hr_status read_dqt(struct reader *j, const uint8_t *p, size_t n)
+static enum hr_status read_dqt(struct hr__reader *j, const uint8_t *p, size_t n)
 {
     size_t left = n;
 
@@ -161,7 +136,8 @@ static enum hr_status read_dqt(struct reader *j, const uint8_t *p, size_t n)
         size_t bytes = p[0] >> 4 ? 1 + 128 : 1 + 64;
 
         if (index > 3)
-            return FAIL(j, HR_ECORRUPT, "DQT: table number %u", index);
+            return HR__READER_FAIL(j, HR_ECORRUPT, "DQT: table number %u",
+                                   index);
         if (bytes > left)
             return bad_length(j, n);
         // libjpeg takes every precision but 0 for 16 bits.
@@ -172,7 +148,7 @@ static enum hr_status read_dqt(struct reader *j, const uint8_t *p, size_t n)
     return HR_OK;
 }
 
-static enum hr_status read_dht(struct reader *j, const uint8_t *p, size_t n)
+static enum hr_status read_dht(struct hr__reader *j, const uint8_t *p, size_t n)
 {
     size_t left = n;
 
@@ -182,10 +158,11 @@ static enum hr_status read_dht(struct reader *j, const uint8_t *p, size_t n)
         for (int i = 1; i <= 16; i++)
             count += p[i];
         if (count > 256 || count > left - 17)
-            return FAIL(j, HR_ECORRUPT, "DHT: %u codes in %zu bytes", count,
-                        left - 17);
+            return HR__READER_FAIL(j, HR_ECORRUPT, "DHT: %u codes in %zu bytes",
+                                   count, left - 17);
         if (index & ~0x13u)
-            return FAIL(j, HR_ECORRUPT, "DHT: table number 0x%02X", index);
+            return HR__READER_FAIL(j, HR_ECORRUPT, "DHT: table number 0x%02X",
+                                   index);
         j->t->huffman[index >> 4][index & 3] = p + 1;
         p += 17 + count;
         left -= 17 + count;
@@ -193,20 +170,22 @@ static enum hr_status read_dht(struct reader *j, const uint8_t *p, size_t n)
     return left ? bad_length(j, n) : HR_OK;
 }
 
-static enum hr_status read_dac(struct reader *j, const uint8_t *p, size_t n)
+static enum hr_status read_dac(struct hr__reader *j, const uint8_t *p, size_t n)
 {
     if (n & 1)
         return bad_length(j, n);
     for (size_t i = 0; i < n; i += 2) {
         if (p[i] >= 32)
-            return FAIL(j, HR_ECORRUPT, "DAC: table number %u", p[i]);
+            return HR__READER_FAIL(j, HR_ECORRUPT, "DAC: table number %u",
+                                   p[i]);
         if (p[i] < 16 && (p[i + 1] & 15) > p[i + 1] >> 4)
-            return FAIL(j, HR_ECORRUPT, "DAC: value 0x%02X", p[i + 1]);
+            return HR__READER_FAIL(j, HR_ECORRUPT, "DAC: value 0x%02X",
+                                   p[i + 1]);
     }
     return HR_OK;
 }
 
-static void read_app(struct reader *j, const uint8_t *p, size_t n)
+static void read_app(struct hr__reader *j, const uint8_t *p, size_t n)
 {
     struct hr__jpeg *t = j->t;
 
@@ -232,7 +211,7 @@ static void read_app(struct reader *j, const uint8_t *p, size_t n)
 
 // SOF0 .. SOF15 without DHT, JPG and DAC: bit 0 and 1 process, bit 2
 // differential (hierarchical), bit 3 arithmetic coding (T.81, table B.1).
-static enum hr_status set_process(struct reader *j)
+static enum hr_status set_process(struct hr__reader *j)
 {
     static const enum hr_process by_bits[4] = {
         HR_PROCESS_BASELINE,
@@ -252,34 +231,38 @@ static enum hr_status set_process(struct reader *j)
     else if (info->process == HR_PROCESS_LOSSLESS)
         what = "lossless coding";
     if (what)
-        return FAIL(j, HR_EUNSUPPORTED, "%s", what);
+        return HR__READER_FAIL(j, HR_EUNSUPPORTED, "%s", what);
     return HR_OK;
 }
 
-static enum hr_status check_frame(struct reader *j)
+static enum hr_status check_frame(struct hr__reader *j)
 {
     struct hr__header *h = j->h;
     const struct hr_info *info = h->info;
     enum hr_status status;
 
     if (!info->height)
-        return FAIL(j, HR_EUNSUPPORTED, "height 0 (to be given later, by DNL)");
+        return HR__READER_FAIL(j, HR_EUNSUPPORTED,
+                               "height 0 (to be given later, by DNL)");
     if (!info->width || !info->components)
-        return FAIL(j, HR_ECORRUPT, "%d components of %d x %d",
-                    info->components, info->width, info->height);
+        return HR__READER_FAIL(j, HR_ECORRUPT, "%d components of %d x %d",
+                               info->components, info->width, info->height);
     status = set_process(j);
     if (status != HR_OK)
         return status;
     if (info->precision != 8)
-        return FAIL(j, HR_EUNSUPPORTED, "%d bits per sample", info->precision);
+        return HR__READER_FAIL(j, HR_EUNSUPPORTED, "%d bits per sample",
+                               info->precision);
     status = hr__header_check_size(h, j->marker_at);
     if (status != HR_OK)
         return status;
     if (info->width > MAX_SIDE || info->height > MAX_SIDE)
-        return FAIL(j, HR_EUNSUPPORTED, "%d x %d is over libjpeg's side of %d",
-                    info->width, info->height, MAX_SIDE);
+        return HR__READER_FAIL(j, HR_EUNSUPPORTED,
+                               "%d x %d is over libjpeg's side of %d",
+                               info->width, info->height, MAX_SIDE);
     if (info->components != 1 && info->components != 3 && info->components != 4)
-        return FAIL(j, HR_EUNSUPPORTED, "%d components", info->components);
+        return HR__READER_FAIL(j, HR_EUNSUPPORTED, "%d components",
+                               info->components);
     return HR_OK;
 }
 
@@ -289,7 +272,7 @@ static uint64_t div_up(uint64_t a, uint64_t b)
 }
 
 // Sizes in blocks as initial_setup() of jdinput.c computes them.
-static void set_blocks(struct reader *j)
+static void set_blocks(struct hr__reader *j)
 {
     const struct hr_info *info = j->h->info;
     uint64_t w = (uint64_t)info->width, height = (uint64_t)info->height;
@@ -302,7 +285,7 @@ static void set_blocks(struct reader *j)
                        div_up(height * info->v[c], mcu_h);
 }
 
-static enum hr_status read_components(struct reader *j, const uint8_t *p)
+static enum hr_status read_components(struct hr__reader *j, const uint8_t *p)
 {
     struct hr_info *info = j->h->info;
     struct hr__jpeg *t = j->t;
@@ -316,30 +299,32 @@ static enum hr_status read_components(struct reader *j, const uint8_t *p)
         info->h[c] = h;
         info->v[c] = v;
         if (!h || !v || h > MAX_FACTOR || v > MAX_FACTOR)
-            return FAIL(j, HR_ECORRUPT,
-                        "sampling factors %d x %d of component %d", h, v, c);
+            return HR__READER_FAIL(j, HR_ECORRUPT,
+                                   "sampling factors %d x %d of component %d",
+                                   h, v, c);
         t->h_max = h > t->h_max ? h : t->h_max;
         t->v_max = v > t->v_max ? v : t->v_max;
     }
     for (int c = 0; c < t->num_components; c++)
         if (t->h_max % t->comp[c].h || t->v_max % t->comp[c].v)
-            return FAIL(j, HR_EUNSUPPORTED,
-                        "sampling factors %d x %d of component %d "
-                        "are no whole part of %d x %d",
-                        t->comp[c].h, t->comp[c].v, c, t->h_max, t->v_max);
+            return HR__READER_FAIL(j, HR_EUNSUPPORTED,
+                                   "sampling factors %d x %d of component %d "
+                                   "are no whole part of %d x %d",
+                                   t->comp[c].h, t->comp[c].v, c, t->h_max,
+                                   t->v_max);
     set_blocks(j);
     return HR_OK;
 }
 
-static enum hr_status read_sof(struct reader *j, const uint8_t *p, size_t n)
+static enum hr_status read_sof(struct hr__reader *j, const uint8_t *p, size_t n)
 {
     struct hr_info *info = j->h->info;
     enum hr_status status;
     char buf[8];
 
     if (j->t->sof)
-        return FAIL(j, HR_ECORRUPT, "%s: a second frame header",
-                    marker_name(j->marker, buf));
+        return HR__READER_FAIL(j, HR_ECORRUPT, "%s: a second frame header",
+                               marker_name(j->marker, buf));
     if (n < 6 || n != 6 + 3 * (size_t)p[5])
         return bad_length(j, n);
     j->t->sof = j->marker;
@@ -351,230 +336,10 @@ static enum hr_status read_sof(struct reader *j, const uint8_t *p, size_t n)
     return status == HR_OK ? read_components(j, p + 6) : status;
 }
 
-// ---- Scans -------------------------------------------------------------------
-
-struct scan {
-    int n;
-    int comp[4];           // index in the frame
-    uint8_t dc[4], ac[4];  // table numbers
-    unsigned ss, se, ah, al;
-};
-
-static enum hr_status bad_sos(struct reader *j, const char *what, int value)
-{
-    return FAIL(j, HR_ECORRUPT, "SOS: %s %d", what, value);
-}
-
-// As get_sos() of jdmarker.c: components of the same id are taken one after
-// the other.
-static enum hr_status parse_sos(struct reader *j, const uint8_t *p, size_t n,
-                                struct scan *s)
-{
-    bool filled[4] = {false};
-
-    if (!j->t->sof)
-        return FAIL(j, HR_ECORRUPT, "SOS before any frame header");
-    s->n = n ? p[0] : 0;
-    if (s->n < 1 || s->n > 4 || n != 4 + 2 * (size_t)s->n)
-        return bad_sos(j, "number of components", s->n);
-    p++;
-    for (int i = 0; i < s->n; i++, p += 2) {
-        int c = 0;
-
-        while (c < j->t->num_components &&
-               (p[0] != j->t->comp[c].id || filled[c]))
-            c++;
-        if (c == j->t->num_components)
-            return bad_sos(j, "component id", p[0]);
-        for (int k = 0; k < i; k++)
-            if (s->comp[k] == c)
-                return bad_sos(j, "repeated component id", p[0]);
-        filled[i] = true;
-        s->comp[i] = c;
-        s->dc[i] = p[1] >> 4;
-        s->ac[i] = p[1] & 15;
-    }
-    s->ss = p[0];
-    s->se = p[1];
-    s->ah = p[2] >> 4;
-    s->al = p[2] & 15;
-    return HR_OK;
-}
-
-// start_pass_phuff_decoder() of jdphuff.c and start_pass() of jdarith.c. The
-// same faults of a sequential scan are only warnings there.
-static bool progression_is_valid(const struct scan *s)
-{
-    if (s->ss ? s->ss > s->se || s->se > 63 || s->n != 1 : s->se != 0)
-        return false;
-    return s->al <= 13 && (!s->ah || s->al == s->ah - 1);
-}
-
-static bool has_huffman(const struct reader *j, int ac, unsigned index)
-{
-    return index < 4 && j->t->huffman[ac][index];
-}
-
-static enum hr_status check_huffman(struct reader *j, const struct scan *s)
-{
-    bool progressive = j->t->sof == HR__JPEG_SOF2;
-
-    // A sequential file may leave out the tables of T.81 annex K, as the
-    // frames of Motion JPEG do: std_huff_tables() of jstdhuff.c.
-    for (int ac = 0; ac < 2 && !progressive; ac++)
-        for (int i = 0; i < 2; i++)
-            if (!j->t->huffman[ac][i])
-                j->t->huffman[ac][i] = hr__jpeg_huffman(ac, i);
-    for (int i = 0; i < s->n; i++) {
-        bool dc = !progressive || (!s->ss && !s->ah);
-        bool ac = !progressive || s->ss;
-
-        if (dc && !has_huffman(j, 0, s->dc[i]))
-            return bad_sos(j, "no DC Huffman table", s->dc[i]);
-        if (ac && !has_huffman(j, 1, s->ac[i]))
-            return bad_sos(j, "no AC Huffman table", s->ac[i]);
-    }
-    return HR_OK;
-}
-
-// Each component keeps the table that is there when its first scan begins:
-// latch_quant_tables() of jdinput.c.
-static enum hr_status check_quant(struct reader *j, const struct scan *s)
-{
-    for (int i = 0; i < s->n; i++) {
-        int c = s->comp[i], quant = j->t->comp[c].quant;
-
-        if (j->latched >> c & 1)
-            continue;
-        if (quant > 3 || !j->t->quant[quant].at)
-            return bad_sos(j, "no quantisation table", quant);
-        j->latched |= 1u << c;
-    }
-    return HR_OK;
-}
-
-// Adds the blocks of the scan to the visits (T.81 A.2).
-static enum hr_status count_blocks(struct reader *j, const struct scan *s)
-{
-    const struct hr__header *h = j->h;
-    uint64_t blocks = 0;
-
-    for (int i = 0; i < s->n; i++)
-        blocks += (uint64_t)h->info->h[s->comp[i]] * h->info->v[s->comp[i]];
-    if (s->n == 1)
-        blocks = j->blocks[s->comp[0]];
-    else if (blocks > MAX_MCU_BLOCKS)
-        return bad_sos(j, "blocks in a unit:", (int)blocks);
-    else
-        blocks *= j->mcus;
-
-    j->visits += blocks;
-    j->scans++;
-    if (j->scans > h->limits.scans)
-        return FAIL(j, HR_ELIMIT, "over the limit of %d scans",
-                    h->limits.scans);
-    if (j->visits > h->limits.block_visits)
-        return FAIL(j, HR_ELIMIT,
-                    "%llu block visits in %d scans are over the limit of %llu",
-                    (unsigned long long)j->visits, j->scans,
-                    (unsigned long long)h->limits.block_visits);
-    return HR_OK;
-}
-
-// As jdphuff.c keeps account in coef_bits: the last scan of a coefficient
-// counts. A sequential one has all of them, whatever it says of bands.
-static void note_scan(struct reader *j, const struct scan *s)
-{
-    struct hr_info *info = j->h->info;
-    uint64_t band = UINT64_MAX;
-    bool all = true;
-
-    if (info->process == HR_PROCESS_PROGRESSIVE)
-        band = UINT64_MAX >> (63 - s->se) & UINT64_MAX << s->ss;
-    for (int i = 0; i < s->n; i++) {
-        uint64_t *full = &j->full[s->comp[i]];
-
-        *full = info->process == HR_PROCESS_PROGRESSIVE && s->al ? *full & ~band
-                                                                 : *full | band;
-    }
-    for (int i = 0; i < info->components; i++)
-        all = all && j->full[i] == UINT64_MAX;
-    // A later scan may take something away, but only of a file that is read to
-    // its end.
-    if (all || info->all_scans)
-        info->all_scans = all ? HR_SCANS_ALL : HR_SCANS_MISSING;
-}
-
-// default_decompress_parms() of jdapimin.c, which warns of other transforms.
-static enum hr_color color_of(struct hr__jpeg *t)
-{
-    const struct hr__jpeg_component *c = t->comp;
-
-    if (t->num_components == 1)
-        return HR_COLOR_GRAY;
-    if (t->num_components == 4)
-        return t->adobe && t->transform ? HR_COLOR_YCCK : HR_COLOR_CMYK;
-    if (t->jfif)
-        return HR_COLOR_YCC;
-    if (t->adobe && t->transform > 1)
-        t->why |= HR_WHY_COLOR;
-    if (t->adobe)
-        return t->transform ? HR_COLOR_YCC : HR_COLOR_RGB;
-    return c[0].id == 'R' && c[1].id == 'G' && c[2].id == 'B' ? HR_COLOR_RGB
-                                                              : HR_COLOR_YCC;
-}
-
-// libjpeg warns of a sequential scan that says anything else of bands.
-static void note_first(struct reader *j, const struct scan *s)
-{
-    struct hr__jpeg *t = j->t;
-
-    t->color = color_of(t);
-    if (t->sof > HR__JPEG_SOF1)
-        t->why |= j->h->info->arithmetic ? HR_WHY_ARITHMETIC
-                                         : HR_WHY_PROGRESSIVE;
-    if (t->num_components == 4)
-        t->why |= HR_WHY_COLOR;
-    if (s->n != t->num_components)
-        t->why |= HR_WHY_MULTISCAN;
-    if (s->ss || s->se != 63 || s->ah || s->al)
-        t->why |= HR_WHY_DAMAGED;
-    for (int i = 0; i < s->n; i++) {
-        if (s->comp[i] != i)
-            t->why |= HR_WHY_MULTISCAN;
-        t->comp[s->comp[i]].dc = s->dc[i];
-        t->comp[s->comp[i]].ac = s->ac[i];
-    }
-}
-
-static enum hr_status read_sos(struct reader *j, const uint8_t *p, size_t n)
-{
-    struct hr_info *info = j->h->info;
-    bool progressive = info->process == HR_PROCESS_PROGRESSIVE;
-    struct scan s = {0};
-    enum hr_status status = parse_sos(j, p, n, &s);
-
-    if (status == HR_OK && progressive && !progression_is_valid(&s))
-        status = FAIL(j, HR_ECORRUPT,
-                      "SOS: progression Ss %u Se %u Ah %u Al %u", s.ss, s.se,
-                      s.ah, s.al);
-    if (status == HR_OK)
-        status = check_quant(j, &s);
-    if (status == HR_OK && !info->arithmetic)
-        status = check_huffman(j, &s);
-    if (status == HR_OK)
-        note_scan(j, &s);
-    if (status == HR_OK && !j->scans) {
-        info->interleaved = !progressive && s.n == info->components;
-        note_first(j, &s);
-    }
-    return status == HR_OK ? count_blocks(j, &s) : status;
-}
-
 // ---- Markers -----------------------------------------------------------------
 
 // Markers that stand alone, or that no segment can follow.
-static enum hr_status bare_marker(struct reader *j, bool *bare)
+static enum hr_status bare_marker(struct hr__reader *j, bool *bare)
 {
     unsigned m = j->marker;
     char buf[8];
@@ -583,24 +348,26 @@ static enum hr_status bare_marker(struct reader *j, bool *bare)
     if (is_rst(m) || m == HR__JPEG_TEM)
         return HR_OK;
     if (m == HR__JPEG_SOI)
-        return FAIL(j, HR_ECORRUPT, "a second SOI marker");
+        return HR__READER_FAIL(j, HR_ECORRUPT, "a second SOI marker");
     if (m == HR__JPEG_EOI)
-        return FAIL(j, HR_ECORRUPT,
-                    j->t->sof ? "no scan before the EOI marker"
-                              : "no picture, only tables");
+        return HR__READER_FAIL(j, HR_ECORRUPT,
+                               j->t->sof ? "no scan before the EOI marker"
+                                         : "no picture, only tables");
     if (m < HR__JPEG_SOF0)
-        return FAIL(j, HR_ECORRUPT, "%s is not a marker", marker_name(m, buf));
+        return HR__READER_FAIL(j, HR_ECORRUPT, "%s is not a marker",
+                               marker_name(m, buf));
     if (m == HR__JPEG_DHP || m == HR__JPEG_EXP)
-        return FAIL(j, HR_EUNSUPPORTED, "hierarchical coding");
+        return HR__READER_FAIL(j, HR_EUNSUPPORTED, "hierarchical coding");
     if (m == HR__JPEG_JPG ||
         (m >= 0xF0 && m < HR__JPEG_COM && m != HR__JPEG_SOF55))
-        return FAIL(j, HR_EUNSUPPORTED, "reserved marker %s",
-                    marker_name(m, buf));
+        return HR__READER_FAIL(j, HR_EUNSUPPORTED, "reserved marker %s",
+                               marker_name(m, buf));
     *bare = false;
     return HR_OK;
 }
 
-static enum hr_status read_payload(struct reader *j, const uint8_t *p, size_t n)
+static enum hr_status read_payload(struct hr__reader *j, const uint8_t *p,
+                                   size_t n)
 {
     switch (j->marker) {
     case HR__JPEG_DHT:
@@ -610,7 +377,7 @@ static enum hr_status read_payload(struct reader *j, const uint8_t *p, size_t n)
     case HR__JPEG_DQT:
         return read_dqt(j, p, n);
     case HR__JPEG_SOS:
-        return read_sos(j, p, n);
+        return hr__reader_sos(j, p, n);
     case HR__JPEG_DRI:
         if (n != 2)
             return bad_length(j, n);
@@ -629,7 +396,7 @@ static enum hr_status read_payload(struct reader *j, const uint8_t *p, size_t n)
     }
 }
 
-static enum hr_status read_segment(struct reader *j)
+static enum hr_status read_segment(struct hr__reader *j)
 {
     size_t n, start;
     bool bare;
@@ -656,7 +423,7 @@ bool hr__jpeg_ends(const uint8_t *tail, size_t size)
 // every scan is visited, as libjpeg reads all of them before the first row
 // comes out, and its end marker must be one that it sees. Markers are found as
 // its entropy decoders find them.
-static enum hr_status read_rest(struct reader *j)
+static enum hr_status read_rest(struct hr__reader *j)
 {
     struct hr__header *h = j->h;
     bool several = !h->info->interleaved;
@@ -697,7 +464,7 @@ bool hr__header_scan_ends(const uint8_t *data, size_t size,
     struct hr__header_error err;
     struct hr__header h = {
         .data = data, .size = size, .info = &none, .err = &err};
-    struct reader j = {
+    struct hr__reader j = {
         .h = &h, .t = &tables, .pos = info->header_size, .bound = size};
 
     while (next_marker(&j) == HR_OK)
@@ -707,7 +474,7 @@ bool hr__header_scan_ends(const uint8_t *data, size_t size,
 }
 
 // Up to the data of the first scan.
-static enum hr_status read_head(struct reader *j)
+static enum hr_status read_head(struct hr__reader *j)
 {
     enum hr_status status = HR_OK;
 
@@ -726,7 +493,7 @@ static enum hr_status read_head(struct reader *j)
 enum hr_status hr__header_jpeg(struct hr__header *h)
 {
     struct hr__jpeg t = {0};
-    struct reader j = {
+    struct hr__reader j = {
         .h = h, .t = &t, .pos = 2, .bound = h->limits.marker_bytes};
     enum hr_status status = read_head(&j);
 
@@ -755,7 +522,7 @@ bool hr__jpeg_read(const uint8_t *data, size_t size, struct hr__jpeg *out)
                                       .segments = INT_MAX},
                            .info = &info,
                            .err = &err};
-    struct reader j = {.h = &h, .t = out, .pos = 2, .bound = SIZE_MAX};
+    struct hr__reader j = {.h = &h, .t = out, .pos = 2, .bound = SIZE_MAX};
 
     *out = (struct hr__jpeg){0};
     return size > 2 && data[0] == 0xFF && data[1] == HR__JPEG_SOI &&
