@@ -53,14 +53,40 @@ def rows_of_both(f):
             True, lambda x: f.pad(f.crop(x, 3, 4, 50, 60), [1, 2, 3, 4])),
         "pad by none": (False, lambda x: f.pad(x, 0)),
         "pad, fraction": (False, lambda x: f.pad(x, 2, fill=7.5)),
-        "pad edge": (False, lambda x: f.pad(x, 2, padding_mode="edge")),
-        "pad reflect": (False, lambda x: f.pad(x, 2, padding_mode="reflect")),
+        "pad edge": (True, lambda x: f.pad(x, 2, padding_mode="edge")),
+        "pad edge, far": (
+            True, lambda x: f.pad(x, [0, 400, 3, 0], 9, "edge")),
+        "pad reflect": (
+            True, lambda x: f.pad(x, [2, 79], padding_mode="reflect")),
+        "pad reflect, over": (
+            None, lambda x: f.pad(x, [0, 100], padding_mode="reflect")),
+        "pad symmetric": (
+            True, lambda x: f.pad(x, [3, 0], padding_mode="symmetric")),
+        "pad symmetric, a crop": (
+            True, lambda x: f.pad(
+                f.crop(x, 3, 4, 1, 60), 1, padding_mode="symmetric")),
+        "pad reflect, a line": (
+            None, lambda x: f.pad(
+                f.crop(x, 3, 4, 1, 60), 1, padding_mode="reflect")),
+        "pad edge, inverted": (
+            True, lambda x: f.invert(f.pad(f.invert(x), 3, 0, "edge"))),
         "pad numbers": (False, lambda x: f.pad(x / 2, 2, fill=1)),
         "center_crop": (True, lambda x: f.center_crop(x, [60, 50])),
         "center_crop larger": (True, lambda x: f.center_crop(x, [160, 150])),
         "center_crop wider": (True, lambda x: f.center_crop(x, [40, 150])),
         "center_crop higher": (True, lambda x: f.center_crop(x, [101, 50])),
         "five_crop": (True, lambda x: torch.stack(f.five_crop(x, [40, 30]))),
+        "cat": (
+            True, lambda x: torch.cat([torch.stack([x, x.flip(-1)]),
+                                       torch.stack([f.invert(x)])])),
+        "cat, alike": (
+            True, lambda x: torch.concat((torch.stack([x]),) * 2, dim=0)),
+        "cat of channels": (False, lambda x: torch.cat([x, x])),
+        "cat along others": (
+            False, lambda x: torch.cat([torch.stack([x])] * 2, 1)),
+        "cat of two sizes": (
+            None, lambda x: torch.cat(
+                [torch.stack([x, x]), torch.stack([x])[..., 1:]])),
         "hflip": (True, lambda x: f.hflip(x)),
         "vflip of a crop": (
             True, lambda x: f.vflip(f.crop(x, 3, 4, 50, 60))),
@@ -174,7 +200,16 @@ def rows_of_v2():
             True, lambda x: f.resized_crop(
                 x, 3, 0, 20, x.shape[-1], [30, 40])),
         "resized_crop over": (
-            False, lambda x: f.resized_crop(x, -3, 4, 50, 60, [30, 40])),
+            True, lambda x: f.resized_crop(x, -3, 4, 50, 60, [30, 40])),
+        "resized_crop over all": (
+            True, lambda x: f.resized_crop(
+                x, -3, -4, 150, 160, [30, 40], BICUBIC)),
+        "resized_crop over right": (
+            True, lambda x: f.resized_crop(x, 3, 70, 50, 60, [30, 40])),
+        "resized_crop over, same size": (
+            None, lambda x: f.resized_crop(x, -3, 4, 50, 60, [50, 60])),
+        "resized_crop outside": (
+            None, lambda x: f.resized_crop(x, 300, 4, 50, 60, [30, 40])),
         "resized_crop to numbers": (
             True,
             lambda x: f.normalize(

@@ -15,6 +15,7 @@ Errors of arguments are stock's: what we cannot read, stock gets.
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -23,7 +24,7 @@ import torch
 from torch import Tensor
 
 from ... import _core
-from ..pillow import jobs
+from ..pillow import jobs, pixels
 from ..pillow.jobs import CROP, RESIZE, TORCH
 from .tables import Table
 from .tensor import (
@@ -107,20 +108,26 @@ def resized_crop(stock: Any) -> Any:
         name = _filter(module, interpolation, antialias)
         have = height, width
         want = _sides(module, have, size, None)
-        if want == have:
+        is_within = _is_within(cell, left, top, width, height)
+        if want == have and is_within:
             raise _IsView
-        if name is None or not _may_change(cell):
-            return None
-        if not _is_within(cell, left, top, width, height):
+        if name is None or want == have or not _may_change(cell):
             return None
         small = _small(want)
+        over, within = (False,) * 4, have
+        if not is_within:
+            found = _over_edges(cell, top, left, height, width)
+            if found is None:
+                return None
+            over, within = found
+        made = functools.partial(stock, size=small)
         seen = _layout(
-            (stock, small),
-            lambda twin, h, w: stock(twin, 0, 0, h, w, size=small),
+            (stock, small, over),
+            lambda twin, h, w: _over(made, twin, h, w, over),
             cell,
-            have,
+            within,
         )
-        crop = (CROP, left, top, width, height, False)
+        crop = (CROP, left, top, width, height, not is_within)
         return _changed(cell, (crop, resize_op(*want, name)), want, seen)
 
     return _kernel(stock, record, crops=True)
@@ -165,20 +172,10 @@ def crop(stock: Any) -> Any:
     def record(
         cell: Cell, top: int, left: int, height: int, width: int
     ) -> Cell | None:
-        h, w = cell.size[1:]
-        if _is_within(cell, left, top, width, height):
+        found = _over_edges(cell, top, left, height, width)
+        if found is None or not _may_change(cell):
             return None
-        if not 0 < height <= _MOST or not 0 < width <= _MOST:
-            return None
-        if not (-height < top < h and -width < left < w):
-            return None
-        if not _may_change(cell):
-            return None
-        over = left < 0, top < 0, left + width > w, top + height > h
-        within = (
-            min(top + height, h) - max(top, 0),
-            min(left + width, w) - max(left, 0),
-        )
+        over, within = found
         seen = _layout(
             (stock, over),
             lambda twin, h, w: _over(stock, twin, h, w, over),
@@ -191,11 +188,30 @@ def crop(stock: Any) -> Any:
     return _kernel(stock, record)
 
 
+def _over_edges(
+    cell: Cell, top: int, left: int, height: int, width: int
+) -> tuple[Any, Sides] | None:
+    """Which edges the window is over, and what is within; None: nothing is."""
+    h, w = cell.size[1:]
+    if _is_within(cell, left, top, width, height):
+        return None
+    if not 0 < height <= _MOST or not 0 < width <= _MOST:
+        return None
+    if not (-height < top < h and -width < left < w):
+        return None
+    within = (
+        min(top + height, h) - max(top, 0),
+        min(left + width, w) - max(left, 0),
+    )
+    return (left < 0, top < 0, left + width > w, top + height > h), within
+
+
 def _over(stock: Any, twin: Tensor, h: int, w: int, over: Any) -> Tensor:
     """Its crop of a window of h x w, and what is over these edges."""
     height, width = twin.shape[-2:]
     a, b, c, d = map(int, over)
-    top, left = -b or height - h, -a or width - w
+    top = -b or (height - h if d else 0)
+    left = -a or (width - w if c else 0)
     out: Tensor = stock(twin, top, left, h + b + d, w + a + c)
     return out
 
@@ -213,11 +229,14 @@ def pad(stock: Any, is_v1: bool = False) -> Any:
         left, right, top, bottom = module._parse_pad_padding(padding)
         sides = left, top, right, bottom
         color = _color(fill, cell.size[0])
-        if color is None or padding_mode != "constant":
+        if color is None or is_v1 and type(fill) not in (int, float):
             return None
-        if is_v1 and type(fill) not in (int, float):
+        if padding_mode == "constant":
+            return _padded(stock, cell, sides, (0, color), fill)
+        if type(color) is tuple or not _has_edges(cell, sides, padding_mode):
             return None
-        return _padded(stock, cell, sides, color, fill)
+        edges = pixels.EDGES[padding_mode], 0
+        return _padded(stock, cell, sides, edges, fill, padding_mode)
 
     return _kernel(stock, record)
 
@@ -227,9 +246,24 @@ def pad_of_v1(stock: Any) -> Any:
     return pad(stock, is_v1=True)
 
 
+def _has_edges(cell: Cell, sides: Any, mode: str) -> bool:
+    """Does torchvision pad it that way? (Others it does not, or raises.)"""
+    _, h, w = cell.size
+    if mode == "reflect":
+        h, w = h - 1, w - 1
+    left, top, right, bottom = sides
+    return mode == "edge" or max(left, right) <= w and max(top, bottom) <= h
+
+
 def _padded(
-    stock: Any, cell: Cell, sides: Any, color: Any, fill: Any = 0
+    stock: Any,
+    cell: Cell,
+    sides: Any,
+    border: tuple[int, Any],
+    fill: Any = 0,
+    mode: str = "constant",
 ) -> Cell | None:
+    """border: the last two fields of op pad."""
     if not all(type(side) is int and 0 <= side <= _MOST for side in sides):
         return None
     left, top, right, bottom = sides
@@ -238,12 +272,12 @@ def _padded(
         return None
     small = [min(side, 1) for side in sides]
     seen = _layout(
-        (stock, tuple(small), type(color)),
-        lambda twin, *_: stock(twin, small, fill),
+        (stock, tuple(small), type(border[1]), mode),
+        lambda twin, *_: stock(twin, small, fill, mode),
         cell,
         (cell.size[1], cell.size[2]),
     )
-    return _changed(cell, ((PAD, *sides, 0, color),), want, seen)
+    return _changed(cell, ((PAD, *sides, *border),), want, seen)
 
 
 def _color(fill: Any, channels: int) -> Any:
@@ -274,7 +308,7 @@ def center_crop(stock: Any) -> Any:
         if h <= height and w <= width:
             return None
         sides = module._center_crop_compute_padding(h, w, height, width)
-        made = _padded(module.pad_image, cell, tuple(sides), 0)
+        made = _padded(module.pad_image, cell, tuple(sides), (0, 0))
         if made is None:
             return None
         made.viewed = False  # that pads by torch's own function
