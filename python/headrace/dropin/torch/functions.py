@@ -457,8 +457,47 @@ def _stack(func: Any, args: Any, kwargs: Any) -> Any:
     return NotImplemented if cell is None else wrap(LazyTensor, cell)
 
 
+def _cat(func: Any, args: Any, kwargs: Any) -> Any:
+    """torch.cat(stacks) of equal pictures, along their first dimension."""
+    given = dict(zip(("tensors", "dim"), args), **kwargs)
+    tensors, dim = given.get("tensors", ()), given.get("dim", 0)
+    if len(args) > 2 or not set(given) <= {"tensors", "dim"}:
+        return NotImplemented
+    cells = _alike(tensors, 1) if type(tensors) in (list, tuple) else None
+    if cells is None or type(dim) is not int:
+        return NotImplemented
+    first = cells[0]
+    if dim not in (0, -len(first.shape)) or not _joins(cells):
+        return NotImplemented
+    lead = (sum(cell.lead[0] for cell in cells), *first.lead[1:])
+    return wrap(LazyTensor, _together(cells, lead))
+
+
+def _joins(cells: Sequence[Cell]) -> bool:
+    """Has what torch.cat() makes of them plain strides?
+
+    Of sides of one it may take another order.
+    """
+    if 1 not in cells[0].size:
+        return True
+    small = [tuple(min(side, 2) for side in cell.shape) for cell in cells]
+    made = torch.cat([torch.zeros(each, device="cpu") for each in small])
+    return made.stride() == plain_strides(tuple(made.shape))
+
+
 def stacked(tensors: Sequence[Any]) -> Cell | None:
     """One cell for all, or None: they differ, or have values."""
+    cells = _alike(tensors, 0)
+    if cells is None:
+        return None
+    return _together(cells, (len(cells),) + cells[0].lead)
+
+
+def _alike(tensors: Sequence[Any], but: int) -> list[Cell] | None:
+    """Their cells; None: they differ by more than the first sides.
+
+    but: so many of them.
+    """
     cells = []
     for each in tensors:
         if not isinstance(each, Lazy) or not each._hr.open():
@@ -467,13 +506,18 @@ def stacked(tensors: Sequence[Any]) -> Cell | None:
     if not cells:
         return None
     first = cells[0]
-    if any(
+    if len(first.lead) < but or any(
         cell.size != first.size
-        or cell.lead != first.lead
+        or len(cell.lead) != len(first.lead)
+        or cell.lead[but:] != first.lead[but:]
         or cell.dtype != first.dtype
         for cell in cells
     ):
         return None
+    return cells
+
+
+def _together(cells: Sequence[Cell], lead: tuple[int, ...]) -> Cell:
     samples = tuple(sample for cell in cells for sample in cell.samples)
     tables: Any = tuple(table for cell in cells for table in tables_of(cell))
     table = tables[0]
@@ -481,8 +525,7 @@ def stacked(tensors: Sequence[Any]) -> Cell | None:
         tables = None
     else:
         table = None
-    lead = (len(cells),) + first.lead
-    return Cell(samples, first.size, table, False, lead, tables)
+    return Cell(samples, cells[0].size, table, False, lead, tables)
 
 
 _POINTWISE = """
@@ -542,6 +585,9 @@ def _table_of_functions() -> dict[Any, Callable[..., Any]]:
     recorded[torch.clone] = _clone
     recorded[torch.flip] = _flip
     recorded[torch.stack] = _stack
+    for name in "cat", "concat", "concatenate":
+        if hasattr(torch, name):
+            recorded[getattr(torch, name)] = _cat
     return recorded
 
 
