@@ -14,6 +14,7 @@
 //
 // A forked child has copies of its parent's objects, and they count for nothing;
 // that of a worker has a copy of its memory, too.
+#include "file.h"
 #include "flight.h"
 #include "inputs.h"
 
@@ -29,46 +30,14 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { GRAIN = 16384, GRAINS = 4096, MOST_OWNERS = 200 };
 enum { MOST_BYTES = 256 << 20 };  // the default of hr_limits.file_bytes
-
-// What is known of the bytes. It lies before those that are lent, for the other
-// process.
-struct head {
-    size_t size;  // of the bytes
-    struct stat status;
-    int known;    // it was the same before and after they were read,
-    int settled;  // and any later change will change it
-};
-enum { HEAD = 192 };
-_Static_assert(sizeof(struct head) <= HEAD, "the bytes begin behind it");
-
-#define ROOM_BYTES (GRAINS + (size_t)GRAIN * GRAINS)
-
-struct room {
-    _Atomic(uint8_t) *owners;  // [GRAINS], then the grains
-    pid_t pid;                 // whose objects are counted
-    int refs;                  // with the GIL
-    bool shared;
-    size_t mapped;  // grains from the first on whose pages this process has
-};
-
-struct file {
-    PyObject ob_base;
-    struct room *room;  // NULL: of malloc()
-    uint8_t *data;      // HEAD bytes behind the begin of its memory
-    struct head head;
-    hr_cached cached;     // NULL: it was read
-    unsigned generation;  // .. by the process of this one
-};
 
 // This process's own; it may be its parent's still.
 static struct room *own;
 
 // ---- Rooms -------------------------------------------------------------------
 
-// fd: of a memory file, which stays the caller's; -1: none. NULL: no memory.
-static struct room *room_new(int fd)
+struct room *file_room_new(int fd)
 {
     int flags = fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE
                        : MAP_SHARED;
@@ -85,7 +54,7 @@ static struct room *room_new(int fd)
     return room;
 }
 
-static void room_leave(struct room *room)
+void file_room_leave(struct room *room)
 {
     if (!room || --room->refs)
         return;
@@ -123,19 +92,20 @@ void file_forked(bool child)
     childs = NULL;
 }
 
-static bool is_ours(const struct room *room)
-{
-    return room->pid == getpid();
-}
-
-static uint8_t *grain_at(const struct room *room, size_t i)
-{
-    return (uint8_t *)room->owners + GRAINS + i * GRAIN;
-}
-
 static size_t grains_of(size_t size)
 {
     return (HEAD + size - 1) / GRAIN + 1;
+}
+
+bool file_own(int fd)
+{
+    struct room *room = file_room_new(fd);
+
+    if (!room)
+        return PyErr_SetFromErrno(PyExc_OSError), false;
+    file_room_leave(own);
+    own = room;
+    return true;
 }
 
 // The first run of n grains without an owner; GRAINS: there is none.
@@ -157,7 +127,7 @@ static void map_run(struct room *room, size_t end)
 {
 #ifdef MADV_POPULATE_WRITE
     if (room->shared && end > room->mapped)
-        madvise(grain_at(room, room->mapped), (end - room->mapped) * GRAIN,
+        madvise(file_grain(room, room->mapped), (end - room->mapped) * GRAIN,
                 MADV_POPULATE_WRITE);
 #endif
     if (end > room->mapped)
@@ -175,12 +145,12 @@ static uint8_t *take_run(struct room *room, size_t size)
     map_run(room, first + n);
     for (size_t i = n; i-- > 0;)
         atomic_store(&room->owners[first + i], 1);
-    return grain_at(room, first);
+    return file_grain(room, first);
 }
 
 static size_t first_of(const struct file *f)
 {
-    return (size_t)(f->data - grain_at(f->room, 0)) / GRAIN;
+    return (size_t)(f->data - file_grain(f->room, 0)) / GRAIN;
 }
 
 static void give_run_back(struct file *f)
@@ -199,12 +169,12 @@ static bool get_memory(struct file *f, size_t size)
 {
     uint8_t *data = NULL;
 
-    if (own && !is_ours(own)) {
-        room_leave(own);
+    if (own && !file_is_ours(own)) {
+        file_room_leave(own);
         own = NULL;
     }
     if (!own)
-        own = room_new(-1);
+        own = file_room_new(-1);
     if (own && size < ROOM_BYTES && (data = take_run(own, size))) {
         f->room = own;
         own->refs++;
@@ -216,7 +186,7 @@ static bool get_memory(struct file *f, size_t size)
     return true;
 }
 
-static struct file *file_new(struct core *core)
+struct file *file_new(struct core *core)
 {
     struct file *f = core_alive(core) ? PyObject_New(struct file, core->file)
                                       : NULL;
@@ -307,7 +277,7 @@ static PyObject *read_opened(struct core *core, int fd,
 // With the GIL: another thread may give the process its memory.
 static bool is_worker(void)
 {
-    return own && own->shared && is_ours(own);
+    return own && own->shared && file_is_ours(own);
 }
 
 // The picture of a file, if the process's cache has it; NULL. (That of a worker
@@ -430,9 +400,9 @@ static void dealloc(PyObject *self)
     } else if (!f->room) {
         free(f->data ? f->data - HEAD : NULL);
     } else {
-        if (is_ours(f->room))
+        if (file_is_ours(f->room))
             give_run_back(f);
-        room_leave(f->room);
+        file_room_leave(f->room);
     }
     PyObject_Free(self);
     Py_DECREF(type);
@@ -520,7 +490,7 @@ static PyObject *lend(PyObject *self, PyObject *none)
     size_t first;
 
     (void)none;
-    if (!f->room || !f->room->shared || !is_ours(f->room))
+    if (!f->room || !f->room->shared || !file_is_ours(f->room))
         Py_RETURN_NONE;
     first = first_of(f);
     if (atomic_load(&f->room->owners[first]) >= MOST_OWNERS)
@@ -563,169 +533,3 @@ static PyType_Slot slots[] = {
 
 PyType_Spec file_spec = CORE_SPEC("FileBytes", struct file, slots,
                                   Py_TPFLAGS_DISALLOW_INSTANTIATION);
-
-// ---- SharedFiles -----------------------------------------------------------------
-
-struct shared {
-    PyObject ob_base;
-    struct room *room;
-    int fd;  // -1: it has none of its own
-};
-
-static int memory_file(void)
-{
-    int fd = memfd_create("headrace", MFD_CLOEXEC);
-
-    if (fd >= 0 && ftruncate(fd, (off_t)ROOM_BYTES)) {
-        close(fd);
-        fd = -1;
-    }
-    if (fd < 0)
-        PyErr_SetFromErrno(PyExc_OSError);
-    return fd;
-}
-
-// From now on this process reads into that memory. False with an exception.
-static bool own_this(int fd)
-{
-    struct room *room = room_new(fd);
-
-    if (!room)
-        return PyErr_SetFromErrno(PyExc_OSError), false;
-    room_leave(own);
-    own = room;
-    return true;
-}
-
-// In a worker. A descriptor for SharedFiles, the caller's.
-PyObject *file_share(PyObject *module, PyObject *none)
-{
-    int fd = memory_file();
-
-    (void)module, (void)none;
-    if (fd >= 0 && own_this(fd))
-        return PyLong_FromLong(fd);
-    if (fd >= 0)
-        close(fd);
-    return NULL;
-}
-
-static PyObject *create(PyTypeObject *type, PyObject *args, PyObject *kwargs)
-{
-    static char *names[] = {"fd", NULL};
-    struct stat status;
-    struct shared *self;
-    int fd = -1, made = -1;
-
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|i:SharedFiles", names,
-                                     &fd))
-        return NULL;
-    if (fd < 0 && (fd = made = memory_file()) < 0)
-        return NULL;
-    if (fstat(fd, &status))
-        return PyErr_SetFromErrno(PyExc_OSError);
-    if (status.st_size != (off_t)ROOM_BYTES) {
-        PyErr_SetString(PyExc_ValueError, "no memory of share_files()");
-        return NULL;
-    }
-    if (!(self = (struct shared *)PyType_GenericAlloc(type, 0))) {
-        if (made >= 0)
-            close(made);
-        return NULL;
-    }
-    self->fd = made;
-    if (!(self->room = room_new(fd))) {
-        Py_DECREF((PyObject *)self);
-        return PyErr_NoMemory();
-    }
-    return (PyObject *)self;
-}
-
-static PyObject *adopt(PyObject *self, PyObject *none)
-{
-    int fd = ((struct shared *)self)->fd;
-
-    (void)none;
-    if (fd < 0) {
-        PyErr_SetString(PyExc_ValueError, "the memory is that of a worker");
-        return NULL;
-    }
-    return own_this(fd) ? Py_NewRef(Py_None) : NULL;
-}
-
-// What a worker has left there counts no more; what this process has taken does.
-static PyObject *clear(PyObject *self, PyObject *none)
-{
-    struct room *room = ((struct shared *)self)->room;
-
-    (void)none;
-    if (!is_ours(room) || room->refs > 1)
-        Py_RETURN_FALSE;
-    for (size_t i = 0; i < GRAINS; i++)
-        atomic_store(&room->owners[i], 0);
-    Py_RETURN_TRUE;
-}
-
-static PyObject *take(PyObject *self, PyObject *number)
-{
-    struct room *room = ((struct shared *)self)->room;
-    Py_ssize_t first = PyNumber_AsSsize_t(number, PyExc_ValueError);
-    struct head head = {0};
-    struct file *f;
-
-    if (first == -1 && PyErr_Occurred())
-        return NULL;
-    // (Read once: the worker might still write there.)
-    if (first >= 0 && first < GRAINS && atomic_load(&room->owners[first]))
-        memcpy(&head, grain_at(room, (size_t)first), sizeof(head));
-    if (first < 0 || first >= GRAINS || !head.status.st_mode ||
-        head.size > (size_t)(GRAINS - first) * GRAIN - HEAD) {
-        PyErr_SetString(PyExc_ValueError, "no worker has lent such a file");
-        return NULL;
-    }
-    if (!(f = file_new(core_of(self))))
-        return NULL;
-    f->room = room;
-    room->refs++;
-    f->data = grain_at(room, (size_t)first) + HEAD;
-    f->head = head;
-    return (PyObject *)f;
-}
-
-static void shared_dealloc(PyObject *self)
-{
-    PyTypeObject *type = Py_TYPE(self);
-
-    room_leave(((struct shared *)self)->room);
-    if (((struct shared *)self)->fd >= 0)
-        close(((struct shared *)self)->fd);
-    PyObject_Free(self);
-    Py_DECREF(type);
-}
-
-static PyMethodDef shared_methods[] = {
-    {"take", take, METH_O,
-     "take($self, number, /)\n--\n\n"
-     "Return the FileBytes that a worker has lent by that number."},
-    {"adopt", adopt, METH_NOARGS,
-     "adopt($self, /)\n--\n\n"
-     "In a forked child: files are read into this memory from now on."},
-    {"clear", clear, METH_NOARGS,
-     "clear($self, /)\n--\n\n"
-     "Make it ready for another worker, when the one before is gone. False: a\n"
-     "file that was taken is still in use."},
-    {0},
-};
-
-static PyType_Slot shared_slots[] = {
-    {Py_tp_doc, "SharedFiles(fd=-1)\n--\n\n"
-                "The memory in which a worker reads files; see share_files().\n"
-                "-1: memory that a forked child may adopt()."},
-    {Py_tp_new, create},
-    {Py_tp_dealloc, shared_dealloc},
-    {Py_tp_methods, shared_methods},
-    {0},
-};
-
-PyType_Spec shared_spec = CORE_SPEC("SharedFiles", struct shared, shared_slots,
-                                    0);
