@@ -141,23 +141,24 @@ TEST_CASE(instruction_sets)
 {
     uint64_t seed = test_seed;
     struct bytes b = test_jpeg(90, 60, &seed), want, p;
-    const char *before = getenv("HEADRACE_CPU");
+    static const char variable[] = "HEADRACE_CPU";
+    const char *before = getenv(variable);
     char *kept = before ? strdup(before) : NULL;
 
     CHECK(!pack(&b, &want), "%s", hr_last_error());
-    setenv("HEADRACE_CPU", "c", 1);
+    setenv(variable, "c", 1);
     CHECK(!pack(&b, &p) && p.size == want.size &&
               !memcmp(p.data, want.data, p.size),
           "%s", hr_last_error());
     hr_packed_free(p.data);
-    setenv("HEADRACE_CPU", "nothing", 1);
+    setenv(variable, "nothing", 1);
     CHECK(pack(&b, &p) == HR_EINVAL && !p.data &&
-              strstr(hr_last_error(), "HEADRACE_CPU"),
+              strstr(hr_last_error(), variable),
           "%s", hr_last_error());
     if (kept)
-        setenv("HEADRACE_CPU", kept, 1);
+        setenv(variable, kept, 1);
     else
-        unsetenv("HEADRACE_CPU");
+        unsetenv(variable);
     free(kept);
     hr_packed_free(want.data);
     free(b.data);
