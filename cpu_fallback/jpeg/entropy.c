@@ -114,34 +114,61 @@ static bool shows(const struct one *one, int n)
            one->code + one->size <= n + CPU_AC_MORE;
 }
 
-// Entry i looks for a second symbol at an index that is made of the bits behind
-// the first, then zeros.
-static uint64_t pair(const struct one *one, unsigned i)
+// What a second symbol adds to an entry of which it sees `left` bits, for each
+// value of these: the symbol at an index made of them, then zeros. 0: none.
+static void make_seconds(uint64_t *to, const struct one *one, int left)
 {
-    const struct one *a = &one[i], *b;
-    int first = a->code + a->size, all = first, missing;
-    int left = CPU_AC_BITS - first, advance = a->advance;
+    for (unsigned i = 0; i < 1u << left; i++) {
+        const struct one *b = &one[i << (CPU_AC_BITS - left)];
+        int n = b->code + b->size, missing = n > left ? n - left : 0;
 
-    if (!shows(a, CPU_AC_BITS))
-        return special(a->code, a->advance, a->size);
-    b = &one[i << first & ((1 << CPU_AC_BITS) - 1)];
-    if (left > 0 && a->advance != END && shows(b, left)) {
-        all += b->code + b->size;
-        advance += b->advance;
-    } else {
-        b = a;
+        to[i] = shows(b, left) ? ((uint64_t)n | (uint64_t)b->advance << 16 |
+                                  (uint64_t)(uint16_t)b->value << 48) -
+                                     ((uint64_t)missing << 29)
+                               : 0;
     }
-    missing = all > CPU_AC_BITS ? all - CPU_AC_BITS : 0;
-    return (uint64_t)all | (uint64_t)a->advance << 8 | (uint64_t)advance << 16 |
-           (uint64_t)first << 24 | (uint64_t)(CPU_AC_MORE - missing) << 29 |
-           (uint64_t)(uint16_t)a->value << 32 |
-           (uint64_t)(uint16_t)b->value << 48;
+}
+
+// Entries from i on that begin with the same code and value; returns what comes
+// behind them. seconds: those of n bits from 2^n on, if *made has that bit.
+static unsigned put_entries(struct cpu_ac_table *t, const struct one *one,
+                            unsigned i, uint64_t *seconds, unsigned *made)
+{
+    const struct one *a = &one[i];
+    int first = a->code + a->size, left = CPU_AC_BITS - first;
+    int missing = left < 0 ? -left : 0;
+    uint64_t value = (uint64_t)(uint16_t)a->value << 48, entry;
+    unsigned n = left > 0 ? 1u << left : 1;
+
+    if (!shows(a, CPU_AC_BITS)) {
+        t->entry[i] = special(a->code, a->advance, a->size);
+        return i + 1;
+    }
+    entry = (uint64_t)first | (uint64_t)a->advance << 8 |
+            (uint64_t)a->advance << 16 | (uint64_t)first << 24 |
+            (uint64_t)(CPU_AC_MORE - missing) << 29 | value >> 16;
+    if (left <= 0 || a->advance == END) {
+        for (unsigned k = 0; k < n; k++)
+            t->entry[i + k] = entry + value;
+        return i + n;
+    }
+    if (!(*made & n))
+        make_seconds(seconds + n, one, left);
+    *made |= n;
+    for (unsigned k = 0; k < n; k++) {
+        uint64_t b = seconds[n + k];
+
+        t->entry[i + k] = entry + (b ? b : value);
+    }
+    return i + n;
 }
 
 static bool make_ac(struct cpu_ac_table *t, const uint8_t *counts)
 {
     struct one one[1 << CPU_AC_BITS], *to = one;
+    uint64_t seconds[1 << CPU_AC_BITS];
     const uint8_t *symbol = counts + 16;
+    unsigned made = 0;
 
     if (!make_codes(&t->codes, counts))
         return false;
@@ -150,8 +177,8 @@ static bool make_ac(struct cpu_ac_table *t, const uint8_t *counts)
             to = put_code(to, n, *symbol++);
     while (to < one + (1 << CPU_AC_BITS))
         *to++ = (struct one){0};
-    for (unsigned i = 0; i < 1 << CPU_AC_BITS; i++)
-        t->entry[i] = pair(one, i);
+    for (unsigned i = 0; i < 1 << CPU_AC_BITS;)
+        i = put_entries(t, one, i, seconds, &made);
     return true;
 }
 
