@@ -19,11 +19,16 @@ import headrace
 import torch
 from dropin_case import KINDS, Samples, in_fetch, on, outcome
 from headrace import dropin
-from headrace.dropin.torch import encoded, tensor
+from headrace.dropin.torch import encoded, images, tensor
 from PIL import Image
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 from torchvision import io
 from torchvision.transforms import functional as F
+
+try:
+    from torchvision.transforms import v2
+except ImportError:  # before 0.15
+    v2 = None
 
 MODES = io.ImageReadMode
 NEWER = hasattr(io.image, "_warn_deprecated")  # takes paths and texts
@@ -386,6 +391,20 @@ class Codec(Compared):
                 self.compare(lambda: self.codec.decode_image(path), path.name)
 
 
+class Resized(Dataset):
+    """Files that are decoded and resized as tensors."""
+
+    def __init__(self, paths):
+        self.paths = paths
+
+    def __len__(self):
+        return len(self.paths)
+
+    def __getitem__(self, index):
+        x = io.read_image(self.paths[index], MODES.RGB)
+        return v2.functional.resize(x, [20, 24])
+
+
 class Loaders(case.Case):
     """Batches of two epochs, with a damaged file, which a data set replaces."""
 
@@ -437,6 +456,21 @@ class Loaders(case.Case):
                         self.assertEqual(found, wanted)
                         recorded = dropin.report()["totals"]["recorded"]
                         self.assertGreater(recorded, 20)
+
+    @unittest.skipUnless(v2, "needs torchvision.transforms.v2")
+    def test_a_spawned_worker_records(self):
+        """It has no device that could try what torch and torchvision do."""
+        data = Resized(self.paths[:6])
+
+        wanted = [case.facts(x) for x in DataLoader(data, 3)]
+        how = {"num_workers": 1, "multiprocessing_context": "spawn"}
+        with on():
+            made = [case.facts(x) for x in DataLoader(data, 3, **how)]
+            self.assertEqual(made, wanted)
+            found = dropin.report()
+            self.assertEqual(found["totals"]["recorded"], 6)
+            if images.filters:
+                self.assertNotIn("materialised", found)
 
     def test_damaged_is_an_error(self):
         for workers in 0, 2:

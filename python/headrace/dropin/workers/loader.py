@@ -32,7 +32,7 @@ from ..base.refusal import stock_function
 from ..base.report import add, take
 from ..base.worker import Worker, in_worker
 from ..pillow import folder, pictures, pixels
-from ..torch import tensor
+from ..torch import encoded, images, tensor
 from . import again, channel
 
 # hooks.install(): what a spawned worker is told is the reference.
@@ -335,14 +335,25 @@ class WorkerLoop:
     def __reduce__(self) -> Any:
         home = _scope.home or Home(os.getpid(), None, 0)
         home = home._replace(rooms=())
-        known = pictures.reference, pixels.refused
+        known = _Known(
+            pictures.reference, pixels.refused, images.filters, encoded.agree
+        )
         return _rebuild, (self.module, self.install, known, home)
+
+
+class _Known(NamedTuple):
+    """What selftest.py has found in the process with the hooks."""
+
+    reference: str | None
+    refused: frozenset[str]
+    filters: set[str]
+    agree: set[str]
 
 
 def _rebuild(
     module: str,
     install: Install,
-    known: tuple[str | None, frozenset[str]],
+    known: _Known,
     home: Home,
 ) -> WorkerLoop:
     """In a worker that was not forked from the process with the hooks."""
@@ -351,8 +362,10 @@ def _rebuild(
     stock = getattr(importlib.import_module(module), "_worker_loop")
     if isinstance(stock, WorkerLoop):
         stock = stock.stock
-    install(known[0])
-    pixels.refuse(known[1])
+    install(known.reference)
+    pixels.refuse(known.refused)
+    images.filters.update(known.filters)
+    encoded.agree.update(known.agree)
     return WorkerLoop(module, stock, install, home)
 
 
