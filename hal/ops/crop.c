@@ -5,11 +5,12 @@
 
 // torchvision functional.py center_crop: a smaller picture is padded first,
 // (inner - outer) // 2 on the left; else Python's round(), half to even.
-static int centre(int outer, int inner)
+// transformers image_processing_backends.py center_crop: int() of the half.
+static int centre(int outer, int inner, bool down)
 {
     if (inner > outer)
         return -((inner - outer) / 2);
-    return (int)rint((outer - inner) / 2.0);
+    return down ? (outer - inner) / 2 : (int)rint((outer - inner) / 2.0);
 }
 
 static enum hr_status fold(struct hr__fold *f, const struct hr_op *op)
@@ -20,8 +21,8 @@ static enum hr_status fold(struct hr__fold *f, const struct hr_op *op)
 
     hr__fold_size(f, &w, &h);
     if (c->center) {
-        r.x = centre(w, c->w);
-        r.y = centre(h, c->h);
+        r.x = centre(w, c->w, c->down);
+        r.y = centre(h, c->h, c->down);
     }
     return c->pad ? hr__fold_window(f, r, HR_EDGES_FILL, c->fill)
                   : hr__fold_crop(f, r, false);
@@ -31,14 +32,14 @@ static const struct hr_op_field fields[] = {
     HR__FIELD(crop, x, INT, HR__AT),   HR__FIELD(crop, y, INT, HR__AT),
     HR__FIELD(crop, w, INT, HR__SIDE), HR__FIELD(crop, h, INT, HR__SIDE),
     HR__FIELD(crop, pad, BOOL),        HR__FIELD(crop, center, BOOL),
-    HR__FIELD(crop, fill, COLOR),
+    HR__FIELD(crop, fill, COLOR),      HR__FIELD(crop, down, BOOL),
 };
 
 #define CENTER (1u << 5)
 
 static const struct hr_op_form forms[] = {
     {"crop", HR__FIELDS(7) & ~CENTER, HR_OP_CROP(0)},
-    {"center_crop", HR__FIELDS(7) & ~CENTER & ~HR__FIELDS(2),
+    {"center_crop", HR__FIELDS(8) & ~CENTER & ~HR__FIELDS(2),
      HR_OP_CROP(.center = true)},
 };
 

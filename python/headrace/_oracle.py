@@ -81,7 +81,13 @@ def _crop(
 
 
 def _center_crop(
-    image: Any, _: Resize, w: int, h: int, pad: bool = False, fill: Any = 0
+    image: Any,
+    _: Resize,
+    w: int,
+    h: int,
+    pad: bool = False,
+    fill: Any = 0,
+    down: bool = False,
 ) -> Any:
     """torchvision's CenterCrop: pads first, then rounds half to even."""
     more_w, more_h = max(w - image.width, 0), max(h - image.height, 0)
@@ -89,8 +95,8 @@ def _center_crop(
         more_w // 2, more_h // 2, (more_w + 1) // 2, (more_h + 1) // 2,
     )
     image = ImageOps.expand(image, border, _fill(image, fill))
-    x = int(round((image.width - w) / 2.0))
-    y = int(round((image.height - h) / 2.0))
+    half = int if down else round
+    x, y = half((image.width - w) / 2.0), half((image.height - h) / 2.0)
     return image.crop((x, y, x + w, y + h))
 
 

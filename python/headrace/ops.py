@@ -114,10 +114,19 @@ def crop(
 
 
 def center_crop(
-    w: int, h: int | None = None, *, pad: bool = False, fill: Color = 0
+    w: int,
+    h: int | None = None,
+    *,
+    pad: bool = False,
+    fill: Color = 0,
+    down: bool = False,
 ) -> Op:
-    """Keep w x h (or w x w) pixels in the middle: torchvision's CenterCrop."""
-    return _op("center_crop", w, w if h is None else h, pad, fill)
+    """Keep w x h (or w x w) pixels in the middle: torchvision's CenterCrop.
+
+    down: where as much on both sides is no whole number, the left and the top
+    get less: center_crop() of Hugging Face's processors.
+    """
+    return _op("center_crop", w, w if h is None else h, pad, fill, down)
 
 
 def resize(

@@ -127,6 +127,8 @@ struct hr_crop {
                   // a rectangle that leaves the picture is HR_EINVAL
     uint8_t fill[3];  // with pad: what lies outside has this colour; grey
                       // takes the first
+    bool down;        // with center: halves are rounded down, as Hugging Face
+                      // transformers' processors do
 };
 
 enum hr_filter {  // Pillow's six; antialiased when shrinking, except NEAREST
