@@ -155,6 +155,15 @@ class Pipeline:
             timeout: seconds for all of it.
         """
         samples = self._samples(sources, indices, epoch)
+        return self._begin(samples, out, timeout, "zero")
+
+    def _begin(
+        self,
+        samples: list[Any],
+        out: Any,
+        timeout: float | None,
+        on_error: Literal["fail", "zero"],
+    ) -> Output:
         if not samples:
             raise ArgumentError("no pictures")
         batch = _core.Batch(
@@ -164,7 +173,7 @@ class Pipeline:
             samples,
             batch,
             device=self.device,
-            on_error="zero",
+            on_error=on_error,
             timeout=timeout,
             tier=self._tier,
         )

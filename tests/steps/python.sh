@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Tests of the Python package beside those on the distribution's interpreter,
 # which CMake has one by one.
-#   python.sh types | asan | others | current | programs | neighbours |
-#             mindspore | pillow-suite
+#   python.sh types | asan | others | current | processors | programs |
+#             neighbours | mindspore | pillow-suite
 . "$(dirname "$0")/lib.sh"
 tests=("$root/tests/python/run.py" --build "$build" --jobs "$half")
 unpacked=(--package "$build/wheel/unpacked")
@@ -115,6 +115,10 @@ neighbours)  # timm, datasets, webdataset, Lightning, Ray and aiohttp
     "$python" "${tests[@]}" --python "$interpreter" "${unpacked[@]}" \
         --only 'neighbours|arrow|ray|serve' \
         neighbours arrow 'ray*' serve docs
+    ;;
+processors)  # transformers and datasets
+    interpreter=$(torch processors) || { echo "$interpreter"; exit 77; }
+    "$python" "${tests[@]}" --python "$interpreter" "${unpacked[@]}" processors
     ;;
 mindspore)
     interpreter=$(venv mindspore) ||

@@ -357,8 +357,30 @@ def _timm_hooks(module: Any) -> Triples:
         yield module, "fast_collate", wrappers.fast_collate(stock)
 
 
+def _processors_hooks(module: Any) -> Triples:
+    from .torch import processors
+
+    if "torch" not in sys.modules:
+        return
+    base = module.BaseImageProcessor
+    name = "_preprocess_image_like_inputs"
+    yield base, name, processors.preprocess(_function(base, name))
+
+
+def _beit_hooks(module: Any) -> Triples:
+    from .torch import processors
+
+    name = "_preprocess_image_like_inputs"
+    for kind in ("BeitImageProcessor", "BeitImageProcessorPil"):
+        owner = getattr(module, kind, None)
+        if owner is not None and name in vars(owner):
+            yield owner, name, processors.preprocess(_function(owner, name))
+
+
 # Pillow imports this plug-in, which fills OPEN["JPEG"], when it is needed.
 PILLOW = "PIL.JpegImagePlugin"
+_TRANSFORMERS = "transformers.image_processing_backends"
+_BEIT = "transformers.models.beit.image_processing_"
 # Module -> its hooks. The order is that of installing.
 SETS: dict[str, Callable[[Any], Triples]] = {
     PILLOW: _pillow_hooks,
@@ -377,6 +399,9 @@ SETS: dict[str, Callable[[Any], Triples]] = {
     "torch": _torch_hooks,
     "torchdata.stateful_dataloader.stateful_dataloader": _torchdata_hooks,
     "timm.data.loader": _timm_hooks,
+    _TRANSFORMERS: _processors_hooks,
+    _BEIT + "beit": _beit_hooks,
+    _BEIT + "pil_beit": _beit_hooks,
 }
 # A set whose hooks make use of the one before.
 _NEEDS = {
@@ -395,6 +420,9 @@ _NEEDS = {
     "torch": PILLOW,
     "torchdata.stateful_dataloader.stateful_dataloader": "torch.utils.data",
     "timm.data.loader": "torch.utils.data",
+    _TRANSFORMERS: PILLOW,
+    _BEIT + "beit": _TRANSFORMERS,
+    _BEIT + "pil_beit": _TRANSFORMERS,
 }
 
 

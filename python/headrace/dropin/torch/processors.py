@@ -1,0 +1,338 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Image processors of Hugging Face's transformers, recorded. Imports torch.
+
+A processor whose steps are those of its backend's class, or of a class that
+_processors.py knows, gets a batch at once: what it would do to each picture
+becomes ops, and pixel_values one lazy tensor, which one job makes. In a fetch
+the loader makes it; elsewhere it is made now.
+
+All pictures of a call must be recorded: opened under the drop-in and not yet
+made, paths of JPEG files, or lazy tensors. Other calls are stock's, counted.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import torch
+
+from ... import _core, _processors
+from ...errors import ArgumentError
+from ..base import fetch
+from ..base.report import count, total
+from ..pillow import files, jobs, pictures
+from . import encoded, images
+from .batches import made_by
+from .tables import Table
+from .tensor import Cell, LazyTensor, lazy_types, plain, wrap
+from .wrappers import modes
+
+_PACKAGE = "transformers."
+_BACKENDS = _PACKAGE + "image_processing_backends"
+# Modules whose functions are what a plan says.
+_PLAIN = {
+    _BACKENDS,
+    _PACKAGE + "image_processing_utils",
+    _PACKAGE + "image_processing_base",
+}
+_KNOWN = {
+    f"{_PACKAGE}models.{kind.lower()}.image_processing_{pil}{kind.lower()}":
+    kind
+    for kind in ("ConvNext", "Beit")
+    for pil in ("", "pil_")
+}
+# What a processor calls on its way.
+_STEPS = (
+    "_preprocess", "resize", "center_crop", "rescale", "normalize",
+    "rescale_and_normalize", "process_image", "convert_to_rgb",
+    "fetch_images", "_prepare_image_like_inputs", "_prepare_images_structure",
+)
+_PLAN_OF = (
+    "do_resize", "resample", "do_center_crop", "do_rescale",
+    "rescale_factor", "do_normalize", "image_mean", "image_std", "crop_pct",
+    "do_pad", "data_format",
+)
+_MOST = 64  # plans that are remembered
+
+
+class _Picture(NamedTuple):
+    samples: Sequence[jobs.Recording]
+    size: tuple[int, int]
+
+
+class _Stock(Exception):
+    """Stock must do it; its text is the reason."""
+
+
+def preprocess(stock: Any) -> Any:
+    """_preprocess_image_like_inputs() of a class, around the stock one."""
+
+    def _preprocess_image_like_inputs(
+        self: Any, images: Any, *args: Any, **kwargs: Any
+    ) -> Any:
+        # (Those that others may be: maps of labels.)
+        if pictures.active and not fetch.is_off() and not modes():
+            if all(x is None for x in args):
+                made = _features(self, images, kwargs)
+                if made is not None:
+                    return made
+        return stock(self, images, *args, **kwargs)
+
+    return _preprocess_image_like_inputs
+
+
+def _features(processor: Any, given: Any, kwargs: Any) -> Any:
+    """What it returns; None: stock must make it."""
+    try:
+        made = _recorded(processor, given, kwargs)
+    except _Stock as why:
+        count("pillow", "a processor: %s" % why)
+        return None
+    except Exception:
+        return None  # stock raises it, or knows better
+    module = sys.modules[_PACKAGE + "image_processing_utils"]
+    return module.BatchFeature(data={"pixel_values": made})
+
+
+def _recorded(processor: Any, given: Any, kwargs: Any) -> Any:
+    backend = _backend(processor)
+    plan, table = _plan(_kind(processor), backend, kwargs)
+    want = plan.out
+    if want is None:
+        raise _Stock("it keeps the sizes of pictures")
+    tensors = str(getattr(
+        kwargs.get("return_tensors"), "value", kwargs.get("return_tensors")))
+    if tensors not in ("pt", "np") and (backend == "pil" or tensors != "None"):
+        raise _Stock("return_tensors %s" % tensors)
+    resize = _resize_of(backend, plan.resample) if (
+        plan.size or plan.short) else None
+    samples = [
+        each.followed_by(*_ops(plan, resize, picture.size))
+        for picture in _pictures(backend, given, kwargs)
+        for each in picture.samples
+    ]
+    if any(len(each.ops) > jobs.MAX_OPS for each in samples):
+        raise _Stock("too many ops")
+    w, h = want
+    if tensors == "None" and fetch.is_lazy():
+        return [
+            wrap(LazyTensor, Cell((each,), (3, h, w), table))
+            for each in samples
+        ]
+    made = _batch(samples, (3, h, w), table)
+    if tensors == "np":
+        return plain(made).numpy()
+    return made if tensors == "pt" else list(made)
+
+
+def _batch(
+    samples: Sequence[jobs.Recording],
+    size: tuple[int, int, int],
+    table: Table | None,
+) -> Any:
+    cell = Cell(samples, size, table, False, (len(samples),))
+    if fetch.is_lazy():
+        return wrap(LazyTensor, cell)
+    tables = [table] * len(samples)
+    group = made_by(samples, tables, size, cell.dtype)
+    return group.slots(0, len(samples)).detach()
+
+
+# ---- what it does -----------------------------------------------------------
+
+
+def _backend(processor: Any) -> _processors.Backend:
+    module = sys.modules[_BACKENDS]
+    if isinstance(processor, module.PilBackend):
+        return "pil"
+    if isinstance(processor, module.TorchvisionBackend):
+        return "torchvision"
+    raise _Stock("of another backend")
+
+
+def _kind(processor: Any) -> str:
+    """The name of a class that has steps of its own; "": it has none."""
+    cls = type(processor)
+    kind = _KNOWN.get(cls.__module__, "")
+    here = {*_PLAIN, cls.__module__} if kind else _PLAIN
+    for name in _STEPS:
+        step = getattr(cls, name, None)
+        if step is None:
+            continue
+        code = getattr(step, "__code__", None)
+        theirs = sys.modules.get(getattr(step, "__module__", ""))
+        if (
+            name in vars(processor)
+            or step.__module__ not in here
+            or code is None
+            or code.co_filename != getattr(theirs, "__file__", None)
+        ):
+            raise _Stock("%s has a %s() of its own" % (cls.__name__, name))
+    return kind
+
+
+_plans: dict[Any, tuple[_processors.Plan, Table | None]] = {}
+
+
+def _plan(
+    kind: str, backend: _processors.Backend, kwargs: Any
+) -> tuple[_processors.Plan, Table | None]:
+    said = {key: kwargs.get(key) for key in _PLAN_OF}
+    for side in ("size", "crop_size"):
+        said[side] = dict(kwargs.get(side) or {})
+    said["device"] = kwargs.get("device")
+    asked = (
+        tuple(x.items()) if type(x) is dict
+        else str(x) if name == "device" else x
+        for name, x in said.items()
+    )
+    key = kind, backend, *asked
+    if key not in _plans:
+        try:
+            plan = _processors.planned(kind, backend, said)
+        except ArgumentError as why:
+            raise _Stock(str(why))
+        if len(_plans) >= _MOST:
+            _plans.clear()
+        _plans[key] = plan, _table(plan.numbers)
+    return _plans[key]
+
+
+def _table(numbers: bytes | None) -> Table | None:
+    if numbers is None:
+        return None
+    values = torch.frombuffer(bytearray(numbers), dtype=torch.float32)
+    return Table(values.reshape(3, 1, 256))
+
+
+Size = tuple[int, int]
+Resize = Callable[[Size, Size], Any]
+
+
+def _resize_of(backend: str, resample: int) -> Resize:
+    """(have, want) -> the op; (): nothing is to do."""
+    if backend == "pil":
+        if not pictures.is_stock("resize"):
+            raise _Stock("Pillow's resize() was replaced")
+        return lambda have, want: pictures._resize_op(
+            have, want, resample, None)
+    module = sys.modules[_BACKENDS]
+    mode = module.pil_torch_interpolation_mapping[resample]
+    geometry = sys.modules["torchvision.transforms.v2.functional._geometry"]
+    name = images._filter(geometry, mode, True)
+    if name is None or (
+        name == "lanczos" and not module.is_torchvision_greater_or_equal("0.27")
+    ):
+        raise _Stock("torch resizes other numbers with resample %d" % resample)
+    return lambda have, want: (
+        () if have == want else images.resize_op(want[1], want[0], name))
+
+
+def _ops(plan: _processors.Plan, resize: Resize | None, have: Size) -> Any:
+    size, windows = plan.sizes(have)
+    made = []
+    if resize is not None and size is not None:
+        op = resize(have, size)
+        if op is None:
+            raise _Stock("a resize that Pillow must do")
+        made += [op] if op else []
+        have = size
+    for x, y, w, h in windows:
+        if (x, y, w, h) != (0, 0, *have):
+            outside = x < 0 or y < 0 or x + w > have[0] or y + h > have[1]
+            made.append((jobs.CROP, x, y, w, h, outside))
+        have = w, h
+    return made
+
+
+# ---- its pictures -----------------------------------------------------------
+
+
+def _pictures(
+    backend: str, given: Any, kwargs: Any
+) -> Iterator[_Picture]:
+    if str(getattr(kwargs.get("input_data_format"), "value", kwargs.get(
+            "input_data_format"))) not in ("None", "channels_first"):
+        raise _Stock("input_data_format")
+    flat = list(_flat(given))
+    if not flat:
+        raise _Stock("no pictures")
+    for each in flat:
+        if isinstance(each, str):
+            yield _of_path(backend, each)
+        elif type(each) in lazy_types():
+            yield _of_tensor(each)
+        else:
+            yield _of_pillow(each, kwargs.get("do_convert_rgb"))
+
+
+def _flat(given: Any) -> Iterator[Any]:
+    if type(given) not in (list, tuple):
+        yield given
+        return
+    for each in given:
+        if type(each) in (list, tuple):
+            yield from each
+        else:
+            yield each
+
+
+def _of_pillow(picture: Any, converts: Any) -> _Picture:
+    if type(picture) not in pictures.RECORDERS:
+        raise _Stock("a picture that is not recorded")
+    if picture.mode != "RGB":
+        if not converts:
+            raise _Stock("mode %s" % picture.mode)
+        picture = picture.convert("RGB")
+    hr = None
+    if type(picture) in pictures.RECORDERS:
+        hr = pictures.recording(picture)
+    if hr is None:
+        raise _Stock("a picture that is not recorded")
+    return _Picture((hr,), picture.size)
+
+
+def _of_tensor(lazy: Any) -> _Picture:
+    cell = lazy._hr
+    c, h, w = cell.size
+    if (
+        not cell.open()
+        or cell.dtype is not torch.uint8
+        or cell.table is not None
+        or cell.tables is not None
+        or c != 3
+        or min(h, w) <= 4  # sides that might be channels
+        or len(cell.lead) > 1
+    ):
+        raise _Stock("a tensor that is no picture of bytes")
+    return _Picture(cell.samples, (w, h))
+
+
+def _of_path(backend: str, path: str) -> _Picture:
+    """What load_image(), or torchvision, makes of it: upright and RGB."""
+    if not os.path.isfile(path):
+        raise _Stock("a text that is no path")
+    module = sys.modules[_PACKAGE + "image_utils"]
+    if backend == "pil":
+        return _of_pillow(module.load_image(path), True)
+    codec = module.is_torchcodec_usable(decode="image")
+    package = encoded.CODEC if codec else encoded.MODULE
+    if package not in encoded.agree:
+        raise _Stock("paths that another decoder reads")
+    source: Any = _core.read_file(path)
+    info = files.probe(source)
+    reason = encoded._objection(info, "RGB")
+    if reason is None and encoded._turns(source, info):
+        reason = "turned by its EXIF"
+    if reason is None and not fetch.can_ask_again():
+        reason, source = files.checked(source)
+    if reason is not None:
+        raise _Stock(reason)
+    ops = encoded._OPS[package, "RGB"]
+    fetch.recorded(source, ops[0].open)
+    total("recorded")
+    hr = jobs.recorded((source, ops))
+    return _Picture((hr,), (info.width, info.height))

@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The image processors of Hugging Face's transformers, for servers.
+
+    from headrace.transformers import Preprocess
+
+    preprocess = Preprocess.from_config("preprocessor_config.json")
+    inputs = preprocess([jpeg_bytes, "cat.jpg", picture])
+    model(**inputs)
+
+The numbers are those of the processor that the file names, bit for bit, without
+its Python for each picture. It takes neither transformers nor torchvision; the
+tensors are torch's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal
+
+from . import _core, _processors, ops
+from .errors import ArgumentError, make
+from .pipeline import Output, Pipeline
+
+
+class Features(dict[str, Any]):
+    """What a processor returns: {"pixel_values": tensor}.
+
+    output: who made which picture, and what is wrong with those that could not
+    be made, which are zero.
+    """
+
+    def __init__(self, output: Output) -> None:
+        super().__init__(pixel_values=output.torch())
+        self.output = output
+
+    @property
+    def ok(self) -> list[bool]:
+        """Of each picture: whether it was made."""
+        return self.output.ok
+
+    @property
+    def errors(self) -> dict[int, str]:
+        """Of those that were not made: index to file, place and reason."""
+        return self.output.errors
+
+
+class Preprocess(Pipeline):
+    """An image processor. Several threads, and tasks, may call it at once.
+
+    A Pipeline, see there: it can be pickled, and opens its device late.
+    """
+
+    @classmethod
+    def from_config(
+        cls,
+        config: Mapping[str, Any] | str | os.PathLike[str],
+        *,
+        backend: _processors.Backend | None = None,
+        upright: bool = True,
+        **options: Any,
+    ) -> Preprocess:
+        """Make one of a preprocessor_config.json: its path, or what is in it.
+
+        Args:
+            config: what it leaves out is as its class has it. A folder is
+                looked into; of a processor_config.json the image_processor.
+            backend: whose arithmetic. "torchvision": tensors, torch's resize;
+                "pil": Pillow's, that of the classes whose names end in Pil.
+                None: as the name of the class, which says torchvision mostly.
+            upright: whether bytes and paths are turned as their EXIF says,
+                as the processors do with paths. (They leave pictures of
+                Pillow as they are.)
+            options: device, threads, budget, reference, cache, tier of
+                headrace.Pipeline().
+
+        Raises headrace.ArgumentError with the name of what has no ops.
+        """
+        plan = _processors.plan(_read(config), backend)
+        if plan.out is None:
+            raise ArgumentError(
+                "do_resize is false, or keeps the shape, and do_center_crop is"
+                " false: pictures would not have one size"
+            )
+        made = cls(
+            (ops.decode(apply_orientation=upright), *plan.steps()), **options
+        )
+        made._plan = plan
+        return made
+
+    _plan: _processors.Plan
+
+    @property
+    def backend(self) -> _processors.Backend:
+        """Whose arithmetic it is."""
+        return self._plan.backend
+
+    def __call__(
+        self,
+        sources: Iterable[Any],
+        *,
+        on_error: Literal["fail", "zero"] = "fail",
+        return_tensors: str = "pt",
+        **options: Any,
+    ) -> Any:
+        """Make the pictures, and return them as Features.
+
+        Args:
+            sources: encoded bytes, paths, or pictures of Pillow; those opened
+                with the drop-in on are decoded here. One alone is a batch.
+            on_error: "fail": raise the error of the first picture that could
+                not be made, with file, offset, stage, reason; "zero": Features
+                tell, and the others are there.
+            return_tensors: "pt"; for callers who ask a processor for them.
+            options: of submit().
+        """
+        if return_tensors != "pt":
+            raise ArgumentError(
+                f"return_tensors must be 'pt', not {return_tensors!r}"
+            )
+        return _done(self.submit(sources, **options), on_error)
+
+    async def run(
+        self,
+        sources: Iterable[Any],
+        *,
+        on_error: Literal["fail", "zero"] = "fail",
+        **options: Any,
+    ) -> Features:
+        """As a call, for asyncio: no step of it blocks the loop.
+
+        What may be in flight is bounded by the device's budget= of bytes: who
+        has no room waits. A task that is cancelled cancels its pictures.
+        """
+        loop = asyncio.get_running_loop()
+        begin = loop.run_in_executor(
+            None, lambda: self.submit(sources, **options)
+        )
+        try:
+            output = await asyncio.shield(begin)
+        except asyncio.CancelledError:
+            begin.add_done_callback(_cancel)
+            raise
+        try:
+            await output
+        except asyncio.CancelledError:
+            output.job.cancel()
+            raise
+        return _done(output, on_error)
+
+    def _samples(
+        self, sources: Iterable[Any], indices: Iterable[int] | None, epoch: int
+    ) -> list[Any]:
+        if isinstance(sources, (str, bytes, bytearray, os.PathLike)):
+            sources = [sources]
+        elif _is_picture(sources):
+            sources = [sources]
+        steps = self._steps
+        return [
+            _sample(x, steps) if _is_picture(x) else (x, steps)
+            for x in sources
+        ]
+
+
+def _done(output: Output, on_error: str) -> Features:
+    output.job.wait()
+    if on_error == "fail":
+        for result in output.results:
+            if not result.ok:
+                raise make(
+                    result.status_name, result.message, result.file,
+                    result.offset, result.stage, result.reason,
+                )
+    return Features(output)
+
+
+def _cancel(begun: asyncio.Future[Output]) -> None:
+    if not begun.cancelled() and begun.exception() is None:
+        begun.result().job.cancel()
+
+
+def _read(config: Any) -> Mapping[str, Any]:
+    if not isinstance(config, Mapping):
+        path = os.fspath(config)
+        if os.path.isdir(path):
+            path = os.path.join(path, "preprocessor_config.json")
+        with open(path, encoding="utf-8") as file:
+            config = json.load(file)
+        if not isinstance(config, dict):
+            raise ArgumentError(f"{path}: it holds no processor's config")
+    inner = config.get("image_processor")
+    return inner if isinstance(inner, Mapping) else config
+
+
+# ---- pictures of Pillow -----------------------------------------------------
+
+
+def _is_picture(x: Any) -> bool:
+    image = sys.modules.get("PIL.Image")
+    return image is not None and isinstance(x, image.Image)
+
+
+def _sample(picture: Any, steps: ops.Ops) -> tuple[Any, ops.Ops]:
+    """Its recording, if the drop-in has one, or its pixels."""
+    if picture.mode != "RGB":
+        picture = picture.convert("RGB")
+    pictures: Any = sys.modules.get("headrace.dropin.pillow.pictures")
+    if pictures is not None and type(picture) in pictures.RECORDERS:
+        recording = pictures.recording(picture)
+        if recording is not None:
+            return recording.source, recording.ops + steps[1:]
+    w, h = picture.size
+    return _core.Pixels(w, h, data=picture.tobytes()), steps[1:]
+
+
+__all__: Sequence[str] = ["Features", "Preprocess"]

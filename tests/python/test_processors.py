@@ -1,0 +1,415 @@
+# SPDX-License-Identifier: Apache-2.0
+"""headrace.transformers, and Hugging Face's processors with the drop-in: the
+numbers of the real classes, bit for bit. (Releases: processors.txt.)
+"""
+
+import asyncio
+import importlib.util
+import itertools
+import json
+import os
+import pickle
+import unittest
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ.setdefault("HF_DATASETS_DISABLE_PROGRESS_BARS", "1")
+
+import dropin_case as case
+import headrace
+import numpy
+import torch
+from headrace import _processors, ops
+from headrace.transformers import Preprocess
+from PIL import Image
+
+IMAGENET = {"image_mean": [0.485, 0.456, 0.406],
+            "image_std": [0.229, 0.224, 0.225]}
+HALF = {"image_mean": [0.5] * 3, "image_std": [0.5] * 3}
+CLIP = {"image_mean": [0.48145466, 0.4578275, 0.40821073],
+        "image_std": [0.26862954, 0.26130258, 0.27577711]}
+
+
+def size(h, w=None):
+    return {"height": h, "width": h if w is None else w}
+
+
+# As the models' preprocessor_config.json have them.
+CONFIGS = {
+    "vit": {"image_processor_type": "ViTImageProcessor", "resample": 2,
+            "size": size(224), **HALF},
+    "deit": {"feature_extractor_type": "DeiTFeatureExtractor", "size": 256,
+             "resample": 3, "crop_size": 224, **IMAGENET},
+    "swin": {"feature_extractor_type": "ViTFeatureExtractor", "size": 224,
+             "resample": 3, **IMAGENET},
+    "beit": {"image_processor_type": "BeitImageProcessor", "size": size(224),
+             "resample": 2, "do_center_crop": False, **HALF},
+    "beit-512": {"image_processor_type": "BeitImageProcessor",
+                 "size": size(112, 160), "do_center_crop": True,
+                 "crop_size": size(101, 99), "resample": 3, **IMAGENET},
+    "clip": {"feature_extractor_type": "CLIPFeatureExtractor", "size": 224,
+             "crop_size": 224, "resample": 3, "do_center_crop": True, **CLIP},
+    "clip-336": {"image_processor_type": "CLIPImageProcessor", "resample": 3,
+                 "size": {"shortest_edge": 336}, "crop_size": size(336),
+                 "do_convert_rgb": True, "rescale_factor": 0.00392156862745098,
+                 **CLIP},
+    "siglip": {"image_processor_type": "SiglipImageProcessor", "resample": 3,
+               "size": size(384), "rescale_factor": 0.00392156862745098,
+               **HALF},
+    "dinov2": {"image_processor_type": "BitImageProcessor", "resample": 3,
+               "size": {"shortest_edge": 256}, "crop_size": size(224),
+               "do_convert_rgb": True, **IMAGENET},
+    "convnext": {"image_processor_type": "ConvNextImageProcessor",
+                 "size": {"shortest_edge": 224}, "crop_pct": 0.875,
+                 "resample": 3, **IMAGENET},
+    "convnext-384": {"image_processor_type": "ConvNextImageProcessor",
+                     "size": {"shortest_edge": 384}, "resample": 3,
+                     **IMAGENET},
+    "bytes": {"image_processor_type": "CLIPImageProcessor", "resample": 2,
+              "size": {"shortest_edge": 61}, "crop_size": size(60, 61),
+              "do_rescale": False, "do_normalize": False},
+}
+BACKENDS = "torchvision", "pil"
+
+
+def preprocess(name, **options):
+    return Preprocess.from_config(CONFIGS[name], **options)
+
+
+class Plans(unittest.TestCase):
+    def test_ops(self):
+        made = _processors.plan(CONFIGS["dinov2"])
+        steps = made.steps()
+        self.assertEqual(steps[:2], (
+            ops.resize_short(256, filter="bicubic", order="torch"),
+            ops.center_crop(224, 224, pad=True, down=True)))
+        self.assertEqual(made.out, (224, 224))
+        self.assertEqual(made.sizes((400, 301)),
+                         ((340, 256), [(58, 16, 224, 224)]))
+        self.assertEqual(
+            _processors.plan(CONFIGS["convnext"], "pil").steps()[0],
+            ops.resize_short(256, filter="bicubic"))
+
+    def test_what_the_class_says(self):
+        bare = _processors.plan({"image_processor_type": "CLIPImageProcessor"})
+        self.assertEqual(bare, _processors.plan(CONFIGS["clip"]))
+        named = {"image_processor_type": "ViTImageProcessorPil"}
+        self.assertEqual(_processors.plan(named).backend, "pil")
+        self.assertEqual(
+            _processors.plan({**named, "size": None, "do_resize": None}),
+            _processors.plan(named))
+
+    def test_refused_by_name(self):
+        for name, more, backend in (
+            ("image_processor_type", {"image_processor_type": "DetrX"}, None),
+            ("image_processor_type",
+             {"image_processor_type": "DetrImageProcessor"}, None),
+            ("do_pad", {"do_pad": True}, None),
+            ("size", {"size": {"longest_edge": 5}}, None),
+            ("size", {"size": {"shortest_edge": 5, "longest_edge": 9}}, None),
+            ("size", {"size": size(0)}, None),
+            ("resample", {"resample": 0}, None),
+            ("resample", {"resample": 4}, "torchvision"),
+            ("resample", {"resample": 6}, "pil"),
+            ("crop_size", {"crop_size": {"height": 5}}, None),
+            ("crop_size", {"crop_size": size(225)}, "pil"),
+            ("image_mean", {"image_mean": [1, 2]}, None),
+            ("image_std", {"image_std": [1, 0, 1]}, None),
+            ("rescale_factor", {"rescale_factor": 0}, None),
+            ("data_format", {"data_format": "channels_last"}, None),
+            ("device", {"device": "cuda"}, None),
+            ("do_resize", {"do_resize": False, "do_center_crop": False},
+             None),
+            ("backend", {}, "numpy"),
+        ):
+            with self.subTest(name=name, more=more):
+                with self.assertRaisesRegex(headrace.ArgumentError, name):
+                    Preprocess.from_config({**CONFIGS["clip"], **more},
+                                           backend=backend)
+
+    def test_halves_are_rounded_down(self):
+        pixels = headrace.Pixels(6, 5, 1, data=bytes(range(30)))
+        for down, first in ((True, 1), (False, 2)):
+            op = ops.center_crop(3, 5, down=down)
+            out = headrace.Batch(1, 1, 5, 3, "u8")
+            headrace.submit([(pixels, (op,))], out).wait()
+            self.assertEqual(bytes(out)[0], first)
+
+
+class Calls(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.paths = [str(p) for p in
+                     case.pathlib.Path(case.Samples.photos()).rglob("*.jpg")]
+        cls.paths = sorted(cls.paths)[:4]
+        cls.bad = str(case.Samples.bad()[0])
+
+    def test_sources(self):
+        make = preprocess("clip", upright=False)
+        want = make(self.paths)["pixel_values"]
+        self.assertEqual(tuple(want.shape), (4, 3, 224, 224))
+        self.assertEqual(want.dtype, torch.float32)
+        found = make([open(p, "rb").read() for p in self.paths])
+        self.assertTrue(torch.equal(found["pixel_values"], want))
+        self.assertEqual(dict(found).keys(), {"pixel_values"})
+        self.assertEqual(found.ok, [True] * 4)
+        for on in False, True:
+            if on:
+                headrace.set_image_backend("cpu")
+            try:
+                pictures = [Image.open(p) for p in self.paths]
+                found = make(pictures)
+            finally:
+                headrace.reset_image_backend()
+            self.assertTrue(torch.equal(found["pixel_values"], want))
+        one = make(self.paths[0], return_tensors="pt")
+        self.assertTrue(torch.equal(one["pixel_values"], want[:1]))
+        with self.assertRaisesRegex(headrace.ArgumentError, "return_tensors"):
+            make(self.paths, return_tensors="np")
+
+    def test_errors(self):
+        make = preprocess("vit")
+        pictures = [self.paths[0], self.bad, "/not/there.jpg"]
+        found = make(pictures, on_error="zero")
+        self.assertEqual(found.ok, [True, False, False])
+        self.assertIn(self.bad, found.errors[1])
+        self.assertIn("/not/there.jpg", found.errors[2])
+        self.assertFalse(found["pixel_values"][1:].any())
+        with self.assertRaises(headrace.PictureError) as caught:
+            make(pictures)
+        self.assertEqual(caught.exception.file, self.bad)
+        self.assertTrue(caught.exception.stage)
+        with self.assertRaises(FileNotFoundError):
+            make(pictures[2:])
+
+    def test_file_and_pickle(self):
+        folder = case.made_samples.scratch()
+        for name, text in (
+            ("preprocessor_config.json", CONFIGS["clip"]),
+            ("processor_config.json", {"image_processor": CONFIGS["clip"]}),
+        ):
+            path = os.path.join(folder, name)
+            with open(path, "w") as file:
+                json.dump(text, file)
+            make = Preprocess.from_config(path)
+            again = pickle.loads(pickle.dumps(make))
+            self.assertEqual(again.backend, "torchvision")
+            self.assertTrue(torch.equal(
+                again(self.paths)["pixel_values"],
+                preprocess("clip")(self.paths)["pixel_values"]))
+        self.assertEqual(Preprocess.from_config(folder).shape, make.shape)
+
+    def test_asyncio(self):
+        # A budget of less than two batches: who has no room waits.
+        make = preprocess("siglip", device="cpu", threads=1, budget=4 << 20)
+        want = make(self.paths[:1])["pixel_values"]
+
+        async def all_of_them():
+            return await asyncio.gather(
+                *(make.run(self.paths[:1]) for _ in range(12)))
+
+        for found in asyncio.run(all_of_them()):
+            self.assertTrue(torch.equal(found["pixel_values"], want))
+
+        async def failing():
+            with self.assertRaises(headrace.PictureError):
+                await make.run([self.bad])
+            found = await make.run([self.bad], on_error="zero")
+            return found.ok
+
+        self.assertEqual(asyncio.run(failing()), [False])
+
+
+def is_small(path):
+    """Not a header that promises gigabytes."""
+    try:
+        info = headrace.probe(path)
+    except headrace.Error:
+        return os.path.getsize(path) > 0 and "bomb" not in path.name
+    return info.width * info.height < 1 << 22
+
+
+def real(name, backend):
+    """The class of transformers, as AutoImageProcessor would make it."""
+    import transformers
+
+    config = CONFIGS[name]
+    kind = _processors.family(config.get("image_processor_type")
+                              or config["feature_extractor_type"])
+    ending = "ImageProcessor" + ("Pil" if backend == "pil" else "")
+    made = getattr(transformers, kind + ending)
+    return made.from_dict(config)
+
+
+@unittest.skipUnless(importlib.util.find_spec("transformers"),
+                     "needs transformers")
+class Real(case.Case):
+    @classmethod
+    def setUpClass(cls):
+        photos = case.pathlib.Path(case.Samples.photos())
+        cls.paths = [str(path) for path in sorted(photos.rglob("*.jp*g"))
+                     if headrace.probe(path).components == 3][:5]
+
+    def tearDown(self):
+        headrace.reset_image_backend()
+        super().tearDown()
+
+    def with_dropin(self, run):
+        with headrace.image_backend("cpu"):
+            headrace.dropin.report(reset=True)
+            return run(), headrace.report()
+
+    def test_preprocess(self):
+        for name, backend in itertools.product(CONFIGS, BACKENDS):
+            want = real(name, backend)(self.paths, return_tensors="pt")
+            found = preprocess(name, backend=backend)(self.paths)
+            self.assert_same_tensor(found["pixel_values"],
+                                    want["pixel_values"], name)
+
+    def test_dropin(self):
+        n = len(self.paths)
+        for name, backend in itertools.product(CONFIGS, BACKENDS):
+            processor = real(name, backend)
+            for opened in (Image.open, str):
+                def run():
+                    x = list(map(opened, self.paths))
+                    return processor(x, return_tensors="pt")["pixel_values"]
+
+                want = run()
+                found, report = self.with_dropin(run)
+                self.assert_same_tensor(found, want, name)
+                self.assertEqual(report["devices"], {"cpu": n})
+                self.assertEqual(report["totals"]["jobs"], 1)
+                self.assertNotIn("pillow", report)
+                self.assertNotIn("materialised", report)
+
+    def test_kinds_of_files(self):
+        """Also those that turn, are grey, broken, or stock's alone."""
+        paths = [path for path in case.Samples.kinds() + case.Samples.bad()
+                 if is_small(path)]
+        # (A shorter side would be gigabytes of a very long picture.)
+        asked = [(opened, str(path)) for path in paths
+                 for opened in (Image.open, str)]
+        for backend in BACKENDS:
+            processor = real("deit", backend)
+
+            def one(opened, path):
+                x = opened(path)
+                return processor(x, return_tensors="pt")["pixel_values"]
+
+            def run():
+                return [case.outcome(lambda: one(*each)) for each in asked]
+
+            wanted = run()
+            found, _ = self.with_dropin(run)
+            for want, have, each in zip(wanted, found, asked):
+                if isinstance(want, torch.Tensor):
+                    self.assert_same_tensor(have, want, str(each))
+                else:
+                    self.assertEqual(have, want, each)
+
+    def test_what_it_returns(self):
+        for backend in BACKENDS:
+            processor = real("dinov2", backend)
+            for how in ("pt", "np", None):
+                def run():
+                    x = [Image.open(p) for p in self.paths]
+                    return processor(x, return_tensors=how)["pixel_values"]
+
+                want = run()
+                found, _ = self.with_dropin(run)
+                self.assertIs(type(found), type(want))
+                for one, other in zip(found, want):
+                    self.assertIs(type(one), type(other))
+                    self.assertEqual(one.shape, other.shape)
+                    self.assertTrue(numpy.array_equal(one, other))
+
+    def test_a_step_of_its_own(self):
+        import transformers
+
+        class Mine(transformers.CLIPImageProcessor):
+            def rescale_and_normalize(self, images, *args):
+                return super().rescale_and_normalize(images, *args) + 1
+
+        processor = Mine()
+
+        def run():
+            x = [Image.open(p) for p in self.paths]
+            return processor(x, return_tensors="pt")["pixel_values"]
+
+        want = run()
+        found, report = self.with_dropin(run)
+        self.assert_same_tensor(found, want, "Mine")
+        self.assertIn("a processor: Mine has a rescale_and_normalize() of its"
+                      " own", report["pillow"])
+
+    def test_other_arguments(self):
+        processor = real("vit", "torchvision")
+        for more in ({"size": size(96, 130)}, {"do_normalize": False},
+                     {"do_rescale": False}, {"do_resize": False},
+                     {"image_mean": [0.1, 0.2, 0.3]}, {"resample": 3},
+                     {"do_center_crop": True, "crop_size": size(99, 301)}):
+            def run():
+                x = [Image.open(p) for p in self.paths[:1]]
+                return processor(x, return_tensors="pt", **more)[
+                    "pixel_values"]
+
+            want = run()
+            found, _ = self.with_dropin(run)
+            self.assert_same_tensor(found, want, str(more))
+
+    def test_in_a_loader(self):
+        """One job for each batch, also where a sample is processed alone."""
+        from torch.utils.data import DataLoader, Dataset
+
+        processor = real("clip", "torchvision")
+
+        class Data(Dataset):
+            def __len__(self):
+                return len(Real.paths)
+
+            def __getitem__(self, index):
+                x = Image.open(Real.paths[index])
+                return processor(x, return_tensors="pt")["pixel_values"][0]
+
+        def run(workers):
+            loader = DataLoader(Data(), batch_size=len(self.paths),
+                                num_workers=workers)
+            return torch.cat([x.clone() for x in loader])
+
+        want = run(0)
+        for workers in 0, 1:
+            found, _ = self.with_dropin(lambda: run(workers))
+            self.assert_same_tensor(found, want, f"{workers} workers")
+
+    @unittest.skipUnless(importlib.util.find_spec("datasets"),
+                         "needs datasets")
+    def test_datasets(self):
+        import datasets
+        from torch.utils.data import DataLoader
+
+        processor = real("vit", "torchvision")
+        data = datasets.Dataset.from_dict({"image": self.paths}).cast_column(
+            "image", datasets.Image())
+
+        def transform(examples):
+            return processor(examples["image"], return_tensors="pt")
+
+        ways = {
+            "set_transform": lambda: data.with_transform(transform),
+            "map": lambda: data.map(
+                transform, batched=True, remove_columns=["image"],
+                load_from_cache_file=False).with_format("torch"),
+        }
+        for name, way in ways.items():
+            def run():
+                loader = DataLoader(way(), batch_size=2)
+                return torch.cat([x["pixel_values"] for x in loader])
+
+            want = run()
+            found, report = self.with_dropin(run)
+            self.assert_same_tensor(found, want, name)
+            self.assertEqual(report["devices"], {"cpu": len(self.paths)})
+
+
+if __name__ == "__main__":
+    unittest.main()
