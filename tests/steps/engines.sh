@@ -5,7 +5,8 @@
 #   engines.sh exact      compare.py on PoCL; each second file but with --long
 #   engines.sh va         the VA-API engine on the driver in software
 #   engines.sh clients    FFmpeg on that driver
-#   engines.sh aarch64    kernels, engine, command on 64-bit Arm, by qemu
+#   engines.sh aarch64    kernels, engine, command on 64-bit Arm, by qemu, and
+#                         how many instructions a photo takes
 . "$(dirname "$0")/lib.sh"
 opencl=$root/tests/engines/opencl/opencl_platforms.sh pictures=()
 
@@ -28,5 +29,8 @@ clients)
     ;;
 aarch64)
     bash "$root/tests/compare/aarch64.sh" "$build" "$corpus"
+    # (How many instructions are promised is a part that may not run.)
+    "$python" "$root/tests/compare/instructions.py" --build "$build" \
+        --photos "$corpus/photos/imagenet-sample" --check || (($? == 77))
     ;;
 esac
