@@ -231,6 +231,17 @@ class Pixels(case.Case):
         with on():
             self.assertEqual(pixels.refused, set())
 
+    def test_autocontrast_of_a_part_stays_stock(self):
+        """With a cutoff it is made at once, and the report says so."""
+        wanted = facts(ImageOps.autocontrast(opened(), cutoff=2))
+        with on():
+            image = ImageOps.autocontrast(opened(), cutoff=2)
+            self.assertIs(type(image), Image.Image)
+            self.assertEqual(facts(image), wanted)
+            self.assertEqual(
+                dropin.report()["pillow"],
+                {"autocontrast with a cutoff, a mask or a tone": 1})
+
     def test_enhancers_share_a_picture(self):
         """Each records; the picture itself is not made."""
         def run():

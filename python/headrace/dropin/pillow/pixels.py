@@ -112,6 +112,7 @@ def autocontrasted(
     plain = type(cutoff) is int and cutoff == 0 and preserve_tone is False
     if plain and ignore is None and mask is None:
         return _op("autocontrast")
+    count("pillow", "autocontrast with a cutoff, a mask or a tone")
     return None
 
 
