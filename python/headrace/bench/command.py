@@ -97,6 +97,8 @@ def _begin(
         kind, packages = programs.PROGRAMS[key]
         if options.recipe.startswith("timm"):
             packages += " timm"
+        if options.recipe.startswith("hf-"):
+            packages += " transformers"
         reasons: list[str] = []
         for python in options.pythons:
             command = [python, "-P", programs.__file__, key, path]

@@ -183,6 +183,32 @@ def _timm(policy: str, jitter: float) -> Callable[[int, bool], Any]:
     return make
 
 
+class Processor:
+    """An image processor of transformers, for one picture."""
+
+    def __init__(self, processor: Any) -> None:
+        self.processor = processor
+
+    def __call__(self, picture: Any) -> Any:
+        made = self.processor(picture, return_tensors="pt")
+        return made["pixel_values"][0]
+
+
+def _vit(size: int, v2: bool) -> Any:
+    import transformers
+
+    sides = {"height": size, "width": size}
+    return Processor(transformers.ViTImageProcessor(size=sides))
+
+
+def _clip(size: int, v2: bool) -> Any:
+    import transformers
+
+    return Processor(transformers.CLIPImageProcessor(
+        size={"shortest_edge": size},
+        crop_size={"height": size, "width": size}))
+
+
 # Name -> how it is made, and what it is in words.
 RECIPES: dict[str, tuple[Callable[[int, bool], Any], str]] = {
     "plain": (_classes(), "RandomResizedCrop, flip"),
@@ -202,4 +228,6 @@ RECIPES: dict[str, tuple[Callable[[int, bool], Any], str]] = {
     "timm": (_timm("rand-m9-mstd0.5-inc1", 0.4),
              "timm's rand-m9-mstd0.5-inc1, erasing"),
     "timm_3a": (_timm("3a", 0.3), "timm's 3a, ColorJitter(.3), erasing"),
+    "hf-vit": (_vit, "transformers' ViTImageProcessor"),
+    "hf-clip": (_clip, "transformers' CLIPImageProcessor"),
 }
