@@ -22,9 +22,9 @@ packages_test=(g++ binutils ccache lld libcunit1-dev nginx-light openssl
                python3-torchvision)
 packages_engines=(ocl-icd-libopencl1 pocl-opencl-icd libdrm-dev libva2
                   libva-drm2)
+packages_arm=(gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user)
 packages_full=(clang libclang-rt-14-dev mesa-opencl-icd oclgrind chromium
-               vainfo ffmpeg gcc-aarch64-linux-gnu libc6-dev-arm64-cross
-               qemu-user)
+               vainfo ffmpeg "${packages_arm[@]}")
 packages_check=(clang-format cppcheck shellcheck clang libclang-rt-14-dev)
 }
 
