@@ -4,7 +4,8 @@
 
     serve.py [--port 8080] [--threads N] [--wait SECONDS] [--memory MIB] ...
 
-    200  float32, C x H x W, as X-Shape says; normalised as for ImageNet
+    200  float32, C x H x W, as X-Shape says; normalised as for ImageNet, or
+         as the processor does whose preprocessor_config.json --config names
     408  the body took more than --timeout seconds
     413  the body is longer than --limit, or than fits into --memory
     422  the picture cannot be decoded: {"error", "stage", "offset"}
@@ -31,6 +32,7 @@ from aiohttp import web
 
 import headrace
 from headrace import ops
+from headrace.transformers import Preprocess
 
 STEPS = (
     ops.decode(),
@@ -159,8 +161,9 @@ class Service:
 
 
 def application(options):
-    make = headrace.Pipeline(STEPS, device=options.backend,
-                             threads=options.threads)
+    how = {"device": options.backend, "threads": options.threads}
+    make = (Preprocess.from_config(options.config, dtype="f32", **how)
+            if options.config else headrace.Pipeline(STEPS, **how))
     service = Service(make, options)
     app = web.Application(client_max_size=service.limit)
     app.add_routes([web.post("/", service.tensor),
@@ -174,6 +177,8 @@ def main():
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=8080)
     parser.add_argument("--backend", default="cpu")
+    parser.add_argument("--config", metavar="FILE",
+                        help="preprocessor_config.json of a model")
     # The loop needs a core, or whoever waits for an answer waits for that.
     cores = len(os.sched_getaffinity(0))
     parser.add_argument("--threads", type=int, default=max(1, cores - 1),
@@ -188,7 +193,7 @@ def main():
     options = parser.parse_args()
     try:
         app = application(options)
-    except (headrace.Error, ValueError) as error:
+    except (headrace.Error, OSError, ValueError) as error:
         parser.error(str(error))
     web.run_app(app, host=options.host, port=options.port,
                 handler_cancellation=True, access_log=None)
