@@ -21,7 +21,9 @@
 //   hr_color         work: those planes    -> work: planes of the window
 //   hr_pixels        in: u8 pixels         -> work: planes of the window
 //   hr_resample      work: those           -> work: rows, after one pass
-//   hr_store         work: those rows      -> out: the tensor
+//   hr_store         work: those rows      -> out: the tensor; or work:
+//                    planes of bytes, of a picture that has codes
+//   hr_augment       work: those           -> out: the tensor
 //   hr_.._gpu        the same from the same, in programs built with HR__GPU.
 //                    hr_reconstruct_color_gpu does both in one, for pictures
 //                    that hr__kernel_fusible() says so of; in hr_resize_gpu
@@ -64,6 +66,9 @@ enum {
     // 65535 rounds in all; hr_resample and hr_store go through 16 outputs.
     HR__MAX_TAPS = 4000,
     HR__MAX_ROUNDS = 65000,
+    // Items of a group of hr_augment on a GPU, if it has groups of so many; on a
+    // host's processor they are HR__GROUP.
+    HR__AUGMENT_MOST = 512,
 };
 
 // Kernels, in the order of the stages: the name, and the stage that their time
@@ -82,6 +87,7 @@ enum {
     X(COLOR, "hr_color", COLOR)                           \
     X(PIXELS, "hr_pixels", COLOR)                         \
     X(RESAMPLE, "hr_resample", RESAMPLE)                  \
+    X(AUGMENT, "hr_augment", AUGMENT)                     \
     X(STORE, "hr_store", STORE)                           \
     X(RECONSTRUCT_GPU, "hr_reconstruct_gpu", RECONSTRUCT) \
     X(FUSED_GPU, "hr_reconstruct_color_gpu", RECONSTRUCT) \
@@ -103,6 +109,7 @@ enum {
 //   hr_resample     plan list axes work
 //   hr_store, hr_resize_gpu
 //                   plan list axes work out
+//   hr_augment      plan list work out
 enum { HR__ARG_PLAN, HR__ARG_LIST, HR__ARG_FIRST_BUFFER };
 
 enum {                    // hr__kernel_picture.color
@@ -189,6 +196,54 @@ struct hr__kernel_picture {
     hr__u32 out, out_x, out_y, out_c;  // bytes to the next
     hr__u32 channels;                  // > planes: grey is repeated
     hr__u32 type, table;  // plan: word of 3 x 256 entries of the type
+    hr__u32 augment;      // plan: word of a struct hr__kernel_augment; 0: none
+    hr__u32 cost;         // .. rounds of its loops
+};
+
+// ---- Stage augment: hal/engine/augment.h -----------------------------------
+
+enum {  // hr__kernel_code.code
+    HR__CODE_TABLE,
+    HR__CODE_MIX_MEAN,
+    HR__CODE_MIX_LUMA,
+    HR__CODE_MIX_SMOOTH,
+    HR__CODE_HUE,
+    HR__CODE_LUMA,
+    HR__CODE_EQUALIZE,
+    HR__CODE_STRETCH,
+    HR__CODE_WARP,
+    HR__CODE_BOX,
+    HR__CODE_KERNEL3,
+    HR__CODE_PERMUTE,
+};
+
+enum {  // .. way
+    HR__WAY_AXES,
+    HR__WAY_FIXED,
+    HR__WAY_AFFINE,
+    HR__WAY_PERSPECTIVE,
+};
+
+struct hr__kernel_code {
+    hr__u32 code;
+    hr__i32 w, h;   // of the picture that it makes
+    hr__u32 table;  // plan: word of TABLE's 3 x 256 bytes; of a WARP by axes the
+                    // place of each column and row, < 0 outside
+    hr__u32 way, taps, fill;  // WARP: 1, 2 or 4 taps; a byte for each channel
+    hr__i32 v[6];  // MIX_*: bits of the factor; HUE: shift; LUMA: one channel is
+                   // left; PERMUTE: a byte for each channel; BOX, one pass: reach, along y; WARP: fixed
+    hr__u32 m[16];  // BOX: inner, outer; KERNEL3: bits of weights, offset; WARP:
+                    // of doubles, the low half first
+};
+
+// The codes follow it.
+struct hr__kernel_augment {
+    hr__u32 num;
+    hr__i32 w, h;  // of the picture that hr_store made
+    hr__u32 channels;
+    hr__u32 from, beside, plane;       // work: it, and as much room beside it
+    hr__u32 out, out_x, out_y, out_c;  // as of hr__kernel_picture
+    hr__u32 type, table;
 };
 
 #endif

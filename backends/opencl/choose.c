@@ -31,6 +31,7 @@ static bool describe(const struct ocl_api *api, struct ocl_facts *f)
 {
     cl_bool available = CL_FALSE, compiler = CL_FALSE, little = CL_FALSE;
     cl_bool unified = CL_FALSE;
+    cl_device_fp_config doubles = 0;
     cl_int err = 0;
 #define GET(what, to)                                                    \
     err |= api->clGetDeviceInfo(f->device, CL_DEVICE_##what, sizeof(to), \
@@ -43,6 +44,13 @@ static bool describe(const struct ocl_api *api, struct ocl_facts *f)
     GET(ENDIAN_LITTLE, little);
     GET(HOST_UNIFIED_MEMORY, unified);
 #undef GET
+    // (A driver need not know of what only some samples need.)
+    if (api->clGetDeviceInfo(f->device, CL_DEVICE_MAX_WORK_GROUP_SIZE,
+                             sizeof(f->items), &f->items, NULL))
+        f->items = HR__GROUP;
+    f->doubles = !api->clGetDeviceInfo(f->device, CL_DEVICE_DOUBLE_FP_CONFIG,
+                                       sizeof(doubles), &doubles, NULL) &&
+                 doubles;
     get_texts(api, f);
     f->unified = unified;
     return !err && available && compiler && little;

@@ -121,11 +121,12 @@ static enum hr_status ocl_open(struct hr__engine *e, const char *which)
 {
     enum ocl_variant variant;
     enum hr_status status;
-    enum hr_where where;
+    enum hr_where where, codes;
     struct ocl *o;
 
     if ((status = ocl_api_check()) || (status = ocl_variant_wanted(&variant)) ||
-        (status = ocl_entropy_wanted(e->params.entropy, &where)))
+        (status = ocl_entropy_wanted(e->params.entropy, &where)) ||
+        (status = ocl_augment_wanted(&codes)))
         return status;
     if (!(o = hr__alloc(e->device, sizeof(*o))))
         return hr__fail(HR_ENOMEM, "out of memory");
@@ -136,6 +137,7 @@ static enum hr_status ocl_open(struct hr__engine *e, const char *which)
         o->batch[i].o = o;
     o->variant = variant;
     o->where = where;
+    o->codes = codes;
     o->first = !e->index;
     o->budget = e->params.budget;
     o->plan.ref = o->axes.ref = &o->guard.ref;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which spans of a picture the engine takes, and for what reasons not more. It
-// takes pictures that the CPU has decoded from resample on. Where the CPU has
-// codes or more steps for the pixels, it leaves them to it behind the first step.
+// takes pictures that the CPU has decoded from resample on. Where there are more
+// steps for the pixels, it leaves them to the CPU behind the first one, and behind
+// the only one where it has not all the codes.
 #include "backends/opencl/opencl.h"
 
 #define FROM(stage) \
@@ -10,6 +11,7 @@
 #define FROM_COEFFICIENTS FROM(HR_RECONSTRUCT)
 #define FROM_PLANES FROM(HR_COLOR)
 #define FROM_PIXELS HR_SPAN_BIT(HR_RESAMPLE, HR_STORE)
+#define FROM_AUGMENT HR_SPAN_BIT(HR_AUGMENT, HR_STORE)
 #define TO_RESAMPLE                             \
     (HR_SPAN_BIT(HR_ENTROPY, HR_RESAMPLE) |     \
      HR_SPAN_BIT(HR_RECONSTRUCT, HR_RESAMPLE) | \
@@ -18,7 +20,7 @@
 uint32_t ocl_spans(const struct ocl *o)
 {
     return (o->entropy ? FROM_BYTES : 0) | FROM_COEFFICIENTS | FROM_PLANES |
-           FROM_PIXELS;
+           FROM_PIXELS | (o->augment ? FROM_AUGMENT : 0);
 }
 
 static unsigned why_not_coefficients(const struct hr_info *info)
@@ -49,12 +51,13 @@ static uint64_t out_bytes(const struct hr__picture *pic)
     const struct hr__step *step = &pic->geo.steps[0];
     bool in_place = pic->dst.memory && !pic->dst.memory->host;
     bool pixels = pic->geo.num_steps > 1 || (in_place && pic->geo.num_augments);
+    uint64_t first = (uint64_t)step->out_w * (uint64_t)step->out_h;
+    uint64_t last = (uint64_t)pic->geo.out_w * (uint64_t)pic->geo.out_h;
 
     if (in_place && !pixels)
         return 0;
     // Until a job has a destination its type is the largest that there is.
-    return (uint64_t)step->out_w * (uint64_t)step->out_h *
-           (uint64_t)pic->channels *
+    return (first > last ? first : last) * (uint64_t)pic->channels *
            (pixels        ? 1
             : !pic->dst.w ? 4
                           : hr_dtype_size(pic->dst.dtype));
@@ -129,7 +132,8 @@ void ocl_offer(struct hr__engine *e, const struct hr__picture *pic,
                struct hr__offer *out)
 {
     struct ocl *o = ocl_of(e);
-    unsigned why = 0, rest = 0, bytes = 0;
+    unsigned why = 0, rest = 0, bytes = 0, codes = 0;
+    uint64_t work = 0;
 
     *out = (struct hr__offer){0};
     if (pic->data)
@@ -150,6 +154,12 @@ void ocl_offer(struct hr__engine *e, const struct hr__picture *pic,
         out->spans |= FROM_COEFFICIENTS | FROM_PLANES |
                       from_bytes(o, pic, &bytes);
     out->why |= bytes;
+    if (o->augment && pic->geo.num_steps == 1 && pic->geo.num_augments) {
+        codes = ocl_why_not_augment(o, pic, &work);
+        codes |= why_not_size(o, pic, work);
+        out->why |= codes;
+        out->spans |= codes ? 0 : FROM_AUGMENT;
+    }
     if (pic->geo.num_steps == 1)
         return;
     out->first_step = true;

@@ -23,6 +23,7 @@
 //     import.c    memory of other engines, read where it lies
 //     surface.c   what an extension of the driver does for that
 //     describe.c  one picture: what the kernels must know of it
+//     augment.c   .. of its codes
 //     axes.c      weights, kept on the device
 //     times.c     when the device did what, for traces and profiles
 //   offer.c     what it takes of a picture
@@ -81,6 +82,8 @@ struct ocl_facts {
     cl_ulong max_alloc, global;
     bool usable;   // a compiler, little endian
     bool unified;  // its memory is the host's
+    bool doubles;  // it computes in them
+    size_t items;  // most of a work-group
     bool shares;   // surfaces of the engine in front, if the context knows it
 };
 
@@ -110,7 +113,10 @@ enum hr_status ocl_variant_wanted(enum ocl_variant *wanted);
 // divides them. HR_EINVAL as above.
 // HR_WHERE_DEFAULT: neither the parameter nor the variable says where.
 enum hr_status ocl_entropy_wanted(enum hr_where where, enum hr_where *wanted);
-// Sets o->variant, if it is not set, and o->entropy, once the device is known.
+// Who shall do codes, as HEADRACE_OPENCL_AUGMENT says; HR_WHERE_DEFAULT: it does
+// not. HR_EINVAL as above.
+enum hr_status ocl_augment_wanted(enum hr_where *wanted);
+// Sets o->variant, if it is not set, o->entropy and o->augment, once the device is known.
 void ocl_variant_settle(struct ocl *o);
 // The one for such a device.
 enum ocl_variant ocl_variant_of(cl_device_type type);
@@ -204,6 +210,8 @@ struct ocl {
     enum hr_where where;  // entropy coding is to be decoded, if that was said
     bool first;           // no engine stands in front of this one
     bool entropy;  // the device decodes it; does not change once it is open
+    bool augment;  // it has that stage; as entropy
+    enum hr_where codes;  // .. if that was said
     bool program_cached;
     enum ocl_variant variant;
     char key[OCL_KEY_BYTES];

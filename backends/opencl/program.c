@@ -136,7 +136,8 @@ static bool make_kernels(struct ocl *o, struct ocl_fault *fault)
 
     for (int i = 0; i < HR__NUM_KERNELS; i++) {
         if ((i > HR__KERNEL_STORE && o->variant != OCL_GPU) ||
-            (i <= HR__KERNEL_DC && !o->entropy))
+            (i <= HR__KERNEL_DC && !o->entropy) ||
+            (i == HR__KERNEL_AUGMENT && !o->augment))
             continue;
         o->kernels[i] = o->api.clCreateKernel(o->program, names[i], &err);
         if (ocl_failed(fault, err, "clCreateKernel"))
@@ -223,11 +224,15 @@ static bool from_source(struct ocl *o, const char *options,
 
 bool ocl_program_open(struct ocl *o, struct ocl_fault *fault)
 {
-    char options[64];
+    char options[128], augment[64] = "";
 
-    snprintf(options, sizeof(options), "-cl-std=CL1.2%s%s",
+    if (o->augment)
+        snprintf(augment, sizeof(augment),
+                 " -D HR__AUGMENT -D HR__AUGMENT_ITEMS=%u%s",
+                 ocl_augment_items(o), o->facts.doubles ? " -D HR__FP64" : "");
+    snprintf(options, sizeof(options), "-cl-std=CL1.2%s%s%s",
              o->variant == OCL_GPU ? " -D HR__GPU" : "",
-             o->entropy ? " -D HR__ENTROPY" : "");
+             o->entropy ? " -D HR__ENTROPY" : "", augment);
     make_key(o, options, o->key);
     o->program_cached = from_binary(o, o->key, options);
     return o->program_cached || from_source(o, options, fault);

@@ -111,7 +111,8 @@ static bool run(struct ocl *o, struct ocl_batch *batch,
     batch->src = batch->dst = NULL;
     *item = (struct ocl_item){.file = ocl_file_of(batch, 0),
                               .tensor = pic->dst,
-                              .table = pic->table};
+                              .table = pic->table,
+                              .augment = pic->geo.num_augments > 0};
     if (!ocl_plan_begin(&o->plan, 1) ||
         !ocl_plan_add(&o->plan, 0, pic, in, item)) {
         *fault = (struct ocl_fault){HR_WHY_MEMORY, "out of memory"};
@@ -184,6 +185,18 @@ static bool run_file(struct ocl *o, struct ocl_batch *batch,
     return run(o, batch, &pic, NULL, fault);
 }
 
+// The kernel of codes is one whatever they are.
+static bool run_codes(struct ocl *o, struct ocl_batch *batch,
+                      struct hr__picture pic, const struct hr__payload *in,
+                      struct ocl_fault *fault)
+{
+    struct hr__augment code = {.code = HR__AUGMENT_LUMA, .w = OUT, .h = OUT};
+
+    pic.geo.augments = &code;
+    pic.geo.num_augments = pic.geo.steps[0].augments = 1;
+    return run(o, batch, &pic, in, fault);
+}
+
 bool ocl_warm_up(struct ocl *o, struct ocl_batch *batch,
                  struct ocl_fault *fault)
 {
@@ -220,5 +233,6 @@ bool ocl_warm_up(struct ocl *o, struct ocl_batch *batch,
     return ok && (!o->plan.gpu || run(o, batch, &pic, &in, fault)) &&
            run(o, batch, &pic, &pixels, fault) &&
            run(o, batch, &pic, &in_planes, fault) &&
+           (!o->augment || run_codes(o, batch, pic, &pixels, fault)) &&
            (!o->entropy || run_file(o, batch, pic, fault));
 }

@@ -424,37 +424,6 @@ static bool run_box(struct walk *k, const struct hr__augment *a)
 
 // ---- Other places -----------------------------------------------------------
 
-// Places along one axis, added up in double as Pillow does: ImagingScaleAffine.
-static void places(int32_t *to, int n, double first, double step, int size)
-{
-    double at = first + step * .5;
-
-    for (int i = 0; i < n; i++, at += step)
-        to[i] = at >= 0 && at < size ? (int32_t)at : -1;
-}
-
-// NumPy's pad(): the place of one at i, around a picture of that size.
-static int32_t mirrored(int i, int size, enum hr_edges edges)
-{
-    int period = edges == HR_EDGES_REFLECT ? 2 * size - 2 : 2 * size, rest;
-
-    if (edges == HR_EDGES_REPEAT || period == 0)
-        return i < 0 ? 0 : i < size ? i : size - 1;
-    rest = i % period;
-    rest += rest < 0 ? period : 0;
-    if (rest < size)
-        return rest;
-    return edges == HR_EDGES_REFLECT ? period - rest : period - 1 - rest;
-}
-
-// (Its steps are whole pixels.)
-static void mirrored_places(int32_t *to, int n, double first, int size,
-                            enum hr_edges edges)
-{
-    for (int i = 0; edges != HR_EDGES_FILL && i < n; i++)
-        to[i] = mirrored((int)first + i, size, edges);
-}
-
 // The most columns of the source that lie side by side, as of shifts and borders:
 // they begin with output pixel `from`, and n of them are copied as they are. 0:
 // all are outside.
@@ -500,10 +469,8 @@ static bool warp_axes(struct walk *k, const struct hr__augment *a,
 
     if (!x || !y)
         return false;
-    places(x, a->w, m[2], m[0], p->w);
-    places(y, a->h, m[5], m[4], p->h);
-    mirrored_places(x, a->w, m[2], p->w, a->warp.edges);
-    mirrored_places(y, a->h, m[5], p->h, a->warp.edges);
+    hr__warp_places(x, a->w, m[2], m[0], p->w, a->warp.edges);
+    hr__warp_places(y, a->h, m[5], m[4], p->h, a->warp.edges);
     side = columns_run(x, a->w);
     for (int i = 0; i < a->h; i++) {
         if (y[i] < 0 || !side.n)

@@ -4,8 +4,9 @@
 // pixels.
 #include "hal/device/device.h"
 
-// Only the host has stage augment, and codes between two steps are of resample.
-// One that makes a channel of three leaves the rest to the host, too.
+// What is left of the spans of an engine that does not do a picture's codes; those
+// between two steps are of resample. Where they make a channel of three the rest
+// is the host's, too.
 static uint32_t without_augment(const struct hr__picture *pic, bool first_step)
 {
     const struct hr__geometry *geo = &pic->geo;
@@ -48,7 +49,9 @@ void hr__device_offer(struct hr__device *dev, int i,
         dev->refused[i][kind < 0 ? HR_NUM_KINDS : kind][pic->tier];
 
     e->backend->offer(e, pic, out);
-    if (pic->geo.num_augments && !e->host) {
+    // Engines that do them say so by the span that begins with them.
+    if (pic->geo.num_augments && !e->host &&
+        !(out->spans & ~refused & HR_SPAN_BIT(HR_AUGMENT, HR_STORE))) {
         uint32_t can = without_augment(pic, out->first_step);
 
         if (out->spans & ~can)

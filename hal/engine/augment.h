@@ -92,4 +92,34 @@ static inline bool hr__augment_apart(enum hr__augment_code code)
            code == HR__AUGMENT_WARP || code == HR__AUGMENT_BOX;
 }
 
+// NumPy's pad(): the place of one at i, around a picture of that size.
+static inline int32_t hr__mirrored(int i, int size, enum hr_edges edges)
+{
+    int period = edges == HR_EDGES_REFLECT ? 2 * size - 2 : 2 * size, rest;
+
+    if (edges == HR_EDGES_REPEAT || period == 0)
+        return i < 0 ? 0 : i < size ? i : size - 1;
+    rest = i % period;
+    rest += rest < 0 ? period : 0;
+    if (rest < size)
+        return rest;
+    return edges == HR_EDGES_REFLECT ? period - rest : period - 1 - rest;
+}
+
+// Where HR__WARP_AXES finds n pixels along one axis, of a picture of that size;
+// -1: outside. Added up in double as Pillow does: src/libImaging/Geometry.c
+// ImagingScaleAffine. With edges the steps are whole pixels.
+static inline void hr__warp_places(int32_t *to, int n, double first,
+                                   double step, int size, enum hr_edges edges)
+{
+    double at = first + step * .5;
+
+    for (int i = 0; i < n; i++, at += step) {
+        if (edges != HR_EDGES_FILL)
+            to[i] = hr__mirrored((int)first + i, size, edges);
+        else
+            to[i] = at >= 0 && at < size ? (int32_t)at : -1;
+    }
+}
+
 #endif

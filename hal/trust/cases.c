@@ -5,6 +5,8 @@
 
 #include "hal/trust/trust.h"
 
+enum { CODE_CASES = 19 };
+
 static const struct hr_normalize normalize = {.mean = {.485f, .456f, .406f},
                                               .std = {.229f, .224f, .225f}};
 
@@ -71,7 +73,7 @@ enum hr_status hr__trial_picture(struct hr__trial *t)
         t->second = true;
         t->at = 0;
     }
-    if (t->pass == HR__PASS_EXACT)
+    if (t->pass == HR__PASS_EXACT || t->pass == HR__PASS_CODES)
         return make_image(t, t->at++);
     return make_encoded(t, HR__SPECIMENS_LARGE + t->at++);
 }
@@ -145,12 +147,53 @@ static int scaled(int i, int w, int h, struct hr_op *ops)
     return n;
 }
 
+// Each code of stage augment, of a picture that has been cut: first those that
+// every device has. A table alone would be the store's.
+static int every_code(int i, int w, int h, struct hr_op *ops)
+{
+#define TURN .91, .38, -3, -.35, .88, 4
+    static const struct hr_op codes[] = {
+        {.type = HR_OP_ADJUST_CONTRAST, .adjust_contrast = {1.6}},
+        {.type = HR_OP_ADJUST_SATURATION, .adjust_saturation = {.3}},
+        {.type = HR_OP_ADJUST_SATURATION, .adjust_saturation = {1.9}},
+        {.type = HR_OP_ADJUST_SHARPNESS, .adjust_sharpness = {1.7}},
+        {.type = HR_OP_ADJUST_SHARPNESS, .adjust_sharpness = {.1}},
+        {.type = HR_OP_ADJUST_HUE, .adjust_hue = {.21}},
+        {.type = HR_OP_GRAYSCALE},
+        {.type = HR_OP_EQUALIZE},
+        {.type = HR_OP_AUTOCONTRAST},
+        {.type = HR_OP_GAUSSIAN_BLUR, .gaussian_blur = {{1.1, .7}}},
+        {.type = HR_OP_BOX_BLUR, .box_blur = {{5.5, 12}}},
+        {.type = HR_OP_KERNEL3,
+         .kernel3 = {{-2, -1, 3, 7, 9, -4, 1, .5, -6}, 7.7, 12.3}},
+        {.type = HR_OP_PERMUTE_CHANNELS, .permute_channels = {{2, 0, 0}}},
+        {.type = HR_OP_PAD, .pad = {5, 4, 3, 2, HR_EDGES_REFLECT, {0}}},
+        {.type = HR_OP_AFFINE,
+         .affine = {{TURN}, 0, 0, HR_NEAREST, {9, 99, 3}}},
+        {.type = HR_OP_AFFINE, .affine = {{TURN}, 40, 31, HR_BILINEAR, {0}}},
+        {.type = HR_OP_AFFINE, .affine = {{TURN}, 0, 0, HR_BICUBIC, {0}}},
+        {.type = HR_OP_PERSPECTIVE,
+         .perspective = {{TURN, .002, -.001}, 0, 0, HR_BILINEAR, {8, 7, 6}}},
+        {.type = HR_OP_PERSPECTIVE,
+         .perspective = {{TURN, .002, -.001}, 33, 21, HR_NEAREST}},
+    };
+#undef TURN
+    int n = 0;
+
+    ops[n++] = hr_op_crop(.x = w / 9, .y = h / 8, .w = w - w / 9,
+                          .h = h - h / 8);
+    ops[n++] = codes[i];
+    ops[n++] = (struct hr_op){.type = HR_OP_INVERT};
+    ops[n++] = codes[(i * 5 + 1) % CODE_CASES];
+    return n;
+}
+
 // All element types and layouts in turn; u8 planes of what is not exact.
 static struct hr_image_params output(const struct hr__trial *t, int i)
 {
     bool gray = t->size && (i * 7 + t->number) % 5 == 4;
 
-    if (t->pass != HR__PASS_EXACT)
+    if (t->pass != HR__PASS_EXACT && t->pass != HR__PASS_CODES)
         return (struct hr_image_params){.c = 3, .dtype = HR_U8};
     return (struct hr_image_params){
         .c = gray ? 1 : t->c,
@@ -168,6 +211,8 @@ static enum hr_status make_case(struct hr__trial *t, int i)
         it->ops[n++] = hr_op_decode(.mode = out.c == 1 ? HR_GRAY : HR_RGB);
     if (t->pass == HR__PASS_EXACT)
         n += every_geometry(i, t->w, t->h, it->ops + n);
+    else if (t->pass == HR__PASS_CODES)
+        n += every_code(i, t->w, t->h, it->ops + n);
     else if (t->pass == HR__PASS_SCALED)
         n += scaled(i, t->w, t->h, it->ops + n);
     if (hr_ops_output_size(it->ops, n, t->w, t->h, 1, &out.w, &out.h))
@@ -198,6 +243,7 @@ enum hr_status hr__trial_cases(struct hr__trial *t)
         [HR__PASS_EXACT] = HR__CASES,
         [HR__PASS_PLANES] = 1,
         [HR__PASS_SCALED] = 5,
+        [HR__PASS_CODES] = CODE_CASES,
     };
     enum hr_status status = HR_OK;
 

@@ -18,6 +18,7 @@
 #include "hal/trust/trust.h"
 
 #define PLANES HR_SPAN_BIT(HR_ENTROPY, HR_RECONSTRUCT)
+#define CODES HR_SPAN_BIT(HR_AUGMENT, HR_STORE)
 // Of one job, besides two deadlines of a span. These are the user's, as far as
 // they are neither for ever nor, but for media engines, short: some drivers
 // still compile.
@@ -305,8 +306,12 @@ static enum hr_status run_passes(struct hr__trial *t)
     uint32_t strictly = e->caps.spans[HR_EXACT] | e->caps.spans[HR_CLOSE];
     enum hr_status status;
 
-    if (!e->backend->media)
-        return run_pass(t, HR__PASS_EXACT, strictly);
+    if (!e->backend->media) {
+        status = run_pass(t, HR__PASS_EXACT, strictly & ~CODES);
+        return status || t->late || !(strictly & CODES)
+                   ? status
+                   : run_pass(t, HR__PASS_CODES, strictly & CODES);
+    }
     status = run_pass(t, HR__PASS_PLANES, PLANES);
     if (!status && !t->late)
         status = run_pass(t, HR__PASS_SCALED,

@@ -39,7 +39,7 @@ void hr__put_back_limits(struct hr__device *dev,
 
 enum {
     HR__CASES = 20,               // of one picture, at most
-    HR__CASE_OPS = 5,             // of one case, at most
+    HR__CASE_OPS = 6,             // of one case, at most
     HR__SOURCE_BYTES = 64 << 10,  // of an encoded picture, and of its planes
     HR__MAX_RECORDS = HR_NUM_STAGES * (HR_NUM_STAGES + 1) / 2,
 };
@@ -51,6 +51,7 @@ enum hr__pass {
                       // them, before anybody upsamples
     HR__PASS_SCALED,  // of its video processor, in tier FAST. Nobody says how
                       // a processor scales: its pictures must be alike
+    HR__PASS_CODES,   // of engines that have stage augment: each of its codes
 };
 
 // What both sides make of one picture: [0] the CPU, [1] the device.

@@ -36,6 +36,7 @@ int kernel_devices(const struct ocl_api *cl, struct kernel_device *devices,
 {
     cl_platform_id platforms[16];
     cl_uint num_platforms = 0, num;
+    cl_device_fp_config doubles = 0;
     int n = 0;
 
     if (cl->clGetPlatformIDs(16, platforms, &num_platforms))
@@ -52,6 +53,9 @@ int kernel_devices(const struct ocl_api *cl, struct kernel_device *devices,
                               sizeof(d->platform_name), d->platform_name, NULL);
         cl->clGetDeviceInfo(d->device, CL_DEVICE_NAME, sizeof(d->name), d->name,
                             NULL);
+        d->doubles = !cl->clGetDeviceInfo(d->device, CL_DEVICE_DOUBLE_FP_CONFIG,
+                                          sizeof(doubles), &doubles, NULL) &&
+                     doubles;
         n++;
     }
     return n;
@@ -68,16 +72,16 @@ static bool build(struct kernel_env *env, cl_device_id device)
 {
     static char log[4096];
     const char *source = ocl_kernels_source;
+    char options[80];
     cl_int err;
 
     env->program = env->cl.clCreateProgramWithSource(env->context, 1, &source,
                                                      NULL, &err);
     if (failed(err, "clCreateProgramWithSource"))
         return false;
-    err = env->cl.clBuildProgram(env->program, 1, &device,
-                                 env->gpu ? "-cl-std=CL1.2 -D HR__GPU"
-                                          : "-cl-std=CL1.2",
-                                 NULL, NULL);
+    snprintf(options, sizeof(options), "-cl-std=CL1.2 -D HR__AUGMENT%s%s",
+             env->doubles ? " -D HR__FP64" : "", env->gpu ? " -D HR__GPU" : "");
+    err = env->cl.clBuildProgram(env->program, 1, &device, options, NULL, NULL);
     if (failed(err, "clBuildProgram")) {
         env->cl.clGetProgramBuildInfo(env->program, device,
                                       CL_PROGRAM_BUILD_LOG, sizeof(log) - 1,
@@ -108,6 +112,7 @@ bool kernel_env_open(struct kernel_env *env, const struct ocl_api *cl,
     memset(env, 0, sizeof(*env));
     env->cl = *cl;
     env->gpu = variant == OCL_GPU;
+    env->doubles = device->doubles;
     env->context = cl->clCreateContext(props, 1, &device->device, NULL, NULL,
                                        &err);
     if (failed(err, "clCreateContext"))
@@ -159,11 +164,24 @@ static size_t take(struct bytes *b, size_t size)
     return at;
 }
 
+// Kernels that do the stages, in their order; the last two are for pictures with
+// codes.
+static const int stages[] = {HR__KERNEL_INDEX,     HR__KERNEL_RECONSTRUCT,
+                             HR__KERNEL_FUSED_GPU, HR__KERNEL_PLANES,
+                             HR__KERNEL_COLOR,     HR__KERNEL_PIXELS,
+                             HR__KERNEL_RESAMPLE,  HR__KERNEL_STORE,
+                             HR__KERNEL_STORE,     HR__KERNEL_AUGMENT};
+enum {
+    STAGES = sizeof(stages) / sizeof(*stages),
+    FIRST_OF_CODES = STAGES - 2,
+};
+
 struct batch {
+    size_t *outs;  // where each tensor begins
     struct bytes plan, in, out;
     uint64_t work;
     bool gpu, tiles;  // the forms for GPUs; hr_resize_gpu, too
-    size_t lists[HR__NUM_KERNELS], groups[HR__NUM_KERNELS];
+    size_t lists[STAGES], groups[STAGES];
 };
 
 struct hr__rect kernel_window(const struct hr__step *step)
@@ -184,19 +202,46 @@ struct hr__rect kernel_window(const struct hr__step *step)
     return r;
 }
 
+static uint32_t put_bytes(struct batch *b, const void *src, size_t size)
+{
+    size_t at = take(&b->plan, size);
+
+    memcpy(b->plan.data + at, src, size);
+    return (uint32_t)(at / 4);
+}
+
 static uint32_t put_table(struct batch *b, const struct kernel_item *item)
 {
     const struct hr__table *t = item->table;
     const void *src = t->f32;
-    size_t size = sizeof(t->f32), at;
+    size_t size = sizeof(t->f32);
 
     if (item->dst.dtype == HR_F16)
         src = t->f16, size = sizeof(t->f16);
     else if (item->dst.dtype == HR_U8)
         src = t->u8, size = sizeof(t->u8);
-    at = take(&b->plan, size);
-    memcpy(b->plan.data + at, src, size);
-    return (uint32_t)(at / 4);
+    return put_bytes(b, src, size);
+}
+
+// Its bytes go to planes in work first.
+static void put_codes(struct batch *b, struct hr__kernel_picture *p,
+                      const struct kernel_item *item, size_t out,
+                      uint32_t table)
+{
+    size_t at = take(&b->plan, 4 * hr__kernel_augment_words(&item->codes));
+    struct hr__kernel_augment *k = (void *)(b->plan.data + at);
+    struct hr__dst planes;
+    uint8_t levels[3 * 256];
+
+    b->work = hr__kernel_augment(k, &item->codes, (uint32_t)(at / 4),
+                                 item->planes, &item->dst, out, table, &planes,
+                                 b->work);
+    p->augment = (uint32_t)(at / 4);
+    at = k->from;
+    for (int i = 0; i < 3 * 256; i++)
+        levels[i] = (uint8_t)i;
+    hr__kernel_store(p, &item->step, &planes, at,
+                     put_bytes(b, levels, sizeof(levels)), true);
 }
 
 static void source_planes(struct batch *b, struct hr__kernel_picture *p,
@@ -274,15 +319,19 @@ static void describe(struct batch *b, int i, const struct kernel_item *item)
     out = take(&b->out, item->dst_size + GUARD);
     memcpy(b->out.data + out, item->dst.data, item->dst_size);
     memset(b->out.data + out + item->dst_size, GUARD_BYTE, GUARD);
-    hr__kernel_store(&p, &item->step, &item->dst, out, table,
-                     item->table->u8_identity);
+    if (item->codes.num)
+        put_codes(b, &p, item, out, table);
+    else
+        hr__kernel_store(&p, &item->step, &item->dst, out, table,
+                         item->table->u8_identity);
+    b->outs[i] = out;
     memcpy(b->plan.data + (size_t)i * sizeof(p), &p, sizeof(p));
     b->work = hr__kernel_round(b->work, 16);
 }
 
-static bool uses(const struct kernel_item *item, int kernel)
+static bool uses(const struct kernel_item *item, int stage)
 {
-    switch (kernel) {
+    switch (stages[stage]) {
     case HR__KERNEL_INDEX:
     case HR__KERNEL_RECONSTRUCT:
     case HR__KERNEL_FUSED_GPU:
@@ -293,17 +342,12 @@ static bool uses(const struct kernel_item *item, int kernel)
         return item->coefs || item->planes_of;
     case HR__KERNEL_PIXELS:
         return item->pixels;
+    case HR__KERNEL_STORE:
+        return (stage < FIRST_OF_CODES) == !item->codes.num;
     default:
         return true;
     }
 }
-
-// Those that do the stages, in their order.
-static const int stages[] = {HR__KERNEL_INDEX,     HR__KERNEL_RECONSTRUCT,
-                             HR__KERNEL_FUSED_GPU, HR__KERNEL_PLANES,
-                             HR__KERNEL_COLOR,     HR__KERNEL_PIXELS,
-                             HR__KERNEL_RESAMPLE,  HR__KERNEL_STORE};
-enum { STAGES = sizeof(stages) / sizeof(*stages) };
 
 static int kernel_of(const struct batch *b, int host)
 {
@@ -322,25 +366,25 @@ static void lists(struct batch *b, const struct kernel_item *items, int n)
                        i);
     for (int s = 0; s < STAGES; s++) {
         const struct hr__kernel_picture *p = (const void *)b->plan.data;
-        int host = stages[s], k = kernel_of(b, host);
+        int k = kernel_of(b, stages[s]);
         uint32_t *first, *list;
         size_t at, width;
 
         if (k == HR__NUM_KERNELS)
             continue;
         for (int i = 0; i < n; i++)
-            if (uses(&items[i], host))
-                b->groups[k] += hr__kernel_groups(&p[i], k);
+            if (uses(&items[i], s))
+                b->groups[s] += hr__kernel_groups(&p[i], k);
         at = take(&b->plan,
-                  8 * (b->groups[k] + hr__kernel_rows(b->groups[k], &width)));
+                  8 * (b->groups[s] + hr__kernel_rows(b->groups[s], &width)));
         p = (const void *)b->plan.data;
         first = list = (uint32_t *)(void *)(b->plan.data + at);
         for (int i = 0; i < n; i++)
-            if (uses(&items[i], host))
+            if (uses(&items[i], s))
                 list = hr__kernel_list(list, (uint32_t)i,
                                        hr__kernel_groups(&p[i], k));
-        b->groups[k] = (size_t)(hr__kernel_pad(first, list) - first) / 2;
-        b->lists[k] = at / 4;
+        b->groups[s] = (size_t)(hr__kernel_pad(first, list) - first) / 2;
+        b->lists[s] = at / 4;
     }
 }
 
@@ -356,7 +400,7 @@ static cl_mem buffer(struct kernel_env *env, const void *data, size_t size)
     return failed(err, "clCreateBuffer") ? NULL : mem;
 }
 
-static bool launch(struct kernel_env *env, int k, cl_mem mem[BUF_N],
+static bool launch(struct kernel_env *env, int stage, int k, cl_mem mem[BUF_N],
                    const struct batch *b)
 {
     static const int buffers[HR__NUM_KERNELS][3] = {
@@ -366,6 +410,7 @@ static bool launch(struct kernel_env *env, int k, cl_mem mem[BUF_N],
         [HR__KERNEL_COLOR] = {BUF_WORK, -1},
         [HR__KERNEL_PIXELS] = {BUF_IN, BUF_WORK, -1},
         [HR__KERNEL_RESAMPLE] = {BUF_PLAN, BUF_WORK, -1},
+        [HR__KERNEL_AUGMENT] = {BUF_WORK, BUF_OUT, -1},
         [HR__KERNEL_STORE] = {BUF_PLAN, BUF_WORK, BUF_OUT},
         [HR__KERNEL_RECONSTRUCT_GPU] = {BUF_IN, BUF_WORK, -1},
         [HR__KERNEL_FUSED_GPU] = {BUF_IN, BUF_WORK, -1},
@@ -373,20 +418,27 @@ static bool launch(struct kernel_env *env, int k, cl_mem mem[BUF_N],
         [HR__KERNEL_RESIZE_GPU] = {BUF_PLAN, BUF_WORK, BUF_OUT},
     };
     cl_kernel kernel = env->kernels[k];
-    cl_uint list = (cl_uint)b->lists[k];
+    cl_uint list = (cl_uint)b->lists[stage];
     size_t local[2] = {HR__GROUP, 1}, global[2];
     cl_int err;
 
-    global[1] = hr__kernel_rows(b->groups[k], &global[0]);
-    global[0] *= HR__GROUP;
+    if (k == HR__KERNEL_AUGMENT && env->gpu)
+        local[0] = HR__AUGMENT_MOST;
+    global[1] = hr__kernel_rows(b->groups[stage], &global[0]);
+    global[0] *= local[0];
     if (global[1] > env->most_rows)
         env->most_rows = global[1];
     err = env->cl.clSetKernelArg(kernel, HR__ARG_PLAN, sizeof(cl_mem),
                                  &mem[BUF_PLAN]);
     err |= env->cl.clSetKernelArg(kernel, HR__ARG_LIST, sizeof(list), &list);
-    for (unsigned i = 0; i < 3 && buffers[k][i] >= 0; i++)
+    for (unsigned i = 0; i < 3 && buffers[k][i] >= 0; i++) {
+        // (Of pictures with codes hr_store makes planes in work.)
+        bool planes = buffers[k][i] == BUF_OUT && stage == FIRST_OF_CODES;
+
         err |= env->cl.clSetKernelArg(kernel, HR__ARG_FIRST_BUFFER + i,
-                                      sizeof(cl_mem), &mem[buffers[k][i]]);
+                                      sizeof(cl_mem),
+                                      &mem[planes ? BUF_WORK : buffers[k][i]]);
+    }
     if (failed(err, "clSetKernelArg"))
         return false;
     err = env->cl.clEnqueueNDRangeKernel(env->queue, kernel, 2, NULL, global,
@@ -406,7 +458,7 @@ static bool run_all(struct kernel_env *env, cl_mem mem[BUF_N], struct batch *b)
     for (int s = 0; s < STAGES; s++) {
         int k = kernel_of(b, stages[s]);
 
-        if (k < HR__NUM_KERNELS && b->groups[k] && !launch(env, k, mem, b))
+        if (k < HR__NUM_KERNELS && b->groups[s] && !launch(env, s, k, mem, b))
             return false;
     }
     free(env->work);
@@ -436,7 +488,8 @@ static bool give(const struct kernel_item *item, const uint8_t *out)
 
 bool kernel_run(struct kernel_env *env, struct kernel_item *items, int n)
 {
-    struct batch b = {.work = HR__SLACK, .gpu = env->gpu};
+    size_t outs[n];
+    struct batch b = {.outs = outs, .work = HR__SLACK, .gpu = env->gpu};
     cl_mem mem[BUF_N];
     bool ok;
 
@@ -457,7 +510,7 @@ bool kernel_run(struct kernel_env *env, struct kernel_item *items, int n)
     mem[BUF_OUT] = buffer(env, b.out.data, b.out.size);
     ok = run_all(env, mem, &b);
     for (int i = 0; ok && i < n; i++)
-        ok = give(&items[i], b.out.data + env->pics[i].out);
+        ok = give(&items[i], b.out.data + outs[i]);
     for (int i = 0; i < BUF_N; i++)
         if (mem[i])
             env->cl.clReleaseMemObject(mem[i]);

@@ -9,6 +9,7 @@
 
 #include "backends/opencl/opencl.h"
 #include "hal/job/work.h"
+#include "kernels/augment_plan.h"
 #include "kernels/plan.h"
 
 // ---- kernel_env.c: a device, and batches on it ----------------------------
@@ -17,6 +18,7 @@ struct kernel_device {
     cl_platform_id platform;
     cl_device_id device;
     char platform_name[128], name[128];
+    bool doubles;
 };
 
 struct kernel_env {
@@ -31,6 +33,7 @@ struct kernel_env {
     int launches;
     size_t most_rows;  // of a launch of any run
     bool gpu;          // the forms for GPUs where they can be
+    bool doubles;
     int runs, by_gpu;  // batches, and those that were made so
 };
 
@@ -56,6 +59,7 @@ struct kernel_item {
     int planes;  // 3 or 1
     bool gray;   // luma of coefficients in colour
     struct hr__step step;
+    struct hr__kernel_codes codes;  // behind it, if there are any
     const struct hr__table *table;
     struct hr__dst dst;
     size_t dst_size;

@@ -18,7 +18,13 @@ int main(void)
 
 #include <CUnit/Basic.h>
 
+#include "augment_random.h"
+#include "cpu_fallback/cpu_ops.h"
+#include "heaps.h"
 #include "kernel_picture.h"
+#include "simd_axes.h"
+
+enum { ROOM = (3 * AUGMENT_SIDE + 2 * CPU_SLACK) * AUGMENT_SIDE + CPU_SLACK };
 
 // CUnit's tests take no argument.
 static struct kernel_env env;
@@ -334,6 +340,142 @@ static void test_wrong(void)
     }
 }
 
+// ---- Codes ----------------------------------------------------------------
+
+enum { CODES = 4 };
+
+// A picture of bytes, its codes and what the CPU's readable C makes of them.
+struct coded {
+    uint8_t pixels[3 * AUGMENT_SIDE * AUGMENT_SIDE];
+    struct hr__augment list[CODES];
+    uint8_t first[ROOM], second[ROOM];
+    struct cpu_pixels want;
+    uint8_t *got;
+};
+
+static void want_codes(struct coded *p, const struct kernel_item *item,
+                       struct cpu_arena *arena)
+{
+    static struct cpu_ops c;
+    int w = item->step.in_w, h = item->step.in_h, channels = item->planes;
+    size_t row = (size_t)w * (size_t)channels;
+
+    cpu_ops_init(&c, CPU_FLAG_C);
+    p->want = (struct cpu_pixels){p->first, cpu_row_pitch(row), w, h, channels};
+    for (int y = 0; y < h; y++)
+        memcpy(p->first + p->want.stride * (size_t)y,
+               p->pixels + row * (size_t)y, row);
+    CU_ASSERT_TRUE_FATAL(cpu_augment_run(&c.augment, p->list, item->codes.num,
+                                         &p->want, p->second, arena));
+}
+
+// The device has all but warps in doubles, if it has none, and by sums.
+static bool has(const struct hr__augment *a)
+{
+    return a->code != HR__AUGMENT_WARP || a->warp.way < HR__WARP_SUMS ||
+           (a->warp.way > HR__WARP_SUMS && env.doubles);
+}
+
+static void make_codes(struct coded *p, struct kernel_item *item, int first)
+{
+    int side = small ? 12 : AUGMENT_SIDE, w = kernel_pick(1, side);
+    int h = kernel_pick(1, side), num = small ? 2 : kernel_pick(1, CODES);
+
+    *item = (struct kernel_item){.pixels = p->pixels,
+                                 .planes = kernel_pick(0, 3) ? 3 : 1};
+    item->step = (struct hr__step){.in_w = w,
+                                   .in_h = h,
+                                   .rs_w = w,
+                                   .rs_h = h,
+                                   .src = {0, 0, w, h},
+                                   .win = {0, 0, w, h},
+                                   .out_w = w,
+                                   .out_h = h};
+    item->next_x = (size_t)item->planes;
+    item->next_y = item->next_x * (size_t)w;
+    item->next_c = 1;
+    item->codes = (struct hr__kernel_codes){p->list, num, w, h};
+    augment_noise(p->pixels, w * h * item->planes);
+    for (int i = 0; i < num; i++) {
+        int code = i ? kernel_pick(0, HR__NUM_AUGMENT - 1)
+                     : first % HR__NUM_AUGMENT;
+
+        do {
+            p->list[i] = augment_random((enum hr__augment_code)code, w, h);
+        } while (!has(&p->list[i]));
+        p->list[i].w = w = p->list[i].w ? p->list[i].w : w;
+        p->list[i].h = h = p->list[i].h ? p->list[i].h : h;
+    }
+}
+
+static void give_codes(struct coded *p, struct kernel_item *item,
+                       const struct hr__table *table)
+{
+    const struct hr__augment *last = &p->list[item->codes.num - 1];
+
+    item->table = table;
+    item->dst = (struct hr__dst){.w = last->w,
+                                 .h = last->h,
+                                 .c = p->want.channels,
+                                 .dtype = HR_U8,
+                                 .layout = HR_NHWC,
+                                 .stride_h = (size_t)last->w *
+                                             (size_t)p->want.channels};
+    item->dst_size = item->dst.stride_h * (size_t)last->h;
+    item->dst.data = p->got = malloc(item->dst_size);
+}
+
+static int compare_codes(const struct coded *p, const struct kernel_item *item)
+{
+    size_t row = item->dst.stride_h;
+    int bad = 0;
+
+    for (int y = 0; y < item->dst.h; y++)
+        bad += memcmp(p->got + row * (size_t)y,
+                      p->want.data + p->want.stride * (size_t)y, row) != 0;
+    for (int i = 0; bad && i < item->codes.num; i++)
+        printf("    %d rows of %dx%dx%d: code %d, to %dx%d\n", bad,
+               item->step.in_w, item->step.in_h, item->planes,
+               (int)p->list[i].code, p->list[i].w, p->list[i].h);
+    return bad;
+}
+
+// Every code, alone and behind others, beside a picture without any.
+static void test_codes(void)
+{
+    enum { N = 6 };
+    static struct coded coded[N];
+    struct kernel_item items[N + 1];
+    struct kernel_picture plain[1];
+    struct hr__table table = {.u8_identity = true};
+    struct cpu_arena arena;
+
+    for (int i = 0; i < 3 * 256; i++)
+        table.u8[i / 256][i % 256] = (uint8_t)i;
+    cpu_arena_init(&arena, &plain_heap);
+    test_rnd_seed(kernel_random());
+    for (int i = 0; i < (small ? 2 : 100); i++) {
+        CU_ASSERT_TRUE_FATAL(
+            kernel_random_picture(plain, 0, small ? 20 : 70, false, i % 2));
+        CU_ASSERT_TRUE(kernel_cpu_run(cpu, plain, 1));
+        for (int k = 0; k < N; k++) {
+            make_codes(&coded[k], &items[k], i * N + k);
+            want_codes(&coded[k], &items[k], &arena);
+            give_codes(&coded[k], &items[k], &table);
+        }
+        items[N] = plain->item;
+        CU_ASSERT_TRUE(kernel_run(&env, items, N + 1));
+        CU_ASSERT_TRUE(env.launches <= 9);
+        CU_ASSERT_EQUAL(kernel_compare(plain, 1), 0);
+        for (int k = 0; k < N; k++) {
+            CU_ASSERT_EQUAL(compare_codes(&coded[k], &items[k]), 0);
+            free(coded[k].got);
+        }
+        kernel_picture_free(plain);
+    }
+    cpu_arena_finish(&arena);
+}
+
 // The structs that device code reads as they are.
 static void test_layout(void)
 {
@@ -391,7 +533,7 @@ static int run_tests(void)
         {"batches", test_batches},  {"luma", test_luma},
         {"pixels", test_pixels},    {"long", test_long},
         {"large", test_large},      {"wrong", test_wrong},
-        {"rounds", test_rounds},
+        {"codes", test_codes},      {"rounds", test_rounds},
     };
     CU_pSuite suite;
     int failures;

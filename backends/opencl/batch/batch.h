@@ -37,7 +37,7 @@ void ocl_buffer_drop(struct ocl *o, struct ocl_buffer *b);
 
 // Batches at a time: two that the device has, and one that is planned; most
 // tasks of one; launches of one.
-enum { OCL_BATCHES = 3, OCL_BATCH = 256, OCL_LAUNCHES = 21 };
+enum { OCL_BATCHES = 3, OCL_BATCH = 256, OCL_LAUNCHES = 23 };
 // So many tasks come together, if there are so many. More come into a batch
 // when the device has fallen behind. A device that has the host's memory never
 // takes more; and none takes more than the budget has MiB, or LEAST.
@@ -70,6 +70,7 @@ struct ocl_item {
     struct hr__dst tensor;     // that is made: the sample's; or pixels for the
                                // next engine, whose memory comes last
     const struct hr__table *table;
+    bool augment;               // its codes are done, too
     uint8_t *to;                // pinned memory that it is downloaded to
     size_t copy_at;             // of a copy: where in dst
     uint8_t *pinned;            // its payload if that is uploaded from where it
@@ -120,6 +121,7 @@ struct ocl_batch_times {
     cl_event import;        // where imports begin, if there are any
     cl_event kernels[OCL_LAUNCHES];
     enum hr_part parts[OCL_LAUNCHES];
+    int last;  // of the launches
 };
 
 struct ocl_groups {  // of a launch
@@ -242,7 +244,7 @@ bool ocl_axes_send(struct ocl *o, uint8_t *from, struct ocl_fault *fault);
 void ocl_axes_drop(struct ocl *o, bool forget);
 void ocl_axes_free(struct ocl_axes *a);
 
-// ---- plan.c, entropy.c, describe.c -----------------------------------------
+// ---- plan.c, entropy.c, augment.c, describe.c -----------------------------------------
 
 // What lies behind something else begins at such a multiple.
 enum { OCL_ALIGN = 64 };
@@ -282,6 +284,7 @@ struct ocl_plan {
     // Of the picture before, for the next may be the same
     const struct hr__table *table;
     uint32_t table_at;
+    uint32_t levels_at;    // of bytes as they are; 0: not there yet
     struct hr__axis x, y;  // of the picture in the making
 };
 
@@ -303,9 +306,13 @@ static inline size_t ocl_plan_out(const struct ocl_plan *plan)
 }
 // Whether what is planned so far is not too much for one batch.
 bool ocl_fits(const struct ocl *o, const struct ocl_plan *plan);
+// Room of its own for size bytes of zeros; they begin at that word.
+void *ocl_plan_room(struct ocl_plan *plan, size_t size, uint32_t *word);
 // plan->table_at.
 bool ocl_plan_table(struct ocl_plan *plan, const struct hr__table *table,
                     enum hr_dtype dtype, int channels);
+// plan->levels_at.
+bool ocl_plan_levels(struct ocl_plan *plan);
 // Adds picture i. in is NULL for images, and for files. False: no memory, or the
 // payload, or the file, is not what it should be.
 bool ocl_plan_add(struct ocl_plan *plan, int i, const struct hr__picture *pic,
@@ -313,6 +320,19 @@ bool ocl_plan_add(struct ocl_plan *plan, int i, const struct hr__picture *pic,
 // Copies its coefficients, planes or pixels to where the plan wants them.
 void ocl_describe(const struct ocl_item *item, const struct hr__picture *pic,
                   const struct hr__payload *in, uint8_t *to);
+
+// What of a picture is done behind its last step: where stage store puts it, and
+// the codes, which make the tensor of it. False: no memory.
+bool ocl_plan_augment(struct ocl_plan *plan, int i,
+                      const struct hr__picture *pic,
+                      const struct hr__step *step, const struct hr__dst *tensor,
+                      uint64_t out_at);
+// Items of a group that does.
+unsigned ocl_augment_items(const struct ocl *o);
+// Why the device does not do the codes of a picture; 0 = it does. *work: bytes
+// of it for them.
+unsigned ocl_why_not_augment(const struct ocl *o, const struct hr__picture *pic,
+                             uint64_t *work);
 
 // Of files whose entropy coding the device decodes: bytes of the upload, and of
 // work besides coefficients and what is made of them.

@@ -197,10 +197,11 @@ static bool plan_planes(struct ocl_plan *plan, struct hr__kernel_picture *p,
 
 // Of the pixels only the window that the axes read is taken.
 static bool plan_pixels(struct ocl_plan *plan, struct hr__kernel_picture *p,
-                        const struct hr__picture *pic, struct ocl_item *item)
+                        const struct hr__picture *pic,
+                        const struct hr__payload *in, struct ocl_item *item)
 {
     size_t c = (size_t)pic->channels, w, h;
-    bool planar = pic->image && pic->image->params.layout == HR_NCHW;
+    bool planar = !in && pic->image && pic->image->params.layout == HR_NCHW;
     const struct hr_image_params *im = item->src ? &pic->image->params : NULL;
 
     item->window = axes_window(plan);
@@ -262,7 +263,23 @@ static bool plan_source(struct ocl_plan *plan, int i,
         return plan_coefficients(plan, p, pic, in, item);
     if (in && in->after == HR_RECONSTRUCT)
         return plan_planes(plan, p, pic, in, item);
-    return plan_pixels(plan, p, pic, item);
+    return plan_pixels(plan, p, pic, in, item);
+}
+
+// Reads the output of a sample's last step, which another engine has made.
+static struct hr__step whole_step(const struct hr__geometry *geo)
+{
+    const struct hr__step *last = &geo->steps[geo->num_steps - 1];
+    struct hr__rect all = {0, 0, last->out_w, last->out_h};
+
+    return (struct hr__step){.in_w = all.w,
+                             .in_h = all.h,
+                             .src = all,
+                             .rs_w = all.w,
+                             .rs_h = all.h,
+                             .win = all,
+                             .out_w = all.w,
+                             .out_h = all.h};
 }
 
 bool ocl_plan_add(struct ocl_plan *plan, int i, const struct hr__picture *pic,
@@ -271,11 +288,17 @@ bool ocl_plan_add(struct ocl_plan *plan, int i, const struct hr__picture *pic,
     const struct hr__step *step = &pic->geo.steps[0];
     struct hr__dst dst = item->tensor;
     struct hr__kernel_picture *p;
+    struct hr__step whole;
     size_t out_at;
 
+    if (in && in->after == HR_RESAMPLE) {
+        whole = whole_step(&pic->geo);
+        step = &whole;
+    }
     // Pixels for the next engine are of one table, grey or not.
     if (!ocl_plan_table(plan, item->table, dst.dtype,
                         item->table == pic->table ? dst.c : 3) ||
+        (item->augment && !ocl_plan_levels(plan)) ||
         !ocl_axes_find(plan->axes, step, &plan->x, &plan->y))
         return false;
     p = ocl_plan_picture(plan, i);
@@ -294,9 +317,12 @@ bool ocl_plan_add(struct ocl_plan *plan, int i, const struct hr__picture *pic,
         out_at = item->out_at = (size_t)plan->out;
         plan->out += ocl_aligned(item->out_bytes);
     }
-    hr__kernel_store(p, step, &dst, out_at, plan->table_at,
-                     item->table->u8_identity);
-    plan->groups += groups_of(plan, p);
+    if (!item->augment)
+        hr__kernel_store(p, step, &dst, out_at, plan->table_at,
+                         item->table->u8_identity);
+    else if (!ocl_plan_augment(plan, i, pic, step, &dst, out_at))
+        return false;
+    plan->groups += groups_of(plan, ocl_plan_picture(plan, i));
     return true;
 }
 

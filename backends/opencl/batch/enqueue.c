@@ -9,7 +9,8 @@
 // ---- Launching ------------------------------------------------------------
 
 // The kernels in order, in the form for host processors if there is one, and the
-// stages at which spans that run them begin.
+// stages at which spans that run them begin. The last two are for pictures that
+// have codes: of these hr_store makes planes in work.
 #define FIRST(stage) (1u << HR_##stage)
 static const struct {
     unsigned first;
@@ -33,10 +34,13 @@ static const struct {
     {FIRST(ENTROPY) | FIRST(RECONSTRUCT), HR__KERNEL_FUSED_GPU},
     {FIRST(COLOR), HR__KERNEL_PLANES},
     {FIRST(ENTROPY) | FIRST(RECONSTRUCT) | FIRST(COLOR), HR__KERNEL_COLOR},
-    {FIRST(RESAMPLE), HR__KERNEL_PIXELS},
+    {FIRST(RESAMPLE) | FIRST(AUGMENT), HR__KERNEL_PIXELS},
     {~0u, HR__KERNEL_RESAMPLE},
     {~0u, HR__KERNEL_STORE},
+    {~0u, HR__KERNEL_STORE},
+    {~0u, HR__KERNEL_AUGMENT},
 };
+enum { FIRST_OF_CODES = OCL_LAUNCHES - 2 };
 #undef FIRST
 
 // Whether it has the items of hr_entropy_guess.
@@ -69,6 +73,35 @@ static bool suits_tiles(struct ocl *o, const struct ocl_batch *batch)
     return o->plan.gpu;
 }
 
+// The groups of picture i for a launch.
+static uint32_t groups_of(struct ocl *o, const struct ocl_batch *batch, int s,
+                          int i)
+{
+    const struct hr__kernel_picture *p = ocl_plan_picture(&o->plan, i);
+    bool stores = stages[s].kernel == HR__KERNEL_STORE;
+
+    if (batch->items[i].dropped ||
+        (stores && !p->augment == (s >= FIRST_OF_CODES)))
+        return 0;
+    return hr__kernel_groups(p, kernel_of(batch, s));
+}
+
+// Groups of hr_augment, one for each picture, in the order of their cost: the
+// longest begins first.
+static void sort_groups(struct ocl *o, uint32_t *list, const uint32_t *end)
+{
+    for (uint32_t *at = list; at < end; at += 2) {
+        uint32_t picture = *at, *to = at;
+        uint32_t cost = ocl_plan_picture(&o->plan, (int)picture)->cost;
+
+        for (;
+             to > list && ocl_plan_picture(&o->plan, (int)to[-2])->cost < cost;
+             to -= 2)
+            to[0] = to[-2];
+        to[0] = picture;
+    }
+}
+
 // Writes the lists of groups behind the plan.
 static void write_lists(struct ocl *o, struct ocl_batch *batch,
                         enum hr_stage first)
@@ -89,13 +122,10 @@ static void write_lists(struct ocl *o, struct ocl_batch *batch,
             *groups = groups[-1];
             continue;
         }
-        for (int i = 0; i < batch->num_items; i++) {
-            struct hr__kernel_picture *p = ocl_plan_picture(&o->plan, i);
-
-            if (!batch->items[i].dropped)
-                end = hr__kernel_list(end, (uint32_t)i,
-                                      hr__kernel_groups(p, kernel));
-        }
+        for (int i = 0; i < batch->num_items; i++)
+            end = hr__kernel_list(end, (uint32_t)i, groups_of(o, batch, s, i));
+        if (kernel == HR__KERNEL_AUGMENT)
+            sort_groups(o, list, end);
         end = hr__kernel_pad(list, end);
         groups->num = (uint32_t)(end - list) / 2;
     }
@@ -108,9 +138,10 @@ static bool set_arg(struct ocl *o, cl_kernel k, cl_uint at, size_t size,
                        "clSetKernelArg");
 }
 
-static bool set_args(struct ocl *o, struct ocl_batch *batch, int kernel,
+static bool set_args(struct ocl *o, struct ocl_batch *batch, int stage,
                      cl_uint list, struct ocl_fault *fault)
 {
+    int kernel = kernel_of(batch, stage);
     cl_kernel k = o->kernels[kernel];
     bool unified = o->facts.unified, entropy = kernel <= HR__KERNEL_DC;
     cl_mem in = unified ? batch->up.mem : batch->in.mem;
@@ -121,16 +152,19 @@ static bool set_args(struct ocl *o, struct ocl_batch *batch, int kernel,
     cl_mem axes = o->axes.mem.mem;
     bool stores = kernel == HR__KERNEL_STORE || kernel == HR__KERNEL_RESIZE_GPU;
     bool weighs = stores || kernel == HR__KERNEL_RESAMPLE;
+    bool augments = kernel == HR__KERNEL_AUGMENT;
     cl_uint at = HR__ARG_FIRST_BUFFER;
-    bool reads = !weighs && kernel != HR__KERNEL_COLOR &&
+    bool reads = !weighs && !augments && kernel != HR__KERNEL_COLOR &&
                  kernel != HR__KERNEL_COLOR_GPU;
 
+    if (stores && stage >= FIRST_OF_CODES)
+        out = work;
     return set_arg(o, k, HR__ARG_PLAN, sizeof(in), &in, fault) &&
            set_arg(o, k, HR__ARG_LIST, sizeof(list), &list, fault) &&
            (!reads || set_arg(o, k, at++, sizeof(from), &from, fault)) &&
            (!weighs || set_arg(o, k, at++, sizeof(axes), &axes, fault)) &&
            set_arg(o, k, at++, sizeof(work), &work, fault) &&
-           ((!stores && !entropy) ||
+           ((!stores && !entropy && !augments) ||
             set_arg(o, k, at++, sizeof(out), &out, fault));
 }
 
@@ -138,15 +172,17 @@ static bool set_args(struct ocl *o, struct ocl_batch *batch, int kernel,
 static bool launch(struct ocl *o, struct ocl_batch *batch,
                    struct ocl_fault *fault)
 {
-    static const size_t local[2] = {HR__GROUP, 1};
     const cl_event waits[] = {batch->uploaded, o->axes.sent_event};
     const cl_uint num = waits[1] ? 2 : 1;
     bool waited = false;
 
-    for (int s = 0; s < OCL_LAUNCHES; s++) {
+    for (int s = 0; s < OCL_LAUNCHES; s++)
+        if (batch->lists[s].num)
+            batch->times.last = s;
+    for (int s = 0; s <= batch->times.last; s++) {
         const struct ocl_groups *groups = &batch->lists[s];
-        size_t global[2];
-        bool last = s == OCL_LAUNCHES - 1;
+        size_t global[2], local[2] = {HR__GROUP, 1};
+        bool last = s == batch->times.last;
         int kernel = kernel_of(batch, s);
         cl_event *event;
         cl_int err;
@@ -155,8 +191,10 @@ static bool launch(struct ocl *o, struct ocl_batch *batch,
             continue;
         event = ocl_times_kernel(o, batch, s, kernel);
         global[1] = hr__kernel_rows(groups->num, &global[0]);
-        global[0] *= HR__GROUP;
-        if (!set_args(o, batch, kernel, groups->at, fault))
+        if (kernel == HR__KERNEL_AUGMENT)
+            local[0] = ocl_augment_items(o);
+        global[0] *= local[0];
+        if (!set_args(o, batch, s, groups->at, fault))
             return false;
         err = o->api.clEnqueueNDRangeKernel(o->queues[OCL_COMPUTE],
                                             o->kernels[kernel], 2, NULL, global,

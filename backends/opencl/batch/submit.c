@@ -16,6 +16,7 @@ static void find_tensor(const struct ocl *o, struct ocl_item *item)
 
     item->tensor = pic->dst;
     item->table = pic->table;
+    item->augment = item->task->span.last == HR_STORE && pic->geo.num_augments;
     if (item->task->span.last == HR_STORE)
         return;
     item->tensor = (struct hr__dst){.w = step->out_w,
@@ -31,7 +32,7 @@ static bool find_memory(const struct ocl *o, struct ocl_item *item)
 {
     const struct hr__picture *pic = item->task->pic;
     bool in_place = item->tensor.memory && !item->tensor.data;
-    bool reads = pic->image && !pic->pixels;
+    bool reads = pic->image && !pic->pixels && !item->task->in;
 
     item->dst = in_place ? ocl_memory_object(o, item->tensor.memory) : NULL;
     item->src = reads ? ocl_memory_object(o, pic->memory) : NULL;

@@ -145,7 +145,7 @@ void ocl_times_read(struct ocl *o, struct ocl_batch *batch)
             report(o, OCL_COMPUTE, batch, t->kernels[i], t->kernels[i],
                    t->parts[i]);
         report(o, OCL_COMPUTE, batch, batch->computed, batch->computed,
-               t->parts[OCL_LAUNCHES - 1]);
+               t->parts[t->last]);
         report(o, OCL_DOWNLOAD, batch, batch->downloaded, batch->downloaded,
                HR_PART_DOWNLOAD);
     }

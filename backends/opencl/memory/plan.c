@@ -28,6 +28,7 @@ bool ocl_plan_begin(struct ocl_plan *plan, int n)
     plan->work = HR__SLACK;
     plan->groups = 0;
     plan->table = NULL;
+    plan->levels_at = 0;
     return take(plan, (size_t)n * sizeof(struct hr__kernel_picture), &at);
 }
 
@@ -63,6 +64,16 @@ bool ocl_fits(const struct ocl *o, const struct ocl_plan *plan)
            plan->work + HR__SLACK <= o->work_bytes;
 }
 
+void *ocl_plan_room(struct ocl_plan *plan, size_t size, uint32_t *word)
+{
+    size_t at;
+
+    if (!take(plan, size, &at))
+        return NULL;
+    *word = (uint32_t)(at / sizeof(uint32_t));
+    return memset(plan->data + at, 0, ocl_aligned(size));
+}
+
 // ---- Tables ---------------------------------------------------------------
 
 bool ocl_plan_table(struct ocl_plan *plan, const struct hr__table *t,
@@ -80,5 +91,18 @@ bool ocl_plan_table(struct ocl_plan *plan, const struct hr__table *t,
     memcpy(plan->data + at, from, channel * (size_t)channels);
     plan->table = t;
     plan->table_at = (uint32_t)(at / sizeof(uint32_t));
+    return true;
+}
+
+bool ocl_plan_levels(struct ocl_plan *plan)
+{
+    uint8_t *to;
+
+    if (plan->levels_at)
+        return true;
+    if (!(to = ocl_plan_room(plan, 3 * 256, &plan->levels_at)))
+        return false;
+    for (int i = 0; i < 3 * 256; i++)
+        to[i] = (uint8_t)i;
     return true;
 }

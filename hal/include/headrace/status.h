@@ -81,7 +81,8 @@ HR_API const char *hr_last_error(void);
     X(PLACE,       22, "memory that this engine cannot reach")              \
     X(TABLES,      23, "tables that this engine cannot be told")            \
     X(MISMATCH,    24, "the device gave wrong pictures and is not used")      \
-    X(BUSY,        25, "the engine was busy")
+    X(BUSY,        25, "the engine was busy")                               \
+    X(FP64,        26, "a device without double precision")
 // clang-format on
 
 enum hr_why {

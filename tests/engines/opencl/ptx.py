@@ -39,6 +39,7 @@ LIMITS = {
     "hr_reconstruct_color_gpu": (64, 0, 0),
     "hr_color_gpu": (64, 0, 12),   # (of pictures that are turned)
     "hr_resize_gpu": (64, 0, 10),  # (tensors of bytes that are not aligned)
+    "hr_augment": (96, 4, 300),  # (512 items have 128; warps gather bytes)
     "hr_index": (64, 0, 0),
     "hr_reconstruct": (96, 320, 19),
     "hr_planes": (64, 0, 16),
@@ -70,7 +71,8 @@ def compiled(text, folder):
          "nvptx64--nvidiacl", "-Xclang", "-finclude-default-header", "-Xclang",
          "-mlink-builtin-bitcode", "-Xclang", LIBRARY, "-Xclang",
          "-target-cpu", "-Xclang", "sm_70", "-O3", "-S",
-         "-DHR__ENTROPY", "-DHR__GPU", "-D__OPENCL_VERSION__=120", "-o", ptx, "-"],
+         "-DHR__ENTROPY", "-DHR__GPU", "-DHR__AUGMENT", "-DHR__FP64",
+         "-D__OPENCL_VERSION__=120", "-o", ptx, "-"],
         input=text, text=True, check=True)
     return ptx
 

@@ -3,6 +3,8 @@
 // as the CPU for every kind of picture, type and geometry, and by every variant
 // of the kernels; launches per batch, and no allocations in a steady state.
 #include "conformance.h"
+#include "hal/trust/trust.h"
+#include "made.h"
 #include "opencl_env.h"
 
 #define COUNT(a) ((int)(sizeof(a) / sizeof(*(a))))
@@ -96,6 +98,77 @@ TEST_CASE(large_first_step)
         opencl_finish(&run);
     }
     o->buffer_bytes = most;
+}
+
+// Recipes, another list of codes for each picture: as many as possible the device
+// makes to the end, by as many launches whatever the lists are.
+static void recipe(const char *text, enum hr_dtype dtype, enum hr_layout layout,
+                   enum hr_memory memory)
+{
+    struct hr_op ops[HR_MAX_OPS];
+    int num_ops;
+    struct hr_sample s[OPENCL_FILES];
+    struct hr_batch_params params = {.n = env.num_files,
+                                     .c = 3,
+                                     .h = 44,
+                                     .w = 52,
+                                     .dtype = dtype,
+                                     .layout = layout,
+                                     .memory = memory};
+    struct ocl *o = opencl_private(env.ocl);
+    uint64_t batches = o->batches, launches = o->launches;
+    struct opencl_run a, b;
+    int whole = 0, took = 0;
+
+    CU_ASSERT_EQUAL_FATAL(hr_ops_parse(text, ops, &num_ops), HR_OK);
+    for (int i = 0; i < env.num_files; i++)
+        s[i] = (struct hr_sample){.path = env.files[i],
+                                  .ops = ops,
+                                  .num_ops = num_ops,
+                                  .random = {.seed = test_seed,
+                                             .index = (uint64_t)i}};
+    b = opencl_start(env.ocl, s, env.num_files, &params);
+    params.memory = HR_MEMORY_HOST;
+    a = opencl_start(env.cpu, s, env.num_files, &params);
+    CU_ASSERT_EQUAL(opencl_differences(&a, &b, env.num_files, "recipe"), 0);
+    for (int i = 0; i < env.num_files; i++) {
+        const struct hr_result *r = &b.job->results[i];
+
+        took += made_by(r, env.ocl->name, HR_RECONSTRUCT, HR_RESAMPLE);
+        whole += made_by(r, env.ocl->name, HR_RECONSTRUCT, HR_STORE);
+    }
+    CHECK(took > 20 && whole == took, "%d of %d to the end", whole, took);
+    CHECK(o->launches - launches <= 9 * (o->batches - batches),
+          "%d launches in %d batches", (int)(o->launches - launches),
+          (int)(o->batches - batches));
+    opencl_finish(&a);
+    opencl_finish(&b);
+}
+
+TEST_CASE(recipes)
+{
+    hr_device usual = env.ocl;
+
+    setenv("HEADRACE_OPENCL_AUGMENT", "device", 1);
+    env.ocl = hr_device_open("opencl",
+                             hr_device_params(.deadline_ns = OPENCL_PATIENCE));
+    unsetenv("HEADRACE_OPENCL_AUGMENT");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(env.ocl);
+    CU_ASSERT(hr__record_exact(hr__certificate_record(
+        &env.ocl->certificate, HR_SPAN_BIT(HR_AUGMENT, HR_STORE), 0)));
+    recipe(
+        "decode,random_resized_crop=52x44,color_jitter=0.4:0.4:0.4:0.2,"
+        "random_grayscale=0.3,random_gaussian_blur=0.5,random_solarize=99:0.3,"
+        "normalize=imagenet",
+        HR_F32, HR_NCHW, HR_MEMORY_HOST);
+    recipe("decode,random_resized_crop=52x44,random_hflip,trivial_augment_wide,"
+           "normalize=imagenet",
+           HR_F16, HR_NCHW, HR_MEMORY_HOST);
+    recipe("decode,random_resized_crop=52x44,rand_augment=2:9:bicubic:3,4,5,"
+           "adjust_sharpness=1.5",
+           HR_U8, HR_NHWC, HR_MEMORY_PINNED);
+    hr_device_close(&env.ocl);
+    env.ocl = usual;
 }
 
 TEST_CASE(reasons)
