@@ -169,13 +169,14 @@ static int every_code(int i, int w, int h, struct hr_op *ops)
         {.type = HR_OP_PERMUTE_CHANNELS, .permute_channels = {{2, 0, 0}}},
         {.type = HR_OP_PAD, .pad = {5, 4, 3, 2, HR_EDGES_REFLECT, {0}}},
         {.type = HR_OP_AFFINE,
-         .affine = {{TURN}, 0, 0, HR_NEAREST, {9, 99, 3}}},
-        {.type = HR_OP_AFFINE, .affine = {{TURN}, 40, 31, HR_BILINEAR, {0}}},
-        {.type = HR_OP_AFFINE, .affine = {{TURN}, 0, 0, HR_BICUBIC, {0}}},
+         .affine = {{TURN}, 0, 0, HR_NEAREST, {9, 99, 3}, false}},
+        {.type = HR_OP_AFFINE,
+         .affine = {{TURN}, 40, 31, HR_BILINEAR, {0}, false}},
+        {.type = HR_OP_AFFINE, .affine = {{TURN}, 0, 0, HR_BICUBIC, {0}, true}},
         {.type = HR_OP_PERSPECTIVE,
          .perspective = {{TURN, .002, -.001}, 0, 0, HR_BILINEAR, {8, 7, 6}}},
         {.type = HR_OP_PERSPECTIVE,
-         .perspective = {{TURN, .002, -.001}, 33, 21, HR_NEAREST}},
+         .perspective = {{TURN, .002, -.001}, 33, 21, HR_NEAREST, {0}}},
     };
 #undef TURN
     int n = 0;
