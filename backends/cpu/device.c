@@ -121,7 +121,8 @@ static enum hr_status cpu_open(struct hr__engine *e, const char *which)
                         secure_getenv("HEADRACE_CPU"));
     if (!lanes_from_environment(c))
         return hr__fail(HR_EINVAL,
-                        "HEADRACE_LANES=%.32s: must be always or never",
+                        "HEADRACE_LANES=%.32s: must be always, halved or "
+                        "never",
                         secure_getenv("HEADRACE_LANES"));
     c->e = e;
     c->here = threads == HR_THREADS_NONE;
