@@ -173,7 +173,7 @@ def replay(recording: Recording) -> Image.Image:
     image = getattr(ops[0], "open", open_stock)(source)
     image.load()
     fetch.made(source)
-    made: Image.Image = _oracle.apply(image, ops)
+    made: Image.Image = _oracle.apply(image, _sample(recording)[1])
     return made
 
 
