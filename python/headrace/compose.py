@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
 from . import _core, ops
+from ._arguments import made_channels
 from .errors import ArgumentError
 from .ops import Arithmetic, Filter, Ops
 
@@ -57,6 +58,8 @@ def translate(transform: Any) -> tuple[Ops, str]:
         if not _is_known(each):
             raise _refused(each, "it is not one of torchvision.transforms")
         name = type(each).__name__
+        if made.is_gray and _makes_three(each):
+            raise _refused(each, "it makes three channels of one")
         if name in _STEPS:
             made.step(each)
         elif name in _TENSORS:
@@ -84,6 +87,10 @@ class _Made:
     arithmetic: Arithmetic = "div"  # of its numbers, if they are float32
     numbers: bool = False  # whether normalize() is there
     moved: bool = True  # whether steps do nothing but that to pixels
+
+    @property
+    def is_gray(self) -> bool:
+        return made_channels(self.steps, 3) == 1
 
     def step(self, t: Any) -> None:
         if self.numbers:
@@ -129,6 +136,8 @@ class _Made:
             mean, std = _floats(t.mean), _floats(t.std)
         except (TypeError, ValueError):
             raise _refused(t, "mean and std must be numbers") from None
+        if self.is_gray and max(len(mean), len(std)) > 1:
+            raise _refused(t, "there is one channel")
         self._normalize(mean, std)
 
     def _normalize(self, mean: Any, std: Any) -> None:
@@ -375,6 +384,16 @@ def _moves(t: Any) -> bool:
 
 def _is_gray(t: Any) -> bool:
     return type(t).__name__ == "Grayscale" and t.num_output_channels == 1
+
+
+def _makes_three(t: Any) -> bool:
+    """Whether it does so of pictures that have one channel."""
+    name = type(t).__name__
+    return (
+        name == "RGB"
+        or (name == "Grayscale" and t.num_output_channels == 3)
+        or any(map(_makes_three, getattr(t, "transforms", ())))
+    )
 
 
 def _jitter(t: Any) -> ops.Op:
