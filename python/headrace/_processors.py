@@ -150,7 +150,7 @@ def plan(config: Mapping[str, Any], backend: Backend | None = None) -> Plan:
 
 
 def _filled(kind: _Kind, config: Mapping[str, Any]) -> dict[str, Any]:
-    """With the class's own where it says nothing, which null is, too."""
+    """With the class's own where it says nothing. Null is no, or nothing."""
     said: dict[str, Any] = {
         "do_resize": True,
         "size": kind.size,
@@ -164,7 +164,7 @@ def _filled(kind: _Kind, config: Mapping[str, Any]) -> dict[str, Any]:
         "image_std": kind.std,
         "default_to_square": kind.square,
     }
-    said |= {key: x for key, x in config.items() if x is not None}
+    said |= config
     said["size"] = _sized("size", said["size"], said["default_to_square"])
     said["crop_size"] = _sized("crop_size", said["crop_size"], True)
     return said
@@ -210,7 +210,7 @@ def planned(kind: str, backend: Backend, said: Mapping[str, Any]) -> Plan:
 
 
 def _resized(kind: str, made: Plan, said: Mapping[str, Any]) -> Plan:
-    size = {key: x for key, x in dict(said["size"]).items() if x is not None}
+    size = _said_of("size", said["size"])
     resample = _resample(made.backend, said["resample"])
     made = dataclasses.replace(made, resample=resample)
     if set(size) == {"height", "width"} and kind != "ConvNext":
@@ -260,8 +260,15 @@ def _is_larger(made: Plan) -> bool:
     return True
 
 
+def _said_of(key: str, size: Any) -> dict[str, Any]:
+    """Its sides that are not null."""
+    if not isinstance(size, Mapping):
+        raise _refused(key, size, "it must be a size")
+    return {side: x for side, x in size.items() if x is not None}
+
+
 def _both(key: str, size: Any) -> Size:
-    found = {k: x for k, x in dict(size or {}).items() if x is not None}
+    found = _said_of(key, size)
     if set(found) != {"height", "width"}:
         raise _refused(key, size, "it must have height and width")
     return _side(key, found["width"]), _side(key, found["height"])
@@ -289,13 +296,17 @@ def _f32(x: float) -> float:
 def _numbers(backend: Backend, said: Mapping[str, Any]) -> bytes | None:
     """What 256 bytes become in each channel, by the backend's arithmetic."""
     scale = said["rescale_factor"] if said["do_rescale"] else None
-    if scale is not None and (
+    if said["do_rescale"] and (
         not isinstance(scale, (int, float)) or not 0 < scale < 1e6
     ):
         raise _refused("rescale_factor", scale, "it must be above 0")
     if not said["do_normalize"]:
         if scale is None:
             return None
+        if backend == "torchvision" and isinstance(scale, int):
+            raise _refused(
+                "rescale_factor", scale, "torch multiplies bytes by it"
+            )
         return _packed([_scaled(backend, scale)] * 3)
     means = _channels("image_mean", said["image_mean"])
     stds = _channels("image_std", said["image_std"])

@@ -166,6 +166,8 @@ class Preprocess(Pipeline):
 
 
 def _done(output: Output, on_error: str) -> Features:
+    if on_error not in ("fail", "zero"):
+        raise ArgumentError(f"on_error must be fail or zero, not {on_error!r}")
     output.job.wait()
     if on_error == "fail":
         for result in output.results:
@@ -205,7 +207,11 @@ def _is_picture(x: Any) -> bool:
 
 def _sample(picture: Any, steps: ops.Ops) -> tuple[Any, ops.Ops]:
     """Its recording, if the drop-in has one, or its pixels."""
-    if picture.mode != "RGB":
+    if "A" in picture.getbands() or picture.info.get("transparency") is not (
+        None
+    ):
+        picture = _on_white(picture)
+    elif picture.mode != "RGB":
         picture = picture.convert("RGB")
     pictures: Any = sys.modules.get("headrace.dropin.pillow.pictures")
     if pictures is not None and type(picture) in pictures.RECORDERS:
@@ -214,6 +220,13 @@ def _sample(picture: Any, steps: ops.Ops) -> tuple[Any, ops.Ops]:
             return recording.source, recording.ops + steps[1:]
     w, h = picture.size
     return _core.Pixels(w, h, data=picture.tobytes()), steps[1:]
+
+
+def _on_white(picture: Any) -> Any:
+    """What is transparent, as the processors have it."""
+    image: Any = sys.modules["PIL.Image"]
+    white = image.new("RGBA", picture.size, (255, 255, 255, 255))
+    return image.alpha_composite(white, picture.convert("RGBA")).convert("RGB")
 
 
 __all__: Sequence[str] = ["Features", "Preprocess"]

@@ -94,9 +94,16 @@ class Plans(unittest.TestCase):
         self.assertEqual(bare, _processors.plan(CONFIGS["clip"]))
         named = {"image_processor_type": "ViTImageProcessorPil"}
         self.assertEqual(_processors.plan(named).backend, "pil")
-        self.assertEqual(
-            _processors.plan({**named, "size": None, "do_resize": None}),
-            _processors.plan(named))
+
+    def test_null(self):
+        """Is no, or nothing; not what the class says."""
+        clip = CONFIGS["clip"]
+        self.assertEqual(_processors.plan({**clip, "do_normalize": None}),
+                         _processors.plan({**clip, "do_normalize": False}))
+        for name in "size", "crop_size", "resample", "rescale_factor", (
+                "image_mean"):
+            with self.assertRaisesRegex(headrace.ArgumentError, name):
+                _processors.plan({**clip, name: None})
 
     def test_refused_by_name(self):
         for name, more, backend in (
@@ -107,6 +114,11 @@ class Plans(unittest.TestCase):
             ("size", {"size": {"longest_edge": 5}}, None),
             ("size", {"size": {"shortest_edge": 5, "longest_edge": 9}}, None),
             ("size", {"size": size(0)}, None),
+            ("size", {"size": "224"}, None),
+            ("size", {"size": True}, None),
+            ("crop_size", {"crop_size": 224.0}, None),
+            ("rescale_factor", {"do_normalize": False, "rescale_factor": 1},
+             None),
             ("resample", {"resample": 0}, None),
             ("resample", {"resample": 4}, "torchvision"),
             ("resample", {"resample": 6}, "pil"),
@@ -180,6 +192,8 @@ class Calls(unittest.TestCase):
         self.assertTrue(caught.exception.stage)
         with self.assertRaises(FileNotFoundError):
             make(pictures[2:])
+        with self.assertRaisesRegex(headrace.ArgumentError, "on_error"):
+            make(pictures, on_error="skip")
 
     def test_file_and_pickle(self):
         folder = case.made_samples.scratch()
@@ -264,6 +278,17 @@ class Real(case.Case):
             found = preprocess(name, backend=backend)(self.paths)
             self.assert_same_tensor(found["pixel_values"],
                                     want["pixel_values"], name)
+
+    def test_transparent(self):
+        """Pictures of Pillow; what is transparent is white."""
+        picture = Image.open(self.paths[0]).convert("RGBA")
+        picture.putalpha(picture.getchannel("G"))
+        for x in picture, picture.convert("LA"):
+            for backend in BACKENDS:
+                want = real("clip", backend)([x], return_tensors="pt")
+                found = preprocess("clip", backend=backend)(x)
+                self.assert_same_tensor(found["pixel_values"],
+                                        want["pixel_values"], x.mode)
 
     def test_dropin(self):
         n = len(self.paths)
