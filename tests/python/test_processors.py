@@ -348,6 +348,89 @@ class Real(case.Case):
                     self.assertEqual(one.shape, other.shape)
                     self.assertTrue(numpy.array_equal(one, other))
 
+    def test_lists_have_memory_of_their_own(self):
+        processor = real("vit", "torchvision")
+        with headrace.image_backend("cpu"):
+            made = processor([Image.open(p) for p in self.paths])
+        for each in made["pixel_values"]:
+            self.assertEqual(each.untyped_storage().nbytes(),
+                             each.numel() * each.element_size())
+
+    def test_lists_beside_pictures(self):
+        """Stock says that it is no list of pictures."""
+        for backend in BACKENDS:
+            processor = real("vit", backend)
+
+            def run(nested):
+                x = [Image.open(p) for p in self.paths[:3]]
+                x = [[x[0]], [], x[1:]] if nested else [x[:1], *x[1:]]
+                return processor(x, return_tensors="pt")["pixel_values"]
+
+            want = run(True)
+            found, report = self.with_dropin(lambda: run(True))
+            self.assert_same_tensor(found, want, "nested")
+            self.assertNotIn("pillow", report)
+            with headrace.image_backend("cpu"):
+                with self.assertRaisesRegex(ValueError, "flat list"):
+                    run(False)
+
+    def test_stacks(self):
+        """A list of them is one of pictures, one among pictures is none."""
+        processor = real("bytes", "torchvision")
+
+        class Set(torch.utils.data.Dataset):
+            def __len__(self):
+                return 1
+
+            def __getitem__(_, index):
+                x = [torchvision.io.decode_image(self.paths[0])
+                     for _ in range(3)]
+                y = torch.stack(x)
+                given = [y, y] if self.alike else [x[0], y]
+                return processor(given, return_tensors="pt")["pixel_values"]
+
+        import torchvision
+
+        def run():
+            return list(torch.utils.data.DataLoader(Set(), batch_size=None))
+
+        self.alike = True
+        self.assert_same_tensor(self.with_dropin(run)[0][0], run()[0])
+        self.alike = False
+        want = case.outcome(run)
+        self.assertNotIsInstance(want, list)
+        self.assertEqual(self.with_dropin(lambda: case.outcome(run))[0], want)
+
+    def test_other_numbers(self):
+        """Of another dtype, of a whole factor, of a class of one's own."""
+        import transformers
+
+        class Mine(transformers.CLIPImageProcessor):
+            def _fuse_mean_std_and_rescale_factor(self, **how):
+                mean, *others = super()._fuse_mean_std_and_rescale_factor(
+                    **how)
+                return mean * 0, *others
+
+        clip = transformers.CLIPImageProcessor
+        for make, dtype in (
+            (clip, torch.float64), (Mine, torch.float32),
+            (lambda: clip(do_normalize=False, rescale_factor=1.0),
+             torch.float32),
+            (lambda: clip(do_normalize=False, rescale_factor=1),
+             torch.float32),
+        ):
+            def run():
+                x = [Image.open(p) for p in self.paths[:2]]
+                return make()(x, return_tensors="pt")["pixel_values"]
+
+            torch.set_default_dtype(dtype)
+            try:
+                want = run()
+                found, _ = self.with_dropin(run)
+            finally:
+                torch.set_default_dtype(torch.float32)
+            self.assert_same_tensor(found, want)
+
     def test_a_step_of_its_own(self):
         import transformers
 

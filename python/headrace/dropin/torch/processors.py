@@ -99,6 +99,8 @@ def _features(processor: Any, given: Any, kwargs: Any) -> Any:
 
 def _recorded(processor: Any, given: Any, kwargs: Any) -> Any:
     backend = _backend(processor)
+    if backend == "torchvision" and _has_own_numbers(processor):
+        raise _Stock("other numbers")
     plan, table = _plan(_kind(processor), backend, kwargs)
     want = plan.out
     if want is None:
@@ -125,7 +127,8 @@ def _recorded(processor: Any, given: Any, kwargs: Any) -> Any:
     made = _batch(samples, (3, h, w), table)
     if tensors == "np":
         return plain(made).numpy()
-    return made if tensors == "pt" else list(made)
+    # (Each of them has its own memory.)
+    return made if tensors == "pt" else [each.clone() for each in made]
 
 
 def _batch(
@@ -151,6 +154,18 @@ def _backend(processor: Any) -> _processors.Backend:
     if isinstance(processor, module.TorchvisionBackend):
         return "torchvision"
     raise _Stock("of another backend")
+
+
+def _has_own_numbers(processor: Any) -> bool:
+    """Would torch make others of its mean, its deviation and its factor?"""
+    module = sys.modules[_BACKENDS]
+    name = "_fuse_mean_std_and_rescale_factor"
+    stock = getattr(module.TorchvisionBackend, name, None)
+    return (
+        getattr(type(processor), name, None) is not stock
+        or name in vars(processor)
+        or torch.get_default_dtype() is not torch.float32
+    )
 
 
 def _kind(processor: Any) -> str:
@@ -185,11 +200,12 @@ def _plan(
         said[side] = dict(kwargs.get(side) or {})
     said["device"] = kwargs.get("device")
     asked = (
-        tuple(x.items()) if type(x) is dict
-        else str(x) if name == "device" else x
+        tuple((side, type(n), n) for side, n in x.items())
+        if type(x) is dict
+        else str(x) if name == "device" else (type(x), x)
         for name, x in said.items()
     )
-    key = kind, backend, *asked
+    key = kind, backend, *asked  # (1 is not 1.0.)
     if key not in _plans:
         try:
             plan = _processors.planned(kind, backend, said)
@@ -258,6 +274,10 @@ def _pictures(
             "input_data_format"))) not in ("None", "channels_first"):
         raise _Stock("input_data_format")
     flat = list(_flat(given))
+    is_nested = any(type(x) in _LISTS for x in _listed(given))
+    stacks = [type(x) in lazy_types() and len(x._hr.lead) for x in flat]
+    if any(stacks) and (is_nested or not all(stacks)):
+        raise _Stock("stacks among pictures")
     if not flat:
         raise _Stock("no pictures")
     for each in flat:
@@ -269,12 +289,21 @@ def _pictures(
             yield _of_pillow(each, kwargs.get("do_convert_rgb"))
 
 
+_LISTS = list, tuple
+
+
+def _listed(given: Any) -> list[Any]:
+    return list(given) if type(given) in _LISTS else [given]
+
+
 def _flat(given: Any) -> Iterator[Any]:
-    if type(given) not in (list, tuple):
-        yield given
-        return
-    for each in given:
-        if type(each) in (list, tuple):
+    """Pictures, or of lists of them; stock takes no lists beside pictures."""
+    listed = _listed(given)
+    nested = [type(each) in _LISTS for each in listed]
+    if any(nested) and not all(nested):
+        raise _Stock("lists beside pictures")
+    for each in listed:
+        if type(each) in _LISTS:
             yield from each
         else:
             yield each
@@ -283,6 +312,8 @@ def _flat(given: Any) -> Iterator[Any]:
 def _of_pillow(picture: Any, converts: Any) -> _Picture:
     if type(picture) not in pictures.RECORDERS:
         raise _Stock("a picture that is not recorded")
+    if converts and pictures._is_transparent(picture):
+        raise _Stock("a transparent picture")
     if picture.mode != "RGB":
         if not converts:
             raise _Stock("mode %s" % picture.mode)
