@@ -195,7 +195,7 @@ def planned(kind: str, backend: Backend, said: Mapping[str, Any]) -> Plan:
         value = said.get(key)
         if value is not None and str(getattr(value, "value", value)) != most:
             raise _refused(key, value, f"it must be {most!r}")
-    made = Plan(backend, numbers=_numbers(backend, said))
+    made = Plan(backend)
     if said["do_resize"]:
         made = _resized(kind, made, said)
     if said["do_center_crop"]:
@@ -206,7 +206,7 @@ def planned(kind: str, backend: Backend, said: Mapping[str, Any]) -> Plan:
             "crop_size", said["crop_size"],
             "backend pil would pad what is resized, on the other side",
         )
-    return made
+    return dataclasses.replace(made, numbers=_numbers(backend, said))
 
 
 def _resized(kind: str, made: Plan, said: Mapping[str, Any]) -> Plan:

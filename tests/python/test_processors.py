@@ -10,6 +10,7 @@ import json
 import os
 import pickle
 import unittest
+import warnings
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ.setdefault("HF_DATASETS_DISABLE_PROGRESS_BARS", "1")
@@ -347,6 +348,34 @@ class Real(case.Case):
                     self.assertIs(type(one), type(other))
                     self.assertEqual(one.shape, other.shape)
                     self.assertTrue(numpy.array_equal(one, other))
+
+    def test_warnings(self):
+        """Of torchvision, whose decoder reads paths: they are deprecated."""
+        processor = real("vit", "torchvision")
+
+        def run():
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                processor(self.paths[:2], return_tensors="pt")
+            return [(x.category, str(x.message)) for x in caught]
+
+        want = run()
+        found, report = self.with_dropin(run)
+        self.assertEqual(found, want)
+        self.assertEqual(report["totals"]["recorded"], 2)
+
+    def test_reasons_are_few(self):
+        processor = real("vit", "torchvision")
+
+        def run():
+            for long in range(50, 60):
+                processor(Image.open(self.paths[0]), return_tensors="pt",
+                          size={"longest_edge": long, "shortest_edge": 40})
+
+        _, report = self.with_dropin(run)
+        self.assertEqual(list(report["pillow"]), [
+            "a processor: size: it must have height and width, or"
+            " shortest_edge alone"])
 
     def test_lists_have_memory_of_their_own(self):
         processor = real("vit", "torchvision")

@@ -200,11 +200,18 @@ def _recorded(
         if known:
             count("pillow", "%s: %s" % (_NAMES[package], reason))
         return None
-    for _ in range(warns if hasattr(module, "_warn_deprecated") else 0):
-        module._warn_deprecated()
+    if package == MODULE:
+        warned(warns)
     grey = wanted != "RGB" and info.components == 1
     ops = _OPS[package, "L" if grey else "RGB"]
     return _begun(source, ops, info)
+
+
+def warned(times: int) -> None:
+    """Says what torchvision does of its decoders, if it is that new."""
+    module = sys.modules.get(MODULE)
+    for _ in range(times if hasattr(module, "_warn_deprecated") else 0):
+        module._warn_deprecated()  # type: ignore[union-attr]
 
 
 _NAMES = {MODULE: "torchvision.io", CODEC: "torchcodec"}

@@ -61,6 +61,7 @@ _MOST = 64  # plans that are remembered
 class _Picture(NamedTuple):
     samples: Sequence[jobs.Recording]
     size: tuple[int, int]
+    warns: int = 0  # as often stock's decoder says that it is deprecated
 
 
 class _Stock(Exception):
@@ -111,13 +112,15 @@ def _recorded(processor: Any, given: Any, kwargs: Any) -> Any:
         raise _Stock("return_tensors %s" % tensors)
     resize = _resize_of(backend, plan.resample) if (
         plan.size or plan.short) else None
+    found = list(_pictures(backend, given, kwargs))
     samples = [
         each.followed_by(*_ops(plan, resize, picture.size))
-        for picture in _pictures(backend, given, kwargs)
+        for picture in found
         for each in picture.samples
     ]
     if any(len(each.ops) > jobs.MAX_OPS for each in samples):
         raise _Stock("too many ops")
+    encoded.warned(sum(picture.warns for picture in found))
     w, h = want
     if tensors == "None" and fetch.is_lazy():
         return [
@@ -209,8 +212,10 @@ def _plan(
     if key not in _plans:
         try:
             plan = _processors.planned(kind, backend, said)
-        except ArgumentError as why:
-            raise _Stock(str(why))
+        except ArgumentError as error:
+            # Not what was asked, or each of many sizes would be a reason.
+            name, why = str(error).split(" ")[0], str(error).split(": ")[-1]
+            raise _Stock("%s: %s" % (name, why))
         if len(_plans) >= _MOST:
             _plans.clear()
         _plans[key] = plan, _table(plan.numbers)
@@ -366,4 +371,5 @@ def _of_path(backend: str, path: str) -> _Picture:
     fetch.recorded(source, ops[0].open)
     total("recorded")
     hr = jobs.recorded((source, ops))
-    return _Picture((hr,), (info.width, info.height))
+    warns = 2 if package == encoded.MODULE else 0
+    return _Picture((hr,), (info.width, info.height), warns)
