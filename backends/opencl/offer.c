@@ -105,9 +105,9 @@ static bool shows_it(const struct hr__step *step)
 
 // Returns whether the device also decodes the entropy coding of a picture that it
 // takes from reconstruct on. The host does for those that a cache shall keep,
-// since it packs them.
+// since it packs them. more: of work, besides.
 static uint32_t from_bytes(const struct ocl *o, const struct hr__picture *pic,
-                           unsigned *why)
+                           uint64_t more, unsigned *why)
 {
     const struct hr__step *step = &pic->geo.steps[0];
     const struct hr__rect *r = step->resized ? &step->src : &step->win;
@@ -121,7 +121,7 @@ static uint32_t from_bytes(const struct ocl *o, const struct hr__picture *pic,
         return 0;
     dense = ((uint64_t)r->w + 64) * ((uint64_t)r->h + 64) * 3 * sizeof(int16_t);
     if (ocl_entropy_bytes(&scan) > o->buffer_bytes / 2 ||
-        why_not_size(o, pic, dense + ocl_entropy_work(&scan))) {
+        why_not_size(o, pic, dense + ocl_entropy_work(&scan) + more)) {
         *why = HR_WHY_SIZE;
         return 0;
     }
@@ -148,18 +148,19 @@ void ocl_offer(struct hr__engine *e, const struct hr__picture *pic,
     if (rest)
         return;
     out->spans = FROM_PIXELS;
-    // It could take planes of other pictures, too, but the CPU, which makes
-    // them, does no less work for planes than for pixels.
-    if (pic->data && !why)
-        out->spans |= FROM_COEFFICIENTS | FROM_PLANES |
-                      from_bytes(o, pic, &bytes);
-    out->why |= bytes;
     if (o->augment && pic->geo.num_steps == 1 && pic->geo.num_augments) {
         codes = ocl_why_not_augment(o, pic, &work);
         codes |= why_not_size(o, pic, work);
         out->why |= codes;
         out->spans |= codes ? 0 : FROM_AUGMENT;
+        work = codes ? 0 : work;
     }
+    // It could take planes of other pictures, too, but the CPU, which makes
+    // them, does no less work for planes than for pixels.
+    if (pic->data && !why)
+        out->spans |= FROM_COEFFICIENTS | FROM_PLANES |
+                      from_bytes(o, pic, work, &bytes);
+    out->why |= bytes;
     if (pic->geo.num_steps == 1)
         return;
     out->first_step = true;

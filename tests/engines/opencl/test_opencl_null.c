@@ -359,6 +359,61 @@ TEST_CASE(entropy)
     env.refuse(NULL);
 }
 
+// ---- Room --------------------------------------------------------------------
+
+// How many of the sizes of the device's memory, from nothing to plenty, have the
+// picture made from its bytes to the end. Whatever there is, it is known before:
+// no batch finds that a picture is too large.
+static int count_whole(hr_device dev, const struct bytes *large,
+                       const char *text)
+{
+    struct ocl *o = opencl_private(dev);
+    size_t plenty = o->work_bytes;
+    auto_batch batch = hr_batch_create(
+        dev, hr_batch_params(.n = 1, .c = 3, .h = SIDE, .w = SIDE));
+    struct hr_op ops[HR_MAX_OPS];
+    int num_ops, whole = 0;
+
+    CU_ASSERT_PTR_NOT_NULL_FATAL(batch);
+    CU_ASSERT_EQUAL_FATAL(hr_ops_parse(text, ops, &num_ops), HR_OK);
+    for (size_t room = 1 << 20; room < 48 << 20; room += 1 << 20) {
+        struct hr_sample s = test_sample(large, ops, num_ops);
+        const struct hr_result *r;
+        auto_job job = NULL;
+
+        o->work_bytes = room;
+        job = hr_submit(dev, &s, 1, batch, NULL);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(job);
+        CU_ASSERT_EQUAL(hr_job_wait(job, HR_FOREVER), HR_OK);
+        r = &job->results[0];
+        CHECK(!r->fallbacks, "%s: %zu bytes: %x", text, room, r->why);
+        whole += r->num_spans == 1 && !strcmp(r->spans[0].device, dev->name);
+    }
+    o->work_bytes = plenty;
+    return whole;
+}
+
+TEST_CASE(room)
+{
+    const struct jpeg_spec spec = {.w = 1200,
+                                   .h = 900,
+                                   .space = JCS_YCbCr,
+                                   .factors = {0x11},
+                                   .quality = 50};
+    auto_device dev = hr_device_open(
+        "opencl", hr_device_params(.entropy = HR_WHERE_DEVICE, LONG_DEADLINE));
+    uint64_t seed = 1;
+    auto_bytes large = test_jpeg_of(&spec, &seed);
+    int plain, codes;
+
+    CU_ASSERT_PTR_NOT_NULL_FATAL(dev);
+    plain = count_whole(dev, &large, "decode,resize=40x40");
+    codes = count_whole(dev, &large,
+                        "decode,resize=1300x1000,rotate=30,"
+                        "affine:matrix=4,0,0,0,4,0:w=40:h=40");
+    CHECK(plain > codes && codes > 10, "%d, %d", plain, codes);
+}
+
 int main(int argc, char **argv)
 {
     void *library = dlopen(HR_NULL_LIBRARY, RTLD_NOW | RTLD_LOCAL);
