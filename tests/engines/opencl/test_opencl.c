@@ -63,10 +63,14 @@ TEST_CASE(steps_and_codes)
                                     hr_op_resize(.w = 41, .h = 52),
                                     {.type = HR_OP_EQUALIZE},
                                     hr_op_resize(.w = 20, .h = 30)};
+    struct ocl *o = opencl_private(env.ocl);
+    bool augment = o->augment;
 
     leaves_rest(twice, 3, 3, HR_MEMORY_HOST, HR_COLOR, HR_WHY_GEOMETRY);
     leaves_rest(turned, 5, 3, HR_MEMORY_PINNED, HR_COLOR, HR_WHY_GEOMETRY);
+    o->augment = false;  // (a GPU does codes)
     leaves_rest(codes, 4, 3, HR_MEMORY_PINNED, HR_RESAMPLE, HR_WHY_AUGMENT);
+    o->augment = augment;
     leaves_rest(between, 4, 1, HR_MEMORY_HOST, HR_COLOR, HR_WHY_GEOMETRY);
 }
 
