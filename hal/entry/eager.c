@@ -17,7 +17,7 @@ static bool read_source(const struct hr_sample *s,
     }
     if (!s->data && !s->path)
         return hr__fail(HR_EINVAL, "no image"), false;
-    *channels = hr_ops_channels(s->ops, s->ops ? s->num_ops : 0, 3);
+    *channels = hr_ops_channels(s->ops, s->num_ops, 3);
     return !(s->data ? hr_probe(s->data, s->size, limits, info)
                      : hr_probe_path(s->path, limits, info));
 }

@@ -455,7 +455,7 @@ enum hr_status hr_ops_output_size(const struct hr_op *ops, int num_ops,
 
 int hr_ops_channels(const struct hr_op *ops, int num_ops, int channels)
 {
-    for (int i = 0; i < num_ops; i++) {
+    for (int i = 0; ops && i < num_ops; i++) {
         if (ops[i].type == HR_OP_DECODE)
             channels = ops[i].decode.mode == HR_GRAY ? 1 : 3;
         else if (ops[i].type == HR_OP_GRAYSCALE && ops[i].grayscale.single)

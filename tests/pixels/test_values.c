@@ -46,6 +46,20 @@ static bool same(hr_image a, hr_image b)
 
 // invert, then geometry that commutes with it: as if the picture had been
 // inverted before.
+// Ops that are promised and not there are refused before anybody looks at them.
+TEST_CASE(no_list)
+{
+    hr_image src = picture(3, NULL);
+    const struct hr_sample of[] = {{.image = src, .num_ops = 2},
+                                   {.data = src, .size = 1, .num_ops = 2}};
+
+    CHECK(hr_ops_channels(NULL, 2, 1) == 1, "channels");
+    for (int i = 0; i < 2; i++)
+        CHECK(!hr_apply(dev, &of[i], NULL) && hr_last_status() != HR_OK, "%d",
+              i);
+    hr_image_release(&src);
+}
+
 TEST_CASE(commutes)
 {
     const struct hr_op ops[] = {

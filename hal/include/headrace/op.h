@@ -657,7 +657,7 @@ HR_API enum hr_status hr_ops_output_size(const struct hr_op *ops, int num_ops,
                                          int *out_w, int *out_h);
 
 // The channels of the picture that ops make of one with so many, 1 or 3; a list
-// that begins with decode says it alone. Threads: any.
+// that begins with decode says it alone. ops NULL: there are none. Threads: any.
 HR_API int hr_ops_channels(const struct hr_op *ops, int num_ops, int channels);
 
 // Whether ops make pictures of one size, whatever the picture is: *w x *h. It
