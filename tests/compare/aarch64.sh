@@ -34,35 +34,14 @@ qemu=("$qemu" -L /usr/aarch64-linux-gnu
       -E "LD_LIBRARY_PATH=$beside:$where/build:$where/build/tests")
 mkdir -p "$where"
 
-# An apt of its own, which knows arm64 only and installs nothing. (Each command
-# says what becomes of its failure: "|| not_run" switches -e off in here.)
+. "$(dirname "$0")/arm64.sh"
 libraries()
 {
-    local state=$where/apt deb link target
-    mkdir -p "$state"/{lists,cache/archives}/partial "$where/debs"
-    : >"$state/status"
-    cat >"$state/apt.conf" <<END
-APT::Architecture "arm64";
-APT::Architectures "arm64";
-APT::Sandbox::User "root";
-Dir::State "$state";
-Dir::State::status "$state/status";
-Dir::State::lists "$state/lists";
-Dir::Cache "$state/cache";
-END
-    APT_CONFIG=$state/apt.conf timeout 300 apt-get update -q || true
-    (cd "$where/debs" && APT_CONFIG=$state/apt.conf \
-         timeout 300 apt-get download -q "${packages[@]}") || return 1
-    rm -rf "$root.new" "$root"
-    mkdir -p "$root.new"
-    for deb in "$where"/debs/*.deb; do
-        dpkg-deb -x "$deb" "$root.new" || return 1
-    done
-    for link in "$root.new"/usr/lib/aarch64-linux-gnu/*.so; do
-        target=$(readlink "$link")
-        [[ $target != /* ]] || ln -sf "$root$target" "$link"
-    done
-    mv "$root.new" "$root"
+    local debs=$where/debs
+    mkdir -p "$debs"
+    arm64_apt "$where/apt" update || true
+    (cd "$debs" && arm64_apt "$where/apt" download "${packages[@]}") &&
+        arm64_unpack "$debs" "$root"
 }
 
 # pkg-config and CMake look into the folder only; gcc has its own libc.

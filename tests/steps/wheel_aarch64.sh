@@ -10,38 +10,19 @@ sys=$dir/root
 lib=$sys/usr/lib/aarch64-linux-gnu
 beside=$lib:$sys/lib/aarch64-linux-gnu
 
-# An apt of its own, which knows arm64 only and installs nothing.
+. "$(dirname "${BASH_SOURCE[0]}")/../compare/arm64.sh"
 libraries()
 {
-    local state=$dir/apt deb link target
-    mkdir -p "$state"/{lists,cache/archives}/partial "$sys.new"
-    : >"$state/status"
-    cat >"$state/apt.conf" <<END
-APT::Architecture "arm64";
-APT::Architectures "arm64";
-APT::Sandbox::User "root";
-Dir::State "$state";
-Dir::State::status "$state/status";
-Dir::State::lists "$state/lists";
-Dir::Cache "$state/cache";
-END
-    export APT_CONFIG=$state/apt.conf
-    apt-get update -q &&
-        apt-get install -q -y --download-only --no-install-recommends \
+    local apt=$dir/apt
+    arm64_apt "$apt" update &&
+        arm64_apt "$apt" install -y --download-only --no-install-recommends \
             python3 python3-numpy libpython3-dev libjpeg62-turbo-dev \
             libpng-dev libpopt-dev libjansson-dev libxxhash-dev \
             librandom123-dev &&
-        (cd "$state/cache/archives" && apt-get download -q opencl-c-headers \
-             ocl-icd-opencl-dev libva-dev libdrm-dev libhwloc-dev) || return 1
-    unset APT_CONFIG
-    for deb in "$state"/cache/archives/*.deb; do
-        dpkg-deb -x "$deb" "$sys.new" || return 1
-    done
-    for link in "$sys.new"/usr/lib/aarch64-linux-gnu/*.so; do
-        target=$(readlink "$link") || continue
-        [[ $target != /* ]] || ln -sf "$sys$target" "$link"
-    done
-    mv "$sys.new" "$sys"
+        (cd "$apt/cache/archives" && arm64_apt "$apt" download \
+             opencl-c-headers ocl-icd-opencl-dev libva-dev libdrm-dev \
+             libhwloc-dev) &&
+        arm64_unpack "$apt/cache/archives" "$sys"
 }
 
 toolchain()
