@@ -3,7 +3,7 @@
 // pixels, along either side, are eight times the work and no more. The readable
 // C is compiled into this program once more, and the compiler lets each block of
 // it call in here.
-#include "cpu_fallback/augment/augment_kernels.h"
+#include "cpu_fallback/cpu_ops.h"
 #include "heaps.h"
 #include "testing.h"
 
@@ -17,36 +17,23 @@ void __sanitizer_cov_trace_pc(void)
 
 enum { SHORT = 16, LONG = 8 * SHORT, MOST = 10, CHANNELS = 3 };
 
-static const struct cpu_augment_ops ops = {
-    .table = cpu_table_c,
-    .mix_luma = cpu_mix_luma_c,
-    .luma = cpu_luma_c,
-    .luma_sum = cpu_luma_sum_c,
-    .hue = cpu_hue_c,
-    .range = cpu_range_c,
-    .mix_smooth = cpu_mix_smooth_c,
-    .kernel3 = cpu_kernel3_c,
-    .box_near = cpu_box_near_c,
-    .box_x = cpu_box_x_c,
-    .box_y = cpu_box_y_c,
-    .pick = cpu_pick_c,
-    .warp = cpu_warp_c,
-};
-
 static uint64_t work_of(struct hr__augment code, int w, int h)
 {
     static uint8_t first[LONG * LONG * 64], second[sizeof(first)];
     struct cpu_pixels p = {first, cpu_row_pitch((size_t)w * CHANNELS), w, h,
                            CHANNELS};
     struct cpu_arena arena;
+    struct cpu_ops c;
 
+    cpu_ops_init(&c, CPU_FLAG_C);
     code.w = w;
     code.h = h;
     cpu_arena_init(&arena, &plain_heap);
     for (size_t i = 0; i < sizeof(first); i++)
         first[i] = (uint8_t)(i * 37 >> 3);
     blocks = 0;
-    CHECK(cpu_augment_run(&ops, &code, 1, &p, second, &arena), "no memory");
+    CHECK(cpu_augment_run(&c.augment, &code, 1, &p, second, &arena),
+          "no memory");
     cpu_arena_finish(&arena);
     return blocks;
 }
