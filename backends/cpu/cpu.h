@@ -33,8 +33,8 @@
 // What an idle worker keeps of its arena.
 enum { CPU_KEEP = 4 << 20 };
 
-// Whether there are lanes, and in which form (cpu_lane_form): as a trial says, or
-// as the environment does.
+// The trial or the environment decides whether there are lanes, and in which form
+// (cpu_lane_form).
 enum cpu_lanes_use {
     CPU_LANES_TRIAL,
     CPU_LANES_NEVER,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What devices and hr_pack() are told alike.
+// The environment variables that devices and hr_pack() both obey.
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <string.h>

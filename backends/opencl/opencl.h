@@ -113,10 +113,11 @@ enum hr_status ocl_variant_wanted(enum ocl_variant *wanted);
 // divides them. HR_EINVAL as above.
 // HR_WHERE_DEFAULT: neither the parameter nor the variable says where.
 enum hr_status ocl_entropy_wanted(enum hr_where where, enum hr_where *wanted);
-// Who shall do codes, as HEADRACE_OPENCL_AUGMENT says; HR_WHERE_DEFAULT: it does
-// not. HR_EINVAL as above.
+// HEADRACE_OPENCL_AUGMENT says where codes are done; HR_WHERE_DEFAULT: it says
+// nothing. HR_EINVAL as above.
 enum hr_status ocl_augment_wanted(enum hr_where *wanted);
-// Sets o->variant, if it is not set, o->entropy and o->augment, once the device is known.
+// Sets o->variant, if it is not set, o->entropy and o->augment, once the device is
+// known.
 void ocl_variant_settle(struct ocl *o);
 // The one for such a device.
 enum ocl_variant ocl_variant_of(cl_device_type type);

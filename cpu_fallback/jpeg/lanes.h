@@ -43,7 +43,7 @@ struct cpu_lane_steps {
     const uint8_t *streams;
     const uint32_t *tables;
     int16_t *blocks;
-    uint32_t nowhere;  // as `at`: what is stored there is nobody's
+    uint32_t nowhere;  // as `at`: no block lies there, so values go there
 };
 
 // One entry of a table.

@@ -323,8 +323,8 @@ bool ocl_plan_add(struct ocl_plan *plan, int i, const struct hr__picture *pic,
 void ocl_describe(const struct ocl_item *item, const struct hr__picture *pic,
                   const struct hr__payload *in, uint8_t *to);
 
-// What of a picture is done behind its last step: where stage store puts it, and
-// the codes, which make the tensor of it. False: no memory.
+// Plans the end of a picture behind its last step: stage store puts it somewhere,
+// and the codes make the tensor of that. False: no memory.
 bool ocl_plan_augment(struct ocl_plan *plan, int i,
                       const struct hr__picture *pic,
                       const struct hr__step *step, const struct hr__dst *tensor,

@@ -131,7 +131,7 @@ static void plan_component(struct ocl_plan *plan, struct hr__entropy *e,
     to->ac = e->tables + from->ac * (hr__word)sizeof(struct hr__huffman);
 }
 
-// What the kernels decode to, and where they keep their states.
+// Reserves the memory for coefficients and for the states of the kernels.
 static void plan_work(struct ocl_plan *plan, struct hr__entropy *e,
                       const struct ocl_scan *s, struct hr__kernel_picture *p,
                       struct hr__coefficients *c)
