@@ -377,6 +377,14 @@ class Real(case.Case):
             "a processor: size: it must have height and width, or"
             " shortest_edge alone"])
 
+    def test_what_fails_is_counted(self):
+        """A fault of ours leaves the call to stock, and the report says so."""
+        with unittest.mock.patch.object(
+                _processors, "planned", side_effect=KeyError("size")):
+            _, report = self.with_dropin(lambda: real("vit", "torchvision")(
+                Image.open(self.paths[0]), size=size(31, 33)))
+        self.assertEqual(report["pillow"]["a processor: KeyError"], 1)
+
     def test_lists_have_memory_of_their_own(self):
         processor = real("vit", "torchvision")
         with headrace.image_backend("cpu"):

@@ -92,8 +92,9 @@ def _features(processor: Any, given: Any, kwargs: Any) -> Any:
     except _Stock as why:
         count("pillow", "a processor: %s" % why)
         return None
-    except Exception:
-        return None  # stock raises it, or knows better
+    except Exception as error:  # stock raises it, or knows better
+        count("pillow", "a processor: %s" % type(error).__name__)
+        return None
     module = sys.modules[_PACKAGE + "image_processing_utils"]
     return module.BatchFeature(data={"pixel_values": made})
 
