@@ -14,7 +14,7 @@ import torchvision
 from dropin_case import KINDS, on
 from headrace import dropin
 from headrace.dropin import hooks
-from headrace.dropin.pillow import pictures
+from headrace.dropin.pillow import originals, pictures
 from PIL import Image
 from torchvision.transforms import functional as F
 
@@ -218,7 +218,7 @@ class Hooks(case.Case):
         before = self.values(places)
         with (
             mock.patch.object(Image.Image, "transpose", transpose),
-            pictures.counts_as_stock("transpose"),
+            originals.counts_as_stock("transpose"),
             self.assertRaisesRegex(headrace.Error, "16 x 24"),
         ):
             dropin.install()
@@ -236,7 +236,7 @@ class Hooks(case.Case):
 
         with (
             mock.patch.object(Image.Image, "resize", resize),
-            pictures.counts_as_stock("resize"),
+            originals.counts_as_stock("resize"),
         ):
             wanted = Image.open(io.BytesIO(KINDS["colour"])).resize((20, 30))
             with on():

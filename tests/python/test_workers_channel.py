@@ -19,7 +19,7 @@ import weakref
 from unittest import mock
 
 from headrace import _core
-from headrace.dropin.workers import channel
+from headrace.dropin.workers import channel, message
 
 
 class Handle:
@@ -206,9 +206,7 @@ class ChannelTest(unittest.TestCase):
     def test_memory_of_no_number(self):
         """Who names memory that is not there is sent away."""
         sender = self.sender()
-        sender._sock.sendall(
-            channel._HEADER.pack(channel._SHARED, 7, 0, 0, 0, False)
-        )
+        message.share(sender._sock, 7)
         self.assertEqual(sender._sock.recv(1), b"")
         sender.close()
 
@@ -216,9 +214,8 @@ class ChannelTest(unittest.TestCase):
         """Who sends it is sent away; the others are heard."""
         def child(fd):
             sender = channel.Sender(self.channel.link)
-            header = channel._HEADER.pack(channel._SHARED, 0, 0, 0, 0, True)
             with contextlib.suppress(OSError):
-                sender._send_with_file(header, fd)
+                message.share(sender._sock, 0, fd)
                 sender._sock.recv(1)  # until it is closed
 
         with tempfile.TemporaryFile() as file:

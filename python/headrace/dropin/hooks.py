@@ -429,9 +429,9 @@ _NEEDS = {
 def find_reference(image_module: Any) -> str | None:
     """The reference that this Pillow's resize follows, by trying it."""
     from .._oracle import PIL_FILTERS
-    from .pillow import pictures
+    from .pillow import originals
 
-    stock = pictures.stock("resize")
+    stock = originals.stock("resize")
     if stock is None:
         return None
 

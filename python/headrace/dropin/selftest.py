@@ -20,7 +20,7 @@ from PIL import Image
 from .. import _core, _oracle
 from .base import fetch
 from .base.report import add, take
-from .pillow import jobs, pictures, pixels
+from .pillow import asked, jobs, originals, pictures, pixels
 
 _MEAN = [0.485, 0.456, 0.406]
 _STD = [0.229, 0.224, 0.225]
@@ -84,7 +84,7 @@ def run(hooked: Collection[str]) -> str | None:
     A method that the program has replaced is not recorded, and may do anything:
     then there is nothing to compare with.
     """
-    if pictures.is_patched():
+    if originals.is_patched():
         return None
     before = take()
     # (The user's cache holds the user's pictures.)
@@ -141,7 +141,7 @@ def differing(data: bytes) -> list[str]:
     return sorted(wrong)
 
 
-_DECODE = pictures.DECODE_OPS["RGB"][0]
+_DECODE = asked.DECODE_OPS["RGB"][0]
 
 
 def _equal(way: Any, functional: Any, recorded: Any, stock: Any) -> bool:

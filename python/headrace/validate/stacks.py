@@ -150,10 +150,10 @@ class Recorder:
     @contextlib.contextmanager
     def _switched_on(self) -> Iterator[None]:
         from .. import dropin
-        from ..dropin.pillow import pictures
+        from ..dropin.pillow import originals
 
         # It compares a picture with stock, which must follow our reference.
-        with self._stock.in_order(), pictures.counts_as_stock("resize"):
+        with self._stock.in_order(), originals.counts_as_stock("resize"):
             dropin.install(self._order)
         try:
             yield

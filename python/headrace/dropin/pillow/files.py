@@ -11,11 +11,11 @@ import os
 import re
 from typing import Any
 
-from PIL import features
+from PIL import ImageFile, features
 
 from ... import _core
 from ..base.report import count
-from . import headers
+from . import headers, originals
 
 probe = _core.probe
 
@@ -73,6 +73,33 @@ def _version(text: str | None) -> tuple[int, ...]:
 scans_agree = _version(_core.jpeg_library()) >= (3, 0, 1) <= _version(
     features.version("libjpeg_turbo")
 )
+
+
+def source_of(
+    picture: Any,
+) -> tuple[str | None, bytes | _core.FileBytes | None]:
+    """(None, the file), or (reason or None, None). Reads no pixel."""
+    mode, size = picture.mode, picture._size
+    if ImageFile.LOAD_TRUNCATED_IMAGES:
+        return "LOAD_TRUNCATED_IMAGES", None
+    if picture.fp is None or getattr(picture.fp, "closed", False):
+        return "closed", None
+    if mode not in ("RGB", "L"):
+        return "mode " + mode, None
+    if picture.decoderconfig:
+        return "draft", None
+    if ImageFile.ImageFile.load is not originals.LOAD:
+        return "load() is somebody else's", None
+    if picture.tile != [("jpeg", (0, 0, *size), 0, (mode, ""))]:
+        return "edited tile", None
+    try:
+        source = take(picture)
+        info = probe(source)
+    except Exception as error:
+        return header_fault(error), None
+    if (info.width, info.height) != size:
+        return "header: size", None
+    return None, source if may_decode(info, mode) else None
 
 
 def checked(

@@ -20,9 +20,10 @@ from ... import _core
 from ..base import fetch
 from ..base.report import count, total
 from ..base.worker import in_worker
-from . import files, headers, jobs, pictures
+from . import files, headers, jobs, originals, pictures
+from .asked import DECODE_OPS
 from .jobs import recorded
-from .pictures import DECODE_OPS, HeadraceImage
+from .pictures import HeadraceImage
 
 _new = object.__new__
 
@@ -36,8 +37,8 @@ def pil_loader(stock: Any) -> Any:
             pictures.active
             and fetch.can_ask_again()
             and not ImageFile.LOAD_TRUNCATED_IMAGES
-            and Image.open is pictures.STOCK_OPEN
-            and pictures.is_stock("convert")
+            and Image.open is originals.OPEN
+            and originals.is_stock("convert")
         ):
             picture = _load_rgb(path)
             if picture is not None:

@@ -24,33 +24,22 @@ harmless.
 
 from __future__ import annotations
 
-import sys
-import contextlib
 import pickle
+import sys
 import weakref
-from collections.abc import Iterator
-from operator import index
 from typing import TYPE_CHECKING, Any
 
-from PIL import Image, ImageFile
+from PIL import Image
 from PIL.JpegImagePlugin import JpegImageFile
 from PIL.JpegImagePlugin import jpeg_factory as stock_factory
 
 from ... import _core
-from ..._oracle import FLIPS
 from ..base import fetch
 from ..base.report import caller, count, total
 from . import files, headers, jobs, pixels
-from .jobs import (
-    CROP,
-    DECODE,
-    FLIP,
-    GRAY,
-    RESIZE,
-    RGB,
-    Recording,
-    recorded,
-)
+from .asked import DECODE_OPS, FLIP_OPS, converted, resize_op
+from .jobs import CROP, Recording, recorded
+from .originals import is_stock
 
 # Set by hooks.py. A picture that was recorded before stays valid after.
 active = False
@@ -72,70 +61,11 @@ _PLAIN = {
 _copy_info = getattr(
     Image.Image, "_copy_info", lambda image: image.info.copy()
 )
-DECODE_OPS = {
-    "RGB": ((DECODE, RGB, False),),
-    "L": ((DECODE, GRAY, False),),
-}
-# Image.Transpose -> op
-_FLIPS = {number: (FLIP, *flip) for number, flip in FLIPS.items()}
 _new = object.__new__
 # Of any picture, also where our class answers otherwise.
 _own = vars(Image.Image)["__dict__"].__get__
 _set_own = vars(Image.Image)["__dict__"].__set__
 _set_class = vars(object)["__class__"].__set__
-
-
-def _as_pillow_has_it(name: str) -> Any:
-    """The function; None if somebody had replaced it before."""
-    function = vars(Image.Image)[name]
-    theirs = Image._decompression_bomb_check.__code__.co_filename
-    code = getattr(function, "__code__", None)
-    return function if code and code.co_filename == theirs else None
-
-
-# What is replaced in Pillow is called, for recorded pictures as well.
-_STOCK = {
-    name: _as_pillow_has_it(name)
-    for name in (
-        "copy",
-        "convert",
-        "crop",
-        "filter",
-        "point",
-        "resize",
-        "transform",
-        "transpose",
-    )
-}
-_STOCK_LOAD = ImageFile.ImageFile.load
-STOCK_OPEN = Image.open
-
-
-_IMAGE = vars(Image.Image)
-
-
-def is_stock(name: str) -> bool:
-    return _IMAGE[name] is _STOCK[name]
-
-
-def stock(name: str) -> Any:
-    """The function; None if it was replaced before Headrace saw it."""
-    return _STOCK[name]
-
-
-def is_patched() -> bool:
-    """Has the program replaced a method of Image.Image that is recorded?"""
-    return not all(map(is_stock, _STOCK))
-
-
-@contextlib.contextmanager
-def counts_as_stock(name: str) -> Iterator[None]:
-    """While it is open, the method that Image.Image has now is stock."""
-    before, _STOCK[name] = _STOCK[name], vars(Image.Image)[name]
-    try:
-        yield
-    finally:
-        _STOCK[name] = before
 
 
 class _Pixels:
@@ -272,7 +202,9 @@ class _Recorder:
     ) -> Image.Image:
         hr = recording(self) if is_stock("convert") else None
         if hr is not None and not args and not kwargs:
-            ops = _converted(self, hr, mode or self.mode)
+            ops = converted(
+                hr.ops, self.mode, _native(self), mode or self.mode
+            )
             if ops is not None and not _is_transparent(self):
                 picture = _derive(self, hr, ops, self._size)
                 if _native(self) != "L" or jobs.SINGLE in hr.ops:
@@ -314,7 +246,7 @@ class _Recorder:
     ) -> Image.Image:
         hr = recording(self) if is_stock("resize") else None
         if hr is not None and reducing_gap is None:
-            op = _resize_op(self._size, size, resample, box)
+            op = resize_op(self._size, size, resample, box, reference)
             if op == ():
                 return self.copy()
             if op is not None and len(hr.ops) < jobs.MAX_OPS:
@@ -324,7 +256,7 @@ class _Recorder:
 
     def transpose(self, method: Any) -> Image.Image:
         hr = recording(self) if is_stock("transpose") else None
-        flip = _FLIPS.get(method) if type(method) is not float else None
+        flip = FLIP_OPS.get(method) if type(method) is not float else None
         if hr is None or flip is None or len(hr.ops) >= jobs.MAX_OPS:
             return _stock(self, "transpose", method)
         size = self._size
@@ -651,78 +583,6 @@ def _is_transparent(picture: Any) -> bool:
     return picture.info.get("transparency") is not None
 
 
-# ---- which op -------------------------------------------------------------
-
-
-def _converted(picture: Any, hr: Recording, want: str) -> jobs.Ops | None:
-    """The ops with another mode, or None: Pillow must do it."""
-    ops = hr.ops
-    if want == picture.mode:
-        return ops
-    if want not in DECODE_OPS:
-        return None
-    single = ops.index(jobs.SINGLE) if jobs.SINGLE in ops else 0
-    # Grey through and through: all channels are one, so the mode may change
-    # at any time. Else luma is taken from colours, by the decoder where nothing
-    # but crops and flips comes first, as all else would have rounded them.
-    given = type(ops[0]) is jobs.Given
-    if _native(picture) != "L" and want == "L":
-        if given or any(op[0] not in (CROP, FLIP) for op in ops[1:]):
-            op = pixels.gray(single=True)
-            return ops + (op,) if op and len(ops) < jobs.MAX_OPS else None
-    elif _native(picture) != "L" or single:
-        op = pixels.gray()
-        if op is None or len(ops) >= jobs.MAX_OPS:
-            return None
-        start = ops[:single] or DECODE_OPS["RGB"]
-        return start + (op,) + ops[single + 1 :]
-    return DECODE_OPS[want] + ops[1:]
-
-
-def _resize_op(
-    have: tuple[int, int], size: Any, resample: Any, box: Any
-) -> tuple[Any, ...] | None:
-    """The op; (): the size stays; None: Pillow must do it, or complain."""
-    try:
-        w, h = size
-        w, h = index(w), index(h)
-    except (TypeError, ValueError, AttributeError):
-        return None
-    if resample is None:
-        resample = 3  # BICUBIC
-    filter_ = jobs.FILTERS.get(resample)
-    if type(resample) is float:
-        filter_ = None  # it equals a number
-    if filter_ is None or not (0 < w <= 65535 and 0 < h <= 65535):
-        return None
-    width, height = have
-    if box is not None:
-        box = _inside(box, width, height)
-        if box is None:
-            return None
-        if box == (0, 0, width, height):
-            box = None
-    if (w, h) == have and box is None:
-        return ()
-    if reference is None:
-        count("pillow", "unknown_resize_order")
-        return None
-    order = _core.resize_order(reference, width, height, w, h)
-    return (RESIZE, w, h, filter_, box, order)
-
-
-def _inside(
-    box: Any, width: int, height: int
-) -> tuple[float, float, float, float] | None:
-    try:
-        x0, y0, x1, y1 = map(float, box)
-    except (TypeError, ValueError):
-        return None
-    if 0 <= x0 < x1 <= width and 0 <= y0 < y1 <= height:
-        return x0, y0, x1, y1
-    return None
-
-
 # ---- which file -----------------------------------------------------------
 
 
@@ -771,7 +631,8 @@ def _detach(picture: Any, check: bool) -> Recording | None:
     so, and raises, here and now if the file is damaged, unless that can be
     put right later: then nothing is checked.
     """
-    reason, source = _source_of(picture)
+    off = not active or fetch.is_off()
+    reason, source = (None, None) if off else files.source_of(picture)
     if source is not None and (check or not fetch.can_ask_again()):
         reason, source = files.checked(source)
     if source is None:
@@ -793,35 +654,6 @@ def _detach(picture: Any, check: bool) -> Recording | None:
         _keep(picture)
     total("recorded")
     return picture._hr
-
-
-def _source_of(
-    picture: Any,
-) -> tuple[str | None, bytes | _core.FileBytes | None]:
-    """(None, the file), or (reason or None, None). Reads no pixel."""
-    mode, size = picture.mode, picture._size
-    if not active or fetch.is_off():
-        return None, None
-    if ImageFile.LOAD_TRUNCATED_IMAGES:
-        return "LOAD_TRUNCATED_IMAGES", None
-    if picture.fp is None or getattr(picture.fp, "closed", False):
-        return "closed", None
-    if mode not in DECODE_OPS:
-        return "mode " + mode, None
-    if picture.decoderconfig:
-        return "draft", None
-    if ImageFile.ImageFile.load is not _STOCK_LOAD:
-        return "load() is somebody else's", None
-    if picture.tile != [("jpeg", (0, 0, *size), 0, (mode, ""))]:
-        return "edited tile", None
-    try:
-        source = files.take(picture)
-        info = files.probe(source)
-    except Exception as error:
-        return files.header_fault(error), None
-    if (info.width, info.height) != size:
-        return "header: size", None
-    return None, source if files.may_decode(info, mode) else None
 
 
 # ---- between processes ----------------------------------------------------

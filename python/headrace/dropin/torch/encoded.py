@@ -28,7 +28,7 @@ from torch import Tensor
 from ... import _core
 from ..base import fetch
 from ..base.report import count, total
-from ..pillow import files, jobs, pictures
+from ..pillow import asked, files, jobs, pictures
 from .tensor import LazyTensor, begin
 from .wrappers import modes
 
@@ -74,7 +74,7 @@ class CodecDecode(Decode):
 _OPS = {
     (package, mode): (kind(ops[0]),)
     for package, kind in ((MODULE, Decode), (CODEC, CodecDecode))
-    for mode, ops in pictures.DECODE_OPS.items()
+    for mode, ops in asked.DECODE_OPS.items()
 }
 
 

@@ -18,20 +18,15 @@ from torch import Tensor
 from ..pillow import jobs
 from ..pillow.jobs import CROP, ERASE, FLIP
 from . import tensor
+from .cell import Cell, copy_of, hwc_strides, painted, plain_strides, tables_of
 from .tables import Table, identity
 from .tensor import (
-    Cell,
     Lazy,
     LazyTensor,
-    copy_of,
-    hwc_strides,
     may_write,
     no_torch_function,
-    painted,
-    plain_strides,
     set_samples,
     set_table,
-    tables_of,
     wrap,
 )
 

@@ -26,17 +26,9 @@ from torch import Tensor
 from ... import _core
 from ..pillow import jobs, pixels
 from ..pillow.jobs import CROP, RESIZE, TORCH
+from .cell import Cell, copy_of, hwc_strides, painted, plain_strides, tables_of
 from .tables import Table
-from .tensor import (
-    Cell,
-    LazyTensor,
-    copy_of,
-    hwc_strides,
-    painted,
-    plain_strides,
-    tables_of,
-    wrap,
-)
+from .tensor import LazyTensor, wrap
 from .wrappers import run_kernel
 
 PAD = _core.OPS["pad"][0]

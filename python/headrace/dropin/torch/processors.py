@@ -23,11 +23,13 @@ from ... import _core, _processors
 from ...errors import ArgumentError
 from ..base import fetch
 from ..base.report import count, total
-from ..pillow import files, jobs, pictures
+from ..pillow import files, jobs, originals, pictures
+from ..pillow.asked import resize_op
 from . import encoded, images
 from .batches import made_by
+from .cell import Cell
 from .tables import Table
-from .tensor import Cell, LazyTensor, lazy_types, plain, wrap
+from .tensor import LazyTensor, lazy_types, plain, wrap
 from .wrappers import modes
 
 _PACKAGE = "transformers."
@@ -237,10 +239,10 @@ Resize = Callable[[Size, Size], Any]
 def _resize_of(backend: str, resample: int) -> Resize:
     """(have, want) -> the op; (): nothing is to do."""
     if backend == "pil":
-        if not pictures.is_stock("resize"):
+        if not originals.is_stock("resize"):
             raise _Stock("Pillow's resize() was replaced")
-        return lambda have, want: pictures._resize_op(
-            have, want, resample, None)
+        return lambda have, want: resize_op(
+            have, want, resample, None, pictures.reference)
     module = sys.modules[_BACKENDS]
     mode = module.pil_torch_interpolation_mapping[resample]
     geometry = sys.modules["torchvision.transforms.v2.functional._geometry"]

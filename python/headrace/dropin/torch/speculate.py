@@ -33,12 +33,12 @@ from ..base import fetch
 from ..base.report import total
 from . import views
 from .batches import Group
+from .cell import Cell, tables_of
 from .guesses import Guesses, is_simple
 from .tables import Table
 
 if TYPE_CHECKING:
     from ..pillow import jobs
-    from .tensor import Cell
 
 # Pictures that are submitted together.
 PART = 8
@@ -198,8 +198,6 @@ def _value(cells: Sequence[Cell], whole: Cell) -> Tensor:
 
 
 def _made(cells: Sequence[Cell], whole: Cell) -> Tensor:
-    from .tensor import tables_of
-
     group = Group(len(whole.samples), whole.size, whole.dtype)
     device = group.add(whole.samples, tables_of(whole))
     _expect_another(cells, whole, device)

@@ -5,9 +5,9 @@ A LazyTensor is a torch.Tensor without memory: shape (C, H, W) of one picture,
 or (N, C, H, W), (N, K, C, H, W) ... of a stack of them. LazyTVImage is the
 same for transforms v2, a torchvision.tv_tensors.Image.
 
-What it holds is a Cell: recordings (see jobs.py), a Table, or the value, as
-soon as somebody needed it. as_subclass() and detach() share the cell, as they
-share memory in stock torch.
+What it holds is a Cell (cell.py): recordings (see jobs.py), a Table, or the
+value, as soon as it was needed. as_subclass() and detach() share the cell, as
+they share memory in stock torch.
 
 A lazy tensor exists in the fetch of a DataLoader only. Where it is needed, and
 at the latest behind the fetch, it becomes the plain tensor: torch swaps what
@@ -60,6 +60,7 @@ from ..base.worker import in_worker
 from ..pillow import jobs
 from . import memory, speculate
 from .batches import Handle, Record, made_by, submit_batch
+from .cell import Cell, copy_of, tables_of
 from .tables import Table
 
 # The most pictures that are made because one of them was needed.
@@ -72,126 +73,6 @@ _make_wrapper = Tensor._make_wrapper_subclass
 _DATA: Any = torch._C._TensorBase.data
 # Swaps what two tensors stand for; None: this torch has no such function.
 _swap: Any = getattr(torch._C, "_swap_tensor_impl", None)
-
-
-class Cell:
-    """What one or several lazy tensors of the same memory stand for.
-
-    samples: recordings, one per picture. lead: shape before (C, H, W).
-    table: None = the bytes themselves. tables: one per sample, where they
-    differ. hwc: stock's tensor would have strides of an H x W x C array.
-    permuted: it would be a view of one; viewed: of a batch of one, which torch
-    made of it. value: the plain tensor; then nothing else counts. base: (cell,
-    index) whose memory stock's tensor would share; the last op of its recording
-    is the window. alone: it shares none with its slices, which have these
-    strides then. used: the last fetch that used it.
-    version: how often stock's would have been written to. inference: it is one
-    of inference mode.
-    """
-
-    __slots__ = (
-        "samples",
-        "lead",
-        "size",
-        "table",
-        "tables",
-        "hwc",
-        "permuted",
-        "viewed",
-        "value",
-        "base",
-        "views",
-        "alone",
-        "strides",
-        "used",
-        "version",
-        "inference",
-        "__weakref__",
-    )
-
-    def __init__(
-        self,
-        samples: Sequence[jobs.Recording],
-        size: tuple[int, int, int],
-        table: Table | None,
-        hwc: bool = False,
-        lead: tuple[int, ...] = (),
-        tables: Sequence[Table | None] | None = None,
-    ) -> None:
-        self.samples = samples
-        self.size = size
-        self.table = table
-        self.hwc = hwc
-        self.lead = lead
-        self.tables = tables
-        self.permuted = False
-        self.viewed = False
-        self.value: Tensor | None = None
-        self.base: tuple[Cell, Any] | None = None
-        self.views: list[weakref.ref[Cell]] | None = None
-        self.alone = False
-        self.strides: tuple[int, ...] | None = None
-        self.used = 0
-        self.version = 0
-        self.inference = torch.is_inference_mode_enabled()
-
-    @property
-    def dtype(self) -> torch.dtype:
-        if self.value is not None:
-            return self.value.dtype
-        table = self.tables[0] if self.tables else self.table
-        return torch.uint8 if table is None else table.values.dtype
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.lead + self.size
-
-    def like(self, table: Table | None, hwc: bool) -> Cell:
-        cell = Cell(self.samples, self.size, table, hwc, self.lead)
-        cell.version = 0 if table is None else table.version
-        return cell
-
-    def owner(self) -> Cell:
-        """The cell that has the memory."""
-        return self if self.base is None else self.base[0]
-
-    def layout(self) -> tuple[tuple[int, ...], int]:
-        """Strides and storage offset of stock's tensor."""
-        if self.strides is not None:
-            return self.strides, 0
-        if self.base is not None:
-            strides, _ = self.base[0].layout()
-            _, x, y = self.samples[0].ops[-1][:3]
-            return strides, x * strides[-1] + y * strides[-2]
-        if self.hwc and not self.lead:
-            return hwc_strides(self.size), 0
-        return plain_strides(self.shape), 0
-
-    def open(self) -> bool:
-        """May it go on recording? Not if it has its value.
-
-        Who uses it in two fetches keeps it, and it shall have its value.
-        """
-        if self.value is not None:
-            return False
-        now = fetch.number()
-        if self.used != now:
-            if self.used:
-                return False
-            self.used = now
-        return True
-
-
-def hwc_strides(size: tuple[int, int, int]) -> tuple[int, ...]:
-    return 1, size[2] * size[0], size[0]
-
-
-def plain_strides(shape: Sequence[int]) -> tuple[int, ...]:
-    strides, step = [], 1
-    for side in reversed(shape):
-        strides.append(step)
-        step *= max(side, 1)
-    return tuple(reversed(strides))
 
 
 def record_of(lazy: Any) -> Record | None:
@@ -212,17 +93,6 @@ def record_of_cell(cell: Cell, kind: type = Tensor) -> Record:
         cell.hwc,
         kind,
     )
-
-
-def painted(cell: Cell) -> bool:
-    """Was something written into it? It stands behind the table."""
-    if not cell.lead:
-        return bool(cell.samples[0].ops[-1][0] == jobs.ERASE)
-    return any(each.ops[-1][0] == jobs.ERASE for each in cell.samples)
-
-
-def tables_of(cell: Cell) -> Sequence[Table | None]:
-    return cell.tables or (cell.table,) * len(cell.samples)
 
 
 # ---- making values ---------------------------------------------------------
@@ -676,17 +546,6 @@ def _become(tensor: Any, made: Tensor) -> bool:
     for name in [n for n in tensor.__dict__ if n.startswith("_hr")]:
         delattr(tensor, name)
     return True
-
-
-def copy_of(cell: Cell, hwc: bool) -> Cell:
-    return Cell(
-        cell.samples,
-        cell.size,
-        cell.table,
-        hwc,
-        cell.lead,
-        cell.tables,
-    )
 
 
 def run_plain(func: Any, args: Any, kwargs: Any) -> Any:

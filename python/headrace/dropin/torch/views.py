@@ -23,10 +23,10 @@ from typing import Any
 from ..base import fetch
 from ..pillow import jobs
 from .batches import Group, made_together
+from .cell import Cell
 from .guesses import Guesses, is_simple
 from .tables import Table
 
-Cell = Any  # of tensor.py, by way of speculate.py, which imports this module
 # Cells, what was submitted of them, and what makes that.
 _Facts = Sequence[tuple[jobs.Recording, "Table | None"]]
 _Column = tuple[Sequence[Cell], _Facts, Group]

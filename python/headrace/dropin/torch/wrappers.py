@@ -19,15 +19,14 @@ from ..base.worker import in_worker
 from ..pillow import jobs, pictures
 from . import speculate
 from .functions import keeps_hwc, stacked
+from .cell import Cell, painted
 from .tables import Table, identity
 from .tensor import (
-    Cell,
     LazyTensor,
     begin,
     collect,
     lazy_tv_image,
     make_values,
-    painted,
     plain,
     run_plain,
     wrap,

@@ -11,13 +11,6 @@ One Channel belongs to one DataLoader iterator with workers: a listening
 socket, one daemon thread and one connection per worker. It is closed with
 its iterator; whatever was submitted and not yet claimed is cancelled then.
 
-A message is a header, a pickle and its out-of-band buffers (pickle protocol
-5). What a worker has read of files lies in memory that both ends map (_core's
-SharedFiles): only its place is sent. Other buffers follow the pickle in the
-stream, or, if they are large, are written to an anonymous memory file whose
-descriptor goes along; the receiver maps it. So nothing is left in any file
-system, whichever process dies first.
-
 A forked worker finds the memory for files in its parent (Rooms), which keeps
 it for the next epoch's workers: memory that is new costs more than reading.
 
@@ -27,11 +20,9 @@ three tables of Channel; it is never held while submitting or waiting.
 
 from __future__ import annotations
 
-import array
 import contextlib
 import errno
 import hmac
-import mmap
 import os
 import pickle
 import secrets
@@ -48,19 +39,10 @@ from typing import Any
 
 from ... import _core
 from ..._forks import renewed
+from . import message
 
 # What a worker says first: the channel's key, its own name, its number.
 _HELLO = struct.Struct("<32s16sq")
-# Kind, number for claim(), bytes of pickle, bytes of all buffers that are sent,
-# number of buffers, 1: the descriptor of a memory file comes along, which has
-# the buffers (or is the memory of _SHARED; without one that has a number of the
-# parent's). Then the size of each buffer, or _LENT and its number in the shared
-# memory.
-_HEADER = struct.Struct("<IQQQII")
-_BATCH, _SINGLE, _NEWS, _SHARED = 1, 2, 3, 4
-_LENT = 1 << 63
-# From this size on, buffers go through a memory file.
-_INLINE_BYTES = 64 * 1024
 # A worker that stops in the middle of a message for so long is given up.
 _READ_SECONDS = 60.0
 # Single samples that arrive within this time run as one job.
@@ -74,7 +56,6 @@ _MOST_STRANGERS = 64
 _HELLO_SECONDS = 5.0
 # Without free descriptors nothing is accepted for so long.
 _FULL_SECONDS = 0.5
-_FD_BYTES = array.array("i").itemsize
 
 Submit = Callable[[list[Any]], Sequence[Any]]
 
@@ -364,8 +345,8 @@ class Channel:
             if worker is None:
                 return self._greet(conn)
             shared = self._shared.get(conn)
-            kind, number, data, buffers = _receive(conn, shared)
-            if kind == _SHARED:
+            kind, number, data, buffers = message.receive(conn, shared)
+            if kind == message.SHARED:
                 self._shared[conn] = [*buffers, *self._rooms[number:]][0]
                 return True
         except (OSError, EOFError, ValueError, MemoryError, IndexError):
@@ -375,10 +356,10 @@ class Channel:
         except Exception as error:
             self._refuse((worker, number), error)
             return True
-        if kind == _NEWS:
+        if kind == message.NEWS:
             self._hear(value)
         elif not self._closed:
-            self._arrive((worker, number), value, kind == _SINGLE)
+            self._arrive((worker, number), value, kind == message.SINGLE)
         return True
 
     def _hear(self, news: Any) -> None:
@@ -493,41 +474,17 @@ class Sender:
         """
         with self._lock:
             self._number += 1
-            self._send(_SINGLE if single else _BATCH, self._number, record)
+            kind = message.SINGLE if single else message.BATCH
+            message.send(self._sock, kind, self._number, record)
             return self._number
 
     def tell(self, news: Any) -> None:
         """Sends a value that belongs to no batch. Raises OSError."""
         with self._lock:
-            self._send(_NEWS, 0, news)
+            message.send(self._sock, message.NEWS, 0, news)
 
     def close(self) -> None:
         self._sock.close()
-
-    def _send(self, kind: int, number: int, value: Any) -> None:
-        buffers: list[pickle.PickleBuffer] = []
-        data = pickle.dumps(value, 5, buffer_callback=buffers.append)
-        views, sizes = [], []
-        for view in [buffer.raw() for buffer in buffers]:
-            lent = _lend(view.obj)
-            sizes.append(len(view) if lent is None else _LENT | lent)
-            if lent is None:
-                views.append(view)
-        packed = struct.pack("<%dQ" % len(sizes), *sizes)
-        total = sum(map(len, views))
-        mapped = total >= _INLINE_BYTES
-        header = _HEADER.pack(
-            kind, number, len(data), total, len(sizes), mapped
-        )
-        if mapped:
-            with _memory_file() as file:
-                for view in views:
-                    file.write(view)
-                file.flush()
-                self._send_with_file(header, file.fileno())
-            self._sock.sendall(packed + data)
-        else:
-            self._sock.sendall(b"".join([header, packed, data, *views]))
 
     def share_files(self, number: int = 0, room: Any = None) -> None:
         """What is read from now on is lent, not sent. Raises OSError.
@@ -536,21 +493,13 @@ class Sender:
         """
         if room is not None:
             room.adopt()
-            self._sock.sendall(_HEADER.pack(_SHARED, number, 0, 0, 0, False))
+            message.share(self._sock, number)
             return
         fd = _core.share_files()
         try:
-            header = _HEADER.pack(_SHARED, 0, 0, 0, 0, True)
-            self._send_with_file(header, fd)
+            message.share(self._sock, 0, fd)
         finally:
             os.close(fd)
-
-    def _send_with_file(self, header: bytes, fd: int) -> None:
-        fds = array.array("i", [fd])
-        rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)]
-        sent = self._sock.sendmsg([header], rights)
-        self._sock.sendall(header[sent:])
-
 
 class Rooms:
     """Memory that the workers of one DataLoader read files into, by number.
@@ -597,10 +546,6 @@ def _is_gone(process: Any) -> bool:
         return False  # of another process, or closed
 
 
-def _lend(source: Any) -> int | None:
-    return source.lend() if type(source) is _core.FileBytes else None
-
-
 def _is_own(conn: socket.socket) -> bool:
     """Does it come from a process of the same user? An abstract name has no
     permissions; on other systems the folder of the socket has them."""
@@ -614,80 +559,6 @@ def _is_own(conn: socket.socket) -> bool:
 def channel_at(address: str) -> Channel | None:
     """The open channel of this process with that address."""
     return _channels.get(address)
-
-
-def _receive(
-    conn: socket.socket, shared: _core.SharedFiles | None
-) -> tuple[int, int, bytearray, list[Any]]:
-    """Kind, number, pickle and buffers of one message."""
-    header, fd = _receive_header(conn)
-    try:
-        kind, number, size, total, count, mapped = _HEADER.unpack(header)
-        if bool(mapped) != (fd >= 0):
-            raise EOFError
-        if kind == _SHARED:
-            made = [_core.SharedFiles(fd)] if mapped else []
-            return kind, number, bytearray(), made
-        sizes = struct.unpack("<%dQ" % count, _receive_bytes(conn, 8 * count))
-        data = _receive_bytes(conn, size)
-        if sum(size for size in sizes if size < _LENT) != total:
-            raise EOFError
-        if mapped:
-            blob = memoryview(mmap.mmap(fd, total, prot=mmap.PROT_READ))
-        else:
-            blob = memoryview(_receive_bytes(conn, total)).toreadonly()
-    finally:
-        if fd >= 0:
-            os.close(fd)
-    buffers: list[Any] = []
-    start = 0
-    for size in sizes:
-        if size < _LENT:
-            buffers.append(blob[start : start + size])
-            start += size
-        elif shared is None:
-            raise EOFError
-        else:
-            buffers.append(shared.take(size - _LENT))
-    return kind, number, data, buffers
-
-
-def _receive_header(conn: socket.socket) -> tuple[bytes, int]:
-    """The header, and the descriptor that came with it or -1."""
-    data, ancillary, _, _ = conn.recvmsg(
-        _HEADER.size, socket.CMSG_LEN(_FD_BYTES)
-    )
-    fd = -1
-    for level, kind, value in ancillary:
-        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
-            fd = array.array("i", value[:_FD_BYTES])[0]
-            os.set_inheritable(fd, False)
-    try:
-        if not data:
-            raise EOFError
-        return data + _receive_bytes(conn, _HEADER.size - len(data)), fd
-    except BaseException:
-        if fd >= 0:
-            os.close(fd)
-        raise
-
-
-def _receive_bytes(conn: socket.socket, size: int) -> bytearray:
-    data = bytearray(size)
-    view = memoryview(data)
-    while view:
-        got = conn.recv_into(view)
-        if not got:
-            raise EOFError
-        view = view[got:]
-    return data
-
-
-def _memory_file() -> Any:
-    """An anonymous file in memory, open for writing."""
-    if hasattr(os, "memfd_create"):
-        return open(os.memfd_create("headrace"), "wb", buffering=1 << 20)
-    return tempfile.TemporaryFile()
 
 
 def _lost() -> ChannelError:
