@@ -522,9 +522,25 @@ class Real(case.Case):
             return torch.cat([x.clone() for x in loader])
 
         want = run(0)
-        for workers in 0, 1:
-            found, _ = self.with_dropin(lambda: run(workers))
+        for workers in 0, 2:
+            found, report = self.with_dropin(lambda: run(workers))
             self.assert_same_tensor(found, want, f"{workers} workers")
+            self.assertEqual(report["totals"]["jobs"], 1)
+            self.assertNotIn("materialised", report)
+
+    def test_values_of_a_batch(self):
+        """Parts of what a processor returns are made together, too."""
+        processor = real("clip", "torchvision")
+
+        def run():
+            made = [processor(Image.open(path), return_tensors="pt")[
+                "pixel_values"][0] for path in self.paths]
+            return [x.numpy() for x in made]
+
+        want = run()
+        found, report = self.with_dropin(lambda: case.in_fetch(run))
+        self.assertTrue(all(map(numpy.array_equal, found, want)))
+        self.assertEqual(report["totals"]["jobs"], 1)
 
     @unittest.skipUnless(importlib.util.find_spec("datasets"),
                          "needs datasets")

@@ -29,11 +29,11 @@ class Cell:
     differ. hwc: stock's tensor would have strides of an H x W x C array.
     permuted: it would be a view of one; viewed: of a batch of one, which torch
     made of it. value: the plain tensor; then nothing else counts. base: (cell,
-    index) whose memory stock's tensor would share; the last op of its recording
-    is the window. alone: it shares none with its slices, which have these
-    strides then. used: the last fetch that used it.
-    version: how often stock's would have been written to. inference: it is one
-    of inference mode.
+    index) whose memory stock's tensor would share: a number is one picture of
+    a stack, None one side more; else the last op of its recording is the
+    window. alone: it shares none with its slices, which have these strides
+    then. used: the last fetch that used it. version: how often stock's would
+    have been written to. inference: it is one of inference mode.
     """
 
     __slots__ = (
@@ -100,16 +100,24 @@ class Cell:
 
     def owner(self) -> Cell:
         """The cell that has the memory."""
-        return self if self.base is None else self.base[0]
+        cell = self
+        while cell.base is not None:
+            cell = cell.base[0]
+        return cell
 
     def layout(self) -> tuple[tuple[int, ...], int]:
         """Strides and storage offset of stock's tensor."""
         if self.strides is not None:
             return self.strides, 0
         if self.base is not None:
-            strides, _ = self.base[0].layout()
+            whole, index = self.base
+            strides, at = whole.layout()
+            if index is None:
+                return (strides[0] * whole.shape[0], *strides), at
+            if type(index) is int:
+                return strides[1:], at + index * strides[0]
             _, x, y = self.samples[0].ops[-1][:3]
-            return strides, x * strides[-1] + y * strides[-2]
+            return strides, at + x * strides[-1] + y * strides[-2]
         if self.hwc and not self.lead:
             return hwc_strides(self.size), 0
         return plain_strides(self.shape), 0

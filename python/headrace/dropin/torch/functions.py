@@ -97,7 +97,7 @@ def keeps_hwc(tensor: Any, run: Callable[[Tensor], Any]) -> bool | None:
         return None
     if cell.base is None and not (cell.hwc and 1 in cell.size):
         return bool(cell.hwc)
-    twin = _small_twin(cell)
+    twin = small_twin(cell, *(min(side, 2) for side in cell.size[1:]))
     try:
         with torch.no_grad():
             made = run(twin).stride()
@@ -109,19 +109,32 @@ def keeps_hwc(tensor: Any, run: Callable[[Tensor], Any]) -> bool | None:
     return True if made == hwc_strides(shape[-3:]) else None
 
 
-def _small_twin(cell: Cell) -> Tensor:
-    """Zeros: sides of one are one, windows are windows, others are two."""
-    whole = cell.base[0] if cell.base is not None else cell
+def small_twin(cell: Cell, h: int, w: int) -> Tensor:
+    """Zeros with its kind of strides: a view of larger ones where it is one."""
+    views, sides = [], [h, w]
+    while cell.base is not None:
+        whole, index = cell.base
+        if index is not None:
+            index = 0 if _is_side(index) else (..., *map(slice, sides))
+        views.append(index)
+        more = [a != b for a, b in zip(cell.size[1:], whole.size[1:])]
+        sides = [side + one for side, one in zip(sides, more)]
+        cell = whole
     c = cell.size[0]
-    h, w = (min(side, 2) for side in cell.size[1:])
-    more = [a != b for a, b in zip(cell.size[1:], whole.size[1:])]
-    sides = (h + more[0], w + more[1])
     how: Any = {"dtype": cell.dtype, "device": "cpu"}
-    if whole.hwc and not whole.lead:
-        zeros = torch.zeros(sides + (c,), **how).permute(2, 0, 1)
+    if cell.hwc and not cell.lead:
+        twin = torch.zeros((*sides, c), **how).permute(2, 0, 1)
     else:
-        zeros = torch.zeros(whole.lead + (c,) + sides, **how)
-    return zeros[..., :h, :w]
+        lead = (min(side, 2) for side in cell.lead)
+        twin = torch.zeros((*lead, c, *sides), **how)
+    for view in reversed(views):
+        twin = twin[view]
+    return twin
+
+
+def _is_side(index: Any) -> bool:
+    """Does it take the first side away, or add one? See Cell.base."""
+    return index is None or type(index) is int
 
 
 def _kind(tensor: Any, func: Any) -> Any:
@@ -315,13 +328,13 @@ def _with_op(
 
 
 def _get_item(func: Any, args: Any, kwargs: Any) -> Any:
-    """x[..., top:bottom, left:right]: a view of a window."""
+    """x[..., top:bottom, left:right], x[number], x[None]: a view."""
     tensor, index = args
-    if not isinstance(tensor, Lazy):
+    if not isinstance(tensor, Lazy) or not tensor._hr.open():
         return NotImplemented
     cell = tensor._hr
-    if not cell.open() or cell.base is not None:
-        return NotImplemented
+    if _is_side(index):
+        return _of_side(func, tensor, index)
     if type(index) is not tuple or not _fits(cell):
         return NotImplemented
     window = _window(index, cell)
@@ -333,10 +346,60 @@ def _get_item(func: Any, args: Any, kwargs: Any) -> Any:
     if cell.alone:
         view.strides = cell.layout()[0]
         return wrap(_kind(tensor, func), view)
+    return wrap(_kind(tensor, func), _view_of(cell, index, view))
+
+
+def _of_side(func: Any, tensor: Any, index: int | None) -> Any:
+    """One of a stack, or a stack of this one."""
+    cell = tensor._hr
+    if cell.strides is not None or cell.hwc and not cell.lead:
+        return NotImplemented  # that would be a stack of other strides
+    samples, tables = cell.samples, cell.tables
+    lead = (1, *cell.lead)
+    if index is not None:
+        if not cell.lead or not -cell.lead[0] <= index < cell.lead[0]:
+            return NotImplemented
+        index, lead = index % cell.lead[0], cell.lead[1:]
+        each = len(samples) // cell.lead[0]
+        part = slice(index * each, (index + 1) * each)
+        samples, tables = samples[part], tables and tables[part]
+    view = Cell(samples, cell.size, cell.table, False, lead, tables)
+    return wrap(_kind(tensor, func), _view_of(cell, index, view))
+
+
+def _view_of(cell: Cell, index: Any, view: Cell) -> Cell:
     view.base = (cell, index)
     cell.views = [ref for ref in cell.views or () if ref() is not None]
     cell.views.append(weakref.ref(view))
-    return wrap(_kind(tensor, func), view)
+    return view
+
+
+def _squeeze(func: Any, args: Any, kwargs: Any) -> Any:
+    """squeeze(0), unsqueeze(0)"""
+    given = dict(zip(("input", "dim"), args), **kwargs)
+    tensor = given.get("input")
+    if not isinstance(tensor, Lazy) or set(given) != {"input", "dim"}:
+        return NotImplemented
+    cell = tensor._hr
+    grows = func.__name__ == "unsqueeze"
+    first = 0, -len(cell.shape) - grows
+    if type(given["dim"]) is not int or given["dim"] not in first:
+        return NotImplemented
+    if not cell.open() or not (grows or cell.lead[:1] == (1,)):
+        return NotImplemented
+    return _of_side(func, tensor, None if grows else 0)
+
+
+def _unbind(func: Any, args: Any, kwargs: Any) -> Any:
+    """for picture in stack"""
+    tensor = args[0]
+    cell = tensor._hr
+    if len(args) > 1 or kwargs or not cell.lead or not cell.open():
+        return NotImplemented
+    made = [_of_side(func, tensor, index) for index in range(cell.lead[0])]
+    if any(each is NotImplemented for each in made):
+        return NotImplemented
+    return iter(made) if func is Tensor.__iter__ else tuple(made)
 
 
 def _set_item(func: Any, args: Any, kwargs: Any) -> Any:
@@ -562,6 +625,8 @@ def _table_of_functions() -> dict[Any, Callable[..., Any]]:
         (["to", "type", "type_as"], _as_other),
         (["flip"], _flip),
         (["__getitem__"], _get_item),
+        (["squeeze", "unsqueeze"], _squeeze),
+        (["unbind", "__iter__"], _unbind),
         (["__setitem__"], _set_item),
     ):
         for name in names:
@@ -579,6 +644,8 @@ def _table_of_functions() -> dict[Any, Callable[..., Any]]:
     recorded[torch.is_complex] = _ask
     recorded[torch.clone] = _clone
     recorded[torch.flip] = _flip
+    recorded[torch.squeeze] = recorded[torch.unsqueeze] = _squeeze
+    recorded[torch.unbind] = _unbind
     recorded[torch.stack] = _stack
     for name in "cat", "concat", "concatenate":
         if hasattr(torch, name):

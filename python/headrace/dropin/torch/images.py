@@ -27,6 +27,7 @@ from ... import _core
 from ..pillow import jobs, pixels
 from ..pillow.jobs import CROP, RESIZE, TORCH
 from .cell import Cell, copy_of, hwc_strides, painted, plain_strides, tables_of
+from .functions import small_twin
 from .tables import Table
 from .tensor import LazyTensor, wrap
 from .wrappers import run_kernel
@@ -416,34 +417,29 @@ def _layout(
 
     run(twin, h, w) makes it of a small picture that has such a window.
     """
-    whole = cell.base[0] if cell.base is not None else cell
-    sides: Any = [window, cell.size[1:], whole.size[1:]]
-    small = [tuple(min(side, 3) for side in window)]
-    for inner, outer in zip(sides, sides[1:]):
-        small.append(
-            tuple(
-                have + (b > a) for have, a, b in zip(small[-1], inner, outer)
-            )
-        )
-    key = key, cell.size[0], len(cell.lead), whole.hwc, *small
+    small = [min(side, 3) for side in window]
+    sides = [a + (b > c) for a, b, c in zip(small, cell.size[1:], window)]
+    key = key, tuple(small), _kinds(cell, *sides)
     if key not in _layouts:
         with torch.inference_mode(False), torch.no_grad():
-            _layouts[key] = _seen(run, cell, whole.hwc, small)
+            twin = small_twin(cell, *sides)
+            _layouts[key] = _seen(run(twin, *small))
     return _layouts[key]
 
 
-def _seen(
-    run: Callable[..., Tensor], cell: Cell, hwc: bool, small: Any
-) -> Seen | None:
-    window, (h, w), top = small
-    c = cell.size[0]
-    if hwc and not cell.lead:
-        twin = torch.zeros((*top, c), dtype=torch.uint8, device="cpu")
-        twin = twin.permute(2, 0, 1)
-    else:
-        shape = (2,) * len(cell.lead) + (c, *top)
-        twin = torch.zeros(shape, dtype=torch.uint8, device="cpu")
-    made = run(twin[..., :h, :w], *window)
+def _kinds(cell: Cell, h: int, w: int) -> Any:
+    """What small_twin()'s strides depend on."""
+    facts: list[Any] = [(h, w)]
+    while cell.base is not None:
+        whole, index = cell.base
+        more = [a != b for a, b in zip(cell.size[1:], whole.size[1:])]
+        facts.append((type(index), *more))
+        cell = whole
+    lead = tuple(min(side, 2) for side in cell.lead)
+    return cell.size[0], lead, cell.hwc, *facts
+
+
+def _seen(made: Tensor) -> Seen | None:
     shape = tuple(made.shape)
     if made.stride() == plain_strides(shape):
         return False, made._version, made._is_view()

@@ -140,17 +140,26 @@ def _peers(cell: Cell) -> list[Cell]:
     found = {id(cell): cell}
     key = (cell.shape, cell.dtype, cell.hwc)
     for each in _alive():
-        other = each._hr
+        other = each._hr.owner()
         if (
             other.value is None
-            and other.base is None
-            and other.views is None
+            and not _has_windows(other)
             and (other.shape, other.dtype, other.hwc) == key
         ):
             found[id(other)] = other
             if len(found) == GROUP:
                 break
     return list(found.values())
+
+
+def _has_windows(cell: Cell) -> bool:
+    """Is there a view of it that may need less than the whole?"""
+    views = [ref() for ref in cell.views or ()]
+    return any(
+        view is not None
+        and (view.size != cell.size or _has_windows(view))
+        for view in views
+    )
 
 
 def forget() -> None:
@@ -166,7 +175,8 @@ def settle() -> bool:
     """
     kept = _alive()
     _here.live.clear()
-    errors = _make(list({id(each._hr): each._hr for each in kept}.values()))
+    owners = [each._hr.owner() for each in kept]
+    errors = _make(list({id(cell): cell for cell in owners}.values()))
     if errors and fetch.can_ask_again():
         raise fetch.late(errors[0][1])
     for each in kept:
@@ -181,7 +191,9 @@ def value_of(cell: Cell) -> Tensor:
     while cell.value is None:
         if cell.base is not None:
             base, index = cell.base
-            cell.value = value_of(base)[index]  # as in stock, a view
+            value = value_of(base)[index]  # as in stock, a view
+            if cell.value is None:
+                cell.value = value
         else:
             make_values([cell])
     return cell.value
@@ -202,7 +214,7 @@ def make_values(cells: Sequence[Cell]) -> None:
         note("resize_of_floats")
     todo = list(cells)
     # (What a worker does not need its parent makes.)
-    if len(cells) == 1 and cells[0].views is None and not in_worker():
+    if len(cells) == 1 and not (in_worker() or _has_windows(cells[0])):
         todo = _peers(cells[0])
     errors = _make(todo)
     for cell in cells:
@@ -324,12 +336,17 @@ def _set(cell: Cell, made_of: tuple[Any, Table | None], value: Tensor) -> None:
         ):
             return
         cell.value = value = _as_made(cell, value)
-    if cell.views is not None:
-        for ref in cell.views:
-            view = ref()
-            if view is not None and view.value is None and view.base:
-                view.value = value[view.base[1]]
-        cell.views = None
+        _set_views(cell, value)
+
+
+def _set_views(cell: Cell, value: Tensor) -> None:
+    """They are made with it, or they would not see what is written to it."""
+    views, cell.views = cell.views, None
+    for ref in views or ():
+        view = ref()
+        if view is not None and view.value is None and view.base:
+            view.value = value[view.base[1]]
+            _set_views(view, view.value)
 
 
 # ---- the classes -----------------------------------------------------------
@@ -552,7 +569,7 @@ def run_plain(func: Any, args: Any, kwargs: Any) -> Any:
     """Replaces all lazy tensors by their values and calls func."""
     found: list[Any] = []
     collect((args, kwargs), found)
-    make_values([tensor._hr for tensor in found if tensor._hr.base is None])
+    make_values([tensor._hr.owner() for tensor in found])
     args = _replace(args)
     out = func(*args, **(_replace(kwargs) if kwargs else {}))
     if isinstance(out, Tensor) and not out.requires_grad:
