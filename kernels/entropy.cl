@@ -7,8 +7,21 @@
 #ifdef HR__ENTROPY
 __constant uchar hr__natural[64] = {HR__NATURAL};
 
+// For a test: how many symbols an item has decoded.
+#ifdef HR__COUNTED
+#define HR__COUNT(r) ((r)->counted++)
+#define HR__COUNTED_OF(r, sub) \
+    (((__global uint *)((r)->tables + (r)->pic->counts))[sub] += (r)->counted)
+#else
+#define HR__COUNT(r)
+#define HR__COUNTED_OF(r, sub)
+#endif
+
 // A decoder: what it needs, and where it is.
 struct hr__reader {
+#ifdef HR__COUNTED
+    uint counted;
+#endif
     __global const struct hr__entropy *pic;
     __global const uchar *tables;
     __global const uchar4 *scan;
@@ -66,6 +79,7 @@ static inline struct hr__symbol hr__next(struct hr__reader *r)
     uint bits = hr__peek(r), entry, size, run, next;
     struct hr__symbol s;
 
+    HR__COUNT(r);
     entry = hr__code(dc ? r->dc : r->ac, bits);
     size = entry & 15;
     run = entry >> 4 & 15;
@@ -92,6 +106,9 @@ static inline struct hr__reader hr__reader_of(
 {
     struct hr__reader r;
 
+#ifdef HR__COUNTED
+    r.counted = 0;
+#endif
     r.pic = pic;
     r.tables = work;
     r.scan = (__global const uchar4 *)((__global const uchar *)pic + pic->scan);
@@ -246,6 +263,7 @@ __kernel void hr_entropy_guess(__global const uint *restrict plan, uint list,
         }
     ((__global struct hr__sub *)(work + pic->subs))[sub] =
         hr__follow(&r, hr__sub_end(i, sub - i->sub));
+    HR__COUNTED_OF(&r, sub);
 }
 
 // What subsequence n is by what all were in the round before.
@@ -262,6 +280,7 @@ static inline struct hr__sub hr__once_more(
                                             subs[n - 1].state);
 
         s = hr__follow(&r, hr__sub_end(i, n - i->sub));
+        HR__COUNTED_OF(&r, n);
     }
     return s;
 }
@@ -344,6 +363,7 @@ static inline uint hr__chain(__global const struct hr__entropy *pic,
             if (!left--)
                 return HR__ODD_STEP;
             s = hr__follow(&r, hr__sub_end(i, n));
+            HR__COUNTED_OF(&r, i->sub + n);
         }
         at = s.at;
         state = s.state;
@@ -392,6 +412,7 @@ __kernel void hr_entropy_check(__global const uint *restrict plan, uint list,
                         pic, work, i, subs[n].from, subs[n].from_state);
 
                     subs[n] = hr__follow(&r, hr__sub_end(i, n));
+                    HR__COUNTED_OF(&r, i->sub + n);
                 }
     }
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
@@ -481,6 +502,7 @@ __kernel void hr_entropy_write(__global const uint *restrict plan, uint list,
             to_block[hr__natural[v.k]] = (short)v.value;
         }
     }
+    HR__COUNTED_OF(&r, sub);
 }
 
 // The sum of the differences of MCUs [mcu, end) of a component. write: their

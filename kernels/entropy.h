@@ -118,6 +118,8 @@ struct hr__entropy {
     hr__word subs, other;   // work: byte of struct hr__sub[num_subs], twice,
     hr__word tables;        // of struct hr__huffman[num_codes]
     hr__word flag;          // out: byte of a word, HR__ODD_..
+    hr__word counts;        // work: in programs built with HR__COUNTED, byte of a
+                            // word for each subsequence: the symbols decoded
     hr__word early, left;   // HR__SUB_EARLY.., HR__SUB_LEFT..
     hr__word num_components, mcus_w;
     hr__word mcu_blocks;                 // blocks of an MCU
