@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the user names: files, folders, lists of files.
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "hal/engine/base.h"
 #include "source.h"
@@ -39,30 +41,68 @@ static bool put_file(struct hr__source *s, const char *path, size_t rel,
            hr__source_put(s, index, slash ? slash + 1 : path, own);
 }
 
-// Files that have many pictures, by their names.
-static const struct {
-    const char *ending;
+// Files that have many pictures, by their names, or by how they begin if that
+// is sure.
+static const struct container {
+    const char *endings;
     bool (*add)(struct hr__source *s, const char *path);
     bool (*add_url)(struct hr__source *s, const char *url);
+    bool (*is)(const void *begin, size_t size);
 } containers[] = {
-    {".hrp", hr__source_unpack, hr__source_unpack_web},
-    {".tar", hr__source_tar, hr__source_tar},
-    {".rec", hr__source_records, hr__source_records},
+    {".hrp", hr__source_unpack, hr__source_unpack_web, NULL},
+    {".tar", hr__source_tar, hr__source_tar, NULL},
+    {".rec", hr__source_records, hr__source_records, NULL},
+    {".tfrecord .tfrecords", hr__source_tfrecord, hr__source_tfrecord,
+     hr__is_tfrecord},
 };
 
-enum { CONTAINERS = sizeof(containers) / sizeof(*containers) };
+enum { CONTAINERS = sizeof(containers) / sizeof(*containers), BEGIN = 64 };
+
+// Whether a path or URL ends like one of the endings, and has more than that.
+static bool is_called(const char *path, const char *endings)
+{
+    bool web = hr__http_is_url(path);
+    size_t length = web ? hr__http_path_end(path) : strlen(path), size;
+
+    for (; *endings; endings += size + (endings[size] == ' ')) {
+        size = strcspn(endings, " ");
+        if (length > size && !strncasecmp(path + length - size, endings, size))
+            return true;
+    }
+    return false;
+}
+
+// A file that is called like nothing that is known: as TensorFlow's shards,
+// train-00000-of-01024. 0: it is none, or cannot be read.
+static size_t read_begin(const char *path, unsigned char begin[BEGIN])
+{
+    struct stat st;
+    ssize_t n = 0;
+    int fd;
+
+    if (hr__http_is_url(path) || hr__source_is_picture(path) ||
+        stat(path, &st) < 0 || !S_ISREG(st.st_mode) ||
+        (fd = hr__open_file(path, O_RDONLY)) < 0)
+        return 0;
+    n = pread(fd, begin, BEGIN, 0);
+    close(fd);
+    return n > 0 ? (size_t)n : 0;
+}
 
 // Which; CONTAINERS: none.
 static int container_of(const char *path)
 {
-    bool web = hr__http_is_url(path);
-    size_t length = web ? hr__http_path_end(path) : strlen(path);
+    unsigned char begin[BEGIN];
+    size_t size;
     int i = 0;
 
-    while (i < CONTAINERS &&
-           (length <= 4 ||
-            strncasecmp(path + length - 4, containers[i].ending, 4)))
+    while (i < CONTAINERS && !is_called(path, containers[i].endings))
         i++;
+    if (i < CONTAINERS || !(size = read_begin(path, begin)))
+        return i;
+    for (i = 0; i < CONTAINERS; i++)
+        if (containers[i].is && containers[i].is(begin, size))
+            break;
     return i;
 }
 

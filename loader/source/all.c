@@ -44,6 +44,7 @@ static bool open_made(struct all *a, struct opening *o, const char *path)
         return false;
     o->made = hr__source_of(made);
     o->made->http = a->http;
+    memcpy(o->made->fields, a->s->fields, sizeof(a->s->fields));
     o->made->until.stop[0] = &o->stop;
     o->made->until.stop[1] = &a->s->stopped;
     return hr__source_input(o->made, path);

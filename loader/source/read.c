@@ -125,6 +125,18 @@ static void *pixel_room(void *ctx, size_t size)
     return size <= HR__CIFAR_BYTES ? r->pixels : NULL;
 }
 
+static enum hr_status unwrap(const struct hr__shard *shard,
+                             const struct hr__range *range, void *memory,
+                             size_t *size)
+{
+    const char *why = shard->unwrap(range, memory, size);
+
+    return why ? hr__fail(HR_ECORRUPT, "%s: offset %llu: %s",
+                          hr__source_short(shard->path),
+                          (unsigned long long)range->offset, why)
+               : HR_OK;
+}
+
 static enum hr_status read_checked(const struct hr__shard *shard,
                                    const struct hr__range *range,
                                    const struct hr__reading *r,
@@ -149,8 +161,8 @@ static enum hr_status read_checked(const struct hr__shard *shard,
                           "picture is wrong",
                           hr__source_short(shard->path),
                           (unsigned long long)range->offset);
-    if (!status && range->parts)
-        to->size = hr__record_join(memory, to->size);
+    if (!status && range->wrapped)
+        status = unwrap(shard, range, memory, &to->size);
     to->data = apart ? memory : NULL;
     return status;
 }

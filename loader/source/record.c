@@ -123,7 +123,7 @@ static float float_at(const unsigned char *p)
 
 // Digits that tell it from all others: of a number of a class all, of others as
 // few as will do.
-static void print_label(char *text, size_t size, float value)
+void hr__print_label(char *text, size_t size, float value)
 {
     int digits = value == truncf(value) ? 9 : 6;
 
@@ -150,7 +150,7 @@ static bool put(struct hr__source *s, struct hr__shard *shard,
     uint64_t more = word_at(r->image), skip = IMAGE_HEAD + more * WORD;
     struct hr__range range = {.offset = offset,
                               .size = r->end - offset,
-                              .parts = r->parts};
+                              .wrapped = r->parts};
     char name[32], label[32];
 
     if (r->bytes < skip) {
@@ -165,8 +165,8 @@ static bool put(struct hr__source *s, struct hr__shard *shard,
         range.size -= HEAD + skip;
     }
     snprintf(name, sizeof(name), "%08zu", shard->num);
-    print_label(label, sizeof(label),
-                float_at(r->image + (more ? IMAGE_HEAD : WORD)));
+    hr__print_label(label, sizeof(label),
+                    float_at(r->image + (more ? IMAGE_HEAD : WORD)));
     return hr__shard_put(s, shard, name, label, range);
 }
 
@@ -190,16 +190,9 @@ static bool read_records(struct hr__source *s, struct hr__shard *shard)
     return true;
 }
 
-bool hr__source_records(struct hr__source *s, const char *path)
-{
-    struct hr__shard *shard = hr__shard_open(s, path);
-
-    return shard && hr__shard_opened(shard, read_records(s, shard));
-}
-
 // Moves the parts together, in place. They were found whole when the file was
 // opened; should they have changed, what is there is short, and no picture.
-size_t hr__record_join(void *memory, size_t size)
+static size_t join(void *memory, size_t size)
 {
     unsigned char *at = memory;
     size_t from = 0, to = 0, skip;
@@ -229,4 +222,21 @@ size_t hr__record_join(void *memory, size_t size)
         return 0;
     memmove(at, at + skip, to - skip);
     return to - skip;
+}
+
+static const char *unwrap(const struct hr__range *range, void *memory,
+                          size_t *size)
+{
+    (void)range;
+    *size = join(memory, *size);
+    return NULL;
+}
+
+bool hr__source_records(struct hr__source *s, const char *path)
+{
+    struct hr__shard *shard = hr__shard_open(s, path);
+
+    if (shard)
+        shard->unwrap = unwrap;
+    return shard && hr__shard_opened(shard, read_records(s, shard));
 }

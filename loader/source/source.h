@@ -6,7 +6,9 @@
 //   all.c           many shards, side by side
 //   walk.c          the pictures of a folder
 //   pack.c          the pictures of a pack file
-//   tar.c           those of a tar file, record.c of a RecordIO file
+//   tar.c           those of a tar file, record.c of a RecordIO file,
+//                   tfrecord.c of a TFRecord file, whose checksum crc32c.c has
+//   fields.c        which field of a record is the picture, and which the label
 //   cifar.c         those of a CIFAR file
 //   shard.c         samples that are ranges of such a file
 //   http.c          what a URL names: shards, lists, pictures; http_pack.c the
@@ -86,6 +88,10 @@ struct hr__source_seen {
     uint64_t dev, ino;
 };
 
+// Fields of a record; without a rank, none of them.
+enum hr__field { HR__FIELD_IMAGE, HR__FIELD_LABEL };
+enum { HR__FIELD_NONE = 1 << 16 };
+
 // A class that was named, whether a sample has it or not.
 struct hr__source_class {
     uint32_t label;
@@ -98,8 +104,14 @@ struct hr__range {
     uint64_t sum;     // of the bytes, if it is known
     uint64_t source;  // bytes of the file that a packed picture was made of
     bool summed, packed;
-    bool parts;  // a record that is in parts: all of them
+    bool wrapped;  // a record, of which unwrap() of the shard makes a picture
+    uint64_t skip, inner;  // where that is in it, if unwrap() needs that
 };
+
+// Moves the picture of a wrapped record of *size bytes to the begin of memory and
+// sets *size to its own. NULL, or what is wrong.
+typedef const char *(*hr__unwrap_fn)(const struct hr__range *range,
+                                     void *memory, size_t *size);
 
 struct hr__shard {
     const char *path;
@@ -111,6 +123,7 @@ struct hr__shard {
     uint64_t size;                // of the file, and when it was changed last,
     struct timespec changed;      // when it was opened
     struct hr__range *ranges;     // of its samples
+    hr__unwrap_fn unwrap;         // NULL: none is wrapped
     size_t num, capacity;
 };
 
@@ -140,6 +153,7 @@ struct hr__source {
     size_t num_packs, packs_capacity;
     struct hr__shard *shards;
     size_t num_shards, shards_capacity;
+    const char *fields[2];  // of enum hr__field; NULL: the usual ones
     struct hr__http *http;  // NULL: no URL was named yet
     atomic_bool stopped;    // nothing is added any more; its own, and what
     struct hr__http_until until;  // else ends it
@@ -249,6 +263,7 @@ bool hr__source_walk(struct hr__source *s, const char *folder);
 bool hr__source_unpack(struct hr__source *s, const char *path);
 bool hr__source_tar(struct hr__source *s, const char *path);
 bool hr__source_records(struct hr__source *s, const char *path);
+bool hr__source_tfrecord(struct hr__source *s, const char *path);
 bool hr__source_cifar(struct hr__source *s, const char *path,
                       enum hr_cifar kind);
 // Adds a picture of pack file or shard (number + 1) at path, by its name there;
@@ -343,9 +358,22 @@ bool hr__source_put_object(struct hr__source *s, const char *url, uint8_t web,
 bool hr__source_put_listed(struct hr__source *s, const char *list,
                            const char *entry, bool below, const char *label);
 
-// ---- record.c ----
+// ---- record.c, tfrecord.c ----
 
-// Puts the parts of a record of size bytes together: bytes of its picture.
-size_t hr__record_join(void *memory, size_t size);
+// The label that a float is.
+void hr__print_label(char *text, size_t size, float value);
+// Whether a file that begins so is a TFRecord file.
+bool hr__is_tfrecord(const void *begin, size_t size);
+
+// ---- fields.c ----
+
+// How well a field's name fits, 0 best; HR__FIELD_NONE: not at all.
+int hr__field_rank(const struct hr__source *s, enum hr__field field,
+                   const char *name);
+
+// ---- crc32c.c ----
+
+uint32_t hr__crc32c(const void *data, size_t size);
+uint32_t hr__crc32c_table(const void *data, size_t size);  // on any processor
 
 #endif

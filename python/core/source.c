@@ -228,6 +228,20 @@ static bool set_classes(struct source *s, PyObject *classes)
     return done;
 }
 
+// The fields of records: a tuple of two names, or None for one.
+static bool set_fields(struct source *s, PyObject *fields)
+{
+    const char *image, *label;
+
+    if (!PyTuple_Check(fields))
+        return PyErr_SetString(PyExc_TypeError, "fields must be a tuple"),
+               false;
+    if (!PyArg_ParseTuple(fields, "zz:fields", &image, &label))
+        return false;
+    return !hr_source_set_fields(s->source, image, label) ||
+           core_raise_last(s->core);
+}
+
 static bool open_empty(struct source *s, PyObject *http, PyObject *classes)
 {
     s->source = hr_source_create();
@@ -238,10 +252,11 @@ static bool open_empty(struct source *s, PyObject *http, PyObject *classes)
 }
 
 static bool open_paths(struct source *s, PyObject *paths, PyObject *http,
-                       int cifar, PyObject *classes)
+                       int cifar, PyObject *classes, PyObject *fields)
 {
     PyObject *list = PySequence_Tuple(paths);
-    bool done = list && open_empty(s, http, classes);
+    bool done = list && open_empty(s, http, classes) &&
+                (fields == Py_None || set_fields(s, fields));
 
     if (done && cifar == NO_CIFAR)
         done = add_paths(s, list);
@@ -379,18 +394,18 @@ static bool open_items(struct source *s, PyObject *items, PyObject *http)
 static PyObject *create(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"paths", "items",   "sequence", "http",
-                            "cifar", "classes", NULL};
+                            "cifar", "classes", "fields",   NULL};
     PyObject *paths = Py_None, *items = Py_None, *sequence = Py_None;
-    PyObject *http = Py_None, *classes = Py_None;
+    PyObject *http = Py_None, *classes = Py_None, *fields = Py_None;
     struct core *core = core_of_type(type);
     struct source *s;
     int cifar = NO_CIFAR;
     bool done;
 
     if (!core_alive(core) ||
-        !PyArg_ParseTupleAndKeywords(args, kwargs, "|$OOOOiO:Source", names,
+        !PyArg_ParseTupleAndKeywords(args, kwargs, "|$OOOOiOO:Source", names,
                                      &paths, &items, &sequence, &http, &cifar,
-                                     &classes))
+                                     &classes, &fields))
         return NULL;
     if ((paths != Py_None) + (items != Py_None) + (sequence != Py_None) != 1)
         return PyErr_SetString(PyExc_TypeError,
@@ -400,7 +415,7 @@ static PyObject *create(PyTypeObject *type, PyObject *args, PyObject *kwargs)
         return NULL;
     PyObject_GC_UnTrack(s);  // the collector must not show it half made
     s->core = core;
-    done = paths != Py_None   ? open_paths(s, paths, http, cifar, classes)
+    done = paths != Py_None ? open_paths(s, paths, http, cifar, classes, fields)
            : items != Py_None ? open_items(s, items, http)
                               : sequence_open(s, sequence);
     if (done) {

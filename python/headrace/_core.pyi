@@ -194,6 +194,7 @@ class Source:
         http: dict[str, Any] | None = None,
         cifar: int = -1,
         classes: Sequence[tuple[str, int]] | None = None,
+        fields: tuple[str | None, str | None] | None = None,
     ) -> Self: ...
     @property
     def classes(self) -> tuple[str, ...]: ...

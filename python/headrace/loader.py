@@ -124,17 +124,19 @@ class Loader:
         cpu_share: float = 0.0,
         http: Mapping[str, Any] | None = None,
         classes: _left_out.Classes | None = None,
+        fields: tuple[str | None, str | None] | None = None,
         strict: bool = False,
     ) -> None:
         """Find the samples; reading begins with the first `for`.
 
         Args:
             source: a folder, a pack file, a tar file in WebDataset form, a
-                RecordIO file, or a list of them and of pictures, also by their
-                URLs; a PackFolder without transforms; a headrace.Cifar; pairs
-                (picture, class), with a path or bytes and an int, in a list or
-                tuple; or another sequence of such pairs, or of pictures,
-                which the loader's threads ask, item by item.
+                file of records (RecordIO, TFRecord), or a list of them and of
+                pictures, also by their URLs; a PackFolder without
+                transforms; a headrace.Cifar; pairs (picture, class), with a
+                path or bytes and an int, in a list or tuple; or another
+                sequence of such pairs, or of pictures, which the loader's
+                threads ask, item by item.
             steps: ops of headrace.ops, decode() first; or transforms of
                 torchvision, see headrace.compose.translate().
             batch: pictures of a batch; the last one of an epoch has what is
@@ -182,6 +184,8 @@ class Loader:
             classes: names in the order of their numbers, or a mapping of names
                 to numbers: what has another label is left out. None: what the
                 source has, numbered as torchvision's ImageFolder does.
+            fields: of records: the names of the fields (of tf.Example the
+                features) with the picture and its label; None: the usual ones.
             strict: whether what was left out, or could not be read, is an
                 error; else it is one warning. See skipped and faults.
 
@@ -191,7 +195,9 @@ class Loader:
         lists, made = _lists(steps, views)
         self._steps = lists[0]
         self._views = lists if views is not None else ()
-        found = _source(source, _http(http), _left_out.numbered(classes))
+        found = _source(
+            source, _http(http), _left_out.numbered(classes), fields
+        )
         self._source, self._classes, self._skipped = found
         _check(source, self._source)
         skipped = self._skipped + self._source.skipped
@@ -568,7 +574,10 @@ _Found: TypeAlias = tuple[_core.Source, tuple[str, ...], _left_out.Skipped]
 
 
 def _source(
-    source: Any, http: dict[str, Any] | None, given: dict[str, int] | None
+    source: Any,
+    http: dict[str, Any] | None,
+    given: dict[str, int] | None,
+    fields: tuple[str | None, str | None] | None,
 ) -> _Found:
     """What is read; classes if that does not know them; what it lacks."""
     names = _left_out.listed(given) if given else ()
@@ -592,8 +601,7 @@ def _source(
     if isinstance(source, _core.PackFile):
         source = source.path
     if isinstance(source, (str, os.PathLike)):
-        core = _core.Source(paths=[source], http=http, classes=pairs)
-        return core, (), ()
+        source = [source]
     if isinstance(source, (bytes, bytearray, memoryview)):
         raise TypeError("source: a path is a str; a picture stands in a list")
     if not isinstance(source, (list, tuple)):
@@ -607,7 +615,9 @@ def _source(
         paths = [
             x.path if isinstance(x, _core.PackFile) else x for x in source
         ]
-        core = _core.Source(paths=paths, http=http, classes=pairs)
+        core = _core.Source(
+            paths=paths, http=http, classes=pairs, fields=fields
+        )
         return core, (), ()
     return _items(source, http, given, names)
 

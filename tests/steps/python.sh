@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Tests of the Python package beside those on the distribution's interpreter,
 # which CMake has one by one.
-#   python.sh types | asan | others | current | processors | programs |
+#   python.sh types | asan | others | current | processors | records | programs |
 #             neighbours | mindspore | pillow-suite
 . "$(dirname "$0")/lib.sh"
 tests=("$root/tests/python/run.py" --build "$build" --jobs "$half")
@@ -119,6 +119,11 @@ neighbours)  # timm, datasets, webdataset, Lightning, Ray and aiohttp
 processors)  # transformers and datasets
     interpreter=$(torch processors) || { echo "$interpreter"; exit 77; }
     "$python" "${tests[@]}" --python "$interpreter" "${unpacked[@]}" processors
+    ;;
+records)  # what writes TFRecord and its kin
+    interpreter=$(venv records) ||
+        skip "the packages of tests/python/records.txt $cannot"
+    "$python" "${tests[@]}" --python "$interpreter" "${unpacked[@]}" records
     ;;
 mindspore)
     interpreter=$(venv mindspore) ||

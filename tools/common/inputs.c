@@ -172,6 +172,23 @@ bool inputs_add_list(struct inputs *in, const char *list, bool zero)
            take(in, hr_source_add_list(in->source, list, zero), first);
 }
 
+bool inputs_set_fields(struct inputs *in, const char *fields)
+{
+    const char *comma = strchr(fields, ',');
+    size_t length = comma ? (size_t)(comma - fields) : strlen(fields), first;
+    char image[256];
+
+    snprintf(image, sizeof(image), "%.*s", (int)length, fields);
+    if (!begin(in, &first))
+        return false;
+    if (length >= sizeof(image))
+        return fail(in, "--fields: a name is too long");
+    return take(in,
+                hr_source_set_fields(in->source, *image ? image : NULL,
+                                     comma && comma[1] ? comma + 1 : NULL),
+                first);
+}
+
 // Lines of a file: a class each, whose number is that of its line, from 0.
 struct names {
     char **labels;

@@ -40,6 +40,8 @@ struct inputs {
 // hr_source_set_classes() with the lines of a file, before anything is added; an
 // empty line is a number without a class.
 bool inputs_set_classes(struct inputs *inputs, const char *path);
+// hr_source_set_fields() with "IMAGE,LABEL" or "IMAGE".
+bool inputs_set_fields(struct inputs *inputs, const char *fields);
 
 // hr_source_add() or hr_source_add_cifar(), and hr_source_add_list(). An argument
 // that is no file, and has braces, stands for several, see braces.h. False:

@@ -218,6 +218,14 @@ static void fill_source(struct options_source *words, struct poptOption *table)
         0,
         "labels of the classes, a line each: the only ones, in that order",
         "FILE"};
+    *table++ = (struct poptOption){
+        "fields",
+        0,
+        POPT_ARG_STRING,
+        &words->fields,
+        0,
+        "of records: the fields with the picture and its label",
+        "IMAGE[,LABEL]"};
     for (int i = 0; i < OPTIONS_NUM_LIMITS; i++)
         *table++ = (struct poptOption){limits[i].name,
                                        0,
@@ -286,6 +294,8 @@ static bool add_inputs(const char *command, poptContext con,
             command, "name a folder or a picture (see headrace %s --help)",
             command);
     if (words->classes && !inputs_set_classes(inputs, words->classes))
+        goto error;
+    if (words->fields && !inputs_set_fields(inputs, words->fields))
         goto error;
     while ((input = poptGetArg(con)))
         if (!inputs_add(inputs, input))

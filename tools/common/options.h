@@ -36,11 +36,11 @@ const char *options_ops(const char *command, const char *text,
 // the words.
 enum { OPTIONS_NUM_LIMITS = 9 };
 struct options_source {
-    char *list, *classes;
+    char *list, *classes, *fields;
     int zero;
     char *limits[OPTIONS_NUM_LIMITS];
 };
-enum { OPTIONS_SOURCE_TABLE = 3 + OPTIONS_NUM_LIMITS + 1 };
+enum { OPTIONS_SOURCE_TABLE = 4 + OPTIONS_NUM_LIMITS + 1 };
 // Their values, and the inputs: the words that are left are files and folders,
 // the list stands behind them; there must be one or the other. False with a
 // message.

@@ -142,6 +142,14 @@ struct hr_http_params {
 HR_API enum hr_status hr_source_set_http(hr_source source,
                                          const struct hr_http_params *params);
 
+// Names the fields of records (features of tf.Example) that are the picture and
+// its label, before anything is added; NULL: the first that is there of
+// image/encoded, image, img, jpg, .., and of image/class/label, label, class,
+// cls, .... A label that is a number stays one. HR_EINVAL, HR_ENOMEM. Threads:
+// one at a time.
+HR_API enum hr_status hr_source_set_fields(hr_source source, const char *image,
+                                           const char *label);
+
 // Names all classes, before anything is added: numbers[i] is the class of label
 // labels[i], or i if numbers is NULL; several labels may be of one class. What
 // has another label is no sample (HR_SKIP_CLASS); what has none is of no class,
@@ -163,9 +171,13 @@ HR_API enum hr_status hr_source_set_classes(hr_source source,
 //         members are apart is HR_ECORRUPT. Without libarchive HR_EUNSUPPORTED
 //   .rec  RecordIO of MXNet, with or without an .idx. Records with two labels
 //         and no picture are the index of a data set of faces, and no samples
+//   .tfrecord .tfrecords, and any file that begins like one
+//         TFRecord of tf.Example, not compressed, with or without an index. Which
+//         features are picture and label says hr_source_set_fields()
 // Members and records that cannot be used are faults.
 // path may be a URL of http or https, of such a file or of a picture, whose label
-// is then the folder it lies in. Tar and RecordIO files are gone through once;
+// is then the folder it lies in. Tar, RecordIO and TFRecord files are gone
+// through once;
 // of pack files header and index are read. The server must give ranges, and
 // samples are read by them: each answer must be of the object that was opened, by
 // length, ETag and Last-Modified. What cannot be read is HR_EIO or
@@ -182,7 +194,7 @@ HR_API enum hr_status hr_source_set_classes(hr_source source,
 // Compressed archives, and URLs of other kinds, are HR_EUNSUPPORTED.
 // HR_EIO, HR_EINVAL, HR_ENOMEM, and those of hr_pack_open(); hr_last_error()
 // names file and reason. After a failure nothing was added.
-// num paths are added in their order. Shards (.hrp, .tar, .rec) are opened
+// num paths are added in their order. Shards (.hrp, .tar, .rec, ..) are opened
 // side by side, up to eight at a time. What fails is the first path that does,
 // and then none of them was added. Threads: one at a time.
 HR_API enum hr_status hr_source_add_all(hr_source source,
