@@ -44,8 +44,15 @@ static void make_files(void)
     }
 }
 
-static int fill_ops(struct hr_op *ops, int i, bool encoded, int w, int h)
+static int fill_ops(struct hr_op *ops, int i, bool encoded, bool codes, int w,
+                    int h)
 {
+    const struct hr_op some[] = {
+        {.type = HR_OP_ADJUST_CONTRAST, .adjust_contrast = {1.6}},
+        {.type = HR_OP_ADJUST_HUE, .adjust_hue = {.21}},
+        {.type = HR_OP_EQUALIZE},
+        {.type = HR_OP_ADJUST_SHARPNESS, .adjust_sharpness = {1.7}},
+        {.type = HR_OP_GAUSSIAN_BLUR, .gaussian_blur = {{1.1, .7}}}};
     int n = 0;
 
     if (encoded)
@@ -57,8 +64,14 @@ static int fill_ops(struct hr_op *ops, int i, bool encoded, int w, int h)
                             .filter = (enum hr_filter)(i % HR_NUM_FILTERS));
     if (i % 2)
         ops[n++] = hr_op_flip(.horizontal = true);
+    for (int k = 0; codes && k < 1 + i % 2; k++)
+        ops[n++] = some[(i + k) % 5];
     ops[n++] = hr_op_normalize(.mean = {.485f, .456f, .406f},
                                .std = {.229f, .224f, .225f});
+    if (codes)
+        ops[n++] = (struct hr_op){
+            .type = HR_OP_ERASE,
+            .erase = {.x = i, .y = 2, .w = 9, .h = 30, .noise = i % 3}};
     return n;
 }
 
@@ -68,7 +81,8 @@ static void fill_sample(struct scene *s, int i, enum scene_source source)
     int f = i % SCENE_FILES, w = file_w[f], h = file_h[f];
     uint64_t seed = (uint64_t)i + 7;
 
-    if (source == SCENE_MIXED)
+    s->codes = source == SCENE_CODES;
+    if (source >= SCENE_MIXED)
         source = (enum scene_source)(i % 3);
     *to = (struct hr_sample){.ops = s->ops[i]};
     if (source == SCENE_BYTES) {
@@ -79,7 +93,7 @@ static void fill_sample(struct scene *s, int i, enum scene_source source)
     } else {
         to->image = test_image(s->dev, w, h, 3, &seed);
     }
-    to->num_ops = fill_ops(s->ops[i], i, source != SCENE_IMAGE, w, h);
+    to->num_ops = fill_ops(s->ops[i], i, source != SCENE_IMAGE, s->codes, w, h);
 }
 
 static hr_batch make_batch(hr_device dev, int n)
@@ -93,12 +107,12 @@ static hr_batch make_batch(hr_device dev, int n)
 }
 
 // What comes of sample i of every scene, for which it counts only whether it is
-// an image: [1]. Made once per program, for it takes more than most jobs do.
-static uint8_t *known[SCENE_MAX][2];
+// an image and has codes. Made once per program, for it takes more than most jobs do.
+static uint8_t *known[SCENE_MAX][2][2];
 
 static uint8_t **known_of(const struct scene *s, int i)
 {
-    return &known[i][s->samples[i].image != NULL];
+    return &known[i][s->codes][s->samples[i].image != NULL];
 }
 
 // The same samples on a device of their own, images copied there.

@@ -9,13 +9,20 @@
 
 enum { SCENE_MAX = 64, SCENE_W = 24, SCENE_H = 20, SCENE_FILES = 4 };
 
-enum scene_source { SCENE_BYTES, SCENE_PATH, SCENE_IMAGE, SCENE_MIXED };
+enum scene_source {
+    SCENE_BYTES,
+    SCENE_PATH,
+    SCENE_IMAGE,
+    SCENE_MIXED,
+    SCENE_CODES  // mixed, each with codes of stage augment and an erase
+};
 
 // n different samples to f32 3 x 20 x 24, each with ops of its own.
 struct scene {
     hr_device dev;
     int n;
-    struct hr_op ops[SCENE_MAX][5];
+    bool codes;
+    struct hr_op ops[SCENE_MAX][8];
     struct hr_sample samples[SCENE_MAX];
     hr_batch out;
     uint8_t *expected;  // by a CPU device with the readable C; as out

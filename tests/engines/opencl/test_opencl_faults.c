@@ -39,28 +39,44 @@ static void fail_entry(int entry, int calls)
                         faults_codes[entry][faults.all ? i : call % n]);
 }
 
+// Without codes; and with some, which the device does, too.
+static void every_failure(bool discrete, enum scene_source source)
+{
+    int live = faults_now().live;
+    struct fault_counts c;
+    hr_device dev;
+
+    faults.ctl.discrete(discrete);
+    dev = faults_open_scene(0, source);
+    faults_count(&c);
+    CHECK(!(faults.why & HR_WHY_AUGMENT), "its codes are the CPU's");
+    for (int entry = 0; entry < FAULT_ENTRIES; entry++)
+        if (c.calls[entry])
+            fail_entry(entry, c.calls[entry]);
+    faults_close(&dev, live);
+    // From some call on, nothing works any more.
+    live = faults_now().live;
+    dev = faults_open_scene(0, source);
+    for (int call = 1; call <= c.calls[FAULT_ANY];
+         call += faults.all ? 1 : c.calls[FAULT_ANY] / 20 + 1)
+        one_failure(FAULT_ANY, call, true, CL_OUT_OF_RESOURCES);
+    faults_close(&dev, live);
+}
+
 TEST_CASE(job_failures)
 {
-    for (int discrete = 0; discrete < 2; discrete++) {
-        int live = faults_now().live;
-        struct fault_counts c;
-        hr_device dev;
+    for (int discrete = 0; discrete < 2; discrete++)
+        every_failure(discrete, SCENE_MIXED);
+    printf("\n  %d cases so far ", faults.cases);
+}
 
-        faults.ctl.discrete(discrete);
-        dev = faults_open_scene(0, SCENE_MIXED);
-        faults_count(&c);
-        for (int entry = 0; entry < FAULT_ENTRIES; entry++)
-            if (c.calls[entry])
-                fail_entry(entry, c.calls[entry]);
-        faults_close(&dev, live);
-        // From some call on, nothing works any more.
-        live = faults_now().live;
-        dev = faults_open_scene(0, SCENE_MIXED);
-        for (int call = 1; call <= c.calls[FAULT_ANY];
-             call += faults.all ? 1 : c.calls[FAULT_ANY] / 20 + 1)
-            one_failure(FAULT_ANY, call, true, CL_OUT_OF_RESOURCES);
-        faults_close(&dev, live);
-    }
+TEST_CASE(codes_failures)
+{
+    setenv("HEADRACE_OPENCL_AUGMENT", "device", 1);
+    for (int discrete = 0; discrete < (faults.all ? 2 : 1); discrete++)
+        every_failure(discrete, SCENE_CODES);
+    unsetenv("HEADRACE_OPENCL_AUGMENT");
+    faults.ctl.discrete(false);
     printf("\n  %d cases so far ", faults.cases);
 }
 

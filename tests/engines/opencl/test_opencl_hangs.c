@@ -146,6 +146,36 @@ TEST_CASE(job_hangs)
     end_hung();
 }
 
+// The driver hangs in the last launch of a batch with codes, in what precedes it,
+// or after it.
+TEST_CASE(codes_hangs)
+{
+    static const int entries[] = {FAULT_clSetKernelArg,
+                                  FAULT_clEnqueueNDRangeKernel};
+    struct fault_counts c;
+    int live = faults_now().live;
+    hr_device dev;
+
+    setenv("HEADRACE_OPENCL_AUGMENT", "device", 1);
+    dev = faults_open_scene(0, SCENE_CODES);
+    CHECK(faults_run(60 * SECOND) > 0 && !(faults.why & HR_WHY_AUGMENT),
+          "why %#x", faults.why);
+    faults_count(&c);
+    faults_close(&dev, live);
+    for (int i = 0; i < 2 * COUNT(entries); i++) {
+        int entry = entries[i / 2];
+        struct fault_rule r = faults_rule(entry, c.calls[entry], false,
+                                          i % 2 ? FAULT_HANG_AFTER : FAULT_HANG,
+                                          0);
+        struct hung *h = open_hung(100 * TEST_MS, SCENE_CODES);
+
+        if (h)
+            work_hung(h, &r);
+    }
+    unsetenv("HEADRACE_OPENCL_AUGMENT");
+    end_hung();
+}
+
 // Callbacks that come late, or never: once, and for every batch.
 TEST_CASE(lost_callbacks)
 {
