@@ -24,6 +24,7 @@
 //   hr_store         work: those rows      -> out: the tensor; or work:
 //                    planes of bytes, of a picture that has codes
 //   hr_augment       work: those           -> out: the tensor
+//   hr_erase         plan: rectangles      -> out: the tensor, painted on
 //   hr_.._gpu        the same from the same, in programs built with HR__GPU.
 //                    hr_reconstruct_color_gpu does both in one, for pictures
 //                    that hr__kernel_fusible() says so of; in hr_resize_gpu
@@ -88,6 +89,7 @@ enum {
     X(PIXELS, "hr_pixels", COLOR)                         \
     X(RESAMPLE, "hr_resample", RESAMPLE)                  \
     X(AUGMENT, "hr_augment", AUGMENT)                     \
+    X(ERASE, "hr_erase", STORE)                           \
     X(STORE, "hr_store", STORE)                           \
     X(RECONSTRUCT_GPU, "hr_reconstruct_gpu", RECONSTRUCT) \
     X(FUSED_GPU, "hr_reconstruct_color_gpu", RECONSTRUCT) \
@@ -110,6 +112,7 @@ enum {
 //   hr_store, hr_resize_gpu
 //                   plan list axes work out
 //   hr_augment      plan list work out
+//   hr_erase        plan list out
 enum { HR__ARG_PLAN, HR__ARG_LIST, HR__ARG_FIRST_BUFFER };
 
 enum {                    // hr__kernel_picture.color
@@ -198,6 +201,24 @@ struct hr__kernel_picture {
     hr__u32 type, table;  // plan: word of 3 x 256 entries of the type
     hr__u32 augment;      // plan: word of a struct hr__kernel_augment; 0: none
     hr__u32 cost;         // .. rounds of its loops
+    hr__u32 erase;        // plan: word of a struct hr__kernel_erase
+    hr__u32 erased;       // .. pixels of all its rectangles: items of hr_erase
+};
+
+// ---- Op erase ---------------------------------------------------------------
+
+// What is painted on the tensor: the rectangles follow it. A later one covers
+// what an earlier one has.
+struct hr__kernel_erase {
+    hr__u32 num;
+    hr__u32 out, out_x, out_y, out_c, channels;  // of the tensor
+    hr__u32 element;                             // its bytes: 1, 2 or 4
+};
+
+struct hr__kernel_rect {
+    hr__i32 x, y, w, h;  // inside it, not empty
+    hr__u32 values;  // plan: word of its elements, a plane for each channel;
+    hr__u32 one;     // or of a single element for each
 };
 
 // ---- Stage augment: hal/engine/augment.h -----------------------------------

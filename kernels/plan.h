@@ -480,6 +480,9 @@ static inline hr__u32 hr__kernel_groups(const struct hr__kernel_picture *p,
         items = chunks * p->planes * hr__kernel_round((uint64_t)p->win_h, 16) /
                 16;
         break;
+    case HR__KERNEL_ERASE:
+        items = p->erased;
+        break;
     case HR__KERNEL_AUGMENT:
         items = p->augment ? HR__GROUP : 0;
         break;

@@ -70,3 +70,44 @@ __kernel void hr_store(__global const uint *restrict plan, uint list,
                     to + c * pic->out_c, step);
     }
 }
+
+// ---- Op erase -----------------------------------------------------------------
+
+// An item paints a pixel of a rectangle, unless a later one covers it: so items do
+// not wait for each other.
+__kernel void hr_erase(__global const uint *restrict plan, uint list,
+                       __global uchar *restrict out)
+{
+    struct hr__job job = hr__job_of(plan, list);
+    __global const struct hr__kernel_erase *all =
+        (__global const struct hr__kernel_erase *)(plan + job.pic->erase);
+    __global const struct hr__kernel_rect *r =
+        (__global const struct hr__kernel_rect *)(all + 1);
+    __global const struct hr__kernel_rect *end = r + all->num;
+    uint at = job.item, size = all->element;
+
+    if (at >= job.pic->erased)
+        return;
+    for (; at >= (uint)(r->w * r->h); r++)
+        at -= (uint)(r->w * r->h);
+    uint plane = r->one ? 1 : (uint)(r->w * r->h), from = r->one ? 0 : at;
+    int y = (int)(at / (uint)r->w), x = (int)at - y * r->w + r->x;
+
+    y += r->y;
+    for (__global const struct hr__kernel_rect *k = r + 1; k < end; k++)
+        if (x >= k->x && x < k->x + k->w && y >= k->y && y < k->y + k->h)
+            return;
+    for (uint c = 0; c < all->channels; c++) {
+        __global const uint *v = plan + r->values;
+        __global uchar *to = out + all->out + c * all->out_c +
+                             (uint)y * all->out_y + (uint)x * all->out_x;
+        uint i = c * plane + from;
+
+        if (size == 4)
+            HR__AT(uint, to) = v[i];
+        else if (size == 2)
+            HR__AT(ushort, to) = ((__global const ushort *)v)[i];
+        else
+            *to = ((__global const uchar *)v)[i];
+    }
+}

@@ -128,6 +128,15 @@ static uint32_t from_bytes(const struct ocl *o, const struct hr__picture *pic,
     return FROM_BYTES;
 }
 
+// What is painted travels with what the kernels are told.
+static bool erases_fit(const struct ocl *o, const struct hr__picture *pic)
+{
+    uint64_t all = (uint64_t)pic->geo.out_w * (uint64_t)pic->geo.out_h *
+                   (uint64_t)pic->channels * sizeof(float);
+
+    return (uint64_t)pic->erases * all <= o->buffer_bytes / 4;
+}
+
 void ocl_offer(struct hr__engine *e, const struct hr__picture *pic,
                struct hr__offer *out)
 {
@@ -148,6 +157,7 @@ void ocl_offer(struct hr__engine *e, const struct hr__picture *pic,
     if (rest)
         return;
     out->spans = FROM_PIXELS;
+    out->erases = erases_fit(o, pic);
     if (o->augment && pic->geo.num_steps == 1 && pic->geo.num_augments) {
         codes = ocl_why_not_augment(o, pic, &work);
         codes |= why_not_size(o, pic, work);

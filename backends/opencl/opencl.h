@@ -24,6 +24,7 @@
 //     surface.c   what an extension of the driver does for that
 //     describe.c  one picture: what the kernels must know of it
 //     augment.c   .. of its codes
+//     erase.c     .. of what is painted on its tensor
 //     axes.c      weights, kept on the device
 //     times.c     when the device did what, for traces and profiles
 //   offer.c     what it takes of a picture

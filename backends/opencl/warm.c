@@ -81,7 +81,8 @@ static void make_coefficients(union packed *to)
 
 static void make_picture(struct hr__picture *pic)
 {
-    *pic = (struct hr__picture){.width = SIDE, .height = SIDE, .channels = 3};
+    *pic = (struct hr__picture){
+        .width = SIDE, .height = SIDE, .channels = 3, .erases = 1};
     pic->dst = (struct hr__dst){
         .w = OUT, .h = OUT, .c = 3, .dtype = HR_F32, .layout = HR_NCHW};
     pic->geo.num_steps = 1;
@@ -103,6 +104,7 @@ static bool run(struct ocl *o, struct ocl_batch *batch,
                 const struct hr__picture *pic, const struct hr__payload *in,
                 struct ocl_fault *fault)
 {
+    static const struct hr_erase erase = {.w = OUT / 2, .h = OUT / 2};
     enum hr_stage first = in ? (enum hr_stage)(in->after + 1) : HR_ENTROPY;
     struct ocl_item *item = &batch->items[0];
     uint8_t *to;
@@ -112,7 +114,9 @@ static bool run(struct ocl *o, struct ocl_batch *batch,
     *item = (struct ocl_item){.file = ocl_file_of(batch, 0),
                               .tensor = pic->dst,
                               .table = pic->table,
-                              .augment = pic->geo.num_augments > 0};
+                              .augment = pic->geo.num_augments > 0,
+                              .erases = &erase,
+                              .num_erases = pic->erases};
     if (!ocl_plan_begin(&o->plan, 1) ||
         !ocl_plan_add(&o->plan, 0, pic, in, item)) {
         *fault = (struct ocl_fault){HR_WHY_MEMORY, "out of memory"};

@@ -163,6 +163,9 @@ struct hr__offer {
     // payload says first_step, and another engine goes on from there. Of its
     // other spans only those count that end before color.
     bool first_step;
+    // The engine paints on tensors that it stores what ops erase, see
+    // hr__task_erases(); else the host does, if it reaches them.
+    bool erases;
 };
 
 // A backend opened as part of a device. The HAL makes it.

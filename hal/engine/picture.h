@@ -127,6 +127,9 @@ struct hr__dst {
                       .dtype = (params)->dtype,       \
                       .layout = (params)->layout})
 
+// Op erase, on a tensor that is complete and lies on the host (hal/shape/paint.c).
+void hr__paint(const struct hr__dst *dst, const struct hr_erase *erase);
+
 struct hr__picture {
     const uint8_t *data;  // encoded source, NULL if it is pixels
     size_t size;
@@ -143,6 +146,7 @@ struct hr__picture {
                    // op of stage augment makes one of them: dst.c
     struct hr__geometry geo;
     const struct hr__table *table;
+    int erases;  // ops that may paint on the tensor: struct hr__offer
     struct hr__dst dst;
     enum hr_tier tier;
     const struct hr_limits *limits;

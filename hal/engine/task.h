@@ -92,6 +92,11 @@ struct hr__payload *hr__task_payload(struct hr__task *task, size_t size);
 // room. At most once for a task.
 void *hr__task_keep(struct hr__task *task, size_t size);
 
+// Rectangles to paint on the tensor when it is complete, one after the other: of
+// a span that ends with store, if its engine has offered to. The task is claimed.
+int hr__task_erases(const struct hr__task *task,
+                    struct hr_erase out[HR_MAX_OPS]);
+
 // Whether another engine makes it if this one ends it with HR_EDEVICE. Whether
 // its job has a time limit, which runs in any case.
 bool hr__task_may_leave(const struct hr__task *task);

@@ -69,7 +69,8 @@ struct hr__work {
     const struct hr__table *codes_table;  // of the store, if the picture has
                                           // codes; NULL: pic.table in any case
     struct hr__plan plan;
-    int at;  // span of the plan at work
+    int at;       // span of the plan at work
+    bool paints;  // its last engine also paints on the tensor what ops erase
     // For the schedule: the engine that has it, and 1; 0: none. Since when, and
     // how many that had then.
     int chosen, chosen_load;

@@ -87,6 +87,8 @@ static bool fold(struct hr__work *work)
     int channels = hr_ops_channels(work->sample.ops, work->sample.num_ops,
                                    pic->channels);
 
+    pic->erases = work->sample.num_ops -
+                  hr__ops_making(work->sample.ops, work->sample.num_ops);
     work->out.stage = HR_RESAMPLE;
     work->out.status =
         hr__geometry_draw(&pic->geo, work->sample.ops, work->sample.num_ops,
@@ -372,16 +374,20 @@ static void look_below(struct hr__picture *pic)
         info->ends = false;  // once: engines that were given up may read it
 }
 
-// What is painted on a tensor the host paints: who stores it must not do so out
-// of its reach.
+// What is painted on a tensor the host paints, unless the engine does that: else
+// who stores it must not do so out of the host's reach. Where a media engine has
+// decoded, the tensor may be compared with the CPU's before it is painted on.
 static void leave_store(const struct hr__work *work, const struct hr__engine *e,
                         struct hr__offer *offer)
 {
     const struct hr__memory *memory = work->pic.dst.memory;
-    int num_ops = work->sample.num_ops;
+    const struct hr__device *dev = work->job->dev;
 
-    if (!hr__on_device(memory) || memory->owner != e ||
-        hr__ops_making(work->sample.ops, num_ops) == num_ops)
+    offer->erases = offer->erases && work->pic.erases;
+    for (int i = 0; i < dev->num_engines; i++)
+        offer->erases = offer->erases && !dev->engines[i]->backend->media;
+    if (!hr__on_device(memory) || memory->owner != e || !work->pic.erases ||
+        offer->erases)
         return;
     for (int s = HR_ENTROPY; s <= HR_STORE; s++)
         offer->spans &= ~HR_SPAN_BIT(s, HR_STORE);
@@ -420,6 +426,8 @@ static bool plan(struct hr__work *work)
                     why ? hr_why_text(why) : "none offers its stages");
     }
     work->at = 0;
+    work->paints =
+        offers[work->plan.spans[work->plan.num_spans - 1].engine].erases;
     // A check is the CPU's.
     if (!work->job->params.strict || dev->num_engines == 1 || work->check)
         return true;

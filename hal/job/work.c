@@ -190,16 +190,28 @@ static enum hr__work_state make_again(struct hr__work *w)
     return hr__check_begin(w) ? HR__SPAN : HR__MADE;
 }
 
-// The host does it, as engines know nothing of it.
+static int erases_of(const struct hr__work *w, struct hr_erase *out)
+{
+    return hr__ops_erases(w->sample.ops, w->sample.num_ops, &w->sample.random,
+                          w->pic.dst.w, w->pic.dst.h, out);
+}
+
+int hr__task_erases(const struct hr__task *task,
+                    struct hr_erase out[HR_MAX_OPS])
+{
+    const struct hr__work *w = hr__work_of(task);
+
+    return w->paints && task->span.last == HR_STORE ? erases_of(w, out) : 0;
+}
+
+// The host does it where the engine that has stored the tensor has not.
 static void paint(struct hr__work *w)
 {
-    const struct hr__dst *d = &w->pic.dst;
     struct hr_erase erases[HR_MAX_OPS];
-    int n = hr__ops_erases(w->sample.ops, w->sample.num_ops, &w->sample.random,
-                           d->w, d->h, erases);
+    int n = w->paints ? 0 : erases_of(w, erases);
 
     for (int i = 0; i < n; i++)
-        hr__paint(d, &erases[i]);
+        hr__paint(&w->pic.dst, &erases[i]);
 }
 
 // What a check has to say comes before the result is painted on, and before it

@@ -42,9 +42,6 @@ void hr__dst_clear(const struct hr__dst *dst);  // to 0
 // The same picture at data, with rows without gaps.
 struct hr__dst hr__dst_packed(const struct hr__dst *dst, uint8_t *data);
 
-// Op erase, on a tensor that is complete and lies on the host (paint.c).
-void hr__paint(const struct hr__dst *dst, const struct hr_erase *erase);
-
 // How much a step of one level of 256 changes an element of each channel.
 // table: what the elements mean, made for that type; NULL: they are levels.
 void hr__level_units(const struct hr__table *table, enum hr_dtype made,

@@ -37,7 +37,7 @@ void ocl_buffer_drop(struct ocl *o, struct ocl_buffer *b);
 
 // Batches at a time: two that the device has, and one that is planned; most
 // tasks of one; launches of one.
-enum { OCL_BATCHES = 3, OCL_BATCH = 256, OCL_LAUNCHES = 23 };
+enum { OCL_BATCHES = 3, OCL_BATCH = 256, OCL_LAUNCHES = 24 };
 // A picture is a group of stage augment: lists that long are not padded.
 _Static_assert((int)OCL_BATCH <= (int)HR__ROW_GROUPS, "two groups a picture");
 // So many tasks come together, if there are so many. More come into a batch
@@ -72,7 +72,9 @@ struct ocl_item {
     struct hr__dst tensor;     // that is made: the sample's; or pixels for the
                                // next engine, whose memory comes last
     const struct hr__table *table;
-    bool augment;               // its codes are done, too
+    bool augment;                   // its codes are done, too
+    const struct hr_erase *erases;  // while it is planned: what is painted
+    int num_erases;
     uint8_t *to;                // pinned memory that it is downloaded to
     size_t copy_at;             // of a copy: where in dst
     uint8_t *pinned;            // its payload if that is uploaded from where it
@@ -246,7 +248,7 @@ bool ocl_axes_send(struct ocl *o, uint8_t *from, struct ocl_fault *fault);
 void ocl_axes_drop(struct ocl *o, bool forget);
 void ocl_axes_free(struct ocl_axes *a);
 
-// ---- plan.c, entropy.c, augment.c, describe.c -----------------------------------------
+// ---- plan.c, entropy.c, augment.c, erase.c, describe.c ------------------------
 
 // What lies behind something else begins at such a multiple.
 enum { OCL_ALIGN = 64 };
@@ -323,6 +325,10 @@ bool ocl_plan_add(struct ocl_plan *plan, int i, const struct hr__picture *pic,
 void ocl_describe(const struct ocl_item *item, const struct hr__picture *pic,
                   const struct hr__payload *in, uint8_t *to);
 
+// Plans what is painted on the tensor that picture i has at out_at. False: no
+// memory.
+bool ocl_plan_erase(struct ocl_plan *plan, int i, const struct hr__dst *tensor,
+                    uint64_t out_at, const struct hr_erase *erases, int num);
 // Plans the end of a picture behind its last step: stage store puts it somewhere,
 // and the codes make the tensor of that. False: no memory.
 bool ocl_plan_augment(struct ocl_plan *plan, int i,

@@ -322,6 +322,8 @@ bool ocl_plan_add(struct ocl_plan *plan, int i, const struct hr__picture *pic,
                          item->table->u8_identity);
     else if (!ocl_plan_augment(plan, i, pic, step, &dst, out_at))
         return false;
+    if (!ocl_plan_erase(plan, i, &dst, out_at, item->erases, item->num_erases))
+        return false;
     plan->groups += groups_of(plan, ocl_plan_picture(plan, i));
     return true;
 }

@@ -9,8 +9,9 @@
 // ---- Launching ------------------------------------------------------------
 
 // The kernels in order, in the form for host processors if there is one, and the
-// stages at which spans that run them begin. The last two are for pictures that
-// have codes: of these hr_store makes planes in work.
+// stages at which spans that run them begin. From FIRST_OF_CODES on they are for
+// pictures that have codes, of which hr_store makes planes in work; the last one
+// is for those that are painted on.
 #define FIRST(stage) (1u << HR_##stage)
 static const struct {
     unsigned first;
@@ -39,8 +40,9 @@ static const struct {
     {~0u, HR__KERNEL_STORE},
     {~0u, HR__KERNEL_STORE},
     {~0u, HR__KERNEL_AUGMENT},
+    {~0u, HR__KERNEL_ERASE},
 };
-enum { FIRST_OF_CODES = OCL_LAUNCHES - 2 };
+enum { FIRST_OF_CODES = OCL_LAUNCHES - 3 };
 #undef FIRST
 
 // Whether it has the items of hr_entropy_guess.
@@ -153,9 +155,10 @@ static bool set_args(struct ocl *o, struct ocl_batch *batch, int stage,
     bool stores = kernel == HR__KERNEL_STORE || kernel == HR__KERNEL_RESIZE_GPU;
     bool weighs = stores || kernel == HR__KERNEL_RESAMPLE;
     bool augments = kernel == HR__KERNEL_AUGMENT;
+    bool erases = kernel == HR__KERNEL_ERASE;
     cl_uint at = HR__ARG_FIRST_BUFFER;
-    bool reads = !weighs && !augments && kernel != HR__KERNEL_COLOR &&
-                 kernel != HR__KERNEL_COLOR_GPU;
+    bool reads = !weighs && !augments && !erases &&
+                 kernel != HR__KERNEL_COLOR && kernel != HR__KERNEL_COLOR_GPU;
 
     if (stores && stage >= FIRST_OF_CODES)
         out = work;
@@ -163,8 +166,8 @@ static bool set_args(struct ocl *o, struct ocl_batch *batch, int stage,
            set_arg(o, k, HR__ARG_LIST, sizeof(list), &list, fault) &&
            (!reads || set_arg(o, k, at++, sizeof(from), &from, fault)) &&
            (!weighs || set_arg(o, k, at++, sizeof(axes), &axes, fault)) &&
-           set_arg(o, k, at++, sizeof(work), &work, fault) &&
-           ((!stores && !entropy && !augments) ||
+           (erases || set_arg(o, k, at++, sizeof(work), &work, fault)) &&
+           ((!stores && !entropy && !augments && !erases) ||
             set_arg(o, k, at++, sizeof(out), &out, fault));
 }
 

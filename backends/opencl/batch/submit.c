@@ -84,10 +84,13 @@ static enum planned plan_one(struct ocl *o, struct ocl_batch *batch, int i,
                              struct ocl_item *item)
 {
     struct hr__task *task = item->task;
+    struct hr_erase erases[HR_MAX_OPS];
     bool ok, found, later;
 
     if (!ocl_claim(task))
         return ENDED;
+    item->num_erases = hr__task_erases(task, erases);
+    item->erases = erases;
     item->file = ocl_file_of(batch, i);
     find_pinned(o, item);
     item->import = ocl_import_of(o, task->in);
@@ -97,6 +100,7 @@ static enum planned plan_one(struct ocl *o, struct ocl_batch *batch, int i,
     later = found && i && (item->dst != batch->dst || item->src != batch->src);
     ok = found && !later &&
          ocl_plan_add(&o->plan, i, task->pic, task->in, item);
+    item->erases = NULL;
     hr__task_unclaim(task);
     if (later)
         return LATER;

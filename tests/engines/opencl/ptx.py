@@ -40,6 +40,7 @@ LIMITS = {
     "hr_color_gpu": (64, 0, 12),   # (of pictures that are turned)
     "hr_resize_gpu": (64, 0, 10),  # (tensors of bytes that are not aligned)
     "hr_augment": (96, 4, 300),  # (512 items have 128; warps gather bytes)
+    "hr_erase": (64, 0, 6),        # (tensors of bytes)
     "hr_index": (64, 0, 0),
     "hr_reconstruct": (96, 320, 19),
     "hr_planes": (64, 0, 16),

@@ -175,6 +175,80 @@ TEST_CASE(recipes)
     env.ocl = usual;
 }
 
+// Reads what b has made, wherever that lies. *whole: how many the device has
+// stored there itself.
+static int read_differences(struct opencl_run *a, struct opencl_run *b,
+                            int *whole)
+{
+    size_t size = opencl_stride(a);
+    auto_heap uint8_t *got = malloc(size);
+    int bad = 0;
+
+    CU_ASSERT_PTR_NOT_NULL_FATAL(got);
+    hr_job_wait(a->job, HR_FOREVER);
+    hr_job_wait(b->job, HR_FOREVER);
+    for (int i = 0; i < env.num_files; i++) {
+        const struct hr_result *r = &b->job->results[i];
+
+        bad += hr_batch_read(b->batch, i, 1, got, size, HR_FOREVER) ||
+               memcmp(got, opencl_slot(a, i), size) != 0;
+        *whole += made_by(r, env.ocl->name, HR_RECONSTRUCT, HR_STORE) &&
+                  !(r->why & HR_WHY_PLACE);
+    }
+    return bad;
+}
+
+// Rectangles that cover each other or leave the tensor, constant, of a block or
+// of noise: the device paints them on what it stores, wherever that lies, by one
+// launch more.
+static void erase_in(struct hr_batch_params params, enum hr_memory memory)
+{
+    static float block[3 * 9 * 14];
+    const struct hr_op ops[] = {
+        hr_op_decode(0),
+        hr_op_resize(.w = 20, .h = 30),
+        {.type = HR_OP_ERASE, .erase = {2, 3, 9, 7, {1.25f, -2, 300}, NULL, 0}},
+        {.type = HR_OP_ERASE, .erase = {8, 5, 14, 9, {0}, block, 0}},
+        {.type = HR_OP_ERASE, .erase = {0, 28, 40, 40, {0}, NULL, 7}},
+        {.type = HR_OP_RANDOM_ERASING,
+         .random_erasing = {.p = .5, .value = {9, 8, 7}}}};
+    struct hr_sample s[OPENCL_FILES];
+    struct ocl *o = opencl_private(env.ocl);
+    uint64_t batches = o->batches, launches = o->launches;
+    struct opencl_run a, b;
+    int whole = 0, bad;
+
+    for (int i = 0; i < 3 * 9 * 14; i++)
+        block[i] = (float)i / 7 - 20;
+    for (int i = 0; i < env.num_files; i++)
+        s[i] = (struct hr_sample){.path = env.files[i],
+                                  .ops = ops,
+                                  .num_ops = COUNT(ops),
+                                  .random = {.index = (uint64_t)i}};
+    a = opencl_start(env.cpu, s, env.num_files, &params);
+    params.memory = memory;
+    b = opencl_start(env.ocl, s, env.num_files, &params);
+    bad = read_differences(&a, &b, &whole);
+    CHECK(!bad && whole > 20, "%d differ, %d are the device's", bad, whole);
+    CHECK(o->launches - launches <= 8 * (o->batches - batches),
+          "%d launches in %d batches", (int)(o->launches - launches),
+          (int)(o->batches - batches));
+    opencl_finish(&a);
+    opencl_finish(&b);
+}
+
+TEST_CASE(erased)
+{
+    for (int i = 0; i < 6; i++)
+        erase_in((struct hr_batch_params){.n = env.num_files,
+                                          .c = 3,
+                                          .h = 30,
+                                          .w = 20,
+                                          .dtype = (enum hr_dtype)(i % 3),
+                                          .layout = (enum hr_layout)(i / 3)},
+                 (enum hr_memory)((i + i / 3) % 3));
+}
+
 TEST_CASE(reasons)
 {
     static const struct {
