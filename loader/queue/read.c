@@ -109,15 +109,12 @@ static enum hr_status read_file(struct hr__loader_sample *sample,
     return status;
 }
 
-// *number: of the class, if it comes with the bytes.
-static enum hr_status read_lent(struct hr__loader_sample *sample,
-                                uint64_t index, int64_t *number)
+// Takes what was lent. *number: of the class, if it comes with the bytes.
+static enum hr_status take_lent(struct hr__loader_sample *sample,
+                                int64_t *number)
 {
     const struct hr__loader *l = sample->slot->loader;
-    enum hr_status status = hr__source_lend(l->source, index, &sample->from);
 
-    if (status)
-        return status;
     sample->lent = sample->from;
     sample->is_lent = true;
     if (sample->from.has_class)
@@ -125,6 +122,51 @@ static enum hr_status read_lent(struct hr__loader_sample *sample,
     if (sample->from.data || l->by_path || !sample->from.path)
         return HR_OK;
     return read_file(sample, sample->from.path);
+}
+
+static void begin_sample(struct hr__slot *slot, int j)
+{
+    slot->samples[j].from = (struct hr_encoded){0};
+    slot->classes[j] = hr_source_class(slot->loader->params.source,
+                                       slot->indices[j]);
+}
+
+// (With hr_last_error(), if it failed.)
+static void end_sample(struct hr__slot *slot, int j, enum hr_status status)
+{
+    struct hr__loader_sample *sample = &slot->samples[j];
+
+    sample->status = status;
+    if (!status)
+        return;
+    snprintf(slot->results[j].message, sizeof(slot->results[j].message), "%s",
+             hr_last_error());
+    sample->from = (struct hr_encoded){0};
+    hr__sample_give_back(sample);
+}
+
+// Samples js of a slot by one call of the program's.
+static void read_many(struct hr__slot *slot, const int *js, int n)
+{
+    const struct hr__source *source = slot->loader->source;
+    struct hr_source_read reads[HR_SOURCE_MANY];
+
+    for (int k = 0; k < n; k++) {
+        begin_sample(slot, js[k]);
+        reads[k] = (struct hr_source_read){.i = slot->indices[js[k]]};
+    }
+    source->calls.read_many(source->calls.ctx, n, reads);
+    for (int k = 0; k < n; k++) {
+        struct hr__loader_sample *sample = &slot->samples[js[k]];
+        enum hr_status status;
+
+        reads[k].i = slot->indices[js[k]];
+        status = hr__source_lent(source, &reads[k]);
+        sample->from = reads[k].to;
+        if (!status)
+            status = take_lent(sample, &slot->classes[js[k]]);
+        end_sample(slot, js[k], status);
+    }
 }
 
 static void read_sample(struct hr__slot *slot, int j)
@@ -137,28 +179,25 @@ static void read_sample(struct hr__slot *slot, int j)
                             .ctx = sample,
                             .unchecked = true};
     const struct hr__source_kind *kind;
+    enum hr_status status;
 
     if (slot->pixels)
         r.pixels = slot->pixels + (size_t)j * HR__CIFAR_BYTES;
-    sample->from = (struct hr_encoded){0};
-    slot->classes[j] = hr_source_class(l->params.source, index);
+    begin_sample(slot, j);
     if (l->source->calls.read) {
-        sample->status = read_lent(sample, index, &slot->classes[j]);
+        status = hr__source_lend(l->source, index, &sample->from);
+        if (!status)
+            status = take_lent(sample, &slot->classes[j]);
     } else {
         kind = hr__source_kind(l->source, index);
         // By its path the device reads what its cache has not.
-        sample->status = l->by_path && kind->by_path
-                             ? HR_OK
-                             : kind->read(l->source, index, &r, &sample->from);
+        status = l->by_path && kind->by_path
+                     ? HR_OK
+                     : kind->read(l->source, index, &r, &sample->from);
         if (!sample->from.data)
             sample->from.data = sample->memory;
     }
-    if (!sample->status)
-        return;
-    snprintf(slot->results[j].message, sizeof(slot->results[j].message), "%s",
-             hr_last_error());
-    sample->from = (struct hr_encoded){0};
-    hr__sample_give_back(sample);
+    end_sample(slot, j, status);
 }
 
 // ---- Threads ---------------------------------------------------------------
@@ -177,16 +216,21 @@ static struct hr__slot *find_slot(struct hr__loader *l)
     return found ? found : hr__loader_plan(l);
 }
 
-static int take_sample(struct hr__slot *slot)
+// Its samples that this thread reads: one, or as many as a call may be for.
+static int take_samples(struct hr__slot *slot, int js[HR_SOURCE_MANY])
 {
-    int j = 0;
+    int most = slot->loader->source->calls.read_many ? HR_SOURCE_MANY : 1;
+    int n = 0;
 
-    while (!slot->samples[j].wanted)
-        j++;
-    slot->samples[j].wanted = false;
-    slot->wanted--;
-    slot->reading++;
-    return j;
+    for (int j = 0; n < most && slot->wanted; j++) {
+        if (!slot->samples[j].wanted)
+            continue;
+        slot->samples[j].wanted = false;
+        slot->wanted--;
+        slot->reading++;
+        js[n++] = j;
+    }
+    return n;
 }
 
 bool hr__loader_start_reader(struct hr__loader *l)
@@ -199,25 +243,31 @@ bool hr__loader_start_reader(struct hr__loader *l)
     return !l->few;
 }
 
-// Reads a sample, and submits the batch if that was its last one. Locked, but
-// unlocks meanwhile.
-static void read_one(struct hr__loader *l, struct hr__slot *slot)
+// Reads a sample or some, and submits the batch if that was its last one. Locked,
+// but unlocks meanwhile.
+static void read_some(struct hr__loader *l, struct hr__slot *slot)
 {
-    int j = take_sample(slot);
+    int js[HR_SOURCE_MANY], n = take_samples(slot, js);
 
     hr__loader_wake(l);
     hr__loader_flow(l);
     l->stats.reading++;
     pthread_mutex_unlock(&l->lock);
-    read_sample(slot, j);
+    if (l->source->calls.read_many)
+        read_many(slot, js, n);
+    else
+        read_sample(slot, *js);
     pthread_mutex_lock(&l->lock);
     hr__loader_flow(l);
     l->stats.reading--;
-    if (l->growing == &slot->samples[j]) {
+    for (int k = 0; k < n; k++) {
+        if (l->growing != &slot->samples[js[k]])
+            continue;
         l->growing = NULL;
         pthread_cond_broadcast(&l->bytes);
     }
-    if (--slot->reading || slot->wanted || l->stop)
+    slot->reading -= n;
+    if (slot->reading || slot->wanted || l->stop)
         return;
     slot->state = SLOT_JOB;
     slot->submitting = true;
@@ -247,7 +297,7 @@ void *hr__loader_reader(void *ctx)
                    hr__loader_part(l) || hr__loader_map(l)) {
             continue;
         } else if ((slot = find_slot(l))) {
-            read_one(l, slot);
+            read_some(l, slot);
         } else {
             l->idle++;
             pthread_cond_wait(&l->work, &l->lock);

@@ -297,25 +297,34 @@ static bool is_whole(const struct hr_encoded *e)
 }
 
 // (What it answers and says is the program's: neither need be what it should.)
+enum hr_status hr__source_lent(const struct hr__source *s,
+                               struct hr_source_read *r)
+{
+    r->message[sizeof(r->message) - 1] = '\0';
+    if (r->status)
+        return hr__fail(r->status < 0 ? r->status : HR_EIO,
+                        "sample %llu: read: %s", (unsigned long long)r->i,
+                        *r->message ? r->message : hr_status_text(r->status));
+    if (is_whole(&r->to))
+        return HR_OK;
+    if (s->calls.done)
+        s->calls.done(s->calls.ctx, r->i, &r->to);
+    return hr__fail(HR_EINVAL,
+                    "sample %llu: read: %zu bytes are not %d x %d pixels of %d",
+                    (unsigned long long)r->i, r->to.size, r->to.w, r->to.h,
+                    r->to.c);
+}
+
 enum hr_status hr__source_lend(const struct hr__source *s, uint64_t i,
                                struct hr_encoded *lent)
 {
-    char why[256] = "";
-    enum hr_status status = s->calls.read(s->calls.ctx, i, lent, why);
+    struct hr_source_read r = {.i = i, .to = *lent};
+    enum hr_status status;
 
-    why[sizeof(why) - 1] = '\0';
-    if (status)
-        return hr__fail(status < 0 ? status : HR_EIO, "sample %llu: read: %s",
-                        (unsigned long long)i,
-                        *why ? why : hr_status_text(status));
-    if (is_whole(lent))
-        return HR_OK;
-    if (s->calls.done)
-        s->calls.done(s->calls.ctx, i, lent);
-    return hr__fail(HR_EINVAL,
-                    "sample %llu: read: %zu bytes are not %d x %d pixels of %d",
-                    (unsigned long long)i, lent->size, lent->w, lent->h,
-                    lent->c);
+    r.status = s->calls.read(s->calls.ctx, i, &r.to, r.message);
+    status = hr__source_lent(s, &r);
+    *lent = r.to;
+    return status;
 }
 
 static enum hr_status copy_lent(struct hr__source *s, uint64_t i,

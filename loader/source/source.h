@@ -316,9 +316,12 @@ struct hr__source_kind {
 const struct hr__source_kind *hr__source_kind(const struct hr__source *s,
                                               uint64_t i);
 
-// What a callback lends for sample i < num.
+// What a callback lends for sample i < num. hr__source_lent(): the same for what
+// it has said of r->i already.
 enum hr_status hr__source_lend(const struct hr__source *s, uint64_t i,
                                struct hr_encoded *lent);
+enum hr_status hr__source_lent(const struct hr__source *s,
+                               struct hr_source_read *r);
 
 // The shard that sample i lies in, and where. NULL: none.
 const struct hr__shard *hr__source_shard(const struct hr__source *s, uint64_t i,

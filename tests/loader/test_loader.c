@@ -658,4 +658,63 @@ TEST_CASE(callbacks_say_classes)
     data_calls_finish(&c, N);
 }
 
+static atomic_int many_calls, many_samples;
+
+// Backwards: the order is the program's.
+static void read_many(void *ctx, int num, struct hr_source_read *samples)
+{
+    CHECK(num > 0 && num <= HR_SOURCE_MANY, "%d samples", num);
+    atomic_fetch_add(&many_calls, 1);
+    atomic_fetch_add(&many_samples, num);
+    for (int k = num; k-- > 0;) {
+        struct hr_source_read *r = &samples[k];
+
+        CHECK(!r->status && !*r->message && !r->to.data, "it is not empty");
+        r->status = plain_read(ctx, r->i, &r->to, r->message);
+        r->to.has_class = r->i != 2;
+        r->to.class_number = (int64_t)r->i + 100;
+        r->i = 0;  // which nobody minds
+    }
+}
+
+// The samples of a batch in one call each epoch, of a last one that is short, and
+// what fails does so alone.
+TEST_CASE(callbacks_of_many)
+{
+    auto_seen want = {0}, got = {0};
+    uint8_t bad[N] = {0};
+    struct data_calls c;
+    hr_source source;
+    struct hr_loader_params p;
+
+    bad[3] = bad[4] = bad[N - 1] = 1;
+    data_calls_init(&c, N, test_seed);
+    c.bad = bad;
+    c.num_bad = N;
+    plain_read = c.calls.read;
+    for (int many = 0; many < 2; many++) {
+        if (many)
+            c.calls.read_many = read_many;
+        else
+            c.calls.read = read_with_class;
+        source = hr_source_of_calls(&c.calls);
+        p = base_params(source);
+        p.batch = 5;
+        p.on_error = HR_ON_ERROR_ZERO;
+        data_drain_all(many ? &got : &want, &p);
+        hr_source_close(&source);
+        c.calls.read = plain_read;
+    }
+    CHECK(want.num == got.num && got.num == (size_t)N * EPOCHS, "%zu samples",
+          got.num);
+    CHECK(data_seen_same(&want, 0, &got), "they differ");
+    CHECK(atomic_load(&many_samples) == N * EPOCHS &&
+              atomic_load(&many_calls) <= EPOCHS * ((N + 4) / 5),
+          "%d calls for %d samples", atomic_load(&many_calls),
+          atomic_load(&many_samples));
+    CHECK(atomic_load(&c.done) == atomic_load(&c.lent), "%d of %d given back",
+          atomic_load(&c.done), atomic_load(&c.lent));
+    data_calls_finish(&c, N);
+}
+
 TEST_MAIN(data_main)

@@ -48,6 +48,8 @@ struct hr_encoded {
     int64_t class_number;  // -1 = none
 };
 
+struct hr_source_read;
+
 // Samples that the program itself gives: a data base, a generator. Its functions
 // are called on any thread, also of the library, by several at a time, and no
 // lock is held meanwhile.
@@ -64,13 +66,27 @@ struct hr_source_calls {
     enum hr_status (*read)(void *ctx, uint64_t i, struct hr_encoded *to,
                            char message[256]);
     // Takes back what read has lent, as read set it. NULL: nothing is to be
-    // done. It is called once for each read that returned HR_OK.
+    // done. It is called once for each sample that was lent with HR_OK.
     void (*done)(void *ctx, uint64_t i, const struct hr_encoded *from);
     // The number of the class; NULL: none has one, unless read says so.
     int64_t (*class_of)(void *ctx, uint64_t i);
     // Each thread of a loader that may have called read calls this before it
     // ends: what read keeps for a thread can go. NULL: nothing is to be done.
     void (*thread_ends)(void *ctx);
+    // Many samples in one call, as read does one: a loader calls it with up to
+    // HR_SOURCE_MANY samples of a batch, in any order, where a call costs more
+    // than a sample. NULL: it calls read for each. Whatever fails does so alone:
+    // each has a status, HR_OK to begin with, and room for a reason.
+    void (*read_many)(void *ctx, int num, struct hr_source_read *samples);
+};
+enum { HR_SOURCE_MANY = 64 };
+
+// One of them.
+struct hr_source_read {
+    uint64_t i;
+    struct hr_encoded to;
+    enum hr_status status;
+    char message[256];
 };
 
 // Why what was named is no sample.
