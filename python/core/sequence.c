@@ -117,14 +117,20 @@ static bool lend_picture(struct source *s, PyObject *picture, struct lent *lent,
     return lent->path != NULL;
 }
 
-// The class goes with the bytes: the next time the item may have another one.
-static bool ask(struct source *s, uint64_t i, struct lent *lent,
-                struct hr_encoded *to)
+// Lends what an item is, which is stolen; NULL: there is an exception; an item
+// that is one: the sample has failed by it. The class goes with the bytes: the
+// next time the item may have another one.
+static bool lend_item(struct source *s, PyObject *item, struct lent *lent,
+                      struct hr_encoded *to)
 {
     PyObject *picture = NULL;
     bool done;
 
-    lent->item = PySequence_GetItem(s->items, (Py_ssize_t)i);
+    lent->item = item;
+    if (item && PyExceptionInstance_Check(item)) {
+        PyErr_SetObject((PyObject *)Py_TYPE(item), item);
+        return false;
+    }
     done = lent->item && item_split(lent->item, &picture, &to->class_number) &&
            lend_picture(s, picture, lent, to);
     Py_XDECREF(picture);
@@ -207,7 +213,8 @@ static enum hr_status read_sequence(void *ctx, uint64_t i,
     before = enter_python();
     reading = true;
     source_settle(&s->ob_base);
-    if (!(done = ask(s, i, lent, to))) {
+    if (!(done = lend_item(s, PySequence_GetItem(s->items, (Py_ssize_t)i), lent,
+                           to))) {
         explain(message);
         free_lent(lent);
     }
@@ -215,6 +222,80 @@ static enum hr_status read_sequence(void *ctx, uint64_t i,
     reading = false;
     to->owner = done ? lent : NULL;
     return done ? HR_OK : HR_EIO;
+}
+
+// ---- Many at once --------------------------------------------------------------
+
+// What __getitems__() gives for the numbers of samples; NULL: an exception.
+static PyObject *ask_many(struct source *s, int num,
+                          const struct hr_source_read *samples)
+{
+    PyObject *numbers = PyList_New(num), *items = NULL, *list = NULL;
+
+    for (int k = 0; numbers && k < num; k++) {
+        PyObject *number = PyLong_FromUnsignedLongLong(samples[k].i);
+
+        if (!number)
+            Py_CLEAR(numbers);
+        else
+            PyList_SetItem(numbers, k, number);
+    }
+    if (numbers)
+        items = PyObject_CallMethod(s->items, "__getitems__", "(O)", numbers);
+    Py_XDECREF(numbers);
+    if (items)
+        list = PySequence_Tuple(items);
+    Py_XDECREF(items);
+    if (!list || PyTuple_Size(list) == num)
+        return list;
+    PyErr_Format(PyExc_ValueError, "__getitems__() gave %zd items for %d",
+                 PyTuple_Size(list), num);
+    Py_DECREF(list);
+    return NULL;
+}
+
+static void lend_many(struct source *s, int num, struct hr_source_read *samples)
+{
+    PyObject *items = ask_many(s, num, samples);
+    char why[256] = "";
+
+    if (!items)
+        explain(why);
+    for (int k = 0; k < num; k++) {
+        struct hr_source_read *r = &samples[k];
+        struct lent *lent = items ? calloc(1, sizeof(*lent)) : NULL;
+
+        r->status = items && !lent ? HR_ENOMEM : HR_EIO;
+        if (!lent) {
+            snprintf(r->message, sizeof(r->message), "%s", why);
+        } else if (lend_item(s, Py_NewRef(PyTuple_GetItem(items, k)), lent,
+                             &r->to)) {
+            r->to.owner = lent;
+            r->status = HR_OK;
+        } else {
+            explain(r->message);
+            free_lent(lent);
+        }
+    }
+    Py_XDECREF(items);
+}
+
+static void read_many(void *ctx, int num, struct hr_source_read *samples)
+{
+    struct source *s = ctx;
+    PyGILState_STATE before;
+
+    if (flight_closed()) {
+        for (int k = 0; k < num; k++)
+            samples[k].status = HR_ECANCELED;
+        return;
+    }
+    before = enter_python();
+    reading = true;
+    source_settle(&s->ob_base);
+    lend_many(s, num, samples);
+    PyGILState_Release(before);
+    reading = false;
 }
 
 bool sequence_open(struct source *s, PyObject *sequence)
@@ -230,6 +311,8 @@ bool sequence_open(struct source *s, PyObject *sequence)
 
     if (n < 0)
         return false;
+    if (PyObject_HasAttrString(sequence, "__getitems__"))
+        calls.read_many = read_many;
     s->items = Py_NewRef(sequence);
     s->source = hr_source_of_calls(&calls);
     return s->source || core_raise_last(s->core);

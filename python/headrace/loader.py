@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from . import _core, _left_out
+from . import _core, _left_out, arrow
 from ._arguments import hints, whole
 from .compose import as_ops
 from .errors import ArgumentError, Error
@@ -132,11 +132,14 @@ class Loader:
         Args:
             source: a folder, a pack file, a tar file in WebDataset form, a
                 file of records (RecordIO, TFRecord), or a list of them and of
-                pictures, also by their URLs; a PackFolder without
+                pictures, also by their URLs; Parquet or Arrow files, see
+                headrace.arrow.Rows; a PackFolder without
                 transforms; a headrace.Cifar; pairs (picture, class), with a
                 path or bytes and an int, in a list or tuple; or another
                 sequence of such pairs, or of pictures, which the loader's
-                threads ask, item by item.
+                threads ask, item by item, or if it has __getitems__(numbers),
+                some of a batch at a time. An item that is an
+                exception is a sample that failed.
             steps: ops of headrace.ops, decode() first; or transforms of
                 torchvision, see headrace.compose.translate().
             batch: pictures of a batch; the last one of an epoch has what is
@@ -602,6 +605,14 @@ def _source(
         source = source.path
     if isinstance(source, (str, os.PathLike)):
         source = [source]
+    if isinstance(source, (list, tuple)) and _are_tables(source):
+        source = arrow.Rows(source, fields)
+    if isinstance(source, arrow.Rows):
+        if given:
+            raise ArgumentError(
+                "classes: a file of Parquet or Arrow has its own"
+            )
+        return _core.Source(sequence=source), source.classes, ()
     if isinstance(source, (bytes, bytearray, memoryview)):
         raise TypeError("source: a path is a str; a picture stands in a list")
     if not isinstance(source, (list, tuple)):
@@ -620,6 +631,14 @@ def _source(
         )
         return core, (), ()
     return _items(source, http, given, names)
+
+
+def _are_tables(paths: Sequence[Any]) -> bool:
+    return bool(paths) and all(
+        isinstance(x, (str, os.PathLike))
+        and os.fspath(x).lower().endswith(arrow.SUFFIXES)
+        for x in paths
+    )
 
 
 def _items(

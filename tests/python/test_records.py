@@ -3,13 +3,16 @@
 order as of the files they were made from. (Releases: records.txt.)"""
 
 import importlib.util
+import json
+import pathlib
+import random
 import subprocess
 import unittest
 
 import headrace
 import made_samples
 import numpy
-from headrace import ops
+from headrace import arrow, ops
 
 STEPS = [ops.decode(), ops.random_crop(24), ops.random_flip()]
 
@@ -90,6 +93,191 @@ class TFRecord(Case):
         with self.assertRaisesRegex(headrace.ArgumentError,
                                     "record has: .*which"):
             headrace.Loader(path, STEPS)
+
+
+class Tables(Case):
+    """Parquet and Arrow, as datasets of Hugging Face writes them."""
+
+    FEATURES = {"picture": {"_type": "Image"},
+                "what": {"_type": "ClassLabel",
+                         "names": [f"c{i}" for i in range(10)]}}
+
+    def setUp(self):
+        need("pyarrow")
+
+    def table(self, image="picture", key="what", label=label, meta=True):
+        import pyarrow
+
+        cells = [{"bytes": p.read_bytes(), "path": p.name} for p in photos()]
+        table = pyarrow.table({
+            "id": list(range(len(cells))),
+            image: pyarrow.array(cells, pyarrow.struct(
+                [("bytes", pyarrow.binary()), ("path", pyarrow.string())])),
+            key: [label(i) for i in range(len(cells))]})
+        if meta:
+            about = {"info": {"features": self.FEATURES}}
+            table = table.replace_schema_metadata(
+                {"huggingface": json.dumps(about)})
+        return table
+
+    def write(self, table, name):
+        import pyarrow
+        from pyarrow import feather, parquet
+
+        path = str(made_samples.scratch() / name)
+        if name.endswith(".parquet"):
+            parquet.write_table(table, path, row_group_size=7)
+        elif name.endswith(".feather"):
+            feather.write_feather(table, path, compression="uncompressed")
+        else:
+            with pyarrow.ipc.new_stream(path, table.schema) as writer:
+                writer.write_table(table, max_chunksize=5)
+        return path
+
+    def test_kinds(self):
+        for name in ("a.parquet", "b.feather", "c.arrow"):
+            with self.subTest(name):
+                path = self.write(self.table(), name)
+                self.same(path)
+                with headrace.Loader(path, STEPS) as loader:
+                    self.assertEqual(loader.classes[3], "c3")
+
+    def test_shards(self):
+        table = self.table(meta=False, image="jpg", key="cls")
+        self.same([self.write(table[:9], "s0.parquet"),
+                   self.write(table[9:], "s1.parquet")])
+        self.same(self.write(table, "t.parquet"), fields=("jpg", "cls"))
+
+    def test_words_and_paths(self):
+        import pyarrow
+
+        words = self.write(self.table(label=lambda i: f"w{label(i)}",
+                                      meta=False, image="image", key="label"),
+                           "w.parquet")
+        self.same(words)
+        paths = pyarrow.table({"image": [str(p) for p in photos()],
+                               "label": [label(i)
+                                         for i in range(len(photos()))]})
+        self.same(self.write(paths, "p.arrow"))
+
+    def test_refused(self):
+        path = self.write(self.table(meta=False), "r.parquet")
+        with self.assertRaisesRegex(headrace.ArgumentError, "picture"):
+            headrace.Loader(path, STEPS)
+        with self.assertRaisesRegex(headrace.ArgumentError, "no column 'x'"):
+            headrace.Loader(path, STEPS, fields=("picture", "x"))
+        cut = made_samples.scratch() / "cut.parquet"
+        cut.write_bytes(pathlib.Path(path).read_bytes()[:-20])
+        with self.assertRaisesRegex(headrace.ReadError, "cut.parquet"):
+            headrace.Loader(str(cut), STEPS)
+        with self.assertRaisesRegex(headrace.ReadError, "none.arrow"):
+            headrace.Loader("none.arrow", STEPS)
+
+    def test_what_is_damaged_fails_alone(self):
+        """A group of rows that cannot be read, a cell that is null."""
+        import pyarrow
+
+        table = self.table()
+        cells = table["picture"].to_pylist()
+        cells[3] = None
+        table = table.set_column(1, "picture", pyarrow.array(
+            cells, table["picture"].type))
+        path = self.write(table, "n.parquet")
+        with headrace.Loader(path, STEPS, batch=len(cells), epochs=1,
+                             on_error="zero", to="numpy") as loader:
+            for _ in loader:
+                bad = [i for i, r in enumerate(loader.last.results)
+                       if not r.ok]
+        self.assertEqual(bad, [3])
+
+
+    def test_hostile(self):
+        """One byte differs: so does one group of rows, or it is told why."""
+        rng = random.Random(7)
+        for name in ("h.parquet", "h.arrow"):
+            path = pathlib.Path(self.write(self.table(), name))
+            whole = path.read_bytes()
+            want = [bytes(row[0]) for row in arrow.Rows([path])]
+            for _ in range(50):
+                data = bytearray(whole)
+                at = rng.randrange(len(data))
+                data[at] ^= rng.randrange(1, 256)
+                path.write_bytes(data)
+                self.one_group(path, want, at < len(data) * 3 // 4)
+
+    def one_group(self, path, want, in_pages):
+        try:
+            rows = arrow.Rows([path])
+        except headrace.Error as error:
+            self.assertIn(path.name, str(error))
+            return
+        bad = []
+        items = rows.__getitems__(range(len(rows)))
+        for i, (item, data) in enumerate(zip(items, want)):
+            if isinstance(item, Exception):
+                self.assertIn(f"{path.name}: group", str(item))
+                bad.append(i)
+            elif bytes(item[0]) != data:
+                bad.append(i)
+        if in_pages and len(rows) == len(want):
+            self.assertTrue(not bad or bad[-1] - bad[0] < 7, bad)
+
+
+class Many(Case):
+    """What has __getitems__() is asked for several at a time."""
+
+    def test_once_a_batch(self):
+        class Pairs:
+            def __init__(self):
+                self.asked = []
+
+            def __len__(self):
+                return len(photos())
+
+            def __getitem__(self, i):
+                raise AssertionError("one")
+
+            def __getitems__(self, numbers):
+                self.asked.append(len(numbers))
+                return [(photos()[i].read_bytes(), label(i)) for i in numbers]
+
+        pairs = Pairs()
+        self.same(pairs)
+        self.assertLess(len(pairs.asked), sum(pairs.asked) / 3)
+
+    def test_failures(self):
+        class Pairs:
+            def __init__(self, give):
+                self.give = give
+
+            def __len__(self):
+                return len(photos())
+
+            def __getitem__(self, i):
+                raise AssertionError("one")
+
+            def __getitems__(self, numbers):
+                return self.give(numbers)
+
+        def few(numbers):
+            return []
+
+        def bad(numbers):
+            raise OSError("the disk is gone")
+
+        def one_bad(numbers):
+            return [(photos()[i], label(i)) if i != 2 else 7 for i in numbers]
+
+        for give, text, num in ((few, "0 items for", len(photos())),
+                                (bad, "OSError: the disk", len(photos())),
+                                (one_bad, "sample 2: read: TypeError", 1)):
+            with headrace.Loader(Pairs(give), STEPS, batch=len(photos()),
+                                 epochs=1, on_error="zero",
+                                 to="numpy") as loader:
+                for _ in loader:
+                    said = [r.message for r in loader.last.results if not r.ok]
+            self.assertEqual(len(said), num)
+            self.assertIn(text, said[0])
 
 
 if __name__ == "__main__":

@@ -1,0 +1,342 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Parquet and Arrow files as a Loader's source, by the installed pyarrow."""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+import json
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from ._left_out import listed
+from .errors import ArgumentError, ReadError
+
+SUFFIXES = (".parquet", ".arrow", ".feather")
+
+_IMAGES = ("image", "img", "jpg", "jpeg", "png", "image_bytes", "bytes")
+_LABELS = ("label", "labels", "class", "cls", "fine_label", "target", "y")
+_KEPT = 256 << 20  # bytes of groups of rows that are kept
+
+
+class Rows:
+    """The rows of Parquet or Arrow files (also Feather): len() and [i].
+
+        loader = headrace.Loader(["train-0.parquet", "train-1.parquet"], steps)
+
+    A row is (picture, class). fields: the columns of picture and label; None:
+    those that Hugging Face's features in the schema name (Image, ClassLabel),
+    else the first that is called as usual. A picture is bytes, a struct of
+    bytes and path, or a path; a label is a whole number or a text. Paths may be
+    URLs that fsspec opens.
+
+    Of a Parquet file a group of rows is read at once, and the newest are kept,
+    up to 256 MiB in all; an Arrow file is mapped. Threads: any.
+    """
+
+    def __init__(
+        self,
+        paths: Iterable[str | os.PathLike[str]],
+        fields: tuple[str | None, str | None] | None = None,
+    ) -> None:
+        """Open the files; no picture is read.
+
+        Raises headrace.ArgumentError, headrace.ReadError.
+        """
+        self.classes: tuple[str, ...] = ()
+        self._groups: list[tuple[_File, int]] = []
+        self._starts: list[int] = []
+        self._num = 0
+        self._lock = threading.Lock()  # guards the rest
+        self._kept: OrderedDict[int, tuple[Any, Any]] = OrderedDict()
+        self._bytes = 0
+        for path in paths:
+            self._add(_open(os.fspath(path), fields))
+        self._number_words()
+
+    def _add(self, file: _File) -> None:
+        if not self._groups:
+            self.classes = file.classes
+        elif self.classes != file.classes:
+            raise ArgumentError(f"{file.path}: other classes than before")
+        for group, rows in enumerate(file.rows):
+            self._groups.append((file, group))
+            self._starts.append(self._num)
+            self._num += rows
+
+    def _number_words(self) -> None:
+        """Labels that are texts become numbers, in the order of the words."""
+        self._numbers: dict[Any, int] = {}
+        files = {id(file): file for file, _ in self._groups}.values()
+        if not any(file.words for file in files):
+            return
+        words: set[str] = set()
+        for file in files:
+            words |= file.labels()
+        self._numbers = {word: i for i, word in enumerate(sorted(words))}
+        self.classes = listed(self._numbers)
+
+    def __len__(self) -> int:
+        """All rows."""
+        return self._num
+
+    def __getitem__(self, i: int) -> tuple[Any, int | None]:
+        """One row."""
+        if not -self._num <= i < self._num:
+            raise IndexError(f"row {i} of {self._num}")
+        row = self.__getitems__([i % self._num])[0]
+        if isinstance(row, Exception):
+            raise row
+        return row
+
+    def __getitems__(
+        self, indices: Sequence[int]
+    ) -> list[tuple[Any, int | None] | Exception]:
+        """Return rows; a group that several lie in is read once.
+
+        In the place of what cannot be read stands the reason.
+        """
+        import pyarrow
+
+        found: dict[int, tuple[Any, int | None] | Exception] = {}
+        groups = sorted(
+            (bisect.bisect_right(self._starts, i) - 1, i) for i in indices
+        )
+        for group, pairs in itertools.groupby(groups, lambda pair: pair[0]):
+            rows = list(pairs)
+            try:
+                images, labels = self._columns(group)
+                for _, i in rows:
+                    found[i] = self._row(images, labels, i, group)
+            except (OSError, pyarrow.ArrowException) as error:
+                file, number = self._groups[group]
+                why = ReadError(
+                    f"{file.path}: group {number} of rows: {error}",
+                    status="HR_EIO",
+                )
+                found.update((i, why) for _, i in rows)
+        return [found[i] for i in indices]
+
+    def _row(
+        self, images: Any, labels: Any, i: int, group: int
+    ) -> tuple[Any, int | None]:
+        row = i - self._starts[group]
+        label = None if labels is None else labels[row].as_py()
+        picture = _picture(images[row])
+        # (It says so when it is decoded, as a file that is empty.)
+        return b"" if picture is None else picture, (
+            self._numbers[label] if label in self._numbers else label
+        )
+
+    def _columns(self, group: int) -> tuple[Any, Any]:
+        with self._lock:
+            if group in self._kept:
+                self._kept.move_to_end(group)
+                return self._kept[group]
+        file, number = self._groups[group]
+        images, labels = file.read(number)
+        with self._lock:
+            if group not in self._kept:
+                self._kept[group] = images, labels
+                self._bytes += images.nbytes
+            while self._bytes > _KEPT and len(self._kept) > 1:
+                _, (old, _) = self._kept.popitem(last=False)
+                self._bytes -= old.nbytes
+        return images, labels
+
+
+def _picture(cell: Any) -> Any:
+    """Bytes, which are not copied, or a path."""
+    import pyarrow
+
+    if pyarrow.types.is_struct(cell.type):
+        data = cell.get("bytes")
+        if data is not None and data.is_valid:
+            return data.as_buffer()
+        return cell["path"].as_py() if "path" in cell else None
+    if not cell.is_valid:
+        return None
+    if pyarrow.types.is_string(cell.type) or pyarrow.types.is_large_string(
+        cell.type
+    ):
+        return cell.as_py()
+    return cell.as_buffer()
+
+
+# ---- Files -----------------------------------------------------------------
+
+
+class _File:
+    """One of them: how many rows its groups have, and two of its columns."""
+
+    rows: list[int]
+
+    def __init__(self, path: str, schema: Any, fields: Any) -> None:
+        self.path = path
+        self.classes: tuple[str, ...] = ()
+        features = _features(schema)
+        named = fields or (None, None)
+        self.image = named[0] or _find(schema, features, "Image", _IMAGES)
+        self.label = named[1] or _find(schema, features, "ClassLabel", _LABELS)
+        for name in (self.image, self.label):
+            if name is not None and name not in schema.names:
+                raise ArgumentError(
+                    f"{path}: no column {name!r}: it has {schema.names}"
+                )
+        if self.image is None:
+            raise ArgumentError(
+                f"{path}: no column of pictures: it has {schema.names}; "
+                "name it by fields"
+            )
+        self.columns = [self.image]
+        self.words = False
+        if self.label is not None:
+            self.columns.append(self.label)
+            self.classes = tuple(
+                features.get(self.label, {}).get("names") or ()
+            )
+            kind = str(schema.field(self.label).type)
+            self.words = "string" in kind
+            if not self.words and not kind.lstrip("u").startswith("int"):
+                raise ArgumentError(
+                    f"{path}: labels {self.label!r} are {kind}: neither whole "
+                    "numbers nor texts"
+                )
+
+    def split(self, table: Any) -> tuple[Any, Any]:
+        """Both columns in one piece each, checked."""
+        image, *label = (_whole(table[name]) for name in self.columns)
+        # (Offsets that lead out of a file are read as they are otherwise.)
+        for column in (image, *label):
+            column.validate(full=True)
+        return image, label[0] if label else None
+
+    def read(self, group: int) -> tuple[Any, Any]:
+        raise NotImplementedError
+
+    def labels(self) -> set[str]:
+        """All that there are."""
+        raise NotImplementedError
+
+
+class _Parquet(_File):
+    def __init__(self, path: str, fields: Any) -> None:
+        from pyarrow import parquet
+
+        source, self._lock = _source(path), threading.Lock()
+        self._file = parquet.ParquetFile(source, memory_map=source is path)
+        super().__init__(path, self._file.schema_arrow, fields)
+        about = self._file.metadata
+        self.rows = [
+            about.row_group(i).num_rows for i in range(about.num_row_groups)
+        ]
+
+    def read(self, group: int) -> tuple[Any, Any]:
+        with self._lock:
+            return self.split(
+                self._file.read_row_group(
+                    group, columns=self.columns, use_threads=False
+                )
+            )
+
+    def labels(self) -> set[str]:
+        with self._lock:
+            table = self._file.read(columns=[self.label])
+        return set(table[self.label].unique().drop_null().to_pylist())
+
+
+class _Arrow(_File):
+    def __init__(self, path: str, fields: Any) -> None:
+        import pyarrow
+
+        source = _source(path)
+        if source is path:
+            source = pyarrow.memory_map(path)
+        try:
+            reader = pyarrow.ipc.open_file(source)
+            batches = [
+                reader.get_batch(i) for i in range(reader.num_record_batches)
+            ]
+        except pyarrow.ArrowInvalid:  # a stream, as Hugging Face's are
+            source.seek(0)
+            reader = pyarrow.ipc.open_stream(source)
+            batches = list(reader)
+        super().__init__(path, reader.schema, fields)
+        self._batches = [batch.select(self.columns) for batch in batches]
+        self.rows = [batch.num_rows for batch in batches]
+
+    def read(self, group: int) -> tuple[Any, Any]:
+        return self.split(self._batches[group])
+
+    def labels(self) -> set[str]:
+        return {
+            label
+            for batch in self._batches
+            for label in batch[self.label].unique().drop_null().to_pylist()
+        }
+
+
+def _whole(column: Any) -> Any:
+    import pyarrow
+
+    if not isinstance(column, pyarrow.ChunkedArray):
+        return column
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    return column.combine_chunks()
+
+
+def _source(path: str) -> Any:
+    """The path, or an open file of fsspec."""
+    if "://" not in path:
+        return path
+    import fsspec
+
+    return fsspec.open(path, "rb").open()
+
+
+def _open(path: str, fields: Any) -> _File:
+    try:
+        import pyarrow
+    except ImportError as error:
+        raise ArgumentError(
+            f"{path}: Parquet and Arrow files need pyarrow: {error}"
+        ) from None
+    try:
+        if path.lower().endswith(".parquet"):
+            return _Parquet(path, fields)
+        return _Arrow(path, fields)
+    except (OSError, pyarrow.ArrowException) as error:
+        raise ReadError(f"{path}: {error}", status="HR_EIO") from error
+
+
+# ---- Schemas ---------------------------------------------------------------
+
+
+def _features(schema: Any) -> dict[str, Any]:
+    """What Hugging Face's datasets wrote of the columns."""
+    text = (schema.metadata or {}).get(b"huggingface")
+    try:
+        features = json.loads(text)["info"]["features"] if text else {}
+    except (ValueError, KeyError, TypeError):
+        features = {}
+    return {
+        name: kind
+        for name, kind in (features.items() if features else ())
+        if isinstance(kind, dict)
+    }
+
+
+def _find(
+    schema: Any, features: dict[str, Any], kind: str, names: Sequence[str]
+) -> str | None:
+    for name, feature in features.items():
+        if feature.get("_type") == kind and name in schema.names:
+            return name
+    for name in names:
+        if name in schema.names:
+            return name
+    return None
