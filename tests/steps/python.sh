@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Tests of the Python package beside those on the distribution's interpreter,
 # which CMake has one by one.
-#   python.sh types | asan | others | current | processors | records | programs |
-#             neighbours | mindspore | pillow-suite
+#   python.sh types | asan | others | current | processors | records |
+#             programs | site | neighbours | mindspore | pillow-suite
 . "$(dirname "$0")/lib.sh"
 tests=("$root/tests/python/run.py" --build "$build" --jobs "$half")
 unpacked=(--package "$build/wheel/unpacked")
@@ -104,8 +104,22 @@ pillow_suite()
         "${unpacked[@]}" "$dir/pillow-$release"
 }
 
+# The site builds without a warning, and its search finds C and Python.
+site()
+{
+    local interpreter word
+    needs_tool doxygen
+    interpreter=$(venv docs) || skip "the packages of tests/python/docs.txt $cannot"
+    HEADRACE_BUILD=$build bash "$root/docs/site/build.sh" "$interpreter" ||
+        return 1
+    for word in hr_submit headrace.Loader; do
+        grep -qF "$word" "$build/site/html/genindex.html" ||
+            { echo "$word is not in the index"; return 1; }
+    done
+}
+
 case $1 in
-types | asan | others | programs) "$1" ;;
+types | asan | others | programs | site) "$1" ;;
 current)
     interpreter=$(torch) || { echo "$interpreter"; exit 77; }
     "$python" "${tests[@]}" --python "$interpreter" "${unpacked[@]}"
