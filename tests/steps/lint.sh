@@ -58,6 +58,6 @@ shell)
     needs_tool shellcheck
     # Variables of files that a path in a variable names are not followed.
     shellcheck -x -e SC2154 --severity=warning dev .ci/run \
-        tests/{,engines/}*/*.sh tools/*.sh
+        tests/{,engines/}*/*.sh tools/*.sh docs/site/*.sh
     ;;
 esac
