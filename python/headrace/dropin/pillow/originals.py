@@ -22,7 +22,7 @@ def _as_pillow_has_it(name: str) -> Any:
 
 
 # What is replaced in Pillow is called, for recorded pictures as well.
-_STOCK = {
+STOCK = {
     name: _as_pillow_has_it(name)
     for name in (
         "copy",
@@ -38,28 +38,28 @@ _STOCK = {
 LOAD = ImageFile.ImageFile.load
 OPEN = Image.open
 
-_IMAGE = vars(Image.Image)
+IMAGE = vars(Image.Image)
 
 
 def is_stock(name: str) -> bool:
-    return _IMAGE[name] is _STOCK[name]
+    return IMAGE[name] is STOCK[name]
 
 
 def stock(name: str) -> Any:
     """The function; None if it was replaced before Headrace saw it."""
-    return _STOCK[name]
+    return STOCK[name]
 
 
 def is_patched() -> bool:
     """Has the program replaced a method of Image.Image that is recorded?"""
-    return not all(map(is_stock, _STOCK))
+    return not all(map(is_stock, STOCK))
 
 
 @contextlib.contextmanager
 def counts_as_stock(name: str) -> Iterator[None]:
     """While it is open, the method that Image.Image has now is stock."""
-    before, _STOCK[name] = _STOCK[name], vars(Image.Image)[name]
+    before, STOCK[name] = STOCK[name], vars(Image.Image)[name]
     try:
         yield
     finally:
-        _STOCK[name] = before
+        STOCK[name] = before

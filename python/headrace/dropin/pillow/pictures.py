@@ -38,8 +38,8 @@ from ..base import fetch
 from ..base.report import caller, count, total
 from . import files, headers, jobs, pixels
 from .asked import DECODE_OPS, FLIP_OPS, converted, resize_op
-from .jobs import CROP, Recording, recorded
-from .originals import is_stock
+from .jobs import CROP, GRAY, Recording, recorded
+from .originals import IMAGE, STOCK, is_stock
 
 # Set by hooks.py. A picture that was recorded before stays valid after.
 active = False
@@ -180,7 +180,7 @@ class _Recorder:
         return self.__reduce_ex__(protocol)
 
     def copy(self) -> Image.Image:
-        hr = recording(self) if is_stock("copy") else None
+        hr = _recording_for(self, "copy")
         if hr is None:
             return _stock(self, "copy")
         return _derive(self, hr, hr.ops, self._size)
@@ -200,7 +200,7 @@ class _Recorder:
     def convert(
         self, mode: str | None = None, *args: Any, **kwargs: Any
     ) -> Image.Image:
-        hr = recording(self) if is_stock("convert") else None
+        hr = _recording_for(self, "convert")
         if hr is not None and not args and not kwargs:
             ops = converted(
                 hr.ops, self.mode, _native(self), mode or self.mode
@@ -215,7 +215,7 @@ class _Recorder:
         return _stock(self, "convert", mode, *args, **kwargs)
 
     def crop(self, box: Any = None) -> Image.Image:
-        hr = recording(self) if is_stock("crop") else None
+        hr = _recording_for(self, "crop")
         if hr is None or type(box) not in (tuple, list):
             return _stock(self, "crop", box)
         ops = hr.ops
@@ -233,7 +233,9 @@ class _Recorder:
         if outside:
             if max(w, h) > 65535 or x1 <= 0 or y1 <= 0:
                 return _stock(self, "crop", box)
-        Image._decompression_bomb_check((w, h))
+        limit = Image.MAX_IMAGE_PIXELS
+        if limit is not None and w * h > limit:
+            Image._decompression_bomb_check((w, h))
         ops += ((CROP, x0, y0, w, h, outside),)
         return _derive(self, hr, ops, (w, h))
 
@@ -244,7 +246,7 @@ class _Recorder:
         box: Any = None,
         reducing_gap: Any = None,
     ) -> Image.Image:
-        hr = recording(self) if is_stock("resize") else None
+        hr = _recording_for(self, "resize")
         if hr is not None and reducing_gap is None:
             op = resize_op(self._size, size, resample, box, reference)
             if op == ():
@@ -255,7 +257,7 @@ class _Recorder:
         return _stock(self, "resize", size, resample, box, reducing_gap)
 
     def transpose(self, method: Any) -> Image.Image:
-        hr = recording(self) if is_stock("transpose") else None
+        hr = _recording_for(self, "transpose")
         flip = FLIP_OPS.get(method) if type(method) is not float else None
         if hr is None or flip is None or len(hr.ops) >= jobs.MAX_OPS:
             return _stock(self, "transpose", method)
@@ -329,19 +331,31 @@ class HeadraceJpeg(_Recorder, JpegImageFile):
             materialise(self)
 
 
+class _Unseen:
+    """An info dictionary that no program has: pictures may share it."""
+
+    __slots__ = ("info",)
+
+    def __init__(self, info: dict[Any, Any]) -> None:
+        self.info = info
+
+
 class HeadraceImage(_Recorder, Image.Image):
     """A picture that is still to be made. An Image.Image."""
 
-    # Pillow's info dictionary, or the file until info is first read.
-    _hr_info: dict[Any, Any] | _core.FileBytes
+    # Pillow's info dictionary; until it is first read, what it is made of.
+    _hr_info: dict[Any, Any] | _Unseen | _core.FileBytes
     _hr_native: str  # if it is not RGB
 
     @property
     def info(self) -> dict[Any, Any]:
         own = _own(self)  # of a plain picture, if another thread was faster
         info = own["_hr_info"] if "_hr_info" in own else own["info"]
-        if type(info) is _core.FileBytes:
-            info = jobs.open_stock(info.header).info
+        if type(info) in _SHARED:
+            if type(info) is _Unseen:
+                info = _copy_info(info)
+            else:
+                info = jobs.open_stock(info.header).info
             own["_hr_info" if "_hr_info" in own else "info"] = info
         return info
 
@@ -383,6 +397,18 @@ def recording(picture: Any, check: bool = False) -> Recording | None:
     if now and own.setdefault("_hr_used", now) != now:
         materialise(picture)
         return None
+    return hr
+
+
+def _recording_for(picture: Any, name: str) -> Recording | None:
+    """That of a picture whose method of this name is Pillow's."""
+    if IMAGE[name] is not STOCK[name]:
+        return None
+    own = _own(picture)
+    hr: Recording | None = own.get("_hr")
+    now = fetch.now()
+    if hr is None or now and own.setdefault("_hr_used", now) != now:
+        return recording(picture)
     return hr
 
 
@@ -499,16 +525,19 @@ def _derive(
     parent: Any, hr: Recording, ops: jobs.Ops, size: tuple[int, int]
 ) -> HeadraceImage:
     """A new picture: the parent, whose recording is hr, with other ops."""
-    picture = _new(HeadraceImage)
-    picture._hr = recorded((hr.source, ops))
-    native = _native(parent)
+    theirs = _own(parent)
+    own: dict[str, Any] = {"_hr": recorded((hr.source, ops)), "_size": size}
+    native = theirs.get("_hr_native", "RGB")
     if native != "RGB":
-        picture._hr_native = native
-    picture._size = size
-    if jobs.channels(ops) == 1:
-        setattr(picture, _MODE, "L")
-    info = _lazy_info(parent)
-    picture._hr_info = _copy_info(parent) if info is None else info
+        own["_hr_native"] = native
+    if ops[0][1] == GRAY or jobs.SINGLE in ops:
+        own[_MODE] = "L"
+    info = theirs.get("_hr_info")
+    if type(info) not in _SHARED:
+        info = _Unseen(_copy_info(parent))
+    own["_hr_info"] = info
+    picture = _new(HeadraceImage)
+    _set_own(picture, own)
     if not fetch.is_lazy():
         _keep(picture)
     return picture
@@ -571,16 +600,17 @@ def _native(picture: Any) -> str:
     return native
 
 
-def _lazy_info(picture: Any) -> _core.FileBytes | None:
-    info = _own(picture).get("_hr_info")
-    return info if type(info) is _core.FileBytes else None
+# What is behind an info that was not read yet.
+_SHARED = _Unseen, _core.FileBytes
 
 
 def _is_transparent(picture: Any) -> bool:
     """A JPEG says no such thing of itself."""
-    if _lazy_info(picture) is not None:
+    info = _own(picture).get("_hr_info")
+    if type(info) is _core.FileBytes:
         return False
-    return picture.info.get("transparency") is not None
+    seen = info.info if type(info) is _Unseen else picture.info
+    return seen.get("transparency") is not None
 
 
 # ---- which file -----------------------------------------------------------

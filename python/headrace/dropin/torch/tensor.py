@@ -70,6 +70,7 @@ no_torch_function = getattr(
     torch._C, "DisableTorchFunctionSubclass", None
 ) or (torch._C.DisableTorchFunction)
 _make_wrapper = Tensor._make_wrapper_subclass
+_CPU = torch.device("cpu")
 _DATA: Any = torch._C._TensorBase.data
 # Swaps what two tensors stand for; None: this torch has no such function.
 _swap: Any = getattr(torch._C, "_swap_tensor_impl", None)
@@ -359,7 +360,7 @@ def wrap(cls: Any, cell: Cell, how: Any = None) -> Any:
     before it hands it out.
     """
     shape = cell.lead + cell.size
-    facts: dict[str, Any] = {"dtype": cell.dtype, "device": "cpu"}
+    facts: dict[str, Any] = {"dtype": cell.dtype, "device": _CPU}
     if cell.base or cell.strides or cell.hwc and not cell.lead:
         facts["strides"], facts["storage_offset"] = cell.layout()
     lazy = _make_wrapper(cls, shape, **facts)
