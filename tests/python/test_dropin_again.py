@@ -121,6 +121,36 @@ class Iterators(case.Case):
         with case.on():
             self.assertEqual(run(), wanted)
 
+    def test_a_batch_of_which_nothing_is_kept(self):
+        """Stock raises for a damaged picture of it; no other is made."""
+
+        class Strict(Next):
+            def __getitem__(self, index):
+                return RESIZE(Image.open(name(index)).convert("RGB"))
+
+        def nothing(batch):
+            return None
+
+        def run(data, workers):
+            loader = DataLoader(data, 4, num_workers=workers,
+                                collate_fn=nothing)
+            try:
+                return list(loader)
+            except OSError as error:
+                return str(error).splitlines()[-1]
+
+        for workers in (0, 2):
+            for data in (Next(), Strict()):
+                wanted = run(data, workers)
+                self.assertIs(type(wanted), [list, str][type(data) is Strict])
+                with case.on():
+                    headrace.report(reset=True)
+                    self.assertEqual(run(data, workers), wanted)
+                    totals = headrace.report()["totals"]
+                    self.assertEqual(totals.get("pictures", 0), 0)
+                    if workers == 0:
+                        self.assertGreater(totals["recorded"], 0)
+
     def test_off_in_the_middle_and_between_epochs(self):
         loader = DataLoader(Next(), 4, num_workers=2, persistent_workers=True)
         for epoch_number in range(3):
