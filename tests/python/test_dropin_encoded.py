@@ -180,11 +180,43 @@ class Encoded(Compared):
         for text, run in rows.items():
             self.compare(run, text)
 
+    @unittest.skipUnless(NEWER, "needs a torchvision that turns pictures")
+    def test_upright(self):
+        """As EXIF says, where all readers of it see the same."""
+        data = KINDS["turned"]
+        at = data.index(b"\x01\x12\0\x03") + 9
+        for turn in range(10):
+            file = as_tensor(data[:at] + bytes([turn]) + data[at + 1 :])
+
+            def run():
+                return io.decode_image(file, apply_exif_orientation=True)
+
+            self.compare(run, turn, turn in (1, 2, 3, 4, 6, 7, 8))
+            for text, more in (
+                ("contiguous", lambda: run().contiguous()),
+                ("small", lambda: v2.functional.resize(run(), [20, 31])),
+                ("window", lambda: run()[:, 3:30, 5:44].float()),
+                ("jpeg", lambda: io.decode_jpeg(
+                    file, apply_exif_orientation=True)[..., ::2]),
+            ):
+                self.compare(more, (turn, text))
+            if turn in (3, 6):  # by way of a worker, too
+                want = next(iter(DataLoader(Map(run), None, num_workers=1)))
+                found = self.batch(Map(run), num_workers=1)
+                self.assert_same_tensor(found, want)
+        for old, new in ((b"Exif", b"exif"), (b"MM\0", b"MN\0")):
+            file = as_tensor(data.replace(old, new))
+            self.compare(lambda: io.decode_image(
+                file, apply_exif_orientation=True), new, False)
+
     def test_samples(self):
         """Of all kinds, and damaged."""
         for path in Samples.kinds() + Samples.bad():
             if is_small(path):
                 self.compare(lambda: io.read_image(str(path)), path.name)
+                if NEWER:
+                    self.compare(lambda: io.read_image(
+                        str(path), apply_exif_orientation=True), path.name)
 
     def test_what_follows(self):
         """It is recorded as of a picture that became a tensor."""

@@ -333,14 +333,21 @@ def _alone(recordings: Sequence[Recording]) -> tuple[Any, Any, Any]:
         return plain
     first, pictures = [], []
     if _last.pixels is None or len(same) < len(_last.ops):
-        info = _core.probe(source)
-        size = _size_after(same, (info.width, info.height))
+        size = _size_after(same, _size_of(source, ops[0]))
         if size is None or size[0] * size[1] > _MOST_KEPT:
             return plain
         _last.ops = same
         _last.pixels = _pixels(size, channels(same))
         first, pictures = [(source, same)], [_last.pixels]
     return first, pictures, [(_last.pixels, ops[len(same) :])]
+
+
+def _size_of(source: Source, op: tuple[Any, ...]) -> tuple[int, int]:
+    """Of what a decode op makes of a file."""
+    info = _core.probe(source)
+    if op[2] and info.orientation >= 5:
+        return info.height, info.width
+    return info.width, info.height
 
 
 def _common(lists: Sequence[Ops]) -> Ops:

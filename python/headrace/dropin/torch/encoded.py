@@ -49,14 +49,17 @@ class Decode(tuple[Any, ...]):
             return jobs.open_stock(source)
         data = torch.frombuffer(bytearray(source), dtype=torch.uint8)
         with fetch.at(fetch.OFF):
-            made = self.decoded(data, "RGB" if self[1] == jobs.RGB else "GRAY")
+            mode = "RGB" if self[1] == jobs.RGB else "GRAY"
+            made = self.decoded(data, mode)
         c, h, w = made.shape
         pixels = _bytes(made.permute(1, 2, 0).contiguous())
         return Image.frombytes("RGB" if c == 3 else "L", (w, h), pixels)
 
     def decoded(self, data: Tensor, mode: str) -> Tensor:
         module = importlib.import_module(MODULE)
-        made: Tensor = module.decode_jpeg(data, module.ImageReadMode[mode])
+        how = {"apply_exif_orientation": True} if self[2] else {}
+        mode = module.ImageReadMode[mode]
+        made: Tensor = module.decode_jpeg(data, mode, **how)
         return made
 
 
@@ -76,16 +79,18 @@ _OPS = {
     for package, kind in ((MODULE, Decode), (CODEC, CodecDecode))
     for mode, ops in asked.DECODE_OPS.items()
 }
+_UPRIGHT = (Decode((jobs.DECODE, jobs.RGB, True)),)
 
 
 def decode_image(stock: Any) -> Any:
     """The first argument may be a path, if torchvision is new."""
 
     def decode_image(input: Any, mode: Any, *turned: Any) -> Any:
-        if not any(turned) and _may_record(MODULE):
+        if _may_record(MODULE):
             is_file = type(input) is Tensor
             if is_file or "read_file" in stock.__code__.co_names:
-                made = _recorded(stock, input, mode, 1 if is_file else 2)
+                warns = 1 if is_file else 2
+                made = _recorded(stock, input, mode, warns, any(turned))
                 if made is not None:
                     return made
         return stock(input, mode, *turned)
@@ -98,10 +103,9 @@ def decode_jpeg(stock: Any) -> Any:
         if (
             type(input) is Tensor
             and str(device) == "cpu"
-            and not any(turned)
             and _may_record(MODULE)
         ):
-            made = _recorded(stock, input, mode, 1)
+            made = _recorded(stock, input, mode, 1, any(turned))
             if made is not None:
                 return made
         return stock(input, mode, device, *turned)
@@ -113,8 +117,9 @@ def read_image(stock: Any) -> Any:
     """It calls decode_image(), which counts what is not recorded."""
 
     def read_image(path: Any, mode: Any, *turned: Any) -> Any:
-        if not any(turned) and _may_record(MODULE):
-            made = _recorded(stock, path, mode, 3, known=False)
+        if _may_record(MODULE):
+            upright = any(turned)
+            made = _recorded(stock, path, mode, 3, upright, known=False)
             if made is not None:
                 return made
         return stock(path, mode, *turned)
@@ -159,7 +164,7 @@ def codec_decode_jpeg(stock: Any) -> Any:
 def _of_codec(stock: Any, source: Any, mode: Any, dtype: Any) -> Any:
     of_bytes = dtype is torch.uint8 or type(dtype) is str and dtype == "auto"
     if of_bytes and _may_record(CODEC):
-        return _recorded(stock, source, mode, 0)
+        return _recorded(stock, source, mode, 0, True)
     return None
 
 
@@ -174,11 +179,17 @@ def _may_record(package: str) -> bool:
 
 
 def _recorded(
-    stock: Any, file: Any, mode: Any, warns: int, known: bool = True
+    stock: Any,
+    file: Any,
+    mode: Any,
+    warns: int,
+    upright: bool,
+    known: bool = True,
 ) -> Any:
     """A lazy tensor, or None: stock makes it, or says what is wrong.
 
     warns: so many functions say that they are deprecated, where they are.
+    upright: it is turned as its EXIF says.
     known=False: the report does not count why it is stock's.
     """
     module = sys.modules[stock.__module__]
@@ -190,7 +201,7 @@ def _recorded(
             return None
         info = files.probe(source)
         reason = _objection(info, wanted)
-        if reason is None and package == CODEC and _turns(source, info):
+        if reason is None and upright and not may_turn(package, source, info):
             reason = "turned by its EXIF"
     except Exception:
         return None
@@ -202,6 +213,8 @@ def _recorded(
         return None
     if package == MODULE:
         warned(warns)
+    if upright and info.orientation != 1:
+        return _turned(source, info)
     grey = wanted != "RGB" and info.components == 1
     ops = _OPS[package, "L" if grey else "RGB"]
     return _begun(source, ops, info)
@@ -223,6 +236,25 @@ def _begun(source: jobs.Source, ops: Any, info: Any) -> Any:
     total("recorded")
     size = jobs.channels(ops), info.height, info.width
     return begin(LazyTensor, jobs.recorded((source, ops)), size, None, True)
+
+
+def _turned(source: jobs.Source, info: Any) -> Any:
+    """The tensor of an upright picture: strides are those of the file's."""
+    fetch.recorded(source, _UPRIGHT[0].open)
+    total("recorded")
+    w, h = turned_size(info)
+    strides = (1, 3, 3 * h) if info.orientation >= 5 else None
+    hr = jobs.recorded((source, _UPRIGHT))
+    made = begin(LazyTensor, hr, (3, h, w), None, not strides, strides)
+    made._hr.permuted = False
+    return made
+
+
+def turned_size(info: Any) -> tuple[int, int]:
+    """Width and height of the upright picture."""
+    if info.orientation < 5:
+        return info.width, info.height
+    return info.height, info.width
 
 
 def _wanted(module: Any, mode: Any) -> str | None:
@@ -281,19 +313,27 @@ _ORIENTATION = re.compile(
 _TAG = re.compile(b"\x01\x12|\x12\x01")
 
 
-def _turns(source: bytes | _core.FileBytes, info: Any) -> bool:
-    """Is it turned, or might a reader of EXIF that is not ours say so?"""
-    if info.orientation != 1:
-        return True
+def may_turn(
+    package: str, source: bytes | _core.FileBytes, info: Any
+) -> bool:
+    """Do all readers of EXIF see one orientation, and ops know its strides?"""
+    turn = info.orientation
+    if turn != 1 and (
+        package == CODEC
+        or turn == 5  # a view of the picture that lies
+        or info.components != 3
+        or min(info.width, info.height) < 2
+    ):
+        return False
     if jobs.is_packed(source):
-        return False
+        return bool(turn == 1)
     header = bytes(memoryview(source)[: info.header_size])
-    at = header.find(b"Exif")
+    at = header.find(b"\xff\xe1")  # torchvision does not look for "Exif"
     if at < 0:
-        return False
+        return bool(turn == 1)
     found = [a or b for a, b in _ORIENTATION.findall(header, at)]
     tags = len(_TAG.findall(header, at))
-    return found != [b"\1"] * tags
+    return found == [bytes([turn])] * tags
 
 
 def _objection(info: Any, wanted: str | None) -> str | None:

@@ -93,7 +93,7 @@ def keeps_hwc(tensor: Any, run: Callable[[Tensor], Any]) -> bool | None:
     or of a side of one, a small tensor of the kind shows.
     """
     cell = tensor._hr
-    if cell.strides is not None:
+    if cell.owner().strides is not None:
         return None
     if cell.base is None and not (cell.hwc and 1 in cell.size):
         return bool(cell.hwc)

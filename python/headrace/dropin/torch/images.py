@@ -377,7 +377,7 @@ def _may_change(cell: Cell) -> bool:
     """May ops follow that make other pixels of bytes?"""
     return (
         cell.dtype is torch.uint8
-        and cell.strides is None
+        and cell.owner().strides is None
         and all(len(each.ops) + 3 <= jobs.MAX_OPS for each in cell.samples)
         and not painted(cell)
         and cell.open()

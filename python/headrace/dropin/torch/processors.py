@@ -364,15 +364,17 @@ def _of_path(backend: str, path: str) -> _Picture:
     source: Any = _core.read_file(path)
     info = files.probe(source)
     reason = encoded._objection(info, "RGB")
-    if reason is None and encoded._turns(source, info):
+    if reason is None and not encoded.may_turn(package, source, info):
         reason = "turned by its EXIF"
     if reason is None and not fetch.can_ask_again():
         reason, source = files.checked(source)
     if reason is not None:
         raise _Stock(reason)
     ops = encoded._OPS[package, "RGB"]
+    if info.orientation != 1:
+        ops = encoded._UPRIGHT
     fetch.recorded(source, ops[0].open)
     total("recorded")
     hr = jobs.recorded((source, ops))
     warns = 2 if package == encoded.MODULE else 0
-    return _Picture((hr,), (info.width, info.height), warns)
+    return _Picture((hr,), encoded.turned_size(info), warns)

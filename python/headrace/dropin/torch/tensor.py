@@ -29,7 +29,7 @@ job.
 For DataLoader workers (worker.py):
 
   lazy_types() -> tuple of classes
-  record_of(lazy) -> Record | None   plain data, picklable; None: has a value
+  record_of(lazy) -> Record | None   plain data, picklable; None: take plain()
   submit_batch([Record, ...]) -> [Handle, ...]   one job for all; no waiting
   Handle.result() -> Tensor          waits; raises what stock would raise
   Handle.cancel()
@@ -77,10 +77,12 @@ _swap: Any = getattr(torch._C, "_swap_tensor_impl", None)
 
 
 def record_of(lazy: Any) -> Record | None:
-    """The recording of a lazy tensor; None if it has its value."""
+    """The recording of a lazy tensor; None: its value is to be taken."""
     cell = lazy._hr
     if cell.value is not None:
         return None
+    if cell.strides and cell.strides[-1] > cell.size[0]:
+        return None  # turned on its side: the worker lays it
     return record_of_cell(cell, lazy.stands_for)
 
 
@@ -379,10 +381,12 @@ def begin(
     size: tuple[int, int, int],
     table: Table | None,
     hwc: bool = False,
+    strides: tuple[int, ...] | None = None,
 ) -> Any:
     """A tensor of one picture: lazy in a fetch, else made now."""
     cell = Cell((sample,), size, table, hwc)
     cell.permuted = table is None
+    cell.strides = strides
     if not fetch.is_lazy():
         value = value_of(cell)
         return value if cls is LazyTensor else value.as_subclass(cls.stands_for)
