@@ -111,6 +111,10 @@ class Plans(unittest.TestCase):
             ("image_processor_type", {"image_processor_type": "DetrX"}, None),
             ("image_processor_type",
              {"image_processor_type": "DetrImageProcessor"}, None),
+            ("image_processor_type",
+             {"image_processor_type": "Qwen2VLImageProcessor"}, None),
+            ("image_processor_type",
+             {"image_processor_type": "LlavaNextImageProcessorFast"}, None),
             ("do_pad", {"do_pad": True}, None),
             ("size", {"size": {"longest_edge": 5}}, None),
             ("size", {"size": {"shortest_edge": 5, "longest_edge": 9}}, None),
@@ -365,7 +369,7 @@ class Real(case.Case):
         self.assertEqual(report["totals"]["recorded"], 2)
 
     def test_reasons_are_few(self):
-        processor = real("vit", "torchvision")
+        processor = real("vit", "pil")
 
         def run():
             for long in range(50, 60):
@@ -484,8 +488,83 @@ class Real(case.Case):
         want = run()
         found, report = self.with_dropin(run)
         self.assert_same_tensor(found, want, "Mine")
-        self.assertIn("a processor: Mine has a rescale_and_normalize() of its"
-                      " own", report["pillow"])
+        self.assertEqual(report["devices"], {"cpu": len(self.paths)})
+        self.assertEqual(report["totals"]["jobs"], 1)
+
+    def test_steps_of_other_classes(self):
+        """They run as they are, on tensors that record: resizes and more."""
+        import transformers
+
+        for name, jobs in (("Qwen2VL", len(self.paths)), ("LlavaNext", None),
+                           ("Llava", 1), ("Detr", None)):
+            kind = getattr(transformers, name + "ImageProcessor")
+            for opened in (Image.open, str):
+                def run():
+                    x = list(map(opened, self.paths))
+                    return kind()(x, return_tensors="pt")
+
+                want = run()
+                found, report = self.with_dropin(run)
+                self.assertEqual(found.keys(), want.keys())
+                for key in want:
+                    self.assert_same_tensor(found[key], want[key], name)
+                self.assertNotIn("pillow", report)
+                self.assertEqual(report["totals"]["recorded"],
+                                 len(self.paths))
+                if jobs:
+                    self.assertEqual(report["totals"]["jobs"], jobs)
+
+    def test_steps_of_a_loader(self):
+        """Also in a worker; and what a step raises is raised."""
+        import transformers
+        from torch.utils.data import DataLoader
+
+        processor = transformers.Qwen2VLImageProcessor()
+
+        class Data(torch.utils.data.Dataset):
+            def __len__(self):
+                return len(Real.paths)
+
+            def __getitem__(self, index):
+                return dict(processor(Image.open(Real.paths[index]),
+                                      return_tensors="pt"))
+
+        def run(workers):
+            return list(DataLoader(Data(), batch_size=None,
+                                   num_workers=workers))
+
+        want = run(0)
+        for workers in 0, 1:
+            found, _ = self.with_dropin(lambda: run(workers))
+            for one, other in zip(found, want, strict=True):
+                for key in other:
+                    self.assert_same_tensor(one[key], other[key], key)
+
+        def narrow():
+            return processor(Image.open(self.paths[0]).resize((900, 4)))
+
+        want = case.outcome(narrow)
+        self.assertIn("aspect ratio", want[1])
+        found, _ = self.with_dropin(lambda: case.outcome(narrow))
+        self.assertEqual(found, want)
+
+    def test_pictures_that_no_job_makes(self):
+        """Beside others, in one call."""
+        import transformers
+
+        processor = transformers.Qwen2VLImageProcessor()
+
+        def run():
+            with Image.open(self.paths[0]) as first:
+                given = [first, first.convert("L"), first.convert("RGBA"),
+                         numpy.array(first)]
+                return processor(given, return_tensors="pt")["pixel_values"]
+
+        want = run()
+        found, report = self.with_dropin(run)
+        self.assert_same_tensor(found, want)
+        self.assertEqual(list(report["pillow"]), ["a processor: "
+                         "a picture that is not recorded"])
 
     def test_other_arguments(self):
         processor = real("vit", "torchvision")

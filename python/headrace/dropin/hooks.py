@@ -365,6 +365,9 @@ def _processors_hooks(module: Any) -> Triples:
     base = module.BaseImageProcessor
     name = "_preprocess_image_like_inputs"
     yield base, name, processors.preprocess(_function(base, name))
+    yield base, "preprocess", processors.call(_function(base, "preprocess"))
+    backend, name = module.TorchvisionBackend, "process_image"
+    yield backend, name, processors.process_image(_function(backend, name))
 
 
 def _beit_hooks(module: Any) -> Triples:

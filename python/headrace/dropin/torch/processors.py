@@ -6,8 +6,11 @@ _processors.py knows, gets a batch at once: what it would do to each picture
 becomes ops, and pixel_values one lazy tensor, which one job makes. In a fetch
 the loader makes it; elsewhere it is made now.
 
-All pictures of a call must be recorded: opened under the drop-in and not yet
-made, paths of JPEG files, or lazy tensors. Other calls are stock's, counted.
+All pictures of such a call must be recorded: opened under the drop-in and not
+yet made, paths of JPEG files, or lazy tensors. Else, and where a class has
+other steps (Qwen2-VL, LLaVA-NeXT), those of backend torchvision run as they
+are, on lazy tensors: process_image() makes one of a picture. Those of backend
+pil are stock's, counted.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import torch
+from PIL import Image
 
 from ... import _core, _processors
 from ...errors import ArgumentError
@@ -29,7 +33,7 @@ from . import encoded, images
 from .batches import made_by
 from .cell import Cell
 from .tables import Table
-from .tensor import LazyTensor, lazy_types, plain, wrap
+from .tensor import LazyTensor, forget, lazy_types, plain, settle, wrap
 from .wrappers import modes
 
 _PACKAGE = "transformers."
@@ -82,9 +86,76 @@ def preprocess(stock: Any) -> Any:
                 made = _features(self, images, kwargs)
                 if made is not None:
                     return made
+            if _runs_lazily(self):
+                return _settled(lambda: stock(self, images, *args, **kwargs))
         return stock(self, images, *args, **kwargs)
 
     return _preprocess_image_like_inputs
+
+
+def call(stock: Any) -> Any:
+    """preprocess(), around a stock one that does not come to the one above."""
+
+    def preprocess(self: Any, images: Any, *args: Any, **kwargs: Any) -> Any:
+        inner = type(self)._preprocess_image_like_inputs
+        is_ours = inner.__code__.co_filename == __file__
+        if is_ours or not pictures.active or fetch.is_off() or modes():
+            return stock(self, images, *args, **kwargs)
+        if not _runs_lazily(self):
+            return stock(self, images, *args, **kwargs)
+        return _settled(lambda: stock(self, images, *args, **kwargs))
+
+    return preprocess
+
+
+def _runs_lazily(processor: Any) -> bool:
+    """Where no loader makes what its steps leave lazy."""
+    return not fetch.is_lazy() and _is_of(processor, "TorchvisionBackend")
+
+
+def _settled(run: Callable[[], Any]) -> Any:
+    """run() on lazy tensors, of which none is left. Files were checked."""
+    with fetch.at(fetch.ITERABLE):
+        try:
+            made = run()
+            settle()
+        except BaseException:
+            forget()
+            raise
+    return made
+
+
+def process_image(stock: Any) -> Any:
+    """TorchvisionBackend's, of one picture, where its tensor may be lazy."""
+
+    def process_image(
+        self: Any,
+        image: Any,
+        do_convert_rgb: Any = None,
+        input_data_format: Any = None,
+        device: Any = None,
+        **kwargs: Any,
+    ) -> Any:
+        if pictures.active and fetch.is_lazy() and not modes():
+            if _is_picture(image) and str(device) in ("None", "cpu"):
+                try:
+                    return _lazy(image, do_convert_rgb)
+                except _Stock as why:
+                    count("pillow", "a processor: %s" % why)
+        return stock(
+            self, image, do_convert_rgb, input_data_format, device, **kwargs
+        )
+
+    return process_image
+
+
+def _lazy(picture: Any, converts: Any) -> Any:
+    (hr,), (w, h), _ = _of_pillow(picture, converts)
+    return wrap(LazyTensor, Cell((hr,), (3, h, w), None))
+
+
+def _is_picture(x: Any) -> bool:
+    return isinstance(x, Image.Image)
 
 
 def _features(processor: Any, given: Any, kwargs: Any) -> Any:
@@ -92,7 +163,8 @@ def _features(processor: Any, given: Any, kwargs: Any) -> Any:
     try:
         made = _recorded(processor, given, kwargs)
     except _Stock as why:
-        count("pillow", "a processor: %s" % why)
+        if not _is_of(processor, "TorchvisionBackend"):
+            count("pillow", "a processor: %s" % why)
         return None
     except Exception as error:  # stock raises it, or knows better
         count("pillow", "a processor: %s" % type(error).__name__)
@@ -154,12 +226,15 @@ def _batch(
 
 
 def _backend(processor: Any) -> _processors.Backend:
-    module = sys.modules[_BACKENDS]
-    if isinstance(processor, module.PilBackend):
+    if _is_of(processor, "PilBackend"):
         return "pil"
-    if isinstance(processor, module.TorchvisionBackend):
+    if _is_of(processor, "TorchvisionBackend"):
         return "torchvision"
     raise _Stock("of another backend")
+
+
+def _is_of(processor: Any, backend: str) -> bool:
+    return isinstance(processor, getattr(sys.modules[_BACKENDS], backend))
 
 
 def _has_own_numbers(processor: Any) -> bool:
@@ -189,7 +264,8 @@ def _kind(processor: Any) -> str:
             name in vars(processor)
             or step.__module__ not in here
             or code is None
-            or code.co_filename != getattr(theirs, "__file__", None)
+            or code.co_filename not in (
+                getattr(theirs, "__file__", None), __file__)
         ):
             raise _Stock("%s has a %s() of its own" % (cls.__name__, name))
     return kind
