@@ -28,7 +28,12 @@ compare()  # program [arguments]
 }
 case $what in
 ops) compare compare_ops --jobs "$half" --count 60000${long:+0} ;;
-recipes) compare compare_recipes --count 200${long:+0} --size 224 ;;
+recipes)
+    # (Without timm its recipes are named as not run.)
+    [[ $release != torch ]] || interpreter=$(venv timm "$interpreter" ||
+                                             echo "$interpreter")
+    compare compare_recipes --count 200${long:+0} --size 224
+    ;;
 *)
     compare compare --jobs "$half" "$@"
     compare compare_ops --jobs "$half"

@@ -238,9 +238,13 @@ class TorchCodec(Tensors):
 
 
 class Loader(Program):
-    """headrace.Loader: threads, and later epochs from its cache."""
+    """headrace.Loader: threads, and later epochs from its cache.
+
+    Of recipes it takes those whose ops it has; it draws by itself.
+    """
 
     pixels = "stock"
+    recipes = True
 
     def __init__(self, config: Config) -> None:
         super().__init__(config)
@@ -253,24 +257,38 @@ class Loader(Program):
             import numpy  # noqa: F401
 
             self.to = "numpy"
+        self.steps, self.views = self._steps()
         self.cache = None if config["cache"] == "0" else config["cache"]
         self.name = f"headrace {headrace.version()}, Loader"
         if self.cache is None:
             self.name += ", no cache"
 
-    def open(self) -> None:
-        import headrace
+    def _steps(self) -> tuple[Any, Any]:
+        """Of headrace.Loader: steps and views."""
         from headrace import ops
 
         c = self.c
-        self.batches = headrace.Loader(
-            c["folder"],
-            (
+        if c["recipe"] == "plain" and not c["v2"]:
+            return (
                 ops.decode(),
                 ops.random_resized_crop(c["size"], c["size"]),
                 ops.random_flip(horizontal=0.5),
                 ops.normalize(MEAN, STD),
-            ),
+            ), None
+        made: Any = recipes.transform(c["recipe"], c["size"], c["v2"])
+        if isinstance(made, recipes.Views):
+            views: list[Any] = made.transforms
+            return None, [_ops_of(view.transforms) for view in views]
+        return _ops_of(made.transforms), None
+
+    def open(self) -> None:
+        import headrace
+
+        c = self.c
+        self.batches = headrace.Loader(
+            c["folder"],
+            self.steps,
+            views=self.views,
             batch=c["batch"],
             shuffle=True,
             epochs=1 + c["later"],
@@ -287,6 +305,26 @@ class Loader(Program):
     def close(self) -> None:
         self.batches.close()
         del self.batches
+
+
+def _ops_of(transforms: list[Any]) -> Any:
+    """Ops of torchvision's transforms, and of those that recipes define."""
+    from headrace import ops
+    from headrace.compose import translate
+    from torchvision.transforms import PILToTensor
+
+    made: list[Any] = [ops.decode()]
+    since: list[Any] = []  # transforms that are not translated yet
+    for each in transforms:
+        if isinstance(each, (recipes.Blur, recipes.Solarize)):
+            made += translate([*since, PILToTensor()])[0][1:]
+            since = []
+            blurs = isinstance(each, recipes.Blur)
+            made.append(ops.random_gaussian_blur(each.p) if blurs
+                        else ops.random_solarize(128, each.p))
+        else:
+            since.append(each)
+    return (*made, *translate(since)[0][1:])
 
 
 class Dali(Program):
