@@ -94,13 +94,12 @@ CPU_INLINE VEC below(VEC size)
                           -32767));
 }
 
-// (A place in a register is a constant, which no loop's variable is to all
-// compilers.)
-#define PUT(i)                                                                \
-    memcpy(to + place.lane[i],                                                \
-           &(int16_t){                                                        \
-               (int16_t)_mm_extract_epi16(i < 4 ? lower : upper, i % 4 * 2)}, \
-           2)
+CPU_INLINE void put_one(char *to, int value)
+{
+    int16_t x = (int16_t)value;
+
+    memcpy(to, &x, sizeof(x));
+}
 
 // Values of lanes that store nothing go nowhere.
 CPU_INLINE void put(const struct cpu_lane_steps *s, VEC at, VEC value,
@@ -112,14 +111,16 @@ CPU_INLINE void put(const struct cpu_lane_steps *s, VEC at, VEC value,
     __m128i upper = _mm256_extracti128_si256(value, 1);
     char *to = (char *)s->blocks - 2;
 
-    PUT(0);
-    PUT(1);
-    PUT(2);
-    PUT(3);
-    PUT(4);
-    PUT(5);
-    PUT(6);
-    PUT(7);
+    // (A place in a register is a constant, which no loop's variable is to all
+    // compilers.)
+    put_one(to + place.lane[0], _mm_extract_epi16(lower, 0));
+    put_one(to + place.lane[1], _mm_extract_epi16(lower, 2));
+    put_one(to + place.lane[2], _mm_extract_epi16(lower, 4));
+    put_one(to + place.lane[3], _mm_extract_epi16(lower, 6));
+    put_one(to + place.lane[4], _mm_extract_epi16(upper, 0));
+    put_one(to + place.lane[5], _mm_extract_epi16(upper, 2));
+    put_one(to + place.lane[6], _mm_extract_epi16(upper, 4));
+    put_one(to + place.lane[7], _mm_extract_epi16(upper, 6));
 }
 
 #include "cpu_fallback/x86/lanes_simd.h"

@@ -7,6 +7,7 @@
 # - links between pages lead to files and headings that are there, and a file
 #   of the tree that they, ./dev or a comment name is there;
 # - the list of headers in headrace.h is what it includes, in this order;
+# - docs/architecture.md names the fuzz targets;
 # - README.md stays short, and its ratios stand in docs/performance.md.
 #   check_pages.sh [ROOT]      check_pages.sh --self-test
 set -euo pipefail
@@ -219,10 +220,21 @@ check_headers()
         complain "$file lists '$listed', includes '$included'"
 }
 
+check_fuzzers()
+{
+    local page=docs/architecture.md there named
+    there=$(find tests/fuzz -name 'fuzz_*.c' ! -name fuzz_replay.c \
+                 -printf '%f\n' | sed 's/\.c$//' | sort | xargs)
+    named=$(grep -soE '`fuzz_[a-z_]+`' "$page" | tr -d '`' | sort | xargs ||
+            true)
+    [[ $there == "$named" ]] || complain "$page names '$named', not '$there'"
+}
+
 check_tree()
 {
     cd "$1"
     check_headers
+    check_fuzzers
     check_environment
     check_mentions
     check_ops
@@ -238,7 +250,7 @@ check_tree()
 # shellcheck disable=SC2016
 make_tree()
 {
-    mkdir -p hal/ops backends cpu_fallback tools/man tests docs cmake
+    mkdir -p hal/ops backends cpu_fallback tools/man tests/fuzz docs cmake
     echo 'x = secure_getenv("HEADRACE_A"); getenv("HOME");' >hal/a.c
     echo 'load("HEADRACE_B_LIBRARY"); say("HEADRACE_B is %s");' >backends/b.c
     echo 'getenv("NO_COLOR")' >tools/c.c
@@ -324,6 +336,8 @@ tools/man/headrace.1|.B tests/gone.py
 hal/a.c|// tests/gone.c compares.
 hal/include/headrace/headrace.h|#include <headrace/new.h>
 hal/include/headrace/headrace.h|-include <headrace.job.h>
+tests/fuzz/fuzz_new.c|int x;
+docs/architecture.md|`fuzz_old`
 README.md|about 1.06
 README.md|-1.05
 END
