@@ -126,6 +126,7 @@ class Stock(Program):
             self.c["batch"],
             shuffle=True,
             num_workers=self.c["workers"],
+            collate_fn=recipes.collate(self.c["recipe"]),
         )
 
     def epoch(self) -> Iterator[int]:

@@ -21,6 +21,16 @@ def loader(name: str) -> dict[str, Any]:
     return {"loader": _read_image} if name == "io" else {}
 
 
+def collate(name: str) -> Callable[[Any], Any] | None:
+    """What makes a batch of samples; None: the DataLoader itself."""
+    if name != "timm_u8":
+        return None
+    from timm.data.loader import fast_collate
+
+    made: Callable[[Any], Any] = fast_collate
+    return made
+
+
 def _read_image(path: str) -> Any:
     from torchvision import io
 
@@ -172,15 +182,32 @@ def _dino(size: int, v2: bool) -> Any:
     ])
 
 
-def _timm(policy: str, jitter: float) -> Callable[[int, bool], Any]:
+def _timm(
+    policy: str, jitter: float, prefetched: bool = False
+) -> Callable[[int, bool], Any]:
     def make(size: int, v2: bool) -> Any:
         from timm.data import create_transform
 
         return create_transform(
-            size, is_training=True, auto_augment=policy, color_jitter=jitter,
-            re_prob=0.25, re_mode="pixel")
+            size, is_training=True, auto_augment=_possible(policy),
+            color_jitter=jitter, re_prob=0.25, re_mode="pixel",
+            use_prefetcher=prefetched)
 
     return make
+
+
+def _possible(policy: str) -> str:
+    """timm's highest magnitude, 10, posterizes to 0 bits, which Pillow 13
+    refuses: there it is 9."""
+    from PIL import Image, ImageOps
+
+    if not policy.startswith("rand"):
+        return policy
+    try:
+        ImageOps.posterize(Image.new("L", (1, 1)), 0)
+    except ValueError:
+        return policy + "-mmax9"
+    return policy
 
 
 class Processor:
@@ -227,6 +254,8 @@ RECIPES: dict[str, tuple[Callable[[int, bool], Any], str]] = {
     "dino": (_dino, f"DINO's {2 + LOCAL_VIEWS} views"),
     "timm": (_timm("rand-m9-mstd0.5-inc1", 0.4),
              "timm's rand-m9-mstd0.5-inc1, erasing"),
+    "timm_u8": (_timm("rand-m9-mstd0.5-inc1", 0.4, prefetched=True),
+                "the same for timm's prefetcher: bytes, by fast_collate"),
     "timm_3a": (_timm("3a", 0.3), "timm's 3a, ColorJitter(.3), erasing"),
     "hf-vit": (_vit, "transformers' ViTImageProcessor"),
     "hf-clip": (_clip, "transformers' CLIPImageProcessor"),
