@@ -121,6 +121,7 @@ struct hr__device {
     // The spans that its certificate denies each engine, by kind of JPEG (the
     // last: of none of them) and tier.
     uint32_t refused[HR__MAX_ENGINES][HR_NUM_KINDS + 1][3];
+    uint32_t wrong_codes[HR__MAX_ENGINES];  // .. and the codes of stage augment
     uint32_t probing;  // not 0: only this span, while it is tested
     // While it is tested: told of the planes of each sample.
     void (*on_planes)(void *ctx, const struct hr__payload *planes);

@@ -40,6 +40,15 @@ static uint32_t to_color(uint32_t spans)
     return to;
 }
 
+static bool has_code(const struct hr__geometry *geo, uint32_t codes)
+{
+    bool has = false;
+
+    for (int i = 0; codes && i < geo->num_augments; i++)
+        has = has || codes >> geo->augments[i].code & 1;
+    return has;
+}
+
 void hr__device_offer(struct hr__device *dev, int i,
                       const struct hr__picture *pic, struct hr__offer *out)
 {
@@ -48,14 +57,17 @@ void hr__device_offer(struct hr__device *dev, int i,
     uint32_t refused =
         dev->refused[i][kind < 0 ? HR_NUM_KINDS : kind][pic->tier];
 
+    bool wrong = has_code(&pic->geo, dev->wrong_codes[i]);
+
     e->backend->offer(e, pic, out);
     // Engines that do them say so by the span that begins with them.
     if (pic->geo.num_augments && !e->host &&
-        !(out->spans & ~refused & HR_SPAN_BIT(HR_AUGMENT, HR_STORE))) {
+        (wrong ||
+         !(out->spans & ~refused & HR_SPAN_BIT(HR_AUGMENT, HR_STORE)))) {
         uint32_t can = without_augment(pic, out->first_step);
 
         if (out->spans & ~can)
-            out->why |= HR_WHY_AUGMENT;
+            out->why |= HR_WHY_AUGMENT | (wrong ? HR_WHY_CERTIFICATE : 0);
         out->spans &= can;
     }
     if (dev->probing && !e->host)
@@ -83,6 +95,17 @@ bool hr__device_exact(const struct hr__device *dev, int i, struct hr_span span,
                                                              : span.last;
 
     return !(refused & HR_SPAN_BIT(span.first, last));
+}
+
+const char *hr_augment_code_name(int code)
+{
+    static const char *const names[HR__NUM_AUGMENT] = {
+#define X(NAME, name) #name,
+        HR__AUGMENT_MAP(X)
+#undef X
+    };
+
+    return code >= 0 && code < HR__NUM_AUGMENT ? names[code] : NULL;
 }
 
 const struct hr_certificate_record *hr__certificate_record(

@@ -147,46 +147,68 @@ static int scaled(int i, int w, int h, struct hr_op *ops)
     return n;
 }
 
-// Each code of stage augment, of a picture that has been cut: first those that
-// every device has. A table alone would be the store's.
-static int every_code(int i, int w, int h, struct hr_op *ops)
-{
+// Each code of stage augment, of a picture that has been cut: alone, or of every
+// second picture with another one behind it, and a table between the two where i
+// is even. The first are those that every device has.
 #define TURN .91, .38, -3, -.35, .88, 4
-    static const struct hr_op codes[] = {
-        {.type = HR_OP_ADJUST_CONTRAST, .adjust_contrast = {1.6}},
-        {.type = HR_OP_ADJUST_SATURATION, .adjust_saturation = {.3}},
-        {.type = HR_OP_ADJUST_SATURATION, .adjust_saturation = {1.9}},
-        {.type = HR_OP_ADJUST_SHARPNESS, .adjust_sharpness = {1.7}},
-        {.type = HR_OP_ADJUST_SHARPNESS, .adjust_sharpness = {.1}},
-        {.type = HR_OP_ADJUST_HUE, .adjust_hue = {.21}},
-        {.type = HR_OP_GRAYSCALE},
-        {.type = HR_OP_EQUALIZE},
-        {.type = HR_OP_AUTOCONTRAST},
-        {.type = HR_OP_GAUSSIAN_BLUR, .gaussian_blur = {{1.1, .7}}},
-        {.type = HR_OP_BOX_BLUR, .box_blur = {{5.5, 12}}},
-        {.type = HR_OP_KERNEL3,
-         .kernel3 = {{-2, -1, 3, 7, 9, -4, 1, .5, -6}, 7.7, 12.3}},
-        {.type = HR_OP_PERMUTE_CHANNELS, .permute_channels = {{2, 0, 0}}},
-        {.type = HR_OP_PAD, .pad = {5, 4, 3, 2, HR_EDGES_REFLECT, {0}}},
-        {.type = HR_OP_AFFINE,
-         .affine = {{TURN}, 0, 0, HR_NEAREST, {9, 99, 3}, false}},
-        {.type = HR_OP_AFFINE,
-         .affine = {{TURN}, 40, 31, HR_BILINEAR, {0}, false}},
-        {.type = HR_OP_AFFINE, .affine = {{TURN}, 0, 0, HR_BICUBIC, {0}, true}},
-        {.type = HR_OP_PERSPECTIVE,
-         .perspective = {{TURN, .002, -.001}, 0, 0, HR_BILINEAR, {8, 7, 6}}},
-        {.type = HR_OP_PERSPECTIVE,
-         .perspective = {{TURN, .002, -.001}, 33, 21, HR_NEAREST, {0}}},
-    };
+static const struct hr_op codes[CODE_CASES] = {
+    {.type = HR_OP_ADJUST_CONTRAST, .adjust_contrast = {1.6}},
+    {.type = HR_OP_ADJUST_SATURATION, .adjust_saturation = {.3}},
+    {.type = HR_OP_ADJUST_SATURATION, .adjust_saturation = {1.9}},
+    {.type = HR_OP_ADJUST_SHARPNESS, .adjust_sharpness = {1.7}},
+    {.type = HR_OP_ADJUST_SHARPNESS, .adjust_sharpness = {.1}},
+    {.type = HR_OP_ADJUST_HUE, .adjust_hue = {.21}},
+    {.type = HR_OP_GRAYSCALE},
+    {.type = HR_OP_EQUALIZE},
+    {.type = HR_OP_AUTOCONTRAST},
+    {.type = HR_OP_GAUSSIAN_BLUR, .gaussian_blur = {{1.1, .7}}},
+    {.type = HR_OP_BOX_BLUR, .box_blur = {{5.5, 12}}},
+    {.type = HR_OP_KERNEL3,
+     .kernel3 = {{-2, -1, 3, 7, 9, -4, 1, .5, -6}, 7.7, 12.3}},
+    {.type = HR_OP_PERMUTE_CHANNELS, .permute_channels = {{2, 0, 0}}},
+    {.type = HR_OP_PAD, .pad = {5, 4, 3, 2, HR_EDGES_REFLECT, {0}}},
+    {.type = HR_OP_AFFINE,
+     .affine = {{TURN}, 0, 0, HR_NEAREST, {9, 99, 3}, false}},
+    {.type = HR_OP_AFFINE, .affine = {{TURN}, 40, 31, HR_BILINEAR, {0}, false}},
+    {.type = HR_OP_AFFINE, .affine = {{TURN}, 0, 0, HR_BICUBIC, {0}, true}},
+    {.type = HR_OP_PERSPECTIVE,
+     .perspective = {{TURN, .002, -.001}, 0, 0, HR_BILINEAR, {8, 7, 6}}},
+    {.type = HR_OP_PERSPECTIVE,
+     .perspective = {{TURN, .002, -.001}, 33, 21, HR_NEAREST, {0}}},
+};
 #undef TURN
-    int n = 0;
+
+static int every_code(const struct hr__trial *t, int i, struct hr_op *ops)
+{
+    int w = t->w, h = t->h, n = 0;
 
     ops[n++] = hr_op_crop(.x = w / 9, .y = h / 8, .w = w - w / 9,
                           .h = h - h / 8);
     ops[n++] = codes[i];
-    ops[n++] = (struct hr_op){.type = HR_OP_INVERT};
+    if ((i + t->number) % 2)
+        return n;
+    // (A table at either end would be the store's.)
+    if (i % 2 == 0)
+        ops[n++] = (struct hr_op){.type = HR_OP_INVERT};
     ops[n++] = codes[(i * 5 + 1) % CODE_CASES];
     return n;
+}
+
+// The codes that ops come to, a bit for each.
+static uint32_t codes_of(const struct hr_op *ops, int n, int w, int h)
+{
+    static const struct hr_random any;
+    struct hr__augment list[HR_MAX_OPS];
+    struct hr__geometry geo = {.augments = list, .room = HR_MAX_OPS};
+    uint32_t bits = 0;
+    char text[128];
+
+    if (hr__geometry_draw(&geo, ops, n, &any, HR_REFERENCE_DEFAULT, w, h, 1,
+                          text))
+        return 0;
+    for (int i = 0; i < geo.num_augments; i++)
+        bits |= UINT32_C(1) << list[i].code;
+    return bits;
 }
 
 // All element types and layouts in turn; u8 planes of what is not exact.
@@ -213,17 +235,22 @@ static enum hr_status make_case(struct hr__trial *t, int i)
     if (t->pass == HR__PASS_EXACT)
         n += every_geometry(i, t->w, t->h, it->ops + n);
     else if (t->pass == HR__PASS_CODES)
-        n += every_code(i, t->w, t->h, it->ops + n);
+        n += every_code(t, i, it->ops + n);
     else if (t->pass == HR__PASS_SCALED)
         n += scaled(i, t->w, t->h, it->ops + n);
     if (hr_ops_output_size(it->ops, n, t->w, t->h, 1, &out.w, &out.h))
         return hr_last_status();
+    it->codes = codes_of(it->ops, n, t->w, t->h);
     it->normalize = NULL;
     if (out.dtype != HR_U8 && (i + t->number) / 2 % 2) {
         it->normalize = &normalize;
         it->ops[n++] = (struct hr_op){.type = HR_OP_NORMALIZE,
                                       .normalize = normalize};
     }
+    if (t->pass == HR__PASS_EXACT && i % 8 == 5)
+        it->ops[n++] = (struct hr_op){
+            .type = HR_OP_ERASE,
+            .erase = {.x = 3, .y = 2, .w = 5, .h = 40, .value = {1, 2, 3}}};
     for (int k = 0; k < 2; k++) {
         if (!(it->out[k] = hr__image_make(t->dev[k], &out, true)))
             return hr_last_status();

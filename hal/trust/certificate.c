@@ -12,7 +12,7 @@
 #include "hal/trust/trust.h"
 
 // Changes with the pictures and the judgement below.
-enum { PROBE_VERSION = 8 };
+enum { PROBE_VERSION = 9 };
 
 // ---- Judgement -------------------------------------------------------------
 
@@ -56,8 +56,9 @@ static void judge(struct hr__device *dev, int k,
                   const struct hr_certificate *cert)
 {
     struct hr_caps *caps = &dev->pub.caps;
-    bool exact = cert->num_records > 0;
+    bool exact = cert->num_records > 0 && !cert->wrong_codes;
 
+    dev->wrong_codes[k] = cert->wrong_codes;
     for (int tier = 0; tier <= HR_FAST; tier++) {
         uint32_t any = 0;
 
@@ -129,6 +130,14 @@ static void log_record(struct hr__device *dev,
                 100 * r->differing, r->pictures, r->max, r->mean, use(r));
 }
 
+static void log_code(struct hr__device *dev, int code)
+{
+    hr__log(dev, HR_LOG_WARN,
+            "%s: %s of stage augment differs from the CPU, which makes pictures "
+            "that have it",
+            dev->pub.name, hr_augment_code_name(code));
+}
+
 static enum hr_status test(struct hr__device *dev, const char *key)
 {
     struct hr_certificate *cert = &dev->pub.certificate;
@@ -141,6 +150,9 @@ static enum hr_status test(struct hr__device *dev, const char *key)
     cert->tested = (int64_t)time(NULL);
     for (int i = 0; i < cert->num_records; i++)
         log_record(dev, &cert->records[i]);
+    for (int i = 0; i < HR__NUM_AUGMENT; i++)
+        if (cert->wrong_codes >> i & 1)
+            log_code(dev, i);
     hr__log(dev, HR_LOG_INFO, "%s: tested in %d ms", dev->pub.name,
             (int)((hr__now() - start) / 1000000));
     if (keep && !hr__certificate_save(key, cert))

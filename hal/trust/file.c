@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is found out of devices, on disk, one small text file per key:
 //
-//   headrace certificate 4
+//   headrace certificate 5
 //   <the key, line by line>
-//   tested <seconds since 1970>
+//   tested <seconds since 1970> codes <bits of those that are wrong>
 //   record <first> <last> <kind> <tier> <pictures> <failed> <differing> <max>
 //     <mean> <psnr>                       (one line, for each of them)
 //   sum <hash of all lines before>
@@ -117,7 +117,7 @@ bool hr__kept_write(const struct hr__kept *kept, const char *key,
 
 // ---- Certificates ----------------------------------------------------------
 
-static const struct hr__kept kept = {"certificate", 4};
+static const struct hr__kept kept = {"certificate", 5};
 
 static bool read_record(const char **at, struct hr_certificate_record *r)
 {
@@ -152,7 +152,8 @@ static bool read_lines(const char *at, struct hr_certificate *cert)
 {
     int used = 0;
 
-    if (sscanf(at, "tested %" SCNd64 "%n", &cert->tested, &used) != 1 ||
+    if (sscanf(at, "tested %" SCNd64 " codes %" SCNx32 "%n", &cert->tested,
+               &cert->wrong_codes, &used) != 2 ||
         at[used] != '\n' || cert->tested <= 0)
         return false;
     for (at += used + 1; !strncmp(at, "record ", 7); cert->num_records++)
@@ -175,8 +176,9 @@ bool hr__certificate_load(struct hr__device *dev, const char *key,
 bool hr__certificate_save(const char *key, const struct hr_certificate *cert)
 {
     char lines[HR__KEPT_BYTES];
-    size_t n = (size_t)snprintf(lines, sizeof(lines), "tested %" PRId64 "\n",
-                                cert->tested);
+    size_t n = (size_t)snprintf(lines, sizeof(lines),
+                                "tested %" PRId64 " codes %" PRIx32 "\n",
+                                cert->tested, cert->wrong_codes);
 
     for (int i = 0; i < cert->num_records && n < sizeof(lines); i++) {
         const struct hr_certificate_record *r = &cert->records[i];

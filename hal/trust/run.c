@@ -57,6 +57,23 @@ static void add(struct hr__trial *t, int record,
     r->failed = r->failed || (t->pass == HR__PASS_SCALED && !diff->alike);
 }
 
+// Notes a picture that differs, and the codes that it has. False: no room.
+static bool suspect(struct hr__trial *t, uint32_t codes,
+                    const struct hr_difference *diff)
+{
+    if (!(codes & (codes - 1))) {
+        t->cert->wrong_codes |= codes;
+        return true;
+    }
+    for (int i = 0; i < t->num_suspects; i++)
+        if (t->suspects[i].codes == codes)
+            return true;
+    if (t->num_suspects == HR__SUSPECTS)
+        return false;
+    t->suspects[t->num_suspects++] = (struct hr__suspect){codes, *diff};
+    return true;
+}
+
 static void compare(struct hr__trial *t, int record, int i)
 {
     const struct hr__case *it = &t->cases[i];
@@ -77,7 +94,34 @@ static void compare(struct hr__trial *t, int record, int i)
     } else if (hr_image_compare(it->out[0], it->out[1], it->normalize, &diff)) {
         return;
     }
-    add(t, record, &diff);
+    if (!it->codes || !diff.differing || !suspect(t, it->codes, &diff))
+        add(t, record, &diff);
+    else
+        t->cert->records[record].pictures++;
+}
+
+// The codes that differ by themselves explain all pictures that have them. The
+// table never comes alone: what is left is its doing if it is in all of it.
+// Otherwise the codes differ together, and the whole stage is wrong.
+static void judge_codes(struct hr__trial *t)
+{
+    uint32_t common = ~UINT32_C(0), *wrong = &t->cert->wrong_codes;
+    int left = 0;
+
+    for (int i = 0; i < t->num_suspects; i++) {
+        struct hr__suspect *s = &t->suspects[i];
+
+        if (s->codes & *wrong)
+            continue;
+        common &= s->codes;
+        t->suspects[left++] = *s;
+    }
+    if (left && common >> HR__AUGMENT_TABLE & 1)
+        *wrong |= UINT32_C(1) << HR__AUGMENT_TABLE;
+    else
+        for (int i = 0; i < left; i++)
+            add(t, t->from, &t->suspects[i].diff);
+    t->num_suspects = 0;
 }
 
 // Of kinds that it took none of there is no record.
@@ -300,6 +344,14 @@ static enum hr_status run_pass(struct hr__trial *t, enum hr__pass pass,
     return status == HR_PENDING ? HR_OK : status;
 }
 
+static enum hr_status run_codes(struct hr__trial *t, uint32_t spans)
+{
+    enum hr_status status = run_pass(t, HR__PASS_CODES, spans);
+
+    judge_codes(t);
+    return status;
+}
+
 static enum hr_status run_passes(struct hr__trial *t)
 {
     const struct hr__engine *e = t->dev[1]->engines[0];
@@ -310,7 +362,7 @@ static enum hr_status run_passes(struct hr__trial *t)
         status = run_pass(t, HR__PASS_EXACT, strictly & ~CODES);
         return status || t->late || !(strictly & CODES)
                    ? status
-                   : run_pass(t, HR__PASS_CODES, strictly & CODES);
+                   : run_codes(t, strictly & CODES);
     }
     status = run_pass(t, HR__PASS_PLANES, PLANES);
     if (!status && !t->late)

@@ -40,6 +40,7 @@ void hr__put_back_limits(struct hr__device *dev,
 enum {
     HR__CASES = 20,               // of one picture, at most
     HR__CASE_OPS = 6,             // of one case, at most
+    HR__SUSPECTS = 32,            // more than there are sets of codes
     HR__SOURCE_BYTES = 64 << 10,  // of an encoded picture, and of its planes
     HR__MAX_RECORDS = HR_NUM_STAGES * (HR_NUM_STAGES + 1) / 2,
 };
@@ -58,6 +59,7 @@ enum hr__pass {
 struct hr__case {
     struct hr_op ops[HR__CASE_OPS];
     const struct hr_normalize *normalize;  // NULL: its elements are levels
+    uint32_t codes;                        // of stage augment, a bit for each
     hr_image out[2];
 };
 
@@ -71,6 +73,13 @@ struct hr__trial {
     } sums[HR__MAX_RECORDS];  // of each record
     enum hr__pass pass;
     int from;  // the first record of the pass
+    // Sets of several codes of which a picture differs: one of these may be the
+    // reason.
+    struct hr__suspect {
+        uint32_t codes;
+        struct hr_difference diff;
+    } suspects[HR__SUSPECTS];
+    int num_suspects;
 
     bool second;  // the small encoded pictures are through
     int at;       // number of the next one

@@ -5,6 +5,7 @@
 
 #include "certificate_env.h"
 #include "cpu_fallback/jpeg/specimen.h"
+#include "hal/trust/trust.h"
 
 // ---- Judgement ------------------------------------------------------------
 
@@ -145,6 +146,68 @@ TEST_CASE(one_span)
               dev->caps.spans[t]);
     CHECK(certificate_by_fake(dev, HR_EXACT, SCENE_BYTES) == 12,
           "decode is right");
+}
+
+// One sample by these ops to 20 x 16; how many of its spans are the fake's, and
+// whether that made it to the end.
+static int spans_of_fake(hr_device dev, const char *text, unsigned *why)
+{
+    struct hr_op ops[HR_MAX_OPS];
+    int n, fake = 0;
+    uint64_t seed = 1;
+    hr_image from = test_image(dev, 30, 25, 3, &seed);
+    struct hr_sample s = {.image = from, .ops = ops};
+    auto_batch out = hr_batch_create(dev, hr_batch_params(.n = 1, .c = 3,
+                                                          .h = 16, .w = 20));
+    auto_job job = NULL;
+
+    CU_ASSERT_EQUAL_FATAL(hr_ops_parse(text, ops, &n), HR_OK);
+    s.num_ops = n;
+    job = hr_submit(dev, &s, 1, out, NULL);
+    CHECK(job && hr_job_wait(job, HR_FOREVER) == HR_OK, "%s", text);
+    *why = job->results[0].why;
+    for (int i = 0; i < job->results[0].num_spans; i++)
+        fake += !strncmp(job->results[0].spans[i].device, "fake", 4) *
+                (job->results[0].spans[i].span.last == HR_STORE ? 2 : 1);
+    hr_image_release(&from);
+    return fake;
+}
+
+// Of every code that is wrong the certificate says so, and of no other: only
+// pictures that have it are the CPU's, from augment on.
+TEST_CASE(wrong_codes)
+{
+    const uint32_t augment = HR_SPAN_BIT(HR_AUGMENT, HR_STORE);
+    const uint32_t spans = FAKE_R | FAKE_RS | augment;
+    unsigned why;
+
+    for (int code = -1; code < HR__NUM_AUGMENT; code++) {
+        uint32_t bit = code < 0 ? 0 : UINT32_C(1) << code;
+        auto_device dev = NULL;
+
+        certificate_forget();
+        for (int again = 0; again < 2; again++) {
+            hr_device_close(&dev);
+            fake_begin(.spans = FAKE_ALL(spans), .tested = true,
+                       .wrong_codes = bit);
+            certificate_open(&dev, NULL);
+            CHECK(dev && dev->certificate.wrong_codes == bit &&
+                      dev->caps.exact == !bit,
+                  "code %d: %#x", code, dev ? dev->certificate.wrong_codes : 0);
+            CHECK(hr__record_exact(certificate_of(dev, augment)), "code %d",
+                  code);
+        }
+        CHECK(spans_of_fake(dev, "image,resize=20x16,adjust_hue=0.2", &why) ==
+                  (code == HR__AUGMENT_HUE ? 1 : 2),
+              "hue, code %d: %#x", code, why);
+        CHECK(code != HR__AUGMENT_HUE || why & HR_WHY_CERTIFICATE, "%#x", why);
+        CHECK(spans_of_fake(dev, "image,resize=20x16,equalize", &why) ==
+                  (code == HR__AUGMENT_EQUALIZE ? 1 : 2),
+              "equalize, code %d: %#x", code, why);
+    }
+    CHECK(!hr_augment_code_name(HR__NUM_AUGMENT) && !hr_augment_code_name(-1) &&
+              !strcmp(hr_augment_code_name(HR__AUGMENT_HUE), "hue"),
+          "names");
 }
 
 // A span that no plan can have is not known to be right.

@@ -52,15 +52,20 @@ static json_t *record_json(const struct hr_certificate_record *r)
 
 static json_t *certificate_json(const struct hr_certificate *cert)
 {
-    json_t *records;
+    json_t *records, *codes;
     char when[32];
 
     if (!tested_text(cert, when))
         return json_null();
     records = json_array();
+    codes = json_array();
     for (int i = 0; i < cert->num_records; i++)
         json_array_append_new(records, record_json(&cert->records[i]));
-    return json_pack("{s:s, s:o}", "tested", when, "records", records);
+    for (int i = 0; hr_augment_code_name(i); i++)
+        if (cert->wrong_codes >> i & 1)
+            json_array_append_new(codes, json_string(hr_augment_code_name(i)));
+    return json_pack("{s:s, s:o, s:o}", "tested", when, "records", records,
+                     "wrong_codes", codes);
 }
 
 static json_t *info_json(const struct hr_device_info *info)
@@ -201,6 +206,10 @@ static void print_certificate(const struct hr_certificate *cert)
     printf("%-12s tested %s\n", "", when);
     for (int i = 0; i < cert->num_records; i++)
         print_record(&cert->records[i]);
+    for (int i = 0; hr_augment_code_name(i); i++)
+        if (cert->wrong_codes >> i & 1)
+            printf("%-12s   %s of stage augment differs, not used\n", "",
+                   hr_augment_code_name(i));
 }
 
 static void print_entropy(const struct hr_device_info *info)

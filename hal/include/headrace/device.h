@@ -79,10 +79,14 @@ struct hr_certificate_record {
 // takes: one of its planes, as its inverse DCT leaves them; and one of what its
 // video processor scales in its own way, which is used in tier FAST if every
 // picture was alike (see struct hr_difference). A kind without a record is not
-// used. The CPU needs no certificate. The variable HEADRACE_CERTIFICATE:
+// used. A code of stage augment that differs by itself costs the device only the
+// pictures that have it, from augment on. The CPU needs no certificate. The
+// variable HEADRACE_CERTIFICATE:
 // "again" = test although there is one; "off" = trust the device untested.
 struct hr_certificate {
-    int64_t tested;  // seconds since 1970; 0 = there is none
+    int64_t tested;        // seconds since 1970; 0 = there is none
+    uint32_t wrong_codes;  // of stage augment: a bit for each, see
+                           // hr_augment_code_name()
     int num_records;
     struct hr_certificate_record
         records[HR_NUM_STAGES * (HR_NUM_STAGES + 1) / 2];
@@ -181,6 +185,10 @@ typedef const struct hr_device_t {
                                      // budget, deadline_ns and limits
     struct hr_certificate certificate;
 } *hr_device;
+
+// Returns the name of a code of stage augment ("hue", "warp"), by its number in
+// hr_certificate.wrong_codes; NULL if there is none. Threads: any.
+HR_API const char *hr_augment_code_name(int code);
 
 // The one call: sets the default device of this process, which NULL means
 // everywhere. "auto" (or NULL): the variable HEADRACE_BACKEND if it is set,

@@ -5,8 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cpu_fallback/cpu_ops.h"
+#include "cpu_fallback/pixel/planes.h"
 #include "decode_files.h"
 #include "fake_engine.h"
+#include "heaps.h"
 #include "naive.h"
 
 // u8 pixels in memory; x0, y0 is where in the picture they begin.
@@ -396,6 +399,38 @@ static bool hand_on(struct hr__task *task, const struct pixels *p,
     return true;
 }
 
+// The codes of stage augment, by the CPU's readable C.
+static bool augmented(struct pixels *p, const struct hr__geometry *geo,
+                      struct hr__outcome *out)
+{
+    size_t row = (size_t)p->w * (size_t)p->c, side = 128,
+           room = 4 * side * side;
+    struct pixels a = make((int)side, (int)side, 4);
+    struct pixels b = make((int)side, (int)side, 4);
+    struct cpu_pixels io = {a.data, cpu_row_pitch(row), p->w, p->h, p->c};
+    struct cpu_arena arena;
+    struct cpu_ops ops;
+    bool ok = a.data && b.data && io.stride * (size_t)p->h <= room;
+
+    cpu_arena_init(&arena, &plain_heap);
+    cpu_ops_init(&ops, CPU_FLAG_C);
+    for (int y = 0; ok && y < p->h; y++)
+        for (int x = 0; x < p->w; x++)
+            for (int c = 0; c < p->c; c++)
+                io.data[io.stride * (size_t)y + (size_t)(x * p->c + c)] =
+                    *at(p, p->x0 + x, p->y0 + y, c);
+    ok = ok && cpu_augment_run(&ops.augment, geo->augments, geo->num_augments,
+                               &io, b.data, &arena);
+    cpu_arena_finish(&arena);
+    drop(p);
+    *p = make(io.w, io.h, io.channels);
+    for (int y = 0; ok && y < io.h; y++)
+        memcpy(at(p, 0, y, 0), io.data + io.stride * (size_t)y, p->stride_h);
+    drop(&a);
+    drop(&b);
+    return ok || fail(out, HR_ENOMEM, "augment");
+}
+
 void fake_pixels(struct hr__task *task, enum fake_fault fault,
                  struct hr__outcome *out)
 {
@@ -417,6 +452,9 @@ void fake_pixels(struct hr__task *task, enum fake_fault fault,
         if (ok)
             spoil_resampled(&p, pic, fault);
     }
+    if (ok && pic->geo.num_augments && task->span.first <= HR_AUGMENT &&
+        task->span.last >= HR_AUGMENT)
+        ok = augmented(&p, &pic->geo, out);
     if (ok && task->span.last == HR_STORE)
         store(&p, pic, fault);
     else if (ok)

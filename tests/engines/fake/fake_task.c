@@ -129,6 +129,17 @@ static void be_stale(struct fake *f, const struct hr__picture *pic)
         memcpy(f->last, d->data, size);
 }
 
+static bool has_code(const struct hr__task *task, uint32_t codes)
+{
+    const struct hr__geometry *geo = &task->pic->geo;
+    bool has = false;
+
+    for (int i = 0; task->span.first <= HR_AUGMENT && i < geo->num_augments;
+         i++)
+        has = has || codes >> geo->augments[i].code & 1;
+    return has;
+}
+
 // Claimed: nobody takes the memory away.
 static void work(struct fake *f, struct hr__task *task, int k,
                  struct hr__outcome *out)
@@ -156,7 +167,8 @@ static void work(struct fake *f, struct hr__task *task, int k,
         out->status = HR_OK;
     if (f->s.stale_width && !out->status && task->span.last == HR_STORE)
         be_stale(f, task->pic);
-    if (f->s.wrong && !out->status && task->span.last == HR_STORE)
+    if ((f->s.wrong || has_code(task, f->s.wrong_codes)) && !out->status &&
+        task->span.last == HR_STORE)
         *fake_dst(&task->pic->dst) ^= f->s.wrong_bits ? f->s.wrong_bits : 1;
     if (!out->status && f->s.fail_late &&
         within(k, f->s.fail_from, f->s.fail_to))
