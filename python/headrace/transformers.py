@@ -18,6 +18,7 @@ import asyncio
 import json
 import os
 import sys
+import types
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
@@ -27,25 +28,45 @@ from .pipeline import Output, Pipeline
 
 
 class Features(dict[str, Any]):
-    """What a processor returns: {"pixel_values": tensor}.
+    """What a processor returns: {"pixel_values": tensor}, its .pixel_values.
 
     output: who made which picture, and what is wrong with those that could not
-    be made, which are zero.
+    be made, which are zero. What was pickled knows ok and errors of it.
     """
 
     def __init__(self, output: Output) -> None:
         super().__init__(pixel_values=output.torch())
-        self.output = output
+        self.output: Output | types.SimpleNamespace = output
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+    def __reduce__(self) -> Any:
+        return _restored, (dict(self), self.ok, self.errors)
 
     @property
     def ok(self) -> list[bool]:
         """Of each picture: whether it was made."""
-        return self.output.ok
+        found: list[bool] = self.output.ok
+        return found
 
     @property
     def errors(self) -> dict[int, str]:
         """Of those that were not made: index to file, place and reason."""
-        return self.output.errors
+        found: dict[int, str] = self.output.errors
+        return found
+
+
+def _restored(
+    values: dict[str, Any], ok: list[bool], errors: dict[int, str]
+) -> Features:
+    made = Features.__new__(Features)
+    made.update(values)
+    made.output = types.SimpleNamespace(ok=ok, errors=errors)
+    return made
 
 
 class Preprocess(Pipeline):

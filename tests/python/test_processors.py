@@ -4,7 +4,9 @@ numbers of the real classes, bit for bit. (Releases: processors.txt.)
 """
 
 import asyncio
+import copy
 import importlib.util
+import io
 import itertools
 import json
 import os
@@ -199,6 +201,17 @@ class Calls(unittest.TestCase):
             make(pictures[2:])
         with self.assertRaisesRegex(headrace.ArgumentError, "on_error"):
             make(pictures, on_error="skip")
+
+    def test_features(self):
+        """As a BatchFeature: attributes, and pickled with the values."""
+        found = preprocess("vit")([self.paths[0], self.bad], on_error="zero")
+        self.assertIs(found.pixel_values, found["pixel_values"])
+        self.assertFalse(hasattr(found, "input_ids"))
+        for made in (pickle.loads(pickle.dumps(found)), copy.copy(found)):
+            self.assertIs(type(made), type(found))
+            self.assertTrue(torch.equal(made.pixel_values, found.pixel_values))
+            self.assertEqual(made.ok, [True, False])
+            self.assertEqual(made.errors, found.errors)
 
     def test_file_and_pickle(self):
         folder = case.made_samples.scratch()
@@ -547,6 +560,32 @@ class Real(case.Case):
         self.assertIn("aspect ratio", want[1])
         found, _ = self.with_dropin(lambda: case.outcome(narrow))
         self.assertEqual(found, want)
+
+    def test_as_servers_call(self):
+        """vLLM and SGLang open bytes and give pictures, all in one call."""
+        import transformers
+
+        class Held:  # what vLLM gives its parts of a program
+            def __init__(self, data):
+                self.data = data
+                self.media = Image.open(io.BytesIO(data))
+
+        files = [open(path, "rb").read() for path in self.paths]
+        for kind in "Qwen2VL", "LlavaNext", "Siglip", "CLIP":
+            processor = getattr(transformers, kind + "ImageProcessor")()
+
+            def run():
+                held = [Held(data) for data in files]
+                x = [each.media if each.media.mode == "RGB" else
+                     each.media.convert("RGB") for each in held]
+                return processor(images=x, return_tensors="pt")
+
+            want = run()
+            found, report = self.with_dropin(run)
+            for key in want:
+                self.assert_same_tensor(found[key], want[key], kind)
+            self.assertEqual(report["totals"]["recorded"], len(files))
+            self.assertNotIn("pillow", report)
 
     def test_pictures_that_no_job_makes(self):
         """Beside others, in one call."""
