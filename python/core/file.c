@@ -10,7 +10,9 @@
 // workers: its pages are there then. Where there is no room, malloc() is asked.
 //
 // A file whose picture the process's cache has is not read: its FileBytes hold
-// that picture, packed, and the file's header.
+// that picture, packed, and the file's header. A worker reads every file, also
+// one that its parent's cache has: the cache may drop it before the parent needs
+// it, and by then the name may be another file's, or gone.
 //
 // A forked child has copies of its parent's objects, and they count for nothing;
 // that of a worker has a copy of its memory, too.

@@ -94,6 +94,28 @@ class Jobs(case.Case):
             self.assertLessEqual(len(decoded), most)
             decoded.clear()
 
+    def test_more_resizes_than_a_job_makes(self):
+        """They are refused before the file is decoded; Pillow makes them."""
+
+        def resized(times):
+            image = Image.open(io.BytesIO(KINDS["colour"]))
+            for n in range(times):
+                image = image.resize((30 + n, 40 - n))
+            return torch.utils.data.default_collate([F.to_tensor(image)])
+
+        def in_a_fetch(times):
+            return case.in_fetch(lambda: resized(times))
+
+        for times, by_pillow in (8, 0), (9, 1), (20, 1):
+            wanted = in_a_fetch(times)
+            with on():
+                self.assert_same_tensor(in_a_fetch(times), wanted)
+                found = dropin.report()
+            mended = found.get("mended", {}).get("HR_EUNSUPPORTED", 0)
+            self.assertEqual(mended, by_pillow)
+            self.assertEqual(sum(found.get("devices", {}).values()),
+                             1 - by_pillow)
+
     def test_a_bad_picture_that_is_shared(self):
         good = KINDS["progressive"]
         last = good.rindex(b"\xff\xda")

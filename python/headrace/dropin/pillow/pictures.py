@@ -401,7 +401,7 @@ def recording(picture: Any, check: bool = False) -> Recording | None:
 
 
 def _recording_for(picture: Any, name: str) -> Recording | None:
-    """That of a picture whose method of this name is Pillow's."""
+    """The recording of a picture whose method of this name is Pillow's."""
     if IMAGE[name] is not STOCK[name]:
         return None
     own = _own(picture)
@@ -600,7 +600,7 @@ def _native(picture: Any) -> str:
     return native
 
 
-# What is behind an info that was not read yet.
+# The kinds of an info that no program has read yet.
 _SHARED = _Unseen, _core.FileBytes
 
 
