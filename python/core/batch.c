@@ -2,9 +2,6 @@
 // Batch: one tensor for many pictures.
 #include "tensor.h"
 
-#include <stddef.h>
-#include <structmember.h>
-
 static struct tensor *tensor_of(PyObject *self)
 {
     return (struct tensor *)self;
@@ -71,8 +68,6 @@ static PyMethodDef methods[] = {
     {0},
 };
 
-static PyMemberDef members[] = {WEAK_MEMBER(struct tensor), {0}};
-
 static PyType_Slot slots[] = {
     {Py_tp_doc,
      "Batch(n, c, h, w, dtype='f32', layout='nchw', data=None, device=None,\n"
@@ -87,15 +82,10 @@ static PyType_Slot slots[] = {
      "Jobs that write it hold it. The bytes belong to a job until it is\n"
      "done. It is a buffer and an array for NumPy, and has __dlpack__."},
     {Py_tp_new, create},
-    {Py_tp_dealloc, tensor_dealloc},
-    {Py_tp_traverse, tensor_traverse},
-    {Py_tp_clear, tensor_clear},
     {Py_tp_repr, represent},
     {Py_tp_methods, methods},
-    {Py_tp_members, members},
-    {Py_tp_getset, tensor_getset},
+    TENSOR_SLOTS,
     {Py_sq_length, length},
-    {Py_bf_getbuffer, tensor_get_buffer},
     {0},
 };
 

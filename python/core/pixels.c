@@ -2,9 +2,6 @@
 // Pixels: one picture, source or destination of a job.
 #include "tensor.h"
 
-#include <stddef.h>
-#include <structmember.h>
-
 static struct tensor *tensor_of(PyObject *self)
 {
     return (struct tensor *)self;
@@ -78,8 +75,6 @@ static PyMethodDef methods[] = {
     {0},
 };
 
-static PyMemberDef members[] = {WEAK_MEMBER(struct tensor), {0}};
-
 static PyType_Slot slots[] = {
     {Py_tp_doc,
      "Pixels(w, h, c=3, dtype='u8', layout='nhwc', data=None, device=None,\n"
@@ -89,14 +84,9 @@ static PyType_Slot slots[] = {
      "and memory: as in Batch. Reading it as a buffer, as an array or by\n"
      "DLPack waits for the jobs that write it, and raises what went wrong."},
     {Py_tp_new, create},
-    {Py_tp_dealloc, tensor_dealloc},
-    {Py_tp_traverse, tensor_traverse},
-    {Py_tp_clear, tensor_clear},
     {Py_tp_repr, represent},
     {Py_tp_methods, methods},
-    {Py_tp_members, members},
-    {Py_tp_getset, tensor_getset},
-    {Py_bf_getbuffer, tensor_get_buffer},
+    TENSOR_SLOTS,
     {0},
 };
 

@@ -265,6 +265,8 @@ static PyObject *get_array_interface(PyObject *self, void *closure)
                          sizes(t->strides, t->ndim), "version", 3);
 }
 
+PyMemberDef tensor_members[] = {WEAK_MEMBER(struct tensor), {0}};
+
 PyGetSetDef tensor_getset[] = {
     {"shape", get_shape, NULL, "sizes of the axes, in elements", NULL},
     {"strides", get_strides, NULL, "bytes from one to the next, of each axis",

@@ -5,6 +5,9 @@
 
 #include "core.h"
 
+#include <stddef.h>
+#include <structmember.h>
+
 // ---- tensor: what Batch and Pixels are --------------------------------------
 
 struct tensor {
@@ -48,6 +51,7 @@ bool tensor_borrow(struct tensor *t, PyObject *data, PyObject *keep);
 bool tensor_parse_form(PyObject *dtype, PyObject *layout, PyObject *memory,
                        struct tensor *t);
 PyObject *tensor_form(PyObject *module, PyObject *args);
+extern PyMemberDef tensor_members[];
 extern PyGetSetDef tensor_getset[];
 int tensor_get_buffer(PyObject *self, Py_buffer *view, int flags);
 PyObject *tensor_dlpack(PyObject *self, PyObject *args, PyObject *kwargs);
@@ -66,6 +70,15 @@ void tensor_dealloc(PyObject *self);
     {                                                                     \
         "__dlpack_device__", tensor_dlpack_device, METH_NOARGS,           \
             "__dlpack_device__($self, /)\n--\n\nReturn (device type, 0)." \
+    }
+
+// For its table of slots.
+#define TENSOR_SLOTS                                                    \
+    {Py_tp_dealloc, tensor_dealloc}, {Py_tp_traverse, tensor_traverse}, \
+        {Py_tp_clear, tensor_clear}, {Py_tp_members, tensor_members},   \
+        {Py_tp_getset, tensor_getset},                                  \
+    {                                                                   \
+        Py_bf_getbuffer, tensor_get_buffer                              \
     }
 
 // Waits until nothing writes it. False with an exception.
