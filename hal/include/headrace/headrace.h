@@ -48,8 +48,8 @@
 // and pass its address.
 //
 // Headers in their order, each needs only those before it: version, status,
-// stage, op, probe, reference | cache, device, image, job | pack, source,
-// loader, eager, transfer, trace.
+// stage, op, op_info, probe, reference | cache, device, image, job | pack,
+// source, loader, eager, transfer, trace.
 #ifndef HEADRACE_HEADRACE_H
 #define HEADRACE_HEADRACE_H
 
@@ -57,6 +57,7 @@
 #include <headrace/status.h>
 #include <headrace/stage.h>
 #include <headrace/op.h>
+#include <headrace/op_info.h>
 #include <headrace/probe.h>
 #include <headrace/reference.h>
 #include <headrace/cache.h>

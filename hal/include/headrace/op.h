@@ -266,8 +266,8 @@ struct hr_gaussian_blur {
     double sigma[2];  // along x and y, 0 .. 10000
 };
 
-// Equal channels of luma. What else there is of ops behind it sees such a
-// picture, or, with single, one of a channel, as Pillow's convert("L") makes it.
+// Equal channels of luma. Ops behind it see such a picture, or, with single,
+// one of a channel, as Pillow's convert("L") makes it.
 struct hr_grayscale {
     bool single;
 };
@@ -285,8 +285,8 @@ struct hr_lut {
 
 // Pixels from other places: Pillow's Image.transform() with AFFINE. In pixels,
 // whose centres are at .5, output (x, y) is input (a x + b y + c,
-// d x + e y + f) of matrix a .. f, which hr_affine_matrix() makes. What lies
-// outside has the colour `fill`.
+// d x + e y + f) of matrix a .. f, which hr_affine_matrix() makes. Pixels
+// outside have the colour `fill`.
 struct hr_affine {
     double matrix[6];
     int w, h;  // of the picture that it makes; both 0: as the one it takes
@@ -408,7 +408,7 @@ struct hr_random_gaussian_blur {
 
 // Pixels from other places, with a filter and a colour as those of hr_affine;
 // the size stays. torchvision's filter is HR_NEAREST unless one is named, but for
-// perspective. What is drawn is a matrix: an affine, a perspective, or where
+// perspective. It draws a matrix: an affine, a perspective, or where
 // Pillow turns whole pixels, a flip.
 
 // A turn by an angle between two, counter-clockwise around the centre:
@@ -496,10 +496,10 @@ struct hr_normalize {
                          // clamped to 0 .. 255
 };
 
-// Paints a rectangle of the tensor, behind normalize: torchvision's erase(). The
-// part that lies outside is ignored, and a side may be 0. What is painted are
-// elements of the tensor as they are, not levels of a picture: f16 rounds them
-// half to even, u8 towards 0 and into 0 .. 255.
+// Paints a rectangle of the tensor, behind normalize: torchvision's erase().
+// The part that lies outside is ignored, and a side may be 0. The painted
+// values are elements of the tensor as they are, not levels of a picture: f16
+// rounds them half to even, u8 towards 0 and into 0 .. 255.
 struct hr_erase {
     int x, y, w, h;       // in elements of the tensor; >= 0
     float value[3];       // of each channel, finite;
@@ -660,8 +660,8 @@ HR_API enum hr_status hr_ops_output_size(const struct hr_op *ops, int num_ops,
 // that begins with decode says it alone. ops NULL: there are none. Threads: any.
 HR_API int hr_ops_channels(const struct hr_op *ops, int num_ops, int channels);
 
-// Whether ops make pictures of one size, whatever the picture is: *w x *h. It
-// asks for the last op that names a size and what follows it. Threads: any.
+// Says whether ops make pictures of one size, whatever the picture is: *w x *h.
+// It asks for the last op that names a size and what follows it. Threads: any.
 HR_API bool hr_ops_fixed_size(const struct hr_op *ops, int num_ops, int *w,
                               int *h);
 
@@ -689,121 +689,6 @@ HR_API void hr_affine_matrix(double angle, const double translate[2],
 // rounded to float32. false: no matrix does. Threads: any.
 HR_API bool hr_perspective_matrix(const double start[8], const double end[8],
                                   double matrix[8]);
-
-// ---- The table of ops ------------------------------------------------------
-//
-// What bindings, parsers and documents need to know of an op: its fields, and
-// what their numbers mean. In every op a field that is not given is 0.
-
-enum hr_field_kind {
-    HR_FIELD_INT,       // int
-    HR_FIELD_BOOL,      // bool
-    HR_FIELD_ENUM,      // an enum; its values have names
-    HR_FIELD_DOUBLE,    // double
-    HR_FIELD_RANGE,     // double[2], rising; both 0: the default
-    HR_FIELD_BOX,       // float[4]
-    HR_FIELD_CHANNELS,  // float[3]
-    HR_FIELD_TABLE,     // const float *, of 256 for each channel
-    HR_FIELD_BLOCK,     // const float *, of w * h for each channel, or NULL
-    HR_FIELD_BYTES,     // const uint8_t *, and an int behind it: 256 or 768
-    HR_FIELD_DOUBLES,   // double[size / sizeof(double)], all of them
-    HR_FIELD_COLOR,     // uint8_t[3]
-};
-
-struct hr_op_value {
-    const char *name;
-    int value;
-};
-
-struct hr_op_field {
-    const char *name;
-    enum hr_field_kind kind;
-    size_t offset, size;               // in struct hr_op, bytes
-    double lo, hi;                     // of INT, DOUBLE and RANGE, both
-                                       // included; both 0: above 0
-    const struct hr_op_value *values;  // of ENUM; the last has no name
-    bool not_zero;  // 0 means that it was not named: it cannot be said
-};
-
-// An op may have several functions in other languages, each with some of the
-// fields: crop() and center_crop().
-struct hr_op_form {
-    const char *name;
-    uint32_t fields;  // bit i: field i is a parameter
-    struct hr_op op;  // with the other fields
-};
-
-struct hr_op_info {
-    const char *name;
-    const char *usage;  // how a text says it: "resize=N|WxH[:FILTER[:ORDER]]";
-                        // several words are separated by ", "
-    enum hr_op_type type;
-    enum hr_stage stage;  // that does it
-    bool random;          // hr_ops_draw() makes it plain
-    const struct hr_op_field *fields;
-    int num_fields;
-    const struct hr_op_form *forms;
-    int num_forms;
-};
-
-// NULL: there is no such op; types begin with 1, without gaps. Static storage.
-// Threads: any.
-HR_API const struct hr_op_info *hr_op_info(enum hr_op_type type);
-
-// ---- Lists as text ---------------------------------------------------------
-//
-// The text of the command's --ops: torchvision's names, separated by commas.
-//
-//   decode decode=gray decode=exif decode=gray:exif
-//   resize=256 resize=320x240 resize=256:bicubic resize=256:bicubic:vertical
-//   fit=256 fit=320x240:bicubic
-//   center_crop=224 center_crop=320x240  crop=X,Y,W,H
-//   random_resized_crop=224 random_resized_crop=320x240:bicubic
-//   random_crop=32 random_crop=32x24:4 random_crop=32:4:reflect
-//   random_apply=0.8 random_apply=0.8:2 random_choice=3 (of the next 3 items)
-//   color_jitter=0.4:0.4:0.4:0.1 random_grayscale random_grayscale=0.2
-//   random_solarize=128 random_solarize=128:0.2
-//   random_gaussian_blur=0.5 random_gaussian_blur=0.5:0.1,2
-//   random_rotation=30 random_rotation=30:bilinear:255,0,0
-//   random_perspective=0.5 random_perspective=0.5:1:nearest
-//   trivial_augment_wide trivial_augment_wide=bilinear
-//   rand_augment rand_augment=2:9:bilinear auto_augment=cifar10
-//   adjust_brightness=1.2 adjust_contrast=0.8 adjust_saturation=1.2
-//   adjust_hue=-0.1 adjust_sharpness=1.5 grayscale grayscale=1 posterize=4
-//   solarize=128
-//   invert equalize autocontrast gaussian_blur=1.5 box_blur=2 box_blur=2,0
-//   adjust_gamma=2.2 solarize_add=40:128 permute_channels=2,1,0
-//   rotate=30 rotate=30:bicubic:255 pad=L,T,R,B pad=4,4,4,4:reflect
-//   kernel3=smooth kernel3=K,K,K,K,K,K,K,K,K:SCALE:OFFSET
-//   affine=A,B,C,D,E,F affine=A,B,C,D,E,F:nearest
-//   perspective=A,B,C,D,E,F,G,H:bicubic:255,0,0
-//   hflip vflip transpose random_hflip random_hflip=0.3 random_vflip=0.3
-//   to_tensor to_tensor:v2
-//   erase=X,Y,W,H erase=X,Y,W,H:V,V,V random_erasing random_erasing=0.25
-//   normalize=imagenet normalize=M,M,M/S,S,S normalize=M/S normalize=...:v2
-//
-// lut, a normalize with a table and an erase with values have no text: it owns no
-// bytes. Any other op may be written by its fields (hr_op_info()), those that are
-// not 0:
-//
-//   resize:w=320:h=240:box=0,0,64,48  flip:horizontal:vertical  flip
-//   fit:w=320:h=240:filter=bicubic:enlarge  random_flip:horizontal=0.3
-//
-// Blanks may stand around the commas. Sizes are WIDTHxHEIGHT everywhere; crops
-// of a picture that is smaller are padded. decode stands first and may be left
-// out, unless the list is for pixels: then it begins with "image". Only erase and
-// random_erasing may follow to_tensor and normalize.
-
-// Reads text to ops[HR_MAX_OPS] and *num_ops. HR_EINVAL, and hr_last_error()
-// says at which character (from 1). Threads: any.
-HR_API enum hr_status hr_ops_parse(const char *text, struct hr_op *ops,
-                                   int *num_ops);
-
-// Writes a text of which hr_ops_parse() makes the same ops. HR_EUNSUPPORTED: no
-// text means that op, as one with a table of the caller's; HR_EINVAL: the list
-// is not valid; HR_ELIMIT: it needs more than size bytes. Threads: any.
-HR_API enum hr_status hr_ops_format(const struct hr_op *ops, int num_ops,
-                                    char *text, size_t size);
 
 HR_END_DECLS
 #endif
