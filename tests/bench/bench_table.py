@@ -7,6 +7,8 @@ import time
 
 import numpy as np
 
+from bench_chart import BARS
+
 
 def interleave(rounds, *runs, clock=time.perf_counter):
     """Seconds of each run in each round, [run][round]; taking turns."""
@@ -90,8 +92,16 @@ def number(x):
     return "" if x is None else f"{x:.3f}" if x < 100 else f"{x:.0f}"
 
 
+def is_asked(row):
+    """A figure that must be reached, a bar of README's, or a whole stage."""
+    key = row["key"]
+    return (row["target"] or key in dict(BARS) or key == "first_epoch_pack" or
+            key.endswith("mp") and key.startswith("train_") or
+            key.startswith("stage_") and not key.endswith("_avx2"))
+
+
 def markdown(facts):
-    """Lines of a document: the table of what bench.py printed as JSON."""
+    """Lines of a document: the main rows of what bench.py printed as JSON."""
     v, w = facts["versions"], facts["workload"]
     yield (f"{facts['date']}, {facts['machine']}, {facts['cores']} cores; "
            f"headrace {v['headrace']}, Pillow {v['pillow']}, torchvision "
@@ -103,7 +113,7 @@ def markdown(facts):
                 "|---|---|---|---|---|---|")
     group = None
     for r in facts["rows"]:
-        if r["key"].startswith("cycles_"):  # as the row above
+        if not is_asked(r):
             continue
         if r["group"] != group:
             group = r["group"]
