@@ -32,10 +32,18 @@ size=$(stat -c %s "$wheel")
 (cd "$tmp/unpacked" && find headrace -type f ! -name _core.abi3.so) |
     sort >"$tmp/have"
 diff -u "$tmp/want" "$tmp/have" || fail "not the files of python/headrace"
-for licence in LICENSE libjpeg62-turbo.txt libpng16-16.txt libpopt0.txt \
-               libjansson4.txt libjs-chart.js.txt; do
-    [[ -s $(echo "$tmp"/unpacked/*.dist-info/licenses/$licence) ]] ||
+licences=(LICENSE libjpeg62-turbo.txt libpng16-16.txt libpopt0.txt
+          libjansson4.txt libjs-chart.js.txt librandom123-dev.txt
+          libxxhash-dev.txt)
+for licence in "${licences[@]}"; do
+    [[ -s $(echo "$tmp"/unpacked/*.dist-info/licenses/"$licence") ]] ||
         fail "no $licence in the wheel"
+done
+# A library that comes along has a licence here, and a row in docs/install.md.
+for library in "$tmp"/unpacked/headrace.libs/*.so*; do
+    name=$(basename "$library" | sed -E 's/^lib//; s/[-.].*//; s/[0-9]+$//')
+    ls "$tmp"/unpacked/*.dist-info/licenses/lib"$name"* >/dev/null ||
+        fail "no licence of $library"
 done
 
 # ---- what it does -----------------------------------------------------------

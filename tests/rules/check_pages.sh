@@ -8,7 +8,9 @@
 #   of the tree that they, ./dev or a comment name is there;
 # - the list of headers in headrace.h is what it includes, in this order;
 # - docs/architecture.md names the fuzz targets;
-# - README.md stays short, and its ratios stand in docs/performance.md.
+# - README.md stays short, and its ratios stand in docs/performance.md;
+# - CHANGELOG.md begins with the version of version.h, which CITATION.cff and the
+#   manual pages name, too.
 #   check_pages.sh [ROOT]      check_pages.sh --self-test
 set -euo pipefail
 shopt -s nullglob
@@ -169,8 +171,8 @@ check_links()
 # file, comments and messages of the sources only name tests.
 paths_in_pages()
 {
-    grep -sHnoE '[A-Za-z0-9_./$-]*/[A-Za-z0-9_.-]+\.[a-z]+\b' dev README.md \
-         CONTRIBUTING.md docs/*.md tests/{,*/}README.md tools/man/* ||
+    grep -sHnoE '[A-Za-z0-9_./$-]*/[A-Za-z0-9_.-]+\.[a-z]+\b' dev ./*.md \
+         docs/*.md tests/{,*/}README.md tools/man/* ||
         true
     grep -rHnoE '[A-Za-z0-9_./-]*\btests/[A-Za-z0-9_/-]+\.(c|h|py|sh)\b' \
          hal backends cpu_fallback kernels examples tools tests \
@@ -230,6 +232,23 @@ check_fuzzers()
     [[ $there == "$named" ]] || complain "$page names '$named', not '$there'"
 }
 
+check_version()
+{
+    local file=hal/include/headrace/version.h version changes cited named
+    version=$(sed -nE 's/^#define HR_VERSION_(MAJOR|MINOR|PATCH) //p' "$file" |
+              paste -sd.)
+    changes=$(sed -nE '0,/^## /s/^## ([0-9.]+).*/\1/p' CHANGELOG.md)
+    [[ $changes == "$version" ]] ||
+        complain "CHANGELOG.md begins with '$changes', not $version"
+    cited=$(sed -n 's/^version: //p' CITATION.cff)
+    [[ $cited == "$version" ]] ||
+        complain "CITATION.cff cites '$cited', not $version"
+    while IFS=: read -r file named; do
+        [[ $named == *"\"headrace $version\""* ]] ||
+            complain "$file is not of headrace $version"
+    done < <(grep -H '^\.TH ' tools/man/*)
+}
+
 check_tree()
 {
     cd "$1"
@@ -241,6 +260,7 @@ check_tree()
     check_links
     check_paths
     check_readme
+    check_version
     return $bad
 }
 
@@ -277,6 +297,11 @@ make_tree()
     printf '%s\n' '// Headers in their order, each needs only those before it:' \
            '// op |' '// job.' '#include <headrace/op.h>' \
            '#include <headrace/job.h>' >hal/include/headrace/headrace.h
+    printf '#define HR_VERSION_%s\n' 'MAJOR 1' 'MINOR 2' 'PATCH 0' \
+           >hal/include/headrace/version.h
+    printf '%s\n' '# Changes' '## 1.2.0' '## 1.1.0' >CHANGELOG.md
+    echo 'version: 1.2.0' >CITATION.cff
+    echo '.TH A 1 "" "headrace 1.2.0"' >tools/man/headrace.1
     touch CONTRIBUTING.md cmake/x
 }
 
@@ -340,6 +365,9 @@ tests/fuzz/fuzz_new.c|int x;
 docs/architecture.md|`fuzz_old`
 README.md|about 1.06
 README.md|-1.05
+CHANGELOG.md|-1.2.0
+CITATION.cff|-version
+tools/man/headrace.1|.TH B 1 "" "headrace 1.1.0"
 END
     cd "$tmp/tree"
     make_tree

@@ -15,7 +15,8 @@ AREAS = {
     "product": ("hal", "backends", "kernels", "cpu_fallback", "loader",
                 "tools", "python"),
     "tests": ("tests",),
-    "dev, docs": ("dev", "docs", "README.md", "CONTRIBUTING.md"),
+    "dev, docs": ("dev", "docs", "README.md", "CONTRIBUTING.md",
+                  "CHANGELOG.md", "SECURITY.md", "CODE_OF_CONDUCT.md"),
 }
 MOST_LINES, MOST_OF_FUNCTION = 700, 45
 

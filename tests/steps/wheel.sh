@@ -23,7 +23,7 @@ make_wheel()
     rm -rf "$dir"
     mkdir -p "$dir"/{raw,jpeg,licences,unpacked}
     for library in libjpeg62-turbo libpng16-16 libpopt0 libjansson4 \
-                   libjs-chart.js; do
+                   libjs-chart.js librandom123-dev libxxhash-dev; do
         cp "/usr/share/doc/$library/copyright" "$dir/licences/$library.txt" ||
             return 1
         licences+="$dir/licences/$library.txt;"

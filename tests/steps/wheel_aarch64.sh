@@ -51,7 +51,7 @@ make_wheel()
     rm -rf "$dir"/{raw,licences,unpacked} "$dir"/*.whl
     mkdir -p "$dir"/{raw,licences,unpacked}
     for library in libjpeg62-turbo libpng16-16 libpopt0 libjansson4 \
-                   libjs-chart.js; do
+                   libjs-chart.js librandom123-dev libxxhash-dev; do
         cp "/usr/share/doc/$library/copyright" "$dir/licences/$library.txt"
         licences+="$dir/licences/$library.txt;"
     done

@@ -7,7 +7,7 @@
 // The soname follows the API version, which is the number of lines in
 // HR_API_CHANGES of CMakeLists.txt: version and changelog cannot part.
 #define HR_VERSION_MAJOR 0
-#define HR_VERSION_MINOR 1
+#define HR_VERSION_MINOR 2
 #define HR_VERSION_PATCH 0
 
 #if defined(HR_STATIC)
@@ -35,7 +35,7 @@
 
 HR_BEGIN_DECLS
 
-// "0.1.0", static storage. Threads: any.
+// "0.2.0", static storage. Threads: any.
 HR_API const char *hr_version(void);
 
 HR_END_DECLS
