@@ -195,8 +195,8 @@ struct cpu_sink;  // rows in memory, among others, sink.c
 // At most CPU_DECODE_ROWS rows; 0 = failed, the run knows why.
 int cpu_rows_read(struct cpu_run *run, struct cpu_rows *rows,
                   const uint8_t **out, int max);
-// Whether the row stays where it is beyond the next read: it lies in memory,
-// and is no copy.
+// Says whether the row stays where it is beyond the next read: it lies in
+// memory, and is no copy.
 static inline bool cpu_rows_stay(const struct cpu_rows *rows,
                                  const uint8_t *row)
 {
@@ -341,12 +341,12 @@ bool cpu_step_begin(struct cpu_run *run, struct cpu_step **out,
                     struct cpu_rows **rows);
 bool cpu_step_go_on(struct cpu_run *run, struct cpu_step *s);
 bool cpu_step_finish(struct cpu_run *run, struct cpu_step *s);
-// Whether all of its output has been made.
+// Says whether all of its output has been made.
 bool cpu_step_complete(const struct cpu_step *s);
 
 // The pixels that the first step reads; one, if its window is all padding.
 bool cpu_step_window(struct cpu_run *run, struct hr__rect *window);
-// Whether a step's window is all padding.
+// Says whether a step's window is all padding.
 bool cpu_step_empty(const struct hr__step *step);
 
 // ---- Stage entropy alone (entropy.c) ----------------------------------------
@@ -356,8 +356,8 @@ bool cpu_run_entropy(struct cpu_run *run);
 
 // ---- Planes (planes.c) ------------------------------------------------------
 
-// Whether planes of such a picture are a thing between engines, and whether
-// this engine makes them.
+// Says whether planes of such a picture are a thing between engines, and
+// whether this engine makes them.
 bool cpu_planes_color(const struct hr__picture *pic);
 bool cpu_planes_takes(const struct hr__picture *pic);
 bool cpu_run_planes(struct cpu_run *run);

@@ -252,7 +252,7 @@ static void end_through(struct cpu_worker *w)
     }
 }
 
-// Whether lanes pay, if nobody knows yet. All are full.
+// Says whether lanes pay, if nobody knows yet. All are full.
 static void try_lanes(struct cpu_worker *w)
 {
     const struct cpu_lane_params *p[CPU_LANES];

@@ -54,7 +54,7 @@ static int rows_to_read(const struct sequential *d)
     return cpu_ring_to_read(&d->scan, &d->base.p.window);
 }
 
-// Whether somebody will help, and with how many rows in memory.
+// Says whether somebody will help, and with how many rows in memory.
 static bool find_help(struct sequential *d)
 {
     struct cpu_helpers *helpers = d->base.p.helpers;

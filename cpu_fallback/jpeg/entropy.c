@@ -106,8 +106,8 @@ static struct one *put_code(struct one *to, int n, uint8_t symbol)
     return to;
 }
 
-// Whether an index of which n bits are left shows enough of a symbol: its code,
-// the sign of its value, and all but the last bits of that.
+// Says whether an index of which n bits are left shows enough of a symbol: its
+// code, the sign of its value, and all but the last bits of that.
 static bool shows(const struct one *one, int n)
 {
     return one->code && one->code + (one->size > 0) <= n &&
@@ -600,8 +600,9 @@ static bool decode_interleaved(struct cpu_entropy *e,
     return decode_mcus(e, units, n, s->mcus);
 }
 
-// Whether the file ends here, without a marker: libjpeg-turbo, which reads up
-// to 8 bytes ahead, takes it for truncated where it wants more than there is.
+// Says whether the file ends here, without a marker: libjpeg-turbo, which reads
+// up to 8 bytes ahead, takes it for truncated where it wants more than there
+// is.
 static bool at_cut(const struct cpu_entropy *e)
 {
     const uint8_t *p = e->p, *end = e->scan->end;

@@ -136,7 +136,7 @@ bool cpu_entropy_lines_alloc(struct cpu_entropy_lines *lines,
 bool cpu_entropy_row(struct cpu_entropy *e,
                      const struct cpu_entropy_lines *lines);
 
-// Whether nothing but this marker comes next.
+// Says whether nothing but this marker comes next.
 bool cpu_entropy_at_marker(const struct cpu_entropy *e, uint8_t marker);
 
 // After the last row: whether nothing but the end of the picture follows.

@@ -130,7 +130,7 @@ struct cpu_lanes *cpu_lanes_create(const struct cpu_lane_ops *ops,
                                    const struct cpu_heap *heap);
 void cpu_lanes_destroy(struct cpu_lanes **lanes);
 
-// Whether lanes can take such a scan at all.
+// Says whether lanes can take such a scan at all.
 bool cpu_lanes_take(const struct cpu_scan *scan);
 // How many are empty.
 int cpu_lanes_empty(const struct cpu_lanes *l);

@@ -364,7 +364,8 @@ static const struct cpu_decode_kind jpeg_kind = {
 
 // ---- The whole --------------------------------------------------------------
 
-// Whether rows can be made of it: color does not take all sampling factors.
+// Says whether rows can be made of it: color does not take all sampling
+// factors.
 static bool has_rows(const struct cpu_packing *k, struct cpu_decode_error *err)
 {
     struct cpu_decode_params p = {

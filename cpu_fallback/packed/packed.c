@@ -320,7 +320,7 @@ void cpu_packed_seal(struct cpu_packed_head *head)
     head->checksum = head_checksum(head);
 }
 
-// Whether what head_init() fills in is what it would have filled in.
+// Says whether what head_init() fills in is what it would have filled in.
 static bool check_head(const struct cpu_packed_head *head, size_t size)
 {
     struct cpu_packed_head again;

@@ -95,9 +95,9 @@ void cpu_packed_seal(struct cpu_packed_head *head);
 
 // ---- Reading ----
 
-// Whether these bytes, at a multiple of 8, are a picture that all of this file
-// may read: whatever they are, this reads none behind them, and takes time in
-// proportion to them. After it unpack_line cannot go astray.
+// Says whether these bytes, at a multiple of 8, are a picture that all of this
+// file may read: whatever they are, this reads none behind them, and takes time
+// in proportion to them. After it unpack_line cannot go astray.
 bool cpu_packed_check(const void *data, size_t size);
 
 // The same for one segment of n blocks, 1 .. 65535. Behind it CPU_PACKED_PAD

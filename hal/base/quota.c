@@ -17,7 +17,7 @@ struct mount {
     bool v2;
 };
 
-// Whether a comma separated list has the word.
+// Says whether a comma separated list has the word.
 static bool has_word(const char *list, const char *word)
 {
     size_t length = strlen(word);

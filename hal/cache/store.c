@@ -322,7 +322,7 @@ static struct entry *evict_bytes(struct hr__cache *cache, size_t bytes)
     return gone;
 }
 
-// Whether there is room for so many bytes, which are then taken.
+// Says whether there is room for so many bytes, which are then taken.
 static bool take_room(struct hr__cache *cache, size_t bytes)
 {
     struct entry *gone = NULL, *e;

@@ -212,8 +212,8 @@ void hr__registry_add(const struct hr__backend *backend);  // tests
 // The offer of engine i without what it may not do.
 void hr__device_offer(struct hr__device *dev, int i,
                       const struct hr__picture *pic, struct hr__offer *out);
-// Whether engine i makes the host's bytes of a span of that picture: the tier
-// exact would have it. first_step: as its offer says.
+// Says whether engine i makes the host's bytes of a span of that picture: the
+// tier exact would have it. first_step: as its offer says.
 bool hr__device_exact(const struct hr__device *dev, int i, struct hr_span span,
                       bool first_step, const struct hr__picture *pic);
 // What the certificate found of a span (HR_SPAN_BIT) and a kind of JPEG; NULL:

@@ -84,8 +84,8 @@ struct hr__augment {
     };
 };
 
-// Whether the code makes its picture apart from the one that it takes; what else
-// there is changes that.
+// Says whether the code makes its picture apart from the one that it takes;
+// what else there is changes that.
 static inline bool hr__augment_apart(enum hr__augment_code code)
 {
     return code == HR__AUGMENT_MIX_SMOOTH || code == HR__AUGMENT_KERNEL3 ||

@@ -178,8 +178,8 @@ struct hr__task *hr__guard_pop(struct hr__guard *g);
 // failure in a row (what was late has been counted already).
 void hr__guard_worked(struct hr__guard *g);
 void hr__guard_failed(struct hr__guard *g, unsigned why, bool strike);
-// Whether work submitted at `since` is past its deadline; if not, *due is a
-// lower bound of that time.
+// Says whether work submitted at `since` is past its deadline; if not, *due is
+// a lower bound of that time.
 bool hr__guard_overdue(const struct hr__guard *g, int64_t since, int64_t now,
                        int64_t *due);
 // What is in the queue will not be taken up soon.
@@ -188,7 +188,7 @@ bool hr__guard_hopeless(const struct hr__guard *g);
 void hr__guard_look(struct hr__guard *g, int64_t at);
 // All that wait at the guard's conditions look again.
 void hr__guard_wake_all(struct hr__guard *g);
-// Whether the caller is that thread.
+// Says whether the caller is that thread.
 bool hr__guard_is_thread(const struct hr__guard *g, int thread);
 
 // ---- Between the guard's own files -----------------------------------------

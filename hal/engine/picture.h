@@ -187,8 +187,8 @@ int hr__jpeg_kind(const struct hr_info *info);
 // What keeps a JPEG decoder of whole scans, Huffman and 8 bits from it, besides
 // colours and chroma: HR_WHY_*; HR_WHY_FORMAT alone, if it is no JPEG.
 unsigned hr__why_not_baseline(const struct hr_info *info);
-// Whether every component is smaller than the largest by whole numbers: others
-// libjpeg does not upsample.
+// Says whether every component is smaller than the largest by whole numbers:
+// others libjpeg does not upsample.
 bool hr__sampling_is_whole(const struct hr_info *info);
 
 #endif

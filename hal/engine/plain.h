@@ -97,9 +97,9 @@ struct hr__planes {
     struct hr__plane comp[3];
 };
 
-// Whether component i of a picture of that size can be true, of which `rows` lie
-// in `size` bytes. *x, *y: the pixels that one of its samples stands for. Sizes
-// come from other engines: nothing here may overflow.
+// Says whether component i of a picture of that size can be true, of which
+// `rows` lie in `size` bytes. *x, *y: the pixels that one of its samples stands
+// for. Sizes come from other engines: nothing here may overflow.
 static inline bool hr__plane_is_true(const struct hr__planes *p, int i,
                                      int width, int height, uint32_t rows,
                                      uint64_t size, uint32_t *x, uint32_t *y)

@@ -97,8 +97,8 @@ void *hr__task_keep(struct hr__task *task, size_t size);
 int hr__task_erases(const struct hr__task *task,
                     struct hr_erase out[HR_MAX_OPS]);
 
-// Whether another engine makes it if this one ends it with HR_EDEVICE. Whether
-// its job has a time limit, which runs in any case.
+// Says whether another engine makes it if this one ends it with HR_EDEVICE.
+// Whether its job has a time limit, which runs in any case.
 bool hr__task_may_leave(const struct hr__task *task);
 bool hr__task_is_timed(const struct hr__task *task);
 // Still queued, but not because the device is slow: restarts its deadline, and

@@ -36,13 +36,13 @@ enum hr_status hr__header_parse(const uint8_t *data, size_t size, bool whole,
                                 struct hr_info *info,
                                 struct hr__header_error *err);
 
-// Whether a file of this format ends as it should, from its last bytes.
+// Says whether a file of this format ends as it should, from its last bytes.
 enum { HR__TAIL = 12 };
 bool hr__header_ends(enum hr_format format, const uint8_t *tail, size_t size);
 // An upper estimate of the memory that the CPU decodes such a picture in.
 size_t hr__decode_bytes(const struct hr_info *info);
-// Whether a JPEG of one scan has an end marker, and no marker before it but
-// restarts. After any other libjpeg may refuse the file, but says so only
+// Says whether a JPEG of one scan has an end marker, and no marker before it
+// but restarts. After any other libjpeg may refuse the file, but says so only
 // behind the last row: a window above that row must be decoded to the end.
 bool hr__header_scan_ends(const uint8_t *data, size_t size,
                           const struct hr_info *info);

@@ -33,7 +33,7 @@ static const struct magic {
     {0, 6, "\xEF\xBF\xBD\xEF\xBF\xBD", "a file that was converted as text"},
 };
 
-// Whether the text behind white space begins with word, whatever its case.
+// Says whether the text behind white space begins with word, whatever its case.
 static bool begins(const uint8_t *p, size_t n, const char *word)
 {
     while (n && isspace(*p)) {

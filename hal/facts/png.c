@@ -88,7 +88,7 @@ static enum hr_status read_chunk(struct hr__header *h, size_t pos,
     return HR_OK;
 }
 
-// Whether an IEND chunk follows, for files with bytes behind it.
+// Says whether an IEND chunk follows, for files with bytes behind it.
 static bool find_end(struct hr__header *h, size_t pos)
 {
     uint32_t length, type;

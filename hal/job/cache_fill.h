@@ -9,7 +9,7 @@ struct stat;
 
 // At submit, when the job has its own cache.
 void hr__cache_fill_begin(struct hr__work *work);
-// Whether its picture is there; then work->entry has it.
+// Says whether its picture is there; then work->entry has it.
 bool hr__cache_fill_find(struct hr__work *work);
 // What is known of its file, and then of its header: is it to be kept?
 void hr__cache_fill_opened(struct hr__work *work, const struct stat *st);

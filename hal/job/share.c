@@ -29,7 +29,8 @@ static int head_of(const struct hr__plan *plan)
     return head;
 }
 
-// Whether it makes the host's bytes, and by something that is not the host.
+// Says whether it makes the host's bytes, and by something that is not the
+// host.
 static bool is_exact(const struct hr__work *w, const struct hr__plan *plan,
                      const struct hr__offer *offers)
 {

@@ -42,7 +42,7 @@ static bool image_goes_with(const struct hr__image *image, int i,
            false;
 }
 
-// Whether sample i has a destination that it may write.
+// Says whether sample i has a destination that it may write.
 static bool check_dst(const struct hr_sample *s, int i, struct hr__device *dev,
                       const struct hr__batch *batch,
                       const struct hr_job_params *params)

@@ -49,8 +49,8 @@ bool hr__prepare_facts(struct hr__work *work);
 bool hr__prepare_read(struct hr__work *work);
 void hr__prepare_drop(struct hr__work *work);
 bool hr__prepare_plan(struct hr__work *work);
-// Whether the image that a work reads, if it reads one, could be made, now that
-// it is the work's turn; if not, work->out says so.
+// Says whether the image that a work reads, if it reads one, could be made, now
+// that it is the work's turn; if not, work->out says so.
 bool hr__input_made(struct hr__work *work);
 // Reads the header, which is all that the work wants; work->out says how.
 
@@ -107,7 +107,7 @@ static inline bool hr__may_fall_back(const struct hr__work *work, int engine)
 // are counted.
 void hr__fall_back(struct hr__work *work, int engine);
 int hr__engine_to_leave(const struct hr__work *work);
-// Whether the destination of a failed work is to be cleared.
+// Says whether the destination of a failed work is to be cleared.
 bool hr__clears(const struct hr__work *work);
 // Writes the result, gives memory and bytes back and counts. Returns works that
 // get them.
@@ -126,7 +126,7 @@ void hr__work_free(struct hr__work *work);
 // All works have ended. Returns works that get the bytes of the job.
 struct hr__waiter *hr__job_ended(struct hr__job *job);
 bool hr__callbacks_start(struct hr__device *dev);
-// Whether this thread is in the on_done of that job.
+// Says whether this thread is in the on_done of that job.
 bool hr__callback_of(const struct hr__job *job);
 
 bool hr__watchdog_start(struct hr__device *dev);

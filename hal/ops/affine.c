@@ -44,7 +44,7 @@ static bool is_place(double x)
     return fabs(x) < PLACES && x == floor(x);
 }
 
-// Whether all of w x h has places that fit 16.16 fixed point.
+// Says whether all of w x h has places that fit 16.16 fixed point.
 static bool fits_fixed(const double m[6], int w, int h)
 {
     bool fits = true;

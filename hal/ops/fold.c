@@ -45,7 +45,7 @@ static void set_out(struct hr__step *s)
     s->out_h = s->transpose ? s->win.w : s->win.h;
 }
 
-// Whether a picture of that size may be made.
+// Says whether a picture of that size may be made.
 static enum hr_status check_size(struct hr__fold *f, int w, int h)
 {
     if (w <= HR_MAX_SIDE && h <= HR_MAX_SIDE)

@@ -28,8 +28,8 @@ static int behind(const struct hr_op *ops, int num_ops, int at)
     return at;
 }
 
-// Whether a plain op leaves pictures of any size as large as they are, and their
-// channels.
+// Says whether a plain op leaves pictures of any size as large as they are, and
+// their channels.
 static bool keeps_size(const struct hr_op *op)
 {
     static const int sides[][2] = {{5, 7}, {11, 3}, {HR_MAX_SIDE, HR_MAX_SIDE}};
@@ -60,7 +60,7 @@ static const int *size_at(const struct hr_op *ops, int at)
     return def->size && size[0] ? size : NULL;
 }
 
-// Whether a choice is one of ops that all make one size, as crops that are
+// Says whether a choice is one of ops that all make one size, as crops that are
 // resized by different filters.
 static bool chooses_size(const struct hr_op *ops, int num_ops, int at)
 {

@@ -202,8 +202,8 @@ static bool augments(const struct hr__op_def *def, const struct hr_op *op)
            (def->augments && def->augments(op));
 }
 
-// Whether ops that change values make the same of each picture: no other op of the
-// list makes codes, and none of a group may be left out.
+// Says whether ops that change values make the same of each picture: no other
+// op of the list makes codes, and none of a group may be left out.
 static bool same_values(const struct hr_op *ops, int num_ops)
 {
     for (int i = 0; i < num_ops; i++) {

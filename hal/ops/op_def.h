@@ -111,7 +111,7 @@ enum hr_status hr__fold_affine(struct hr__fold *f, const struct hr_affine *op);
 // Boxes of these radii along x and y; of 0 there is none.
 enum hr_status hr__fold_boxes(struct hr__fold *f, const double radius[2],
                               int passes);
-// Whether both are what a blur has: "OP: FIELD must be ...".
+// Says whether both are what a blur has: "OP: FIELD must be ...".
 enum hr_status hr__box_check(const char *what, const double x[2],
                              char text[128]);
 // short_side has been made w and h.
@@ -217,10 +217,11 @@ struct hr__op_def {
                             char text[128]);
     // Adds the op to the geometry; NULL: it changes none.
     enum hr_status (*fold)(struct hr__fold *f, const struct hr_op *op);
-    // Whether pixels are mixed or added, so that it does not commute with an op
-    // that changes values; NULL: never.
+    // Says whether pixels are mixed or added, so that it does not commute with
+    // an op that changes values; NULL: never.
     bool (*mixes)(const struct hr_op *op);
-    // Whether it may add codes though its stage is another one; NULL: never.
+    // Says whether it may add codes though its stage is another one; NULL:
+    // never.
     bool (*augments)(const struct hr_op *op);
     // What a byte of a channel becomes. The store does it, or, where the list has
     // codes, a code.
@@ -239,8 +240,8 @@ enum hr_status hr__op_check(const struct hr__op_def *def,
                             const struct hr_op *op, int channels,
                             char text[128]);
 
-// Whether each group of a list has its items, and these keep the size. The ops
-// have passed hr__op_check().
+// Says whether each group of a list has its items, and these keep the size. The
+// ops have passed hr__op_check().
 enum hr_status hr__groups_check(const struct hr_op *ops, int num_ops,
                                 char text[128]);
 // Sets off[] of the items of the group at draw->place that do not run.

@@ -399,7 +399,7 @@ static bool read_arguments(struct parser *p, const struct hr__word *w,
     return true;
 }
 
-// Whether the name of w stands there, and what must follow it.
+// Says whether the name of w stands there, and what must follow it.
 static bool take_name(struct parser *p, const struct hr__word *w)
 {
     const char *at = p->at;
@@ -411,8 +411,8 @@ static bool take_name(struct parser *p, const struct hr__word *w)
     return false;
 }
 
-// Whether an op is written by its fields here: no word has its name, or ':'
-// follows.
+// Says whether an op is written by its fields here: no word has its name, or
+// ':' follows.
 static bool takes_fields(struct parser *p, const struct hr__op_def *def)
 {
     const struct hr__word *w = def->words;

@@ -17,7 +17,7 @@ void hr__numbers_end(struct hr__numbers n);
 // x on both sides of what changes nothing; 0: no range.
 void hr__text_around(const struct hr_op_field *f, double x, double range[2]);
 
-// Whether the text is one op.
+// Says whether the text is one op.
 bool hr__text_read(const char *text, struct hr_op *op);
 // A list that is not valid has no text.
 enum hr_status hr__text_check(const char *text, int num_ops);

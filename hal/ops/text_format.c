@@ -26,7 +26,7 @@ static void print(struct printer *o, const char *format, ...)
     o->at = o->full ? o->end - 1 : o->at + n;
 }
 
-// Whether a number that comes back is written as people do: 30, not 3e+01.
+// Says whether a number that comes back is written as people do: 30, not 3e+01.
 static bool is_plain(const char *text, double x)
 {
     return !strchr(text, 'e') || fabs(x) < 1 || fabs(x) >= 1e15;
@@ -190,7 +190,7 @@ static bool equal(const struct hr_op_info *info, const struct hr_op *a,
     return same;
 }
 
-// Whether text is op; then it is printed.
+// Says whether text is op; then it is printed.
 static bool print_if(struct printer *o, const char *text,
                      const struct hr_op_info *info, const struct hr_op *op)
 {

@@ -263,7 +263,8 @@ static enum hr_status run_span(struct hr__trial *t, int record, hr_job cpu)
 
 // ---- Passes ----------------------------------------------------------------
 
-// Whether the picture at hand is for that record: pixels begin at resample.
+// Says whether the picture at hand is for that record: pixels begin at
+// resample.
 static bool is_for(const struct hr__trial *t,
                    const struct hr_certificate_record *r)
 {

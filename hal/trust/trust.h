@@ -19,9 +19,9 @@ void hr__test_probe_limits(int64_t span_ns, int64_t job_ns, int64_t total_ns);
 // That an inverse DCT may be off by, outside EXACT.
 #define HR__CLOSE_LEVELS 2.0
 
-// Whether nothing differed.
+// Says whether nothing differed.
 bool hr__record_exact(const struct hr_certificate_record *record);
-// Whether a span may be used in a tier, by its record. NULL: it has none.
+// Says whether a span may be used in a tier, by its record. NULL: it has none.
 bool hr__certificate_allows(const struct hr_certificate_record *record,
                             enum hr_tier tier);
 

@@ -50,8 +50,8 @@ static bool is_near(const struct hr__http_stream *stream,
            offset <= stream->next + most;
 }
 
-// Whether reads go through the object in about its order: threads come in any.
-// Two loaders of a source have each their own.
+// Says whether reads go through the object in about its order: threads come in
+// any. Two loaders of a source have each their own.
 static bool goes_on(struct hr__http_ahead *a, const struct hr__http_object *o,
                     size_t size, uint64_t offset)
 {

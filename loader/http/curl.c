@@ -190,7 +190,7 @@ static size_t on_header(char *data, size_t one, size_t size, void *ctx)
     return r->t->answer.ended && r->t->answer.bad ? 0 : one * size;
 }
 
-// Whether nobody waits any more: asked now and then.
+// Says whether nobody waits any more: asked now and then.
 static bool is_stopped(struct running *r)
 {
     int64_t now = hr__now();

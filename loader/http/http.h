@@ -82,9 +82,9 @@ struct hr__http_verdict {
 struct hr__http_verdict hr__http_judge(const struct hr__http_answer *a,
                                        const struct hr__http_want *want);
 
-// Whether a text is a URL of http or https.
+// Says whether a text is a URL of http or https.
 bool hr__http_is_url(const char *text);
-// Whether such a URL can be asked for; NULL, or why not.
+// Says whether such a URL can be asked for; NULL, or why not.
 const char *hr__http_url_fault(const char *url);
 // Bytes of "https://host:port" at its begin, and up to its query or fragment.
 size_t hr__http_origin(const char *url);
@@ -167,11 +167,12 @@ struct hr__http_try {
 // NULL with hr_last_error(): HR_EUNSUPPORTED without libcurl, HR_EINVAL.
 struct hr__http *hr__http_create(const struct hr_http_params *params);
 void hr__http_destroy(struct hr__http *http);  // NULL is fine
-// Whether this process is a child of the one that made it. Its threads are not
-// here: its locks may be held and blocks be read for ever, and connections are
-// the parent's. So nothing is asked, and only memory is freed.
+// Says whether this process is a child of the one that made it. Its threads are
+// not here: its locks may be held and blocks be read for ever, and connections
+// are the parent's. So nothing is asked, and only memory is freed.
 bool hr__http_forked(const struct hr__http *http);
-// Whether the answer came to its end. Threads: any; waits for a connection.
+// Says whether the answer came to its end. Threads: any; waits for a
+// connection.
 bool hr__http_try(struct hr__http *http, struct hr__http_try *t);
 
 // ---- read.c ----

@@ -202,8 +202,8 @@ static void try_so(struct reading *g)
         g->why = g->try.why;
 }
 
-// Whether it leads elsewhere. A server that gives all of it, whatever the tag, is
-// asked without.
+// Says whether it leads elsewhere. A server that gives all of it, whatever the
+// tag, is asked without.
 static bool try_once(struct reading *g)
 {
     try_so(g);
@@ -231,7 +231,8 @@ static void follow(struct reading *g)
 
 // ---- Where redirects lead to -----------------------------------------------
 
-// Whether the object was found elsewhere: then that is the URL to begin with.
+// Says whether the object was found elsewhere: then that is the URL to begin
+// with.
 static bool begin_elsewhere(struct reading *g)
 {
     struct hr__http_place *place = g->r->place;
@@ -300,7 +301,7 @@ static void ask(struct reading *g)
         keep_place(g, true);
 }
 
-// Whether all is there now.
+// Says whether all is there now.
 static bool take(struct reading *g)
 {
     struct hr__http_read *r = g->r;

@@ -105,7 +105,7 @@ uint64_t pack_record_sum(const struct pack_record *record, const char *name,
                          const char *label);
 uint64_t pack_sum(const void *data, size_t size);
 
-// Whether these bytes are a name as struct hr_pack_entry has them.
+// Says whether these bytes are a name as struct hr_pack_entry has them.
 bool pack_is_name(const char *name, size_t size);
 bool pack_is_label(const char *label, size_t size);
 

@@ -16,8 +16,8 @@
 
 // ---- Opening ---------------------------------------------------------------
 
-// Whether PATH.part is the file that is locked: its writer may have renamed it
-// before we had the lock.
+// Says whether PATH.part is the file that is locked: its writer may have
+// renamed it before we had the lock.
 static bool is_there(const struct pack_writer *w)
 {
     struct stat ours, there;

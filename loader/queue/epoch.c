@@ -50,7 +50,7 @@ void hr__slot_place(struct hr__slot *slot, int j)
     sample->wanted = sample->pending = true;
 }
 
-// Whether no batch of the epoch begins with sample k.
+// Says whether no batch of the epoch begins with sample k.
 static bool is_last(const struct hr__loader *l, uint64_t k)
 {
     uint64_t left = l->pub.samples - k;

@@ -436,7 +436,8 @@ static bool fill_job(struct hr__slot *slot)
     return true;
 }
 
-// Whether the slot may have the memory of its pictures; else it waits for that.
+// Says whether the slot may have the memory of its pictures; else it waits for
+// that.
 static bool may_begin(struct hr__slot *slot)
 {
     struct hr__loader *l = slot->loader;

@@ -200,7 +200,7 @@ static inline struct hr__loader *hr__loader_of(hr_loader loader)
     return (struct hr__loader *)(uintptr_t)loader;
 }
 
-// Whether the batch fails, by itself or for one of its samples.
+// Says whether the batch fails, by itself or for one of its samples.
 static inline bool hr__slot_fails(const struct hr__slot *slot)
 {
     return slot->broken || (slot->pub.failed &&
@@ -258,7 +258,7 @@ bool hr__slot_make_views(struct hr__slot *slot);
 void hr__slot_measure(struct hr__slot *slot);
 // The part that begins behind the last one. With the lock.
 void hr__slot_next_part(struct hr__slot *slot);
-// Whether it may have its memory now. With the lock.
+// Says whether it may have its memory now. With the lock.
 bool hr__slot_may_begin(const struct hr__slot *slot);
 // Makes the images of the part. False: with hr_last_error().
 bool hr__slot_make_outs(struct hr__slot *slot);

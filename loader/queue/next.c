@@ -9,8 +9,8 @@
 
 // ---- What can be had -------------------------------------------------------
 
-// Whether no batch must come before it. Epochs do not mix, and the last batch of
-// one comes last: whoever counts on that may.
+// Says whether no batch must come before it. Epochs do not mix, and the last
+// batch of one comes last: whoever counts on that may.
 static bool may_come(const struct hr__loader *l, const struct hr__slot *slot,
                      uint64_t epoch)
 {
@@ -37,7 +37,7 @@ static struct hr__slot *find_ready(const struct hr__loader *l)
     return found;
 }
 
-// Whether all batches were delivered. The lock is held.
+// Says whether all batches were delivered. The lock is held.
 static bool at_end(const struct hr__loader *l)
 {
     struct hr__cursor at = l->saved;

@@ -12,8 +12,8 @@ enum { WARM = 4 };  // times the depth, in batches
 
 // ---- Room for the bytes ----------------------------------------------------
 
-// Whether no older batch is being read. The oldest always gets its bytes: the
-// others cannot give any back before it is through. (One that waits for a
+// Says whether no older batch is being read. The oldest always gets its bytes:
+// the others cannot give any back before it is through. (One that waits for a
 // thread does not count: all threads may be here.)
 static bool is_oldest(const struct hr__loader *l, const struct hr__slot *slot)
 {

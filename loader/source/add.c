@@ -58,7 +58,8 @@ static const struct container {
 
 enum { CONTAINERS = sizeof(containers) / sizeof(*containers), BEGIN = 64 };
 
-// Whether a path or URL ends like one of the endings, and has more than that.
+// Says whether a path or URL ends like one of the endings, and has more than
+// that.
 static bool is_called(const char *path, const char *endings)
 {
     bool web = hr__http_is_url(path);
@@ -146,7 +147,8 @@ static bool add_regular(struct hr__source *s, const char *path)
                : put_file(s, path, SIZE_MAX, NULL);
 }
 
-// Whether a text begins as a URL does, of any kind, or as webdataset's commands.
+// Says whether a text begins as a URL does, of any kind, or as webdataset's
+// commands.
 static bool is_foreign(const char *text)
 {
     size_t length = strspn(text, "abcdefghijklmnopqrstuvwxyz"
@@ -186,8 +188,8 @@ bool hr__source_input(struct hr__source *s, const char *path)
 
 // ---- Lists -----------------------------------------------------------------
 
-// Whether each part of a relative path names something. One that leads out of
-// its folder would lead out of the folder of the output, too.
+// Says whether each part of a relative path names something. One that leads out
+// of its folder would lead out of the folder of the output, too.
 static bool stays_below(const char *path)
 {
     while (path) {
@@ -437,7 +439,7 @@ static void take_back(struct hr__source *s)
     s->pub.first_other = was->pub.first_other;
 }
 
-// Whether a label is of a class, if the program has named all.
+// Says whether a label is of a class, if the program has named all.
 static bool is_known(const struct hr__source *s,
                      const struct hr__source_label *label)
 {

@@ -285,7 +285,7 @@ static void *encoded_room(void *ctx, size_t size)
     return more;
 }
 
-// Whether there are as many bytes as the pixels need, if it is pixels.
+// Says whether there are as many bytes as the pixels need, if it is pixels.
 static bool is_whole(const struct hr_encoded *e)
 {
     if (!e->w && !e->h && !e->c)

@@ -237,8 +237,8 @@ bool hr__source_put_dir_once(struct hr__source *s, struct hr__source_dir dir,
 // Adds the picture NAME of a folder. What is too long is a fault.
 bool hr__source_put(struct hr__source *s, uint32_t dir, const char *name,
                     uint32_t label);
-// Whether a folder is met for the first time. False with *error if memory is
-// short.
+// Says whether a folder is met for the first time. False with *error if memory
+// is short.
 bool hr__source_is_new(struct hr__source *s, uint64_t dev, uint64_t ino,
                        bool *error);
 // Notes what is no sample: NAME of a folder, or with "" the folder.
@@ -247,15 +247,16 @@ bool hr__source_skip(struct hr__source *s, uint32_t dir, const char *name,
 
 // ---- the others: false with hr_last_error() ----
 
-// Whether a file is a picture by the end of its name; or one that other programs
-// take.
+// Says whether a file is a picture by the end of its name; or one that other
+// programs take.
 bool hr__source_is_picture(const char *name);
 bool hr__source_is_other_picture(const char *name);
-// Whether a path or URL is called like a file that has many.
+// Says whether a path or URL is called like a file that has many.
 bool hr__source_has_many(const char *path);
 // Adds what is at a path or URL.
 bool hr__source_input(struct hr__source *s, const char *path);
-// Whether nothing can be added; the end of adding, of which what failed goes.
+// Says whether nothing can be added; the end of adding, of which what failed
+// goes.
 enum hr_status hr__source_refuse(hr_source source, const char *text);
 enum hr_status hr__source_added(struct hr__source *s, bool ok);
 // Adds all pictures of a folder, or of a file that has many.
@@ -365,7 +366,7 @@ bool hr__source_put_listed(struct hr__source *s, const char *list,
 
 // The label that a float is.
 void hr__print_label(char *text, size_t size, float value);
-// Whether a file that begins so is a TFRecord file.
+// Says whether a file that begins so is a TFRecord file.
 bool hr__is_tfrecord(const void *begin, size_t size);
 
 // ---- fields.c ----

@@ -83,7 +83,7 @@ static uint32_t masked(uint32_t sum)
     return (sum >> 15 | sum << 17) + UINT32_C(0xa282ead8);
 }
 
-// Whether a record's length and its checksum stand here.
+// Says whether a record's length and its checksum stand here.
 static bool is_head(const unsigned char head[HEAD])
 {
     return word_at(head + 8) == masked(hr__crc32c(head, 8));
@@ -310,7 +310,7 @@ static bool put(struct tfrecord *t, struct message m)
     return hr__shard_put(t->s, t->shard, name, e.label, range);
 }
 
-// Whether to go on: the program has not stopped it, and the web answers.
+// Says whether to go on: the program has not stopped it, and the web answers.
 static bool goes_on(const struct tfrecord *t)
 {
     return !atomic_load_explicit(&t->s->stopped, memory_order_relaxed) &&

@@ -18,7 +18,7 @@
 #include "hal/engine/base.h"
 #include "source.h"
 
-// Whether a name ends like one of suffixes, as ".jpg .jpeg".
+// Says whether a name ends like one of suffixes, as ".jpg .jpeg".
 static bool ends_in(const char *name, const char *suffixes)
 {
     const char *dot = strrchr(name, '.');
@@ -155,7 +155,7 @@ static bool visit(struct walk *w, uint32_t dir, int fd,
     return true;
 }
 
-// Whether a folder, of which st tells, lies in itself.
+// Says whether a folder, of which st tells, lies in itself.
 static bool is_loop(struct walk *w, uint32_t dir, const struct stat *st)
 {
     struct folder *own = &w->folders[dir - w->root];
@@ -173,7 +173,7 @@ static bool is_loop(struct walk *w, uint32_t dir, const struct stat *st)
     return false;
 }
 
-// Whether links lead to the same folders far too often.
+// Says whether links lead to the same folders far too often.
 static bool is_knot(struct walk *w, const struct stat *st)
 {
     bool error;

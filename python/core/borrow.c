@@ -6,8 +6,8 @@
 
 #include "dlpack.h"
 
-// Whether rows are without gaps and nothing runs backwards: the library asks
-// for no more.
+// Says whether rows are without gaps and nothing runs backwards: the library
+// asks for no more.
 static bool strides_fit(const struct tensor *t, const Py_ssize_t *strides)
 {
     Py_ssize_t size = tensor_item(t);

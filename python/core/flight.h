@@ -46,7 +46,7 @@ void flight_settle(struct flight *f);
 bool flight_note(struct flight *f, Py_ssize_t i, PyObject *file);
 // The path of a sample that failed, a new reference; None: it has none.
 PyObject *flight_file(struct flight *f, int i);
-// Whether this thread runs an on_done.
+// Says whether this thread runs an on_done.
 bool flight_in_callback(void);
 
 // ---- submit, job, result ------------------------------------------------------------

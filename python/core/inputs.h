@@ -93,7 +93,7 @@ PyObject *source_file(PyObject *source, uint64_t i,
 int64_t source_class(PyObject *source, uint64_t i, int64_t found);
 // Frees what was read and is not used any more.
 void source_settle(PyObject *source);
-// Whether this thread is one of a loader's, which must not end a loader.
+// Says whether this thread is one of a loader's, which must not end a loader.
 bool source_reading(void);
 
 #endif

@@ -487,7 +487,7 @@ static PyObject *field_value(const struct hr_op_field *field,
     }
 }
 
-// Whether the parameters of the form say all that the op says.
+// Says whether the parameters of the form say all that the op says.
 static bool is_form(const struct hr_op_info *info,
                     const struct hr_op_form *form, const struct hr_op *op)
 {

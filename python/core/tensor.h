@@ -43,7 +43,7 @@ struct tensor_call {
 PyObject *tensor_create(PyTypeObject *type, const struct tensor_call *call);
 // A copy in host memory: of slots of a batch, or of all of pixels.
 PyObject *tensor_read(struct tensor *t, int first, int n, int64_t timeout_ns);
-// Whether the host may read it now; waits for who writes it. False with a
+// Says whether the host may read it now; waits for who writes it. False with a
 // BufferError, or what went wrong.
 bool tensor_reachable(struct tensor *t);
 // The caller's memory: an object, or an address and who owns it.

@@ -69,7 +69,7 @@ enum hr_status inputs_probe(const struct inputs *inputs, size_t i,
                             struct hr_info *info);
 // What its source knows of picture i.
 struct hr_source_item inputs_item(const struct inputs *inputs, size_t i);
-// Whether a file is one by its name.
+// Says whether a file is one by its name.
 bool inputs_is_pack(const char *name);
 
 // Path to open, or relative path (names the output), of picture i. The text

@@ -45,7 +45,7 @@ int manifest_print(json_t *json);
 // {"status", "spans", ...} of one picture; NULL if memory is short.
 json_t *manifest_entry_json(const struct manifest_entry *entry);
 
-// Whether the file at path is a manifest, or there is nothing to lose.
+// Says whether the file at path is a manifest, or there is nothing to lose.
 bool manifest_is_ours(const char *path);
 
 // All return false with errno set. head and tail are objects whose members

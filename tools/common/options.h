@@ -48,8 +48,8 @@ bool options_source(const char *command, poptContext con,
                     const struct options_source *words,
                     struct hr_limits *limits, struct inputs *inputs);
 
-// Whether there are pictures among them; else a message. Tells what could not
-// be read and, unless quiet, what was skipped.
+// Says whether there are pictures among them; else a message. Tells what could
+// not be read and, unless quiet, what was skipped.
 bool options_pictures(const struct inputs *inputs, bool quiet);
 
 // ---- A whole command line --------------------------------------------------

@@ -55,7 +55,7 @@ static char *behind_links(const char *path)
                : strdup(path);
 }
 
-// Whether name is that of a temporary file of a process that is gone. In
+// Says whether name is that of a temporary file of a process that is gone. In
 // another container it may live under another number: then the lock is held.
 static bool is_left(int dir, const char *name)
 {

@@ -3,8 +3,8 @@
 #ifndef HEADRACE_TOOLS_COMMON_STOP_H
 #define HEADRACE_TOOLS_COMMON_STOP_H
 
-// Whether SIGHUP was ignored when the command began, as by nohup. main() has
-// it looked up before any driver is loaded.
+// Says whether SIGHUP was ignored when the command began, as by nohup. main()
+// has it looked up before any driver is loaded.
 void stop_look_at_hangup(void);
 
 // SIGINT, SIGTERM and SIGHUP set a mark; the second one kills. SIGPIPE and

@@ -76,7 +76,7 @@ static bool is_later(const struct timespec *a, const struct timespec *b)
            (a->tv_sec == b->tv_sec && a->tv_nsec >= b->tv_nsec);
 }
 
-// Whether what picture i is made of was written, or put there, since then.
+// Says whether what picture i is made of was written, or put there, since then.
 static bool is_newer(const struct inputs *in, size_t i,
                      const struct timespec *left)
 {

@@ -147,8 +147,8 @@ void report_difference(struct report *r, const uint8_t *a, const uint8_t *b,
 
 // Writes the file under its name only when it is whole. False with errno.
 bool report_write(struct report *r, const char *path);
-// Whether path can be written, before hours of work; leaves nothing behind. A
-// picture is not written over. False with errno.
+// Says whether path can be written, before hours of work; leaves nothing
+// behind. A picture is not written over. False with errno.
 bool report_writable(const char *path);
 
 #endif

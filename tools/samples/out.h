@@ -54,7 +54,7 @@ struct samples_out {
 bool samples_out_init(struct samples_out *out, const char *dir,
                       const char *kinds);
 
-// Whether the user wants this kind: it is in the list itself, or a part of
+// Says whether the user wants this kind: it is in the list itself, or a part of
 // it up to a '-' is.
 bool samples_wanted(struct samples_out *out, const char *kind);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pictures prepared once. Of a JPEG that the CPU decodes, or an OpenCL device, a
-// cache keeps the coefficients, packed (about half as much again as the file). A
+// Pictures prepared once. A cache keeps the coefficients of a JPEG that the CPU
+// or an OpenCL device decodes, packed (about half as much again as the file). A
 // job that wants the picture again, in any window, size or type, on any device,
 // is spared the file and its Huffman decoding, which are most of the time. The
 // pixels are the same.
@@ -20,14 +20,13 @@ HR_BEGIN_DECLS
 // recently makes room for what is new. It is shared by all devices, jobs and
 // threads that name it.
 //
-// What is in it is found again by its content if it came as data, and by its
+// A picture is found again by its content if it came as data, and by its
 // device, inode, size, and times of last change, if it came as a path: a file
-// that is written again, or replaced, is another one. (What is written through a
-// mapping changes the times of a file late, or not at all: give such files as
-// data.) A file that was changed
-// less than a tenth of a second before it was opened is not kept (two seconds,
-// where the file system knows no fractions), as a change that the file's times
-// do not show might follow.
+// that is written again, or replaced, is another one. (What is written through
+// a mapping changes the times of a file late, or not at all: give such files as
+// data.) A file that was changed less than a tenth of a second before it was
+// opened is not kept (two seconds, where the file system knows no fractions),
+// as a change that the file's times do not show might follow.
 //
 // Kept are JPEGs with 8 bits in grey, YCbCr or RGB that decode without a
 // warning, of every coding process but lossless; everything else is made as if
@@ -96,8 +95,9 @@ HR_API void hr_cached_release(hr_cached *cached);
 
 // ---- Packed pictures ----
 
-// A packed picture is a source like a JPEG: hr_sample.data, or a file. Whoever
-// keeps them himself (in a file, a data base, shared memory) makes them once:
+// A packed picture is a source like a JPEG: hr_sample.data, or a file. A
+// program that keeps them itself (in a file, a data base, shared memory) makes
+// them once:
 //
 // Packs the JPEG of size bytes at data. HR_OK: *packed, *packed_size; the
 // caller frees it with hr_packed_free(). HR_EUNSUPPORTED: no picture for this
@@ -110,9 +110,9 @@ HR_API enum hr_status hr_pack(const void *data, size_t size,
                               size_t *packed_size);
 HR_API void hr_packed_free(void *packed);  // NULL is fine
 
-// Whether size bytes at data, a multiple of 8, are a sound packed picture: all
-// of it is read. What it says yes to may be submitted as hr_sample.verified.
-// Threads: any.
+// Checks that size bytes at data, a multiple of 8, are a sound packed picture:
+// all of it is read. A picture that passes may be submitted as
+// hr_sample.verified. Threads: any.
 HR_API bool hr_packed_check(const void *data, size_t size);
 
 HR_END_DECLS

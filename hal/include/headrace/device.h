@@ -2,11 +2,11 @@
 // Devices: where pictures are made. "cpu" is always there; every other
 // backend is found at run time, on first use.
 //
-// Life of a device: nothing happens when the library is loaded. A device
-// opens on first use (or by hr_device_open), starts its threads then, and is
-// shared by all who hold it. After fork() the child starts afresh: the default
-// device reopens, by the name that hr_set_image_backend() got; handles from
-// before the fork answer HR_EFORK.
+// Life of a device: nothing happens when the library is loaded. A device opens
+// on first use (or by hr_device_open), starts its threads then, and is shared
+// by all its holders. After fork() the child starts afresh: the default device
+// reopens, by the name that hr_set_image_backend() got; handles from before the
+// fork answer HR_EFORK.
 #ifndef HEADRACE_DEVICE_H
 #define HEADRACE_DEVICE_H
 
@@ -94,9 +94,9 @@ struct hr_certificate {
 
 // For hr_device_params.threads, of the device "cpu" alone: none. hr_submit()
 // makes the pictures on the thread that calls it, before it returns; if another
-// thread is at that, it makes these, too. For processes that had better have no
-// threads, as those that fork. (Callbacks and deadlines still start one.) Images
-// of another device and a cpu_cap are refused: HR_EINVAL.
+// thread is at that, it makes these, too. For processes that should have no
+// threads, as a process that forks. (Callbacks and deadlines still start one.)
+// Images of another device and a cpu_cap are refused: HR_EINVAL.
 enum { HR_THREADS_NONE = -1 };
 
 // Where a part of the work is done that host and device both can do.
@@ -155,7 +155,7 @@ struct hr_device_params {
     // by what tasks took so far, lets all be done soonest; what the CPU gets so
     // has HR_WHY_BUSY. Only engines whose part of a sample is bit-exact by their
     // certificate share it, and none that is the CPU by another name
-    // (caps.software): a picture never depends on who made it. The others get
+    // (caps.software): a picture never depends on the engine. The others get
     // all that they can do, as without this; so does the first engine where
     // strict is set, or hr_job_params.spans
     bool balance;
@@ -203,9 +203,9 @@ HR_API const char *hr_augment_code_name(int code);
 // Threads: any.
 HR_API enum hr_status hr_set_image_backend(const char *name);
 
-// Returns the name of the default device, and opens it if nobody has. NULL if
-// it cannot open (HEADRACE_BACKEND names a device that does not work). A copy,
-// valid until the next call by the same thread. Threads: any.
+// Returns the name of the default device, and opens it if it is not open. NULL
+// if it cannot open (HEADRACE_BACKEND names a device that does not work). A
+// copy, valid until the next call by the same thread. Threads: any.
 HR_API const char *hr_get_image_backend(void);
 
 // Opens a device: "cpu", "opencl", "opencl:1", ...; NULL or "auto" as above.
@@ -249,7 +249,7 @@ struct hr_stats {
     // images, batches and pictures on their way, as far as its size is known.
     // Memory that is kept for later use counts, too.
     size_t device_bytes, peak_device_bytes;
-    // Samples that a cache had, and those that it could have had; and of the
+    // Samples that a cache had, and samples that it could have had; and of the
     // cache that samples use which name none: see struct hr_cache_stats.
     uint64_t cache_hits, cache_misses, cache_evictions;
     size_t cache_bytes;

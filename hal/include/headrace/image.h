@@ -63,8 +63,8 @@ enum hr_memory {
 
 // The driver's own handle of device memory, for programs that go on with the
 // pixels there. It belongs to the image or batch, is valid as long as that
-// lives, and must not be released. Nobody orders commands of yours and jobs of
-// the device: wait for the job or the image before your command reads the
+// lives, and must not be released. Commands of yours and jobs of the device are
+// not ordered: wait for the job or the image before your command reads the
 // memory, and wait for your commands before a job writes it.
 struct hr_native {
     const char *api;  // "opencl"; NULL: none, this is host memory

@@ -2,7 +2,7 @@
 // Jobs: samples submitted together. The asynchronous contract, in full:
 //
 // 1. hr_submit() never waits for an engine. It fails with a status, holding
-//    nothing and calling nobody; or it returns a job that ends exactly once,
+//    nothing and calling nothing; or it returns a job that ends exactly once,
 //    also when it fails or is cancelled.
 // 2. hr_job_poll() is the one waiting primitive; the rest is built on it.
 // 3. A job that reads an image waits by itself for the job that writes it,
@@ -12,7 +12,7 @@
 //    or hr_submit() waits for room if params.wait_for_room says so.
 // 5. A sample that fails never harms its neighbours: each has its own result.
 // 6. Each result says which device made which span, and why one was left.
-//    Those that read the same data are decoded once by the CPU, where that pays;
+//    Samples of the same data are decoded once by the CPU, where that pays;
 //    their pictures and results are as if each had been alone.
 // 7. A hung engine ends in HR_ETIMEDOUT or on the next engine, never in a
 //    hung caller.
@@ -109,11 +109,11 @@ struct hr_job_params {
     // of an engine by itself.
     uint32_t spans;
     // Called exactly once when the job has ended, before any poll or wait says
-    // so: whoever waited may free ctx. Each device has one thread for these
-    // calls, which come in the order in which its jobs ended: a slow one delays
-    // the others, and nothing else. It may come before hr_submit() has returned.
-    // It may poll its own job, submit and release, also the caller's reference
-    // to that job, but must not wait for anything or close devices.
+    // so: the waiter may free ctx. Each device has one thread for these calls,
+    // which come in the order in which its jobs ended: a slow one delays the
+    // others, and nothing else. It may come before hr_submit() has returned. It
+    // may poll its own job, submit and release, also the caller's reference to
+    // that job, but must not wait for anything or close devices.
     void (*on_done)(void *ctx, const struct hr_job_t *job);
     void *ctx;
     int event_fd;  // > 0: an eventfd of the caller's; 1 is added to

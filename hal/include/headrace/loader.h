@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The loader: batches of a data set, made ahead of who consumes them.
+// The loader: batches of a data set, made ahead of their consumer.
 //
 //   hr_loader loader = hr_loader_create(hr_loader_params(
 //       .source = source, .ops = train, .num_ops = 4, .batch = 64,
@@ -14,7 +14,7 @@
 //
 //   sampler -> reads in flight -> jobs -> batches that are ready -> next
 //
-// Which sample comes when, and what its random ops draw, is a pure function of
+// The order of samples, and the draws of random ops, are a pure function of
 // (seed, epoch, position): the same for any device, number of threads, batch
 // size and budget, and after a loader was saved and restored.
 #ifndef HEADRACE_LOADER_H
@@ -58,8 +58,8 @@ typedef const struct hr_loaded_t {
     const struct hr_result *results;  // [n]
     // [n] With own_size, in place of batch, which is NULL: the pictures. NULL:
     // how large one would be cannot be told; its result says why. [views * n]
-    // With views: picture v * n + i is view v of sample i. Those of a view lie
-    // one behind the other, as a tensor, in the memory of batch.
+    // With views: picture v * n + i is view v of sample i. The pictures of a
+    // view lie one behind the other, as a tensor, in the memory of batch.
     const hr_image *images;
     int views;        // hr_loader_params.num_views
     int failed;       // of results that are not HR_OK
@@ -162,9 +162,9 @@ struct hr_loader_params {
     // its threads are set until the loader is destroyed.
     bool autotune;
     // Where it begins, or, without autotune, what stays: stats.settings of an
-    // earlier run, say. What is 0 is chosen: reads as above, threads those in
-    // use, depth and bytes what `budget` has room for (with autotune some
-    // batches). What is too much is cut to the most.
+    // earlier run, say. A 0 is chosen: reads as above, threads those in use,
+    // depth and bytes what `budget` has room for (with autotune some batches).
+    // A number above the most is cut to it.
     struct hr_loader_settings start;
     int reserve;       // usable cores (see hr_device_params.threads) that are
                        // left to others; at least one thread remains
@@ -289,7 +289,8 @@ struct hr_loader_stats {
     size_t batch_bytes;         // of all batches
     size_t encoded_bytes;       // in memory now, also kept for later samples
     size_t peak_encoded_bytes;
-    // What tuning goes by: means over the time since the loader was made.
+    // The figures that tuning goes by: means over the time since the loader was
+    // made.
     double mean_ready;    // batches
     double mean_reading;  // reads in flight
     double mean_making;   // samples that the device has

@@ -28,7 +28,7 @@ HR_BEGIN_DECLS
 
 // A pack file that is open. All members are facts.
 //
-// Nobody may change the file while it is open: memory that is mapped changes
+// The file must not change while it is open: memory that is mapped changes
 // with its file, and a process that reads behind the end of a file that was cut
 // meanwhile is killed by SIGBUS. A file that was cut or written to is noticed at
 // the next call of hr_pack_sample() or hr_pack_check(), but not while a job
@@ -58,7 +58,7 @@ typedef const struct hr_pack_file_t {
 HR_API hr_pack_file hr_pack_open(const char *path);
 
 // Sets *file to NULL. Jobs that read samples of it must be done. NULL and
-// pointers to NULL are fine. Threads: any, when nobody else uses the file.
+// pointers to NULL are fine. Threads: any, when no other thread uses the file.
 HR_API void hr_pack_close(hr_pack_file *file);
 
 // One picture. Texts and data of a reader's live as long as the file is open;
@@ -94,10 +94,10 @@ HR_API void hr_pack_classes(hr_pack_file file, struct hr_pack_class *classes);
 HR_API enum hr_status hr_pack_find(hr_pack_file file, const char *name,
                                    size_t length, size_t *i);
 
-// Whether picture i is what was written: all of it is read when it is asked for
-// the first time, and its checksum and form checked (some tenths of a
-// millisecond for a packed photo); a later HR_OK is free until the file's ctime is
-// another one. HR_ECORRUPT; HR_EIO: the file was changed while it was open;
+// Checks that picture i is what was written: all of it is read when it is asked
+// for the first time, and its checksum and form checked (some tenths of a
+// millisecond for a packed photo); a later HR_OK is free until the file's ctime
+// is another one. HR_ECORRUPT; HR_EIO: the file was changed while it was open;
 // HR_EINVAL. Threads: any.
 HR_API enum hr_status hr_pack_check(hr_pack_file file, size_t i);
 

@@ -36,7 +36,7 @@ enum hr_color {
 };
 
 // Says whether a file's scans hold all coefficients of all components, to the
-// last bit. libjpeg-turbo guesses those that a progressive file lacks, and
+// last bit. libjpeg-turbo guesses the ones a progressive file lacks, and
 // guesses otherwise from 3.0.1 on. Data that is missing inside a scan, as in a
 // file that is cut short, does not count here: see ends.
 enum hr_scans {

@@ -74,8 +74,8 @@ static inline enum hr_reference hr_reference_find(const char *name)
 HR_API enum hr_status hr_set_reference(enum hr_reference reference);
 
 // Returns the order of passes of one resize, of a picture of width x height to
-// w x h; never HR_ORDER_REFERENCE. For callers who record ops for others, or
-// who decide themselves. Threads: any.
+// w x h; never HR_ORDER_REFERENCE. For callers that record ops for others, or
+// decide themselves. Threads: any.
 HR_API enum hr_order hr_resize_order(enum hr_reference reference, int width,
                                      int height, int w, int h);
 

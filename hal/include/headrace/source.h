@@ -8,10 +8,11 @@
 //   ...                       // hand it to a loader, see loader.h
 //   hr_source_close(&source);
 //
-// Order and classes are those of torchvision's ImageFolder: the folders below the
-// one that was named are the classes, whatever is in them, and their names are
-// sorted as Python does; the pictures of a class are sorted by their folder, then
-// by their name. What was named and is no sample is told, see hr_source_skipped().
+// Order and classes are those of torchvision's ImageFolder: the folders below
+// the one that was named are the classes, whatever is in them, and their names
+// are sorted as Python does; the pictures of a class are sorted by their
+// folder, then by their name. A file that was named and is no sample is
+// reported, see hr_source_skipped().
 #ifndef HEADRACE_SOURCE_H
 #define HEADRACE_SOURCE_H
 
@@ -129,7 +130,8 @@ HR_API hr_source hr_source_of_calls(const struct hr_source_calls *calls);
 // pointers to NULL are fine.
 HR_API void hr_source_close(hr_source *source);
 
-// How objects of the web are read. What is 0 or NULL has the value said.
+// How objects of the web are read. A field that is 0 or NULL has the value
+// said.
 struct hr_http_params {
     int connections;  // that are kept, up to 256: so many reads are in flight at
                       // most; 128, of which a loader uses 32 unless it is told,
@@ -167,11 +169,11 @@ HR_API enum hr_status hr_source_set_fields(hr_source source, const char *image,
                                            const char *label);
 
 // Names all classes, before anything is added: numbers[i] is the class of label
-// labels[i], or i if numbers is NULL; several labels may be of one class. What
-// has another label is no sample (HR_SKIP_CLASS); what has none is of no class,
-// as always. So parts of a data set agree, whatever is in each. Texts are copied.
-// HR_EINVAL: an empty label, one that comes twice, no label, or something was
-// added; HR_ENOMEM. Threads: one at a time.
+// labels[i], or i if numbers is NULL; several labels may be of one class. An
+// item with another label is no sample (HR_SKIP_CLASS); one without is of no
+// class, as always. So parts of a data set agree, whatever is in each. Texts
+// are copied. HR_EINVAL: an empty label, one that comes twice, no label, or
+// something was added; HR_ENOMEM. Threads: one at a time.
 HR_API enum hr_status hr_source_set_classes(hr_source source,
                                             const char *const *labels,
                                             const int64_t *numbers, size_t num);
@@ -236,24 +238,24 @@ static inline hr_source hr_source_open(const char *path)
 HR_API enum hr_status hr_source_add_list(hr_source source, const char *list,
                                          bool zero);
 
-// Binary files of the CIFAR data sets. Nothing in such a file says so: who adds
-// it does.
+// Binary files of the CIFAR data sets. Nothing in such a file says so: the
+// caller does.
 enum hr_cifar {
     HR_CIFAR10,          // data_batch_1.bin .., test_batch.bin: a label
     HR_CIFAR100,         // train.bin, test.bin: two, of which the fine one
     HR_CIFAR100_COARSE,  // .. or the coarse one is taken
 };
 
-// Adds all pictures of a CIFAR file: 32 x 32 RGB pixels each. They are not read,
-// only their labels, about 10 ms for 10,000. Names are the numbers of records,
-// and labels those that the file batches.meta.txt, fine_label_names.txt or
-// coarse_label_names.txt has, which comes with the data set, if it lies in the
-// same folder; else the label's number. The class of a picture is what its record
-// says. HR_EIO, HR_ENOMEM; HR_EFORMAT: the file is not so many
-// records, the first has a label that does not exist, or the names are not as
-// many as the classes. Later records whose label does not exist are faults.
-// hr_last_error() names file, offset and reason. After a failure nothing was
-// added. Threads: one at a time.
+// Adds all pictures of a CIFAR file: 32 x 32 RGB pixels each. They are not
+// read, only their labels, about 10 ms for 10,000. Names are the numbers of
+// records, and labels the ones that the file batches.meta.txt,
+// fine_label_names.txt or coarse_label_names.txt has, which comes with the data
+// set, if it lies in the same folder; else the label's number. The class of a
+// picture is what its record says. HR_EIO, HR_ENOMEM; HR_EFORMAT: the file is
+// not so many records, the first has a label that does not exist, or the names
+// are not as many as the classes. Later records whose label does not exist are
+// faults. hr_last_error() names file, offset and reason. After a failure
+// nothing was added. Threads: one at a time.
 HR_API enum hr_status hr_source_add_cifar(hr_source source, const char *path,
                                           enum hr_cifar kind);
 
@@ -261,9 +263,9 @@ HR_API enum hr_status hr_source_add_cifar(hr_source source, const char *path,
 HR_API enum hr_status hr_source_add_file(hr_source source, const char *path,
                                          const char *label);
 
-// Ends what is added by another thread: reads of the web and lists end soon, with
-// HR_ECANCELED, and nothing can be added any more. What is there can be read.
-// Threads: any.
+// Ends what is added by another thread: reads of the web and lists end soon,
+// with HR_ECANCELED, and nothing can be added any more. Samples that were added
+// can be read. Threads: any.
 HR_API void hr_source_stop(hr_source source);
 
 // Path to open, or relative path, of sample i; of an object of the web its URL,
@@ -277,9 +279,9 @@ HR_API const char *hr_source_name(hr_source source, uint64_t i, char *buffer,
 
 // A source knows this of a sample without reading it.
 struct hr_source_item {
-    // "" = none. Of a picture that was named itself, or of a folder without
-    // pictures further down, it is the folder it lies in; of a list, what stands
-    // there; of a pack file, what was packed.
+    // "" = none. For a picture that was named itself, or for a folder without
+    // pictures further down, it is the folder it lies in; for a list, the text
+    // there; for a pack file, the packed one.
     const char *label;
     bool is_file;  // of its own, which hr_source_path() names. Others lie in a
                    // pack file, or are to be had by hr_source_read() alone
@@ -290,30 +292,31 @@ struct hr_source_item {
 HR_API struct hr_source_item hr_source_item(hr_source source, uint64_t i);
 // The classes: *num labels. A class is meant by its index in them; -1 = none.
 // Names of folders are sorted as ImageFolder does: as Python sorts the names of
-// files, which is by bytes but where those are no UTF-8. So are other labels. But
-// where a label of a tar, a RecordIO file or a list is a whole number, it is the
-// class, as in WebDataset, MXNet and lists for other programs: "10", "+10", "010"
-// and "10.0" are class 10, "-1" is -1, whatever else occurs. Then a word is of no
-// class, and HR_SKIP_WORD tells. Of numbers 0 .. 4194303 are in the list, with ""
-// in the place of those that do not occur. NULL: out of memory.
+// files, which is by bytes but where those are no UTF-8. So are other labels.
+// But where a label of a tar, a RecordIO file or a list is a whole number, it
+// is the class, as in WebDataset, MXNet and lists for other programs: "10",
+// "+10", "010" and "10.0" are class 10, "-1" is -1, whatever else occurs. Then
+// a word is of no class, and HR_SKIP_WORD tells. Numbers 0 .. 4194303 are in
+// the list, with "" in the place of absent ones. NULL: out of memory.
 HR_API const char *const *hr_source_classes(hr_source source, size_t *num);
 HR_API int64_t hr_source_class(hr_source source, uint64_t i);
 
-// Tells a writer of a pack file the classes of all samples, and those that no
-// sample has: a source of that file alone has the same classes, whichever samples
-// were packed. HR_EINVAL, HR_ENOMEM. Threads: of the source any.
+// Tells a writer of a pack file all classes, also ones without a sample: a
+// source of that file alone has the same classes, whichever samples were
+// packed. HR_EINVAL, HR_ENOMEM. Threads: of the source any.
 HR_API enum hr_status hr_source_pack_classes(hr_source source,
                                              hr_pack_writer writer);
 
-// What was named and is no sample, i < skipped, as its path, in the order of the
-// samples; *why is the reason, which hr_skip_text() says in words. The text is
-// written to buffer; NULL: there is no such i, or it does not fit. Threads: any.
+// Returns the path of a file that was named and is no sample, i < skipped, in
+// the order of the samples; *why is the reason, which hr_skip_text() says in
+// words. The text is written to buffer; NULL: there is no such i, or it does
+// not fit. Threads: any.
 HR_API const char *hr_source_skipped(hr_source source, size_t i, char *buffer,
                                      size_t size, enum hr_skip *why);
 HR_API const char *hr_skip_text(enum hr_skip why);
 
 // Reads sample i to memory: data and size of *to, until the next call with it.
-// Of a file all bytes are read, at most max_bytes (0 = 256 MiB). HR_EIO (also of
+// All bytes of a file are read, at most max_bytes (0 = 256 MiB). HR_EIO (also of
 // what is no regular file), HR_ELIMIT, HR_ENOMEM, HR_EINVAL (there is no sample
 // i), those of hr_pack_sample() and of a callback, with file and reason in
 // hr_last_error(). Samples of a callback are copied; of a CIFAR file they are

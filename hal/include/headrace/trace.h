@@ -37,14 +37,14 @@ struct hr_trace_params {
 };
 #define hr_trace_params(...) (&(struct hr_trace_params){__VA_ARGS__})
 
-// Begins a new trace and forgets the one before; one per process. params may
-// be NULL. HR_EINVAL if one is running. Devices that are opened from now on
-// report kernels and copies in device time; those that were open before report
-// them only if hr_profile_times() was on then. A child after fork() has no
-// trace. Threads: any.
+// Begins a new trace and forgets the one before; one per process. params may be
+// NULL. HR_EINVAL if one is running. Devices that are opened from now on report
+// kernels and copies in device time; older ones report them only if
+// hr_profile_times() was on then. A child after fork() has no trace. Threads:
+// any.
 HR_API enum hr_status hr_trace_start(const struct hr_trace_params *params);
 
-// Ends it. What was collected stays until the next start. Threads: any.
+// Ends it. The collected events stay until the next start. Threads: any.
 HR_API void hr_trace_stop(void);
 
 // Writes what there is to path; a trace may still be running. HR_EIO or

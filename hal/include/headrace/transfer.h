@@ -6,15 +6,15 @@
 //
 // Bytes travel as they lie: picture by picture, strides and all, what is
 // between the elements of a picture too. A reader waits by itself for the jobs
-// before it that write, a writer also for those that read, in the order of
+// before it that write, a writer also for readers, in the order of
 // submission.
 //
 // hr_transfer_begin() submits a job that can be polled, waited for, cancelled
 // and that calls back as every job does (see job.h; of the params tier, strict,
 // on_error and first_slot mean nothing here). The host memory is borrowed until
-// the job is done. Of the budget each job takes its own records, some kilobytes:
-// HR_EAGAIN, or it waits for room if its params say so. hr_transfer() waits, for
-// room too: HR_OK, or
+// the job is done. Each job takes its own records, some kilobytes, of the
+// budget: HR_EAGAIN, or it waits for room if its params say so. hr_transfer()
+// waits, for room too: HR_OK, or
 //   HR_ETIMEDOUT  not done in timeout_ns, or the device did not answer in the
 //                 time that a span may take (hr_device_params.deadline_ns)
 //   HR_EINPUT     the image that is read could not be made
@@ -30,7 +30,7 @@
 
 HR_BEGIN_DECLS
 
-// What is copied: an image, or slots of a batch, to host memory or from it.
+// Describes a copy: an image, or slots of a batch, to host memory or from it.
 struct hr_transfer_params {
     hr_image image;  // its image->size bytes
     // Or, if image is NULL, slots first .. first + n - 1, stride_n apart as in
