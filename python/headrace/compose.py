@@ -95,6 +95,9 @@ class _Made:
     def step(self, t: Any) -> None:
         if self.numbers:
             raise _refused(t, "it must stand before Normalize")
+        fill = getattr(t, "fill", None)
+        if self.is_gray and isinstance(fill, (list, tuple)) and len(fill) > 1:
+            raise _refused(t, "fill: there is one channel")
         if self.dtype == "u8" and type(t).__name__ in _OF_BYTES:
             self.steps.append(_of_bytes(t))
         elif self.dtype and not _moves(t):

@@ -466,6 +466,8 @@ class Refused(unittest.TestCase):
              "three channels"),
             ([v2.RandomInvert(), v2.Grayscale(1), image, number,
               v2.Normalize([0] * 3, [1] * 3)], "one channel"),
+            ([v2.Grayscale(1), v2.Pad(4, fill=(3, 4, 5)), image],
+             "one channel"),
             ([v2.RandomRotation(9, expand=True), image], "expand"),
             ([v2.RandomRotation(9, fill={"others": 7}), image], "fill"),
             ([v2.RandomChoice([v2.RandomInvert(), v2.Identity()] * 5,
