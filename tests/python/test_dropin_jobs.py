@@ -345,6 +345,24 @@ class Errors(case.Case):
 class Threads(case.Case):
     """Pictures and tensors of one thread each, all at once."""
 
+    def test_normalize_by_tensors(self):
+        """Of timm: stock is asked for a table once, and for no picture."""
+        numbers = torch.tensor([0.1, 0.2, 0.3]), torch.tensor([0.4, 0.5, 0.6])
+
+        def run():
+            image = Image.open(io.BytesIO(KINDS["colour"])).convert("RGB")
+            return F.normalize(F.to_tensor(image), *numbers)
+
+        def without_stock():
+            with mock.patch.object(torch, "as_tensor", side_effect=ValueError):
+                return run()
+
+        wanted = facts(run())
+        with on():
+            for again in (run, without_stock):
+                made = case.in_fetch(again)
+                self.assertEqual(facts(tensor.plain(made)), wanted)
+
     def test_threads(self):
         datas = [KINDS["colour"], KINDS["progressive"], KINDS["turned"]]
 

@@ -143,14 +143,14 @@ def _normalized(
     if painted(cell):
         return None
     try:
-        key = (stock, tuple(mean), tuple(std))
+        key = (stock, tuple(_floats(mean)), tuple(_floats(std)))
         made = table.results.get(key)
-    except TypeError:
+    except (TypeError, RuntimeError):
         return None
     if made is None:
         if any(type(value) is not float for value in key[1] + key[2]):
             return None
-        made = _table_of(stock, table, list(mean), list(std))
+        made = _table_of(stock, table, list(key[1]), list(key[2]))
         if made is None:
             return None
         table.remember(key, made)
@@ -158,6 +158,19 @@ def _normalized(
     if hwc is None:
         return None
     return wrap(type(tensor), cell.like(made, hwc))
+
+
+def _floats(numbers: Any) -> Any:
+    """A list for a tensor, of which stock makes that tensor again."""
+    if (
+        type(numbers) is Tensor
+        and numbers.dtype is torch.float32
+        and numbers.dim() == 1
+        and numbers.device.type == "cpu"
+        and not numbers.requires_grad
+    ):
+        return numbers.tolist()
+    return numbers
 
 
 def _table_of(
