@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `await job` does."""
+"""How `await job` waits."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the commands validate and bench have in common."""
+"""The common part of the commands validate and bench."""
 
 from __future__ import annotations
 

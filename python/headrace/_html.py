@@ -57,7 +57,7 @@ def note(tone: str, text: str) -> Item:
 def column(
     title: str, digits: int | None = None, unit: str = "", bars: bool = False
 ) -> Item:
-    """Of numbers; digits behind the point, else three that count."""
+    """The cell of a number; digits behind the point, else three that count."""
     return {"title": title, "number": True, "bars": bars, "digits": digits,
             "unit": unit}
 
@@ -73,7 +73,7 @@ def table(
     rows: Iterable[Sequence[Any]],
     tones: dict[int, str] | None = None,
 ) -> Item:
-    """Of rows with a cell for each column; tones: of rows, by number."""
+    """A table: rows with a cell for each column; tones of rows, by number."""
     return {"is": "table", "caption": caption, "columns": list(columns),
             "cells": [cell for row in rows for cell in row],
             "tones": tones or {}}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was named and is no sample: it is told, once, or it is an error."""
+"""Files that are no samples: one warning tells them, or an error."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the image processors of Hugging Face's transformers do, as ops.
+"""The steps of the image processors of transformers, as ops.
 
 plan() reads a preprocessor_config as the class does that it names, in
 transformers 5: what it leaves out is the class's. It imports nothing, and

@@ -317,7 +317,7 @@ def _open(path: str, fields: Any) -> _File:
 
 
 def _features(schema: Any) -> dict[str, Any]:
-    """What Hugging Face's datasets wrote of the columns."""
+    """Reads Hugging Face's description of the columns."""
     text = (schema.metadata or {}).get(b"huggingface")
     try:
         features = json.loads(text)["info"]["features"] if text else {}

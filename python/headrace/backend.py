@@ -65,7 +65,7 @@ def set_image_backend(
 def get_image_backend() -> str:
     """Return the name of the default device, e.g. "cpu" or "opencl:0".
 
-    Opens it if nobody has; headrace.DeviceError if that fails. Warns if the
+    Opens it if it is not open; headrace.DeviceError if that fails. Warns if the
     drop-in has switched itself off, for a release that it does not know.
     """
     hooks: Any = sys.modules.get("headrace.dropin.hooks")

@@ -167,7 +167,7 @@ class _Made:
 
 
 def is_transform(steps: Any) -> bool:
-    """Whether these are no ops, but perhaps transforms."""
+    """Say whether these are no ops, but perhaps transforms."""
     return callable(steps) or (
         isinstance(steps, (list, tuple)) and any(map(callable, steps))
     )
@@ -378,7 +378,7 @@ def _by_chance(name: str, *fields: str) -> _Make:
 
 
 def _moves(t: Any) -> bool:
-    """Whether pixels stay as they are, beside black ones."""
+    """Say whether pixels stay as they are, beside black ones."""
     if type(t).__name__ not in ("Pad", "RandomCrop"):
         return type(t).__name__ in _MOVES
     around = _edges(t)
@@ -390,7 +390,7 @@ def _is_gray(t: Any) -> bool:
 
 
 def _makes_three(t: Any) -> bool:
-    """Whether it does so of pictures that have one channel."""
+    """Say whether it does so of pictures that have one channel."""
     name = type(t).__name__
     return (
         name == "RGB"

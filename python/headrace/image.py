@@ -272,7 +272,7 @@ class Image:
         device: _core.Device | str | None = None,
         cache: _core.Cache | None = None,
     ) -> _core.Job:
-        """Submit the recorded ops if nobody has; return the job at once.
+        """Submit the recorded ops if it was not; return the job at once.
 
         cache: that keeps the picture; None: that of the device, or of
         headrace.set_cache().

@@ -83,8 +83,8 @@ class Loader:
 
     The library's threads read and make batches ahead; no Python runs for a
     picture. x is memory of the loader, not a copy: it stays as it is until
-    nobody has x, or a view of it. Who keeps many batches gets copies instead
-    of the loader's last one.
+    no reference to x, or a view of it, is left. A program that keeps many
+    batches gets copies instead of the loader's last one.
 
     Samples, order and random ops follow from seed, epoch and position alone:
     the same for any device, number of threads and batch size.
@@ -174,7 +174,7 @@ class Loader:
                 the next picture takes its place.
             autotune: threads, reads, depth and bytes follow what is measured,
                 up to threads, reads and budget; the device is the loader's
-                own. What comes does not depend on it.
+                own. The samples do not depend on it.
             settings: where that begins, or, without autotune, what stays:
                 the attribute of an earlier loader, which may be kept as JSON.
             reserve: cores that autotune leaves to others.

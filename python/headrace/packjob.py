@@ -318,7 +318,7 @@ def _source(
 def _is_whole(
     path: str, source: _core.Source, part: Range, tally: Tally
 ) -> bool:
-    """Whether the part that is there is what would be made now."""
+    """Say whether the part that is there is what would be made now."""
     try:
         made = _core.PackFile(path)
         for k in range(len(made)):

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 class Counts(TypedDict):
-    """What count() returns."""
+    """The result of count()."""
 
     pictures: int
     failed: int

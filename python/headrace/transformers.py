@@ -28,7 +28,7 @@ from .pipeline import Output, Pipeline
 
 
 class Features(dict[str, Any]):
-    """What a processor returns: {"pixel_values": tensor}, its .pixel_values.
+    """The result of a processor: {"pixel_values": tensor}, its .pixel_values.
 
     output: who made which picture, and what is wrong with those that could not
     be made, which are zero. What was pickled knows ok and errors of it.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was measured: rounds of each program, and their medians."""
+"""The figures: rounds of each program, and their medians."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Row:
     rounds: list[dict[str, Any]] = dataclasses.field(default_factory=list)
 
     def _epochs(self, which: str) -> list[list[dict[str, float]]]:
-        """Of each round: the first epoch, or the later ones."""
+        """Lists, of each round, the first epoch, or the later ones."""
         found = [r[which] for r in self.rounds]
         return [e if isinstance(e, list) else [e] for e in found]
 
@@ -56,7 +56,7 @@ class Row:
         return self.rounds[0].get("bits")
 
     def made(self) -> str | None:
-        """Who made the pictures of the last round."""
+        """The engines of the last round's pictures."""
         return self.rounds[-1].get("made")
 
     def beside(self) -> int:

@@ -6,7 +6,7 @@
 
 After that, pictures that Pillow opens record what is done to them, tensors of
 torchvision's transforms record it, too, and collating a batch runs one job.
-What is asked for that cannot be recorded is made at once, and is stock from
+A call that cannot be recorded is made at once, and is stock from
 then on: same values, same errors. ``headrace.report()`` says what ran where.
 
 Importing this package replaces nothing; install() does, and imports neither

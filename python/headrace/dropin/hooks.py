@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What install() replaces in Pillow, torch and torchvision, and how back.
+"""The parts of Pillow, torch and torchvision that install() replaces.
 
 One list of Hook(owner, name, old, new) is the whole state. A module that is
 not imported yet is hooked as soon as it is: a finder in sys.meta_path watches

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all rooms of the drop-in know: where a thread is, what was counted."""
+"""State that all rooms of the drop-in share: where a thread is, counters."""
 
 from __future__ import annotations
 

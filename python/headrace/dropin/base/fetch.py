@@ -93,7 +93,7 @@ class AskAgain(BaseException):
 
 
 def late(error: Exception) -> BaseException:
-    """What to raise where a recorded picture cannot be made.
+    """The error to raise where a recorded picture cannot be made.
 
     Stock Pillow would have raised error when it read the picture.
     """

@@ -170,7 +170,7 @@ def _lines(group: str, names: Mapping[str, int]) -> list[str]:
 
 
 def report(reset: bool = False) -> Report:
-    """What ran where, what was left to Pillow and why, since the start.
+    """Return what ran where, what was left to Pillow and why, since the start.
 
     reset=True sets the counters to zero.
     """

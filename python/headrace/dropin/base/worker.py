@@ -18,7 +18,7 @@ from typing import Any
 
 
 class Worker:
-    """What a worker process knows of itself; set where its loop starts."""
+    """The state of a worker process; set where its loop starts."""
 
     pid = -1
     number = 0

@@ -51,7 +51,7 @@ def objection(info: Any) -> str | None:
 
 
 def other_format(data: bytes | _core.FileBytes) -> str:
-    """What a file is, of which Pillow has no JPEG factory."""
+    """Names the kind of a file of which Pillow has no JPEG factory."""
     try:
         return "a %s picture" % probe(data).format.upper()
     except Exception as error:

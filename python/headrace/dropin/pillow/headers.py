@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Pillow read from the headers of files, for the next time.
+"""Keeps what Pillow read from the headers of files, for the next time.
 
 A picture that Pillow has opened is a handful of plain values. They are kept by
 the file's identity, so that a file that is the same (one system call tells) is

@@ -55,7 +55,7 @@ Ops = tuple[tuple[Any, ...], ...]
 
 
 class Recording(NamedTuple):
-    """What was done to a picture; recorded() makes one fast.
+    """The ops done to a picture; recorded() makes one fast.
 
     source: bytes-like object: a JPEG file (FileBytes, where ours has read it),
     or what _core.pack() made of one (so has FileBytes of a file that a cache

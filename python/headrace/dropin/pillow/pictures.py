@@ -8,7 +8,7 @@ code reads the header; then the picture's class is swapped:
   HeadraceImage   is an Image.Image: what convert, copy, crop, resize and
                   transpose return
 
-Both have everything a picture has but pixels. Whoever wants pixels goes
+Both have everything a picture has but pixels. A reader of pixels goes
 through the attribute ``im`` (all of Pillow does, C code included). It makes
 them, and the picture becomes a plain JpegImageFile or Image.Image: from then
 on it is stock Pillow in every respect. ``load()`` only lets go of the file:
@@ -69,7 +69,7 @@ _set_class = vars(object)["__class__"].__set__
 
 
 class _Pixels:
-    """What load() returns: pixel access that decodes at its first use."""
+    """The result of load(): pixel access that decodes at its first use."""
 
     __slots__ = ("_picture", "found", "__weakref__")
 
@@ -96,7 +96,7 @@ class _Pixels:
 
 
 class _Recorder:
-    """What both classes of recorded pictures do otherwise than Pillow."""
+    """Where both classes of recorded pictures differ from Pillow."""
 
     # None in a file that nothing was asked of yet.
     _hr: Recording | None = None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which op of the library a change of pixels in Pillow is.
+"""Maps changes of pixels in Pillow to ops of the library.
 
 Each function gives the tuple of an op, or None where stock Pillow must make
 it, or must say what is wrong with the arguments. Only exact types and ranges

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a lazy tensor stands for: recordings and a table, or the value.
+"""The content of a lazy tensor: recordings and a table, or the value.
 
 Plain data and what can be read of it; tensor.py makes the values, and
 functions.py and images.py make new cells of old ones.
@@ -22,7 +22,7 @@ from .tables import Table
 
 
 class Cell:
-    """What one or several lazy tensors of the same memory stand for.
+    """The content of one or several lazy tensors of the same memory.
 
     samples: recordings, one per picture. lead: shape before (C, H, W).
     table: None = the bytes themselves. tables: one per sample, where they
@@ -125,7 +125,7 @@ class Cell:
     def open(self) -> bool:
         """May it go on recording? Not if it has its value.
 
-        Who uses it in two fetches keeps it, and it shall have its value.
+        A cell used in two fetches is kept by the program, and gets its value.
         """
         if self.value is not None:
             return False

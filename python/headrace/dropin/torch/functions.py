@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which functions of torch a lazy tensor records, and how. Imports torch.
+"""The functions of torch that a lazy tensor records, and how. Imports torch.
 
 Each entry of RECORDED takes (func, args, kwargs) and returns the result, or
 NotImplemented: then tensor.py makes the values and calls func.

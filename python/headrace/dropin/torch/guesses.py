@@ -36,7 +36,7 @@ class Guesses(threading.local):
 
 
 def is_simple(cell: Any) -> bool:
-    """Whether a cell of cell.py is one picture, lazy, and no view."""
+    """Says whether a cell of cell.py is one picture, lazy, and no view."""
     return (
         cell.value is None
         and not cell.lead

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What torchvision does to pictures that are tensors, recorded. Imports torch.
+"""Records what torchvision does to pictures that are tensors. Imports torch.
 
 Each function takes one of torchvision's, a kernel of transforms v2 or a
 function of v1 for plain tensors, and returns what lazy tensors get in its

@@ -46,7 +46,7 @@ _DTYPES = (torch.float32, torch.float16, torch.uint8)
 
 
 class Plan(NamedTuple):
-    """What the next batch is expected to be."""
+    """The expectation of the next batch."""
 
     n: int
     size: tuple[int, int, int]

@@ -414,7 +414,7 @@ def _fact(name: str) -> Any:
 
 
 class Lazy:
-    """What both classes do otherwise than torch.Tensor."""
+    """Where both classes differ from torch.Tensor."""
 
     __slots__ = ()
     _hr: Cell

@@ -65,7 +65,7 @@ class ChannelError(RuntimeError):
 
 
 class Link:
-    """What a worker must know to reach its channel; plain data."""
+    """The facts a worker needs to reach its channel; plain data."""
 
     __slots__ = ("address", "key", "pid")
 
@@ -315,7 +315,7 @@ class Channel:
         self._selector.register(conn, selectors.EVENT_READ)
 
     def _send_strangers_away(self) -> None:
-        """Those that have had time for a hello, where there are many."""
+        """Drops connections that had time for a hello, if there are many."""
         late = time.monotonic() - _HELLO_SECONDS
         for conn, since in list(self._strangers.items()):
             if since > late and len(self._strangers) < _MOST_STRANGERS:
