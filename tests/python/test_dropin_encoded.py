@@ -315,8 +315,8 @@ def decode_jpeg(source, *, mode="RGB", output_dtype=torch.uint8, device="cpu"):
         source = pathlib.Path(source).read_bytes()
     if isinstance(source, (bytes, bytearray)):
         source = torch.frombuffer(bytearray(source), dtype=torch.uint8)
-    mode = io.ImageReadMode[mode.name]
-    made = io.decode_jpeg(source, mode, apply_exif_orientation=True)
+    mode = io.ImageReadMode[mode.name].value
+    made = torch.ops.image.decode_jpeg(source, mode, True)
     if output_dtype == torch.uint16:
         made = (made.to(torch.int32) * 257).to(torch.uint16)
     return made
