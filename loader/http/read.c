@@ -370,7 +370,8 @@ static enum hr_status fail(struct reading *g, int tries, bool late)
 
     hr__http_short(r->url, url);
     if (is_stopped(g))
-        return hr__fail(HR_ECANCELED, "%s: nobody waits for it", url);
+        return hr__fail(HR_ECANCELED, "%s: stopped, no reader waits for it",
+                        url);
     if (g->try.answer.status)
         snprintf(status, sizeof(status), "status %d: ", g->try.answer.status);
     if (tries > 1 || late)

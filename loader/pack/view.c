@@ -200,7 +200,7 @@ static enum hr_status check_classes(struct check *c)
         if (!(why = check_class(view, at)))
             at += strlen(view->texts + at) + 1;
     if (!why && at != view->text_size)
-        why = "the index has texts of nobody's";
+        why = "the index has texts that no entry or class uses";
     at = view->index_at +
          (uint64_t)(view->texts - (const char *)view->entries) + at;
     return why ? bad(c, HR_ECORRUPT, at, why) : HR_OK;

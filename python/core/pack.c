@@ -361,12 +361,12 @@ static PyType_Slot pack_slots[] = {
      "A pack file of 'headrace pack', opened: pack[7] and pack['dir/cat.jpg']\n"
      "are its pictures, PackEntry, which are sources like paths and bytes.\n\n"
      "Opening reads the header and the index; a picture is read when it is\n"
-     "used. The file is mapped: processes share its memory. It closes when\n"
-     "nobody has it, a picture of it, or a job with one. It pickles as its\n"
+     "used. The file is mapped: processes share its memory. It closes with\n"
+     "the last reference to it, a picture or a job of it. It pickles as its\n"
      "absolute path, and refuses to arrive at a file with other contents.\n\n"
      "Errors: headrace.ReadError; headrace.PictureError for a file that is no\n"
-     "pack file, or cut, or damaged; IndexError, KeyError. Nobody may change\n"
-     "the file while it is open; to replace it, rename another one to its\n"
+     "pack file, or cut, or damaged; IndexError, KeyError. The file must not\n"
+     "change while it is open; to replace it, rename another one to its\n"
      "name. Threads: any."},
     {Py_tp_new, create},
     {Py_tp_dealloc, pack_dealloc},

@@ -149,14 +149,14 @@ static void add_kinds_chart(const struct validate *v, struct report *r)
     }
     report_chart(r, &(struct report_chart){
                         .kind = REPORT_ROWS,
-                        .title = "Who made the pictures",
+                        .title = "Engines of the pictures",
                         .text = v->num_kinds > n ? "The 16 most frequent kinds."
                                                  : NULL,
                         .y_title = "pictures",
                         .labels = labels,
                         .num_labels = n});
     report_series(r, "the device, alone or with the CPU", device, n);
-    report_series(r, "the CPU, or nobody", cpu, n);
+    report_series(r, "the CPU, or no engine", cpu, n);
     report_series(r, "outside of the contract", bad, n);
     report_series_tone(r, REPORT_BAD);
 }
