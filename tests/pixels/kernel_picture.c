@@ -85,6 +85,8 @@ static bool size_of(const struct kernel_picture *p, int *w, int *h)
     return !hr_ops_output_size(p->ops, p->num_ops, p->w, p->h, 1, w, h);
 }
 
+enum hr_reference kernel_reference;
+
 // A list of ops that comes to one step.
 static void random_ops(struct kernel_picture *p, int most)
 {
@@ -109,8 +111,8 @@ static void random_ops(struct kernel_picture *p, int most)
             p->ops[p->num_ops++] = kernel_random_crop(w, h, kernel_pick(0, 1));
         if (kernel_pick(0, 2) == 0)
             p->ops[p->num_ops++] = random_flip();
-    } while (hr__geometry_build(&p->geo, p->ops, p->num_ops,
-                                HR_REFERENCE_DEFAULT, p->w, p->h, 1, text) ||
+    } while (hr__geometry_build(&p->geo, p->ops, p->num_ops, kernel_reference,
+                                p->w, p->h, 1, text) ||
              p->geo.num_steps != 1);
 }
 

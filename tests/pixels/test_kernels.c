@@ -212,6 +212,31 @@ static void test_v_first(void)
     }
 }
 
+// torch's weights, and its order of passes.
+static void test_torch(void)
+{
+    hr_device of_torch = hr_device_open(
+        "cpu",
+        hr_device_params(.threads = 1, .reference = HR_REFERENCE_TORCH_2));
+    struct kernel_picture p;
+    int resized = 0;
+
+    CU_ASSERT_PTR_NOT_NULL_FATAL(of_torch);
+    kernel_reference = HR_REFERENCE_TORCH_2;
+    for (int i = 0; i < (small ? 6 : 200); i++) {
+        CU_ASSERT_TRUE_FATAL(kernel_random_picture(
+            &p, i % KERNEL_LAYOUTS, small ? 20 : 90, false, i % 3 == 0));
+        resized += p.geo.steps[0].torch && p.geo.steps[0].resized;
+        CU_ASSERT_TRUE(kernel_cpu_run(of_torch, &p, 1));
+        CU_ASSERT_TRUE(kernel_run(&env, &p.item, 1));
+        CU_ASSERT_EQUAL(kernel_compare(&p, 1), 0);
+        kernel_picture_free(&p);
+    }
+    CU_ASSERT(small || resized > 5);
+    kernel_reference = HR_REFERENCE_DEFAULT;
+    hr_device_close(&of_torch);
+}
+
 static void test_batches(void)
 {
     struct kernel_picture p[KERNEL_MAX_BATCH];
@@ -530,10 +555,11 @@ static int run_tests(void)
         {"tiny", test_tiny_stages}, {"harsh", test_harsh_stages},
         {"rows", test_rows},        {"chain", test_chain},
         {"planes", test_planes},    {"v first", test_v_first},
-        {"batches", test_batches},  {"luma", test_luma},
-        {"pixels", test_pixels},    {"long", test_long},
-        {"large", test_large},      {"wrong", test_wrong},
-        {"codes", test_codes},      {"rounds", test_rounds},
+        {"torch", test_torch},      {"batches", test_batches},
+        {"luma", test_luma},        {"pixels", test_pixels},
+        {"long", test_long},        {"large", test_large},
+        {"wrong", test_wrong},      {"codes", test_codes},
+        {"rounds", test_rounds},
     };
     CU_pSuite suite;
     int failures;

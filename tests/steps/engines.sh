@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Pictures of engines and processors, on the corpus where it is there.
 #   engines.sh same       OpenCL on PoCL makes what the CPU makes
+#   engines.sh recipes    .. of recipes, codes by the device
 #   engines.sh exact      compare.py on PoCL; each second file but with --long
 #   engines.sh va         the VA-API engine on the driver in software
 #   engines.sh clients    FFmpeg on that driver
@@ -15,6 +16,10 @@ same)
     [[ ! -d $corpus ]] || pictures=("$corpus/photos" "$corpus/kinds")
     bash "$opencl" "$build" same opencl:pocl "${pictures[@]}"
     bash "$opencl" "$build" sets opencl:pocl
+    ;;
+recipes)
+    [[ ! -d $corpus ]] || pictures=("$corpus/photos")
+    bash "$opencl" "$build" recipes opencl:pocl "${pictures[@]}"
     ;;
 exact)
     [[ $long ]] || set -- "$@" --part 2

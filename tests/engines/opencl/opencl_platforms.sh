@@ -15,6 +15,10 @@
 #                                        same bytes, the reasons for what is not
 #                                        the device's (its samples, if no
 #                                        pictures are named)
+#   opencl_platforms.sh BUILD recipes [NAME] [PICTURES...]
+#                                        the same of recipes with codes, which
+#                                        the device does: of all pictures that
+#                                        it begins it makes 98 % to the end
 #   opencl_platforms.sh BUILD sets NAME [STEP]
 #                                        the same for all 36 sets of type,
 #                                        layout and filter on a few pictures,
@@ -119,7 +123,7 @@ make_both()  # folder backend ops dtype layout inputs...
     mkdir -p "$to"
     for which in cpu "$name"; do
         rc=0
-        "$build/headrace" run --backend "$which" --ops "$ops" --seed 11 \
+        "$build/headrace" run --backend "$which" --ops "$ops" --seed "${seed:-11}" \
             --dtype "$dtype" --layout "$layout" --on-error zero --json \
             --batch "${batch:-64}" --deadline 300 \
             --out "$to/${which%%:*}.npy" "$@" \
@@ -157,6 +161,38 @@ END
     exit $bad
 }
 
+# Mesa's llvmpipe has no doubles, so that warps with a filter are the CPU's there,
+# and takes minutes to compile: run it by hand.
+recipes()  # name inputs...
+{
+    local name=$1 bad=0 dtype layout ops warps seed
+    shift
+    export HEADRACE_OPENCL_AUGMENT=device
+    needs_device "$name"
+    if (($# == 0)); then
+        make_samples
+        set -- "$build/fuzz-samples/photos" "$build/fuzz-samples/kinds"
+    fi
+    while read -r seed dtype layout ops warps; do
+        [[ $name != *rusticl* || ! $warps ]] || continue
+        seed=$seed make_both "$build/opencl-recipes" "$name" \
+            "decode,random_resized_crop=96,random_hflip,$ops" \
+            "$dtype" "$layout" "$@"
+        echo "$seed $dtype $layout $ops"
+        "$python" "$(dirname "$0")/opencl_same.py" "$build/opencl-recipes" 98 ||
+            bad=1
+    done <<'END'
+1 f32 nchw color_jitter=0.4:0.4:0.4:0.1,random_grayscale=0.2,random_gaussian_blur=0.5,normalize=imagenet
+2 u8 nhwc random_gaussian_blur=0.5,random_solarize=128:0.2
+3 f16 nchw color_jitter=0.4,normalize=imagenet,random_erasing=0.5
+1 f32 nchw trivial_augment_wide,normalize=imagenet warps
+2 f16 nhwc rand_augment=2:9:bilinear,normalize=imagenet,random_erasing=0.25 warps
+3 u8 nchw auto_augment=imagenet:bicubic warps
+END
+    rm -rf "$build/opencl-recipes"
+    exit $bad
+}
+
 sets()  # name step
 {
     local name=$1 step=${2:-1} i bad=0 run=0 dtype layout filter pictures
@@ -190,7 +226,7 @@ sets()  # name step
 engine_races()
 {
     local library log=$build/engine-races.log bad=0 variant entropy dtype layout
-    local ops long
+    local ops long codes
     local kinds=$build/fuzz-samples/kinds batch=2
     library=$(find /usr/lib /usr/local/lib -path '*oclgrind*' \
                    -name liboclgrind-rt.so 2>/dev/null | head -n 1)
@@ -203,8 +239,11 @@ engine_races()
     # Opening takes 7 seconds: the first line says whether it is here.
     while read -r variant entropy dtype layout ops long; do
         [[ ! $long || ${HEADRACE_TEST_LONG-} ]] || continue
+        # (Compiling codes takes long: only for lists that have some.)
+        codes=host
+        [[ $ops != *adjust* ]] || codes=device
         HEADRACE_OPENCL_VARIANT=$variant HEADRACE_OPENCL_ENTROPY=$entropy \
-            make_both "$build/engine-races" \
+            HEADRACE_OPENCL_AUGMENT=$codes make_both "$build/engine-races" \
             opencl:oclgrind "$ops" "$dtype" "$layout" "$kinds/tiny-16x16.jpg" \
             "$kinds/tiny-444.jpg" "$kinds/tiny-7x7.jpg" \
             "$kinds/gray-2x2.jpg" "$kinds/png-gray1.png"
@@ -217,9 +256,10 @@ gpu device f16 nhwc decode,random_resized_crop=9:lanczos,normalize=imagenet
 staged device u8 nhwc decode,center_crop=21x17 long
 gpu host u8 nchw decode,transpose,resize=7x11:bicubic
 gpu host u8 nchw decode,resize=40x35:bicubic,vflip long
+staged host f32 nhwc decode,resize=10x12,adjust_contrast=1.5,rotate=30,erase=2,3,5,9:1,2,3
 END
     [[ ${HEADRACE_TEST_LONG-} ]] ||
-        echo "not run: engine-races: two of its five lines: with --long"
+        echo "not run: engine-races: two of its six lines: with --long"
     rm -rf "$build/engine-races"
     if [[ -s $log ]]; then
         head -n 60 "$log"
@@ -247,7 +287,8 @@ rusticl)
     ;;
 races)   races ;;
 engine-races) engine_races ;;
+recipes) shift 2; recipes "${1:-opencl:pocl}" "${@:2}" ;;
 same)    shift 2; same "${1:-opencl}" "${@:2}" ;;
 sets)    sets "${3:-opencl:pocl}" "${4:-1}" ;;
-*)       sed -n '3,24s/^# \?//p' "$0"; exit 2 ;;
+*)       sed -n '3,28s/^# \?//p' "$0"; exit 2 ;;
 esac

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """cpu.npy and opencl.npy of a folder, as opencl_platforms.sh makes them: are
 they the same bytes, did the device make them (made.py), and does each picture
-say who made it and why?"""
+say who made it and why? With a number: so many percent of the pictures that the
+device begins with, or has from stage resample on, it must make to the end."""
 import collections
 import json
 import os
@@ -26,7 +27,18 @@ def load(folder, name):
         return manifest, summary, f.read()
 
 
-def main(folder):
+def to_the_end(pictures, least):
+    """A fault, if the device leaves too many before the tensor is there."""
+    spans = [[s for s in p["spans"] if s["device"].startswith("opencl")]
+             for p in pictures if p["status"] == "HR_OK"]
+    begun = [s for s in spans if s]
+    whole = sum(s[-1]["span"].endswith("store") for s in begun)
+    print(f"  to the end: {whole} of {len(begun)}")
+    return ([] if begun and whole >= len(begun) * least / 100 else
+            [f"only {whole} of {len(begun)} pictures to the end"])
+
+
+def main(folder, least=0):
     faults = []
     cpu, _, want = load(folder, "cpu")
     ocl, summary, got = load(folder, "opencl")
@@ -58,10 +70,12 @@ def main(folder):
           (", ".join(f"{v} {k}" for k, v in summary["fallbacks"].items())
            or "none"))
     faults += count.faults(summary["device"], 1 / 3)
+    if least:
+        faults += to_the_end(ocl["pictures"], int(least))
     for fault in faults[:12]:
         print("  FAILED", fault)
     return 1 if faults else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(main(*sys.argv[1:]))
