@@ -182,3 +182,25 @@ compile()  # folder [target...]
     cmake --build "$dir" -j "$jobs" ${1+--target "$@"}
 }
 
+# Shows how far cmake --build is: on a terminal in one line that changes,
+# elsewhere in a line for each quarter.
+show_progress()
+{
+    local line now told=0
+    while IFS= read -r line; do
+        if [[ $line =~ ^\[([0-9]+)/([0-9]+)\] ]]; then
+            now=$((100 * BASH_REMATCH[1] / BASH_REMATCH[2]))
+        elif [[ $line =~ ^\[\ *([0-9]+)%\] ]]; then
+            now=${BASH_REMATCH[1]}
+        else
+            continue
+        fi
+        if [[ -t 2 ]]; then
+            printf '\r\033[Kdev: %d %% ' "$now" >&2
+        elif ((now >= told + 25)); then
+            told=$((now / 25 * 25))
+            say "$told % built"
+        fi
+    done
+    [[ ! -t 2 ]] || printf '\r\033[K' >&2
+}
