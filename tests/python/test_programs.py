@@ -9,9 +9,14 @@ import sys
 import unittest
 
 import dropin_case  # noqa: F401  what is not there is skipped
+from programs import program, run
 
 
 class Programs(unittest.TestCase):
+    def test_pages_say_what_differs(self):
+        for sentence in program.KNOWN.values():
+            self.assertTrue(run.stands(sentence), sentence)
+
     def test_as_stock(self):
         found = subprocess.run(
             [sys.executable, "-m", "programs.run", "--quick", "--jobs", "2"],

@@ -50,9 +50,9 @@ KNOWN = {
     "derived": _PAGE + "from which no class should be derived",
     "fetch": _PAGE + "`torch.utils.swap_tensors` refuse a lazy tensor",
     "twice": _PAGE + "counts in `__getitem__` happens twice",
-    "kept": _PAGE + "kept of that picture raises where it is used",
+    "kept": _PAGE + "it has kept raise where they are used",
     "old": _PAGE + "`torch.Tensor(x)` raises there, and `_base` is another",
-    "sent": _PAGE + "What comes from a worker is not in shared memory",
+    "sent": _PAGE + "A tensor from a worker is not in shared memory",
     "resize_": _PAGE + "also where stock's are NumPy's memory and cannot",
     "modes": _PAGE + "other calls in `to_tensor` than those of stock",
 }
