@@ -21,7 +21,7 @@ enum hr__work_state {
     HR__PLAN,       // its stages are cut into spans
     HR__FETCH,      // its source is copied to the host, for the next span
     HR__SPAN,       // an engine has its next span
-    HR__FALL,       // a span failed: who else makes the picture?
+    HR__FALL,       // a span failed: which engine is next?
     HR__CHECK,      // the picture is there: shall it be looked at again?
     HR__LOOK,       // it is copied to the host for that
     HR__AGAIN,      // the CPU makes it again
