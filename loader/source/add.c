@@ -54,6 +54,7 @@ static const struct container {
     {".rec", hr__source_records, hr__source_records, NULL},
     {".tfrecord .tfrecords", hr__source_tfrecord, hr__source_tfrecord,
      hr__is_tfrecord},
+    {"index.json", hr__source_chunks, hr__source_chunks, hr__is_chunks},
 };
 
 enum { CONTAINERS = sizeof(containers) / sizeof(*containers), BEGIN = 64 };
@@ -67,7 +68,8 @@ static bool is_called(const char *path, const char *endings)
 
     for (; *endings; endings += size + (endings[size] == ' ')) {
         size = strcspn(endings, " ");
-        if (length > size && !strncasecmp(path + length - size, endings, size))
+        if (length >= size + (*endings == '.') &&
+            !strncasecmp(path + length - size, endings, size))
             return true;
     }
     return false;
@@ -167,8 +169,20 @@ static bool fail_foreign(const char *path)
                            path);
 }
 
+// Whether a folder has an index of chunks, which is not just called so.
+static bool find_index(const char *folder, char index[PATH_MAX])
+{
+    unsigned char begin[BEGIN];
+    int length = snprintf(index, PATH_MAX, "%s/index.json", folder);
+    size_t size = length > 0 && length < PATH_MAX ? read_begin(index, begin)
+                                                  : 0;
+
+    return size && hr__is_chunks(begin, size);
+}
+
 bool hr__source_input(struct hr__source *s, const char *path)
 {
+    char index[PATH_MAX];
     struct stat st;
 
     if (hr__http_is_url(path))
@@ -179,7 +193,8 @@ bool hr__source_input(struct hr__source *s, const char *path)
         return hr__source_fail(HR_EIO, "%s: %s", hr__source_short(path),
                                strerror(errno));
     if (S_ISDIR(st.st_mode))
-        return hr__source_walk(s, path);
+        return find_index(path, index) ? hr__source_chunks(s, index)
+                                       : hr__source_walk(s, path);
     if (S_ISREG(st.st_mode))
         return add_regular(s, path);
     return hr__source_fail(HR_EINVAL, "%s: neither a file nor a folder",
@@ -418,6 +433,22 @@ enum hr_status hr_source_set_classes(hr_source source,
     if (!(s->closed = name_classes(s, labels, numbers, num)))
         s->num_named = 0;  // of what failed nothing is kept
     return hr__source_added(s, s->closed);
+}
+
+enum hr_status hr_source_set_fields(hr_source source, const char *image,
+                                    const char *label)
+{
+    struct hr__source *s = hr__source_of(source);
+    const char *const names[] = {image, label};
+    enum hr_status status = hr__source_refuse(source, "");
+
+    if (!status && s->num_dirs)
+        status = hr__fail(HR_EINVAL, "fields: something was added");
+    for (int i = 0; i < 2 && !status; i++)
+        if (names[i] &&
+            !(s->fields[i] = hr__source_text(s, names[i], strlen(names[i]))))
+            status = hr_last_status();
+    return status;
 }
 
 // ---- The public functions --------------------------------------------------

@@ -93,20 +93,29 @@ static void close_made(struct opening *o)
 
 // ---- All in their order ----------------------------------------------------
 
+// From now on they are closed with the source, each with one of the two.
 static bool move_shards(struct hr__source *s, struct hr__source *made)
 {
-    for (; made->num_shards; made->num_shards--) {
-        // (A file is one shard, or one pack.)
-        struct hr__shard *shard = &made->shards[made->num_shards - 1];
-        const char *path = hr__source_text(s, shard->path, strlen(shard->path));
+    size_t num = made->num_shards, base = s->num_shards;
 
-        if (!path || !hr__source_grow(&s->shards, &s->shards_capacity,
-                                      s->num_shards, sizeof(*shard)))
+    while (s->shards_capacity < base + num)
+        if (!hr__source_grow(&s->shards, &s->shards_capacity,
+                             s->shards_capacity, sizeof(*s->shards)))
             return false;
-        shard->path = path;
-        shard->number = (uint32_t)s->num_shards;
-        s->shards[s->num_shards++] = *shard;
+    for (size_t i = 0; i < num; i++) {
+        const char *path = made->shards[i].path;
+
+        if (!(s->shards[base + i].path = hr__source_text(s, path,
+                                                         strlen(path))))
+            return false;
     }
+    for (size_t i = 0; i < num; i++) {
+        made->shards[i].path = s->shards[base + i].path;
+        made->shards[i].number = (uint32_t)(base + i);
+        s->shards[base + i] = made->shards[i];
+    }
+    s->num_shards += num;
+    made->num_shards = 0;
     for (; made->num_packs; made->num_packs--) {
         if (!hr__source_grow(&s->packs, &s->packs_capacity, s->num_packs,
                              sizeof(*s->packs)))
@@ -116,16 +125,19 @@ static bool move_shards(struct hr__source *s, struct hr__source *made)
     return true;
 }
 
-static bool move_dir(struct hr__source *s, struct hr__source_dir dir,
-                     uint32_t *index)
+// base: shards that were there before those of the folder's source.
+static bool move_dir(struct hr__source *s, size_t base,
+                     struct hr__source_dir dir, uint32_t *index)
 {
+    // (A file is one pack, or has one or many shards.)
     dir.pack = dir.pack ? (uint32_t)s->num_packs : 0;
-    dir.shard = dir.shard ? (uint32_t)s->num_shards : 0;
+    dir.shard += dir.shard ? (uint32_t)base : 0;
     return hr__source_put_dir_once(s, dir, index);
 }
 
 // Samples of a folder follow each other, or almost.
-static bool move_items(struct hr__source *s, const struct hr__source *made)
+static bool move_items(struct hr__source *s, size_t base,
+                       const struct hr__source *made)
 {
     uint32_t from = UINT32_MAX, dir = 0, label;
 
@@ -133,7 +145,8 @@ static bool move_items(struct hr__source *s, const struct hr__source *made)
         const struct hr__source_item *item = &made->items[i];
         const struct hr__source_label *of = &made->labels[item->label];
 
-        if (item->dir != from && !move_dir(s, made->dirs[item->dir], &dir))
+        if (item->dir != from &&
+            !move_dir(s, base, made->dirs[item->dir], &dir))
             return false;
         from = item->dir;
         if (!hr__source_intern(s, of->text, of->is_name, &label) ||
@@ -159,14 +172,15 @@ static bool move_classes(struct hr__source *s, const struct hr__source *made)
     return true;
 }
 
-static bool move_skipped(struct hr__source *s, const struct hr__source *made)
+static bool move_skipped(struct hr__source *s, size_t base,
+                         const struct hr__source *made)
 {
     uint32_t dir;
 
     for (size_t i = 0; i < made->pub.skipped; i++) {
         const struct hr__source_item *item = &made->skipped[i];
 
-        if (!move_dir(s, made->dirs[item->dir], &dir) ||
+        if (!move_dir(s, base, made->dirs[item->dir], &dir) ||
             !hr__source_skip(s, dir, item->name, (enum hr_skip)item->number))
             return false;
     }
@@ -186,6 +200,7 @@ static void move_faults(struct hr__source *s, const struct hr__source *made)
 static bool take(struct all *a, size_t i)
 {
     struct opening *o = &a->openings[i];
+    size_t base = a->s->num_shards;
     bool ok;
 
     if (!o->is_shard)
@@ -201,7 +216,8 @@ static bool take(struct all *a, size_t i)
     ok = o->status
              ? hr__source_fail(o->status, "%s", o->why)
              : move_classes(a->s, o->made) && move_shards(a->s, o->made) &&
-                   move_skipped(a->s, o->made) && move_items(a->s, o->made);
+                   move_skipped(a->s, base, o->made) &&
+                   move_items(a->s, base, o->made);
     close_made(o);
     return ok;
 }

@@ -26,19 +26,3 @@ int hr__field_rank(const struct hr__source *s, enum hr__field field,
             return i;
     return HR__FIELD_NONE;
 }
-
-enum hr_status hr_source_set_fields(hr_source source, const char *image,
-                                    const char *label)
-{
-    struct hr__source *s = hr__source_of(source);
-    const char *const names[] = {image, label};
-    enum hr_status status = hr__source_refuse(source, "");
-
-    if (!status && s->num_dirs)
-        status = hr__fail(HR_EINVAL, "fields: something was added");
-    for (int i = 0; i < 2 && !status; i++)
-        if (names[i] &&
-            !(s->fields[i] = hr__source_text(s, names[i], strlen(names[i]))))
-            status = hr_last_status();
-    return status;
-}

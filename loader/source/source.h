@@ -8,6 +8,7 @@
 //   pack.c          the pictures of a pack file
 //   tar.c           those of a tar file, record.c of a RecordIO file,
 //                   tfrecord.c of a TFRecord file, whose checksum crc32c.c has
+//   chunks.c        those of MDS and litData, whose index json.c reads
 //   fields.c        which field of a record is the picture, and which the label
 //   cifar.c         those of a CIFAR file
 //   shard.c         samples that are ranges of such a file
@@ -265,6 +266,7 @@ bool hr__source_unpack(struct hr__source *s, const char *path);
 bool hr__source_tar(struct hr__source *s, const char *path);
 bool hr__source_records(struct hr__source *s, const char *path);
 bool hr__source_tfrecord(struct hr__source *s, const char *path);
+bool hr__source_chunks(struct hr__source *s, const char *path);
 bool hr__source_cifar(struct hr__source *s, const char *path,
                       enum hr_cifar kind);
 // Adds a picture of pack file or shard (number + 1) at path, by its name there;
@@ -362,18 +364,37 @@ bool hr__source_put_object(struct hr__source *s, const char *url, uint8_t web,
 bool hr__source_put_listed(struct hr__source *s, const char *list,
                            const char *entry, bool below, const char *label);
 
-// ---- record.c, tfrecord.c ----
+// ---- record.c, tfrecord.c, chunks.c ----
 
 // The label that a float is.
 void hr__print_label(char *text, size_t size, float value);
-// Says whether a file that begins so is a TFRecord file.
+// Says whether a file that begins so is a TFRecord file, or the index of chunks.
 bool hr__is_tfrecord(const void *begin, size_t size);
+bool hr__is_chunks(const void *begin, size_t size);
 
 // ---- fields.c ----
 
 // How well a field's name fits, 0 best; HR__FIELD_NONE: not at all.
 int hr__field_rank(const struct hr__source *s, enum hr__field field,
                    const char *name);
+
+// ---- json.c ----
+
+// A text of JSON from at on. Once it is bad, so is all that follows.
+struct hr__json {
+    const char *at, *end;  // *end is readable, and no part of it
+    bool bad;
+};
+// Whether the next value begins so; takes the begin of an object or an array.
+bool hr__json_is(struct hr__json *j, char begin);
+bool hr__json_begin(struct hr__json *j, char open);
+// Whether an array (']') or object ('}') goes on; the next key of one.
+bool hr__json_item(struct hr__json *j, char close);
+bool hr__json_key(struct hr__json *j, char *key, size_t size);
+// A value: a text, which must fit (NULL: it is not kept), a whole number, any.
+bool hr__json_text(struct hr__json *j, char *text, size_t size);
+bool hr__json_number(struct hr__json *j, uint64_t *number);
+void hr__json_skip(struct hr__json *j);
 
 // ---- crc32c.c ----
 

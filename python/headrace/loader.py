@@ -131,15 +131,15 @@ class Loader:
 
         Args:
             source: a folder, a pack file, a tar file in WebDataset form, a
-                file of records (RecordIO, TFRecord), or a list of them and of
-                pictures, also by their URLs; Parquet or Arrow files, see
-                headrace.arrow.Rows; a PackFolder without
+                file of records (RecordIO, TFRecord), MDS or litData, or a list
+                of them and of pictures, also by their URLs; Parquet or Arrow
+                files, see headrace.arrow.Rows; a PackFolder without
                 transforms; a headrace.Cifar; pairs (picture, class), with a
                 path or bytes and an int, in a list or tuple; or another
                 sequence of such pairs, or of pictures, which the loader's
                 threads ask, item by item, or if it has __getitems__(numbers),
-                some of a batch at a time. An item that is an
-                exception is a sample that failed.
+                some of a batch at a time. An item that is an exception is a
+                sample that failed.
             steps: ops of headrace.ops, decode() first; or transforms of
                 torchvision, see headrace.compose.translate().
             batch: pictures of a batch; the last one of an epoch has what is

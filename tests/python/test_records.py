@@ -14,7 +14,7 @@ import made_samples
 import numpy
 from headrace import arrow, ops
 
-STEPS = [ops.decode(), ops.random_crop(24), ops.random_flip()]
+STEPS = [ops.decode(), ops.random_crop(16), ops.random_flip()]
 
 
 def photos():
@@ -221,6 +221,25 @@ class Tables(Case):
                 bad.append(i)
         if in_pages and len(rows) == len(want):
             self.assertTrue(not bad or bad[-1] - bad[0] < 7, bad)
+
+
+class Chunks(Case):
+    """What streaming 0.13 (MDS) and litdata 0.2.76 made of three photos of
+    `headrace samples`; the packages themselves bring too many others."""
+
+    def test_kept(self):
+        kept = pathlib.Path(__file__).parent / "records"
+        pairs = [(str(path), i * 7 % 10) for i, path
+                 in enumerate(sorted((kept / "photos").glob("*.jpg")))]
+        self.assertEqual(len(pairs), 3)
+        want = batches(pairs, batch=3)
+        for name in ("mds", "mds/index.json", "litdata"):
+            for threads in (1, 4):
+                (x, y, at), = batches(str(kept / name), batch=3,
+                                      threads=threads)
+                self.assertTrue((x == want[0][0]).all() and
+                                (y == want[0][1]).all(), name)
+                self.assertEqual(list(at), list(want[0][2]))
 
 
 class Many(Case):

@@ -192,7 +192,12 @@ HR_API enum hr_status hr_source_set_classes(hr_source source,
 //   .tfrecord .tfrecords, and any file that begins like one
 //         TFRecord of tf.Example, not compressed, with or without an index. Which
 //         features are picture and label says hr_source_set_fields()
-// Members and records that cannot be used are faults.
+//   index.json, and folders with one that begins as these do
+//         MDS of MosaicML's streaming, and chunks of litData, not compressed:
+//         the samples of all files that it names, which lie beside it. Columns
+//         are fields, see hr_source_set_fields(): jpeg, png or bytes, and whole
+//         numbers or texts
+// Members, records and samples that cannot be used are faults.
 // path may be a URL of http or https, of such a file or of a picture, whose label
 // is then the folder it lies in. Tar, RecordIO and TFRecord files are gone
 // through once;
