@@ -128,6 +128,10 @@ def whole(build, folder):
     for name, form in device["forms"].items():
         check_speed(name, form, facts)
         check_trace(name, form["trace"], facts)
+    rows = device.get("recipes", [])
+    check(len(rows) == len(gpu_report.RECIPES) and
+          all(r["same"] and r["img_per_s"] > 0 for r in rows) and
+          "trivial_augment_wide" in run.stdout, f"recipes: {rows}")
     check("rows" in report["nvjpeg"] or
           "not run: " + report["nvjpeg"]["not_run"] in run.stdout, "nvJPEG")
     check_page(folder, device["forms"])

@@ -25,6 +25,14 @@ import table
 import workload
 
 OPS = "decode,random_resized_crop=224,random_hflip,normalize=imagenet"
+# Lists of codes that differ from picture to picture, which a GPU does, too.
+RECIPES = {
+    "color_jitter": "color_jitter=0.4:0.4:0.4:0.1,random_grayscale=0.2,"
+                    "random_gaussian_blur=0.5",
+    "trivial_augment_wide": "trivial_augment_wide",
+    "rand_augment": "rand_augment=2:9:bilinear"}
+RECIPE = ("decode,random_resized_crop=224,random_hflip,{},normalize=imagenet,"
+          "random_erasing=0.25")
 # Where stage entropy runs, and from what: files, by the host or the device; and
 # later epochs of packed pictures that are kept.
 FORMS = ("host", "device", "cache")
@@ -54,12 +62,12 @@ class Bench:
         self.reference = {}  # arrays of the CPU, by epochs
 
     def run(self, device, form, epochs, batch=64, memory="host", out="none",
-            again=1, **variables):
+            again=1, ops=OPS, **variables):
         """What `headrace run` says of itself. again: how often each epoch has
         the pictures. (A folder that is named twice counts once.)"""
         where = "device" if form == "device" else "host"
         words = [self.command, "run", "--backend", device, "--out", out,
-                 "--ops", OPS, "--on-error", "zero", "--json", "--seed", "3",
+                 "--ops", ops, "--on-error", "zero", "--json", "--seed", "3",
                  "--batch", str(batch), "--epochs", str(epochs), "--memory",
                  memory, "--budget", "4G"]
         words += ["--cache", "4G"] if form == "cache" else []
@@ -84,16 +92,16 @@ def later(run):
             for k in ("images", "seconds", "cpu_seconds")]
 
 
-def speed(b, device, form, memory, batch):
+def speed(b, device, form, memory, batch, ops=OPS):
     """An epoch ends when its last picture has: so a fast device gets the same
     pictures several times in each."""
-    run = b.run(device, form, (b.o.epochs or 1) + 1, batch, memory)
+    run = b.run(device, form, (b.o.epochs or 1) + 1, batch, memory, ops=ops)
     images, seconds, _ = later(run)
     wanted = math.ceil(b.seconds * images / seconds)  # pictures
     if not b.o.epochs and wanted > images:
         again = min(max(wanted // 3 // len(b.paths), 1), 64)
         epochs = 1 + math.ceil(wanted / again / len(b.paths))
-        run = b.run(device, form, epochs, batch, memory, again=again)
+        run = b.run(device, form, epochs, batch, memory, again=again, ops=ops)
     images, seconds, cpu = later(run)
     return {"batch": batch, "memory": memory, "img_per_s": images / seconds,
             "cpu_s_per_1000": 1000 * cpu / max(images, 1), "images": images,
@@ -109,11 +117,11 @@ def with_input(rows, facts):
 
 # ---- Exactness --------------------------------------------------------------
 
-def array(b, device, form, memory):
+def array(b, device, form, memory, ops=OPS):
     """Digest of the bytes, and who made the pictures. The last epoch is
     written: of a cache one that comes from it."""
     path = os.path.join(b.tmp, "array.npy")
-    b.run(device, form, 2, 64, memory, path)
+    b.run(device, form, 2, 64, memory, path, ops=ops)
     digest = hashlib.blake2b()
     with open(path, "rb") as f:
         while chunk := f.read(1 << 20):
@@ -164,6 +172,25 @@ def suite(b, name):
                    re.M)
     return (f"yes: {MADE} {ok[1]}" if ok else
             "not tested: the suite did not run there"), ""
+
+
+# ---- Recipes ----------------------------------------------------------------
+
+def recipes(b, name, device):
+    """Rows of each: batches of 256 (of quick runs 64), beside the CPU's."""
+    rows = []
+    for what, codes in RECIPES.items():
+        ops = RECIPE.format(codes)
+        row = {"recipe": what} | speed(b, name, "device", "device",
+                                       b.batches[-1], ops)
+        row["cpu_img_per_s"] = speed(b, "cpu", "host", "host", b.batches[-1],
+                                     ops)["img_per_s"]
+        want = array(b, "cpu", "host", "host", ops)[0]
+        digest, count, _ = array(b, name, "device", "device", ops)
+        row |= {"same": digest == want, "pictures": count.samples,
+                "by_device": count.decoded,
+                "codes_by_cpu": count.reasons["ops of augment"]}
+        device["recipes"] = rows = rows + [row]
 
 
 # ---- Events -----------------------------------------------------------------
@@ -240,6 +267,8 @@ def form_of(b, name, form, dry, facts):
 def faults_of(device):
     """Why its figures are not to be believed."""
     found = [device["suite"]] if device["suite"].startswith("NO") else []
+    found += [f"NO: {row['recipe']}: its bytes are not the CPU's"
+              for row in device.get("recipes", ()) if not row["same"]]
     for name, form in device["forms"].items():
         for row in form.get("exact", ()):
             found += [f"NO: {name}, {row['memory']}: {why}" for why in
@@ -262,6 +291,11 @@ def device_of(b, name, known, facts):
         print(f"measuring {name}, {form}", file=sys.stderr)
         device["forms"][form] = form_of(b, name, form, device["dry_run"],
                                         facts)
+    print(f"measuring {name}, recipes", file=sys.stderr)
+    try:
+        recipes(b, name, device)
+    except Failed as e:
+        device["recipes_not_run"] = str(e)
     device["faults"] = faults_of(device)
     device["exact"] = not device["faults"] and verdict.startswith("yes")
     device["log"] = log

@@ -18,8 +18,9 @@ STAGES = {"hr_index": "reconstruct", "hr_reconstruct": "reconstruct",
           "hr_reconstruct_color_gpu": "reconstruct", "hr_planes": "color",
           "hr_color": "color", "hr_color_gpu": "color", "hr_pixels": "color",
           "hr_resample": "resample", "hr_store": "store",
-          "hr_resize_gpu": "store"}
-ORDER = ("entropy", "reconstruct", "color", "resample", "store", "other")
+          "hr_resize_gpu": "store", "hr_augment": "augment", "hr_erase": "store"}
+ORDER = ("entropy", "reconstruct", "color", "resample", "augment", "store",
+         "other")
 
 # Whose times the model predicts: 10^9 bytes per second of memory, and of the
 # bus each way. An H200's memory has 4.8 TB/s; PCIe 5.0 x16 carries 63, of which

@@ -85,6 +85,21 @@ TITLES = {"host": "entropy coding on the host",
           "cache": "later epochs, packed pictures from a cache"}
 
 
+def recipe_rows(device):
+    rows = [("recipes, entropy on the device, to device memory",
+             device.get("recipes_not_run", ""))]
+    for r in device.get("recipes", ()):
+        rows += [(f"  {r['recipe']}, jobs of {r['batch']}: img/s",
+                  f"{r['img_per_s']:.0f} (the CPU engine: "
+                  f"{r['cpu_img_per_s']:.0f}); {r['cpu_s_per_1000']:.3f} "
+                  "CPU-seconds per 1000"),
+                 ("    bytes", ("the CPU's" if r["same"] else
+                                "NO: not the CPU's") +
+                  f", {r['by_device']} of {r['pictures']} pictures by the "
+                  f"device, codes of {r['codes_by_cpu']} by the CPU")]
+    return rows
+
+
 def device_rows(device, cpu, paper):
     rows = [("device", device["name"] +
              (" (a dry run: this is a processor, not a GPU)"
@@ -101,7 +116,7 @@ def device_rows(device, cpu, paper):
         rows += trace_rows(form["trace"], form["speed"][-1]["img_per_s"])
         if "predicted" in form["trace"]:
             rows += paper_rows(form["trace"], paper)
-    return rows
+    return rows + recipe_rows(device)
 
 
 def nvjpeg_rows(peer):
