@@ -31,6 +31,7 @@ RECIPES = {
                     "random_gaussian_blur=0.5",
     "trivial_augment_wide": "trivial_augment_wide",
     "rand_augment": "rand_augment=2:9:bilinear"}
+NO_CODES = "ops that the engine does not have"  # HR_WHY_AUGMENT
 RECIPE = ("decode,random_resized_crop=224,random_hflip,{},normalize=imagenet,"
           "random_erasing=0.25")
 # Where stage entropy runs, and from what: files, by the host or the device; and
@@ -189,7 +190,7 @@ def recipes(b, name, device):
         digest, count, _ = array(b, name, "device", "device", ops)
         row |= {"same": digest == want, "pictures": count.samples,
                 "by_device": count.decoded,
-                "codes_by_cpu": count.reasons["ops of augment"]}
+                "codes_by_cpu": count.reasons[NO_CODES]}
         device["recipes"] = rows = rows + [row]
 
 
