@@ -15,7 +15,7 @@ from typing import Any
 from ._left_out import listed
 from .errors import ArgumentError, ReadError
 
-SUFFIXES = (".parquet", ".arrow", ".feather")
+_SUFFIXES = (".parquet", ".arrow", ".feather")
 
 _IMAGES = ("image", "img", "jpg", "jpeg", "png", "image_bytes", "bytes")
 _LABELS = ("label", "labels", "class", "cls", "fine_label", "target", "y")
@@ -54,7 +54,7 @@ class Rows:
         self._kept: OrderedDict[int, tuple[Any, Any]] = OrderedDict()
         self._bytes = 0
         for path in paths:
-            self._add(_open(os.fspath(path), fields))
+            self._add(_open(os.fsdecode(path), fields))
         self._number_words()
 
     def _add(self, file: _File) -> None:
@@ -114,7 +114,8 @@ class Rows:
             except (OSError, pyarrow.ArrowException) as error:
                 file, number = self._groups[group]
                 why = ReadError(
-                    f"{file.path}: group {number} of rows: {error}",
+                    f"{file.path}: group {number} of rows: "
+                    f"{_why(file.path, error)}",
                     status="HR_EIO",
                 )
                 found.update((i, why) for _, i in rows)
@@ -175,7 +176,7 @@ class _File:
     rows: list[int]
 
     def __init__(self, path: str, schema: Any, fields: Any) -> None:
-        self.path = path
+        self.path = path = _shown(path)
         self.classes: tuple[str, ...] = ()
         features = _features(schema)
         named = fields or (None, None)
@@ -293,9 +294,37 @@ def _source(path: str) -> Any:
     """The path, or an open file of fsspec."""
     if "://" not in path:
         return path
-    import fsspec
-
+    try:
+        import fsspec
+    except ImportError as error:
+        raise ArgumentError(
+            f"{_shown(path)}: URLs of files of Parquet and Arrow need fsspec: "
+            f"{error}"
+        ) from None
     return fsspec.open(path, "rb").open()
+
+
+def _shown(path: str) -> str:
+    """For messages: a query may be a password, and so may be a user's part."""
+    if "://" not in path:
+        return path
+    scheme, rest = path.split("://", 1)
+    host, slash, rest = rest.split("?", 1)[0].partition("/")
+    return f"{scheme}://{host.rpartition('@')[2]}{slash}{rest}"
+
+
+def _why(path: str, error: Exception) -> str:
+    """What it says; of a URL not, which may stand in it in any form."""
+    if "://" not in path or not isinstance(error, OSError):
+        return str(error)
+    return type(error).__name__
+
+
+def is_table(path: Any) -> bool:
+    """Whether a path or URL is called like a Parquet or Arrow file."""
+    return isinstance(path, (str, os.PathLike)) and _shown(
+        os.fsdecode(path)
+    ).lower().endswith(_SUFFIXES)
 
 
 def _open(path: str, fields: Any) -> _File:
@@ -303,14 +332,16 @@ def _open(path: str, fields: Any) -> _File:
         import pyarrow
     except ImportError as error:
         raise ArgumentError(
-            f"{path}: Parquet and Arrow files need pyarrow: {error}"
+            f"{_shown(path)}: Parquet and Arrow files need pyarrow: {error}"
         ) from None
     try:
-        if path.lower().endswith(".parquet"):
+        if _shown(path).lower().endswith(".parquet"):
             return _Parquet(path, fields)
         return _Arrow(path, fields)
     except (OSError, pyarrow.ArrowException) as error:
-        raise ReadError(f"{path}: {error}", status="HR_EIO") from error
+        raise ReadError(
+            f"{_shown(path)}: {_why(path, error)}", status="HR_EIO"
+        ) from None
 
 
 # ---- Schemas ---------------------------------------------------------------

@@ -634,11 +634,7 @@ def _source(
 
 
 def _are_tables(paths: Sequence[Any]) -> bool:
-    return bool(paths) and all(
-        isinstance(x, (str, os.PathLike))
-        and os.fspath(x).lower().endswith(arrow.SUFFIXES)
-        for x in paths
-    )
+    return bool(paths) and all(map(arrow.is_table, paths))
 
 
 def _items(

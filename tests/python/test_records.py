@@ -148,6 +148,24 @@ class Tables(Case):
                    self.write(table[9:], "s1.parquet")])
         self.same(self.write(table, "t.parquet"), fields=("jpg", "cls"))
 
+    def test_object_store(self):
+        """By fsspec, here its memory; passwords are in no message."""
+        need("fsspec")
+        import fsspec
+
+        urls = []
+        for name in ("o.parquet", "o.arrow"):
+            path = pathlib.Path(self.write(self.table(), name))
+            urls.append(f"memory://bucket/{name}")
+            with fsspec.open(urls[-1], "wb") as file:
+                file.write(path.read_bytes())
+        for url in urls:
+            self.same(url)
+        with self.assertRaises(headrace.ReadError) as caught:
+            arrow.Rows(["memory://key:secret@bucket/none.parquet?secret=1"])
+        self.assertIn("memory://bucket/none.parquet", str(caught.exception))
+        self.assertNotIn("secret", str(caught.exception))
+
     def test_words_and_paths(self):
         import pyarrow
 
