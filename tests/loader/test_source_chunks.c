@@ -101,12 +101,12 @@ static void set_write(const struct set *set, int k)
     test_write(path, set->files[k].data, set->files[k].size);
 }
 
-static void set_init(struct set *set, bool mds)
+static void set_init_of(struct set *set, bool mds, uint64_t seed)
 {
     char path[300];
 
     *set = (struct set){.folder = test_folder()};
-    data_calls_init(&set->c, N, test_seed);
+    data_calls_init(&set->c, N, seed);
     for (int k = 0; k < FILES; k++) {
         put_file(&set->files[k], &set->c, k * PER_FILE, mds);
         set_write(set, k);
@@ -114,6 +114,11 @@ static void set_init(struct set *set, bool mds)
     put_index(&set->index, mds);
     snprintf(path, sizeof(path), "%s/index.json", set->folder);
     test_write(path, set->index.data, set->index.size);
+}
+
+static void set_init(struct set *set, bool mds)
+{
+    set_init_of(set, mds, test_seed);
 }
 
 static void set_finish(struct set *set)
@@ -166,6 +171,27 @@ TEST_CASE(whole)
               "%s", hr_last_error());
         hr_source_close(&s);
     }
+}
+
+// Each of two has its own files.
+TEST_CASE(beside_others)
+{
+    OWN(set_finish) struct set first;
+    OWN(set_finish) struct set second;
+    char index[2][300];
+    auto_source s = hr_source_create();
+
+    set_init_of(&first, true, test_seed);
+    set_init_of(&second, false, test_seed + 1);
+    snprintf(index[0], sizeof(index[0]), "%s/index.json", first.folder);
+    snprintf(index[1], sizeof(index[1]), "%s/index.json", second.folder);
+    CHECK(!hr_source_add_all(s, (const char *[]){index[0], index[1]}, 2) &&
+              s->num == 2 * N,
+          "%s", hr_last_error());
+    for (int i = 0; i < N && s->num == 2 * N; i++)
+        CHECK(is_sample(s, (uint64_t)i, &first, i) &&
+                  is_sample(s, (uint64_t)(N + i), &second, i),
+              "%d", i);
 }
 
 // Files that are not there, compressed ones, and an index of other things.
