@@ -92,7 +92,9 @@ def counted(root):
     done = subprocess.run(["git", "-C", root, "ls-files", "-z"],
                           capture_output=True, text=True)
     names = list(filter(None, done.stdout.split("\0"))) or [
-        str(path.relative_to(root)) for path in sorted(root.rglob("*.*"))]
+        name for name in (str(path.relative_to(root))
+                          for path in sorted(root.rglob("*.*")))
+        if not name.startswith(("build", "."))]
     for name in names:
         path = root / name
         if path.suffix in READERS and path.is_file() and "corpus" not in name:
