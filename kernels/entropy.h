@@ -5,20 +5,23 @@
 //
 // The scan's bytes, with neither stuffing nor markers, are cut at restart
 // markers into intervals and these into subsequences of HR__SUB_BITS. A decoder
-// that begins anywhere soon falls into step with the right one, so each
-// subsequence is decoded from some bits before it; what that found is checked
-// against the end of its predecessor, and repeated where it was wrong.
+// that begins anywhere soon falls into step with the right one. So each
+// subsequence has a decoder that begins where it does and leaves marks: where it
+// is every HR__MARK_BITS. Behind its end the decoder goes on until it is in step
+// with that of another subsequence, as a mark of that one tells. From the first
+// subsequence on these meetings are a chain, and each decoder of the chain tells
+// the truth from the mark where it was met to the one that it meets.
 //
-//   hr_entropy_begin   codes        -> tables; coefs: zeros; no flag
-//   hr_entropy_guess   scan         -> subs, as far as they can be guessed
-//   hr_entropy_again   scan, subs   -> other: what began wrong, once more; GPUs
-//   hr_entropy_back    scan, other  -> subs: the same
-//   hr_entropy_check   scan, subs   -> subs as they are; flag
-//   hr_entropy_write   scan, subs   -> coefs but DCs; differences of DCs
-//   hr_entropy_dc      differences  -> coefs: DCs
+//   hr_entropy_begin   codes           -> tables; coefs: zeros; no flag
+//   hr_entropy_guess   scan            -> subs, marks; kept
+//   hr_entropy_again   scan, marks     -> subs: what each meets; kept; GPUs
+//   hr_entropy_check   subs, marks     -> subs: the chain; flag. What again does
+//                                         comes first if it was not launched
+//   hr_entropy_write   subs, kept or scan -> coefs but DCs; differences of DCs
+//   hr_entropy_dc      differences     -> coefs: DCs
 //
-// Their launches are those of layout.h: an item of guess, again, back and write
-// is a subsequence; check and dc have a group for each interval, begin one for each
+// Their launches are those of layout.h: an item of guess, again and write is
+// a subsequence; check and dc have a group for each interval, begin one for each
 // code and for as many blocks of the window as it has items. A picture of which
 // anything is odd gets flags; its coefficients mean nothing then.
 #ifndef HR__KERNELS_ENTROPY_H
@@ -37,8 +40,16 @@ typedef uint8_t hr__byte;
 
 enum {
     HR__SUB_BITS = 1024,
-    HR__SUB_EARLY = 512,    // bits before it that a subsequence begins; more
-    HR__SUB_EARLY_GPU = 1536,  // where decoding again takes longer
+    HR__MARK_BITS = 128,
+    HR__SUB_MARKS = HR__SUB_BITS / HR__MARK_BITS,
+    HR__SUB_FAR = 12,   // subsequences behind its own that a decoder reads at most
+    HR__ALL_MARKS = 2 * HR__SUB_MARKS + HR__SUB_FAR - 1,
+    HR__SUB_BACK = 64,  // that an item of hr_entropy_check goes back to find one
+                        // that is of the chain for certain
+    HR__SUB_ROOM = 512,  // symbols of a decoder that a GPU keeps
+    // Of a picture, in which an item of hr_entropy_check goes on for a 64th of them
+    // (layout.h says of HR__MAX_TAPS what happens to longer loops).
+    HR__SUBS_ALONE = 8192,
     HR__MCU_BLOCKS = 10,    // at most
     HR__CODES = 6,          // of a scan, at most
     HR__FAST_BITS = 12,     // of codes that one look-up decodes
@@ -49,9 +60,6 @@ enum {
     // goes through a 64th of them, twice, of three components (layout.h says of
     // HR__MAX_TAPS what happens to longer loops).
     HR__INTERVAL_BLOCKS = 600000,
-    HR__SUB_ROUNDS = 8,  // in which subsequences are decoded again at once
-    HR__SUB_LEFT = 32,    // of an interval that are decoded one by one then
-    HR__SUB_LEFT_GPU = 8,  // .. where all of a batch wait for that
     // Flags: the file is odd; so much of it is out of step that one thread of the
     // host is faster.
     HR__ODD_FILE = 1,
@@ -86,16 +94,36 @@ struct hr__interval {
     hr__word sub, subs;         // its subsequences
 };
 
-// A subsequence: where its first symbol begins, and where the first begins that
-// is no longer its own. State: block of the MCU << 6 | coefficient; HR__SUB_ODD.
+// The decoder of a subsequence. State: block of the MCU << 6 | coefficient.
 struct hr__sub {
-    hr__word from, from_state;
-    hr__word at, state;
-    hr__word blocks;  // that begin in it; from hr_entropy_check on those of the
-                      // interval that begin before it; or HR__SUB_AGAIN
+    hr__word at, state;  // where it is
+    hr__word symbols;    // decoded up to the end of the next subsequence
+    hr__word blocks;     // that began
+    hr__word next, mark;  // the subsequence of the interval whose decoder it met,
+                          // and 1 + the mark; or HR__NEXT_..
+    hr__word last;        // how many subsequences behind its own, if 2 or more
+    // From hr_entropy_check on: 1 + the mark from which on it tells the truth, 0:
+    // its beginning, or HR__FROM_NOWHERE; blocks of the interval that begin
+    // before that.
+    hr__word from, before;
+    // And what another decoder from further back has found in this subsequence:
+    // a place, the bit where that ends (0: nothing), blocks that begin before.
+    hr__word cover, cover_to, cover_before;
 };
-#define HR__SUB_ODD 0x80000000u
-#define HR__SUB_AGAIN 0xffffffffu
+#define HR__NEXT_OPEN 0xffffffffu  // it is at the end of its own
+#define HR__NEXT_ON 0xfffffffeu    // of the next one
+#define HR__NEXT_FAR 0xfffffffdu   // and as far as it may be
+#define HR__NEXT_ODD 0xfffffffcu   // what it read was odd
+#define HR__NEXT_END 0xfffffffbu   // the interval ended
+#define HR__FROM_NOWHERE 0xffffffffu
+
+// Where a decoder is at or behind so many bits of a subsequence: its own, then
+// the next one, then where others begin.
+struct hr__mark {
+    hr__word place;   // bits from there << 10 | state; or HR__MARK_NONE
+    hr__word counts;  // symbols << 16 | blocks
+};
+#define HR__MARK_NONE 0xffffffffu
 
 struct hr__entropy_component {
     hr__word dc, ac;              // work: byte of its struct hr__huffman
@@ -115,12 +143,16 @@ struct hr__entropy {
     hr__word codes;      // struct hr__code[num_codes]
     hr__word num_codes;
     hr__word num_intervals, num_subs;
-    hr__word subs, other;   // work: byte of struct hr__sub[num_subs], twice,
-    hr__word tables;        // of struct hr__huffman[num_codes]
+    hr__word subs, marks;   // work: byte of struct hr__sub[num_subs], of
+                            // struct hr__mark[num_subs][HR__ALL_MARKS],
+    hr__word tables;        // of struct hr__huffman[num_codes],
+    hr__word kept, room;    // of u16[][room][HR__GROUP]: symbols of as many
+                            // decoders side by side. room 0: none are kept
+    hr__word open;          // of 1 + num_subs words: how many decoders are
+                            // HR__NEXT_ON, and of which subsequences
     hr__word flag;          // out: byte of a word, HR__ODD_..
     hr__word counts;        // work: in programs built with HR__COUNTED, byte of a
                             // word for each subsequence: the symbols decoded
-    hr__word early, left;   // HR__SUB_EARLY.., HR__SUB_LEFT..
     hr__word num_components, mcus_w;
     hr__word mcu_blocks;                 // blocks of an MCU
     hr__word of[HR__MCU_BLOCKS];         // of each, its component

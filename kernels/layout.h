@@ -78,7 +78,7 @@ enum {
     X(BEGIN, "hr_entropy_begin", ENTROPY)                 \
     X(GUESS, "hr_entropy_guess", ENTROPY)                 \
     X(AGAIN, "hr_entropy_again", ENTROPY)                 \
-    X(BACK, "hr_entropy_back", ENTROPY)                   \
+    X(FAR, "hr_entropy_far", ENTROPY)                     \
     X(CHECK, "hr_entropy_check", ENTROPY)                 \
     X(WRITE, "hr_entropy_write", ENTROPY)                 \
     X(DC, "hr_entropy_dc", ENTROPY)                       \

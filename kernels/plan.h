@@ -449,7 +449,7 @@ static inline hr__u32 hr__kernel_groups(const struct hr__kernel_picture *p,
         break;
     case HR__KERNEL_GUESS:
     case HR__KERNEL_AGAIN:
-    case HR__KERNEL_BACK:
+    case HR__KERNEL_FAR:
     case HR__KERNEL_WRITE:
         items = p->num_subs;
         break;

@@ -121,7 +121,9 @@ static uint32_t from_bytes(const struct ocl *o, const struct hr__picture *pic,
         return 0;
     dense = ((uint64_t)r->w + 64) * ((uint64_t)r->h + 64) * 3 * sizeof(int16_t);
     if (ocl_entropy_bytes(&scan) > o->buffer_bytes / 2 ||
-        why_not_size(o, pic, dense + ocl_entropy_work(&scan) + more)) {
+        why_not_size(o, pic,
+                     dense + ocl_entropy_work(&scan, o->variant == OCL_GPU) +
+                         more)) {
         *why = HR_WHY_SIZE;
         return 0;
     }

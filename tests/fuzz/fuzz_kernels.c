@@ -71,8 +71,31 @@ static size_t diff_bytes(const struct scan *s, uint32_t i)
     return sizeof(int16_t) * ocl_scan_mcus(&s->file.scan) * c->h * c->v;
 }
 
-// Areas of work get a gap behind each, where the engine has none. The last two
-// are the subsequences, of which there are at most so many.
+static size_t sub_bytes(const struct scan *s)
+{
+    return s->file.entropy.num_subs * sizeof(struct hr__sub);
+}
+
+static size_t mark_bytes(const struct scan *s)
+{
+    return s->file.entropy.num_subs * HR__ALL_MARKS * sizeof(struct hr__mark);
+}
+
+static size_t open_bytes(const struct scan *s)
+{
+    return (1 + s->file.entropy.num_subs) * sizeof(hr__word);
+}
+
+static size_t kept_bytes(const struct scan *s)
+{
+    const struct hr__entropy *e = &s->file.entropy;
+
+    return (size_t)hr__kernel_round(e->num_subs, HR__GROUP) * e->room *
+           sizeof(uint16_t);
+}
+
+// Areas of work get a gap behind each, where the engine has none. The last ones
+// are those of the subsequences, of which there are at most so many.
 static void spread(struct scan *s)
 {
     struct hr__entropy *e = &s->file.entropy;
@@ -90,8 +113,10 @@ static void spread(struct scan *s)
     }
     work += e->num_codes * sizeof(struct hr__huffman);
     e->subs = (hr__word)(ocl_aligned((size_t)work) + GAP);
-    e->other = e->subs + GAP +
-               (hr__word)ocl_aligned(s->p->num_subs * sizeof(struct hr__sub));
+    e->num_subs = s->p->num_subs;
+    e->marks = e->subs + GAP + (hr__word)ocl_aligned(sub_bytes(s));
+    e->open = e->marks + GAP + (hr__word)ocl_aligned(mark_bytes(s));
+    e->kept = e->open + GAP + (hr__word)ocl_aligned(open_bytes(s));
 }
 
 // What kernels may write, in the order of the places.
@@ -106,8 +131,10 @@ static void allow(const struct scan *s)
     for (uint32_t i = 0; i < e->num_components; i++)
         guard_may(e->comp[i].diffs, diff_bytes(s, i));
     guard_may(e->tables, e->num_codes * sizeof(struct hr__huffman));
-    guard_may(e->subs, e->num_subs * sizeof(struct hr__sub));
-    guard_may(e->other, e->num_subs * sizeof(struct hr__sub));
+    guard_may(e->subs, sub_bytes(s));
+    guard_may(e->marks, mark_bytes(s));
+    guard_may(e->open, open_bytes(s));
+    guard_may(e->kept, kept_bytes(s));
 }
 
 // Planned and packed as the engine does it, in memory of exactly that size.
@@ -119,7 +146,7 @@ static uint8_t *pack(struct scan *s)
     // (Enough for a picture: nobody allocates.)
     s->plan.data = (uint8_t *)(s->p = calloc(1, 4096));
     s->plan.room = 4096;
-    s->plan.gpu = s->pic.size & 1;  // how early a decoder begins
+    s->plan.gpu = s->pic.size & 1;  // whether symbols are kept
     s->item.file = &s->file;
     promise(s->p && ocl_plan_begin(&s->plan, 1));
     if (!ocl_plan_entropy(&s->plan, 0, &s->pic, s->window, &s->item))
@@ -138,7 +165,7 @@ static uint8_t *pack(struct scan *s)
 static bool decode(struct scan *s, const uint8_t *in, bool ends)
 {
     static const int kernels[] = {HR__KERNEL_BEGIN, HR__KERNEL_GUESS,
-                                  HR__KERNEL_AGAIN, HR__KERNEL_BACK,
+                                  HR__KERNEL_AGAIN, HR__KERNEL_FAR,
                                   HR__KERNEL_CHECK, HR__KERNEL_WRITE,
                                   HR__KERNEL_DC,    HR__KERNEL_RECONSTRUCT};
     const struct hr__entropy *e = &s->file.entropy;
@@ -148,8 +175,7 @@ static bool decode(struct scan *s, const uint8_t *in, bool ends)
     guard_begin(ends);
     to = guard_take(GUARD_IN, s->item.in_bytes);
     out = guard_take(GUARD_OUT, OUT);
-    if (!to || !guard_take(GUARD_WORK,
-                           e->other + e->num_subs * sizeof(struct hr__sub)))
+    if (!to || !guard_take(GUARD_WORK, e->kept + kept_bytes(s)))
         return false;
     memcpy(to, in, s->item.in_bytes);
     guard_run(s->p, kernels, 8);

@@ -26,7 +26,7 @@ static bool small;
 static void run(struct entropy_batch *b)
 {
     static const int kernels[] = {HR__KERNEL_BEGIN, HR__KERNEL_GUESS,
-                                  HR__KERNEL_AGAIN, HR__KERNEL_BACK,
+                                  HR__KERNEL_AGAIN, HR__KERNEL_FAR,
                                   HR__KERNEL_CHECK, HR__KERNEL_WRITE,
                                   HR__KERNEL_DC};
 

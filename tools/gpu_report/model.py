@@ -11,8 +11,9 @@ WRITES = {"hr_reconstruct": 64, "hr_color": 192, "hr_pixels": 192,
           "hr_resample": 256, "hr_store": 1024, "hr_reconstruct_gpu": 8,
           "hr_reconstruct_color_gpu": 24, "hr_color_gpu": 12,
           "hr_resize_gpu": 64}
-# struct hr__sub, and the coefficients of a block (kernels/entropy.h).
-SUB, BLOCK = 20, 128
+# struct hr__sub, the marks of a subsequence, and the coefficients of a block
+# (kernels/entropy.h).
+SUB, MARKS, BLOCK = 48, 64, 128
 STAGES = {"hr_index": "reconstruct", "hr_reconstruct": "reconstruct",
           "hr_reconstruct_gpu": "reconstruct",
           "hr_reconstruct_color_gpu": "reconstruct", "hr_planes": "color",
@@ -29,16 +30,16 @@ PAPER = {"name": "H200, PCIe 5.0 x16", "memory": 4800.0, "bus": 55.0}
 
 
 def entropy_floors(items, up):
-    """Of stage entropy, which reads the scan twice. Which coefficients are not
-    0 is not known: they are left out."""
+    """Of stage entropy, which reads the scan once. Which coefficients are not 0
+    is not known, nor how far decoders go on: that is left out."""
     blocks = items.get("hr_entropy_begin", 0)
     subs = items.get("hr_entropy_guess", 0)
     moved = {"hr_entropy_begin": blocks * BLOCK,
-             "hr_entropy_guess": up + subs * SUB,
-             "hr_entropy_again": 2 * items.get("hr_entropy_again", 0) * SUB,
-             "hr_entropy_back": 2 * items.get("hr_entropy_back", 0) * SUB,
+             "hr_entropy_guess": up + subs * (SUB + MARKS),
+             "hr_entropy_again": 2 * items.get("hr_entropy_again", 0) *
+                                 (SUB + MARKS),
              "hr_entropy_check": 2 * subs * SUB,
-             "hr_entropy_write": up + subs * SUB,
+             "hr_entropy_write": subs * SUB,
              "hr_entropy_dc": blocks * 4}
     return moved if blocks else {}
 

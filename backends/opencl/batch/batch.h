@@ -37,7 +37,7 @@ void ocl_buffer_drop(struct ocl *o, struct ocl_buffer *b);
 
 // Batches at a time: two that the device has, and one that is planned; most
 // tasks of one; launches of one.
-enum { OCL_BATCHES = 3, OCL_BATCH = 256, OCL_LAUNCHES = 24 };
+enum { OCL_BATCHES = 3, OCL_BATCH = 256, OCL_LAUNCHES = 18 };
 // A picture is a group of stage augment: lists that long are not padded.
 _Static_assert((int)OCL_BATCH <= (int)HR__ROW_GROUPS, "two groups a picture");
 // So many tasks come together, if there are so many. More come into a batch
@@ -345,7 +345,7 @@ unsigned ocl_why_not_augment(const struct ocl *o, const struct hr__picture *pic,
 // Of files whose entropy coding the device decodes: bytes of the upload, and of
 // work besides coefficients and what is made of them.
 size_t ocl_entropy_bytes(const struct ocl_scan *s);
-uint64_t ocl_entropy_work(const struct ocl_scan *s);
+uint64_t ocl_entropy_work(const struct ocl_scan *s, bool gpu);
 // Adds the source of picture i. False: the window is empty, or as ocl_plan_add.
 bool ocl_plan_entropy(struct ocl_plan *plan, int i,
                       const struct hr__picture *pic, struct hr__rect window,

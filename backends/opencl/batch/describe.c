@@ -246,7 +246,7 @@ static uint32_t groups_of(const struct ocl_plan *plan,
     uint32_t n = 0;
 
     for (int k = 0; k < kernels; k++)
-        if (k != HR__KERNEL_AGAIN && k != HR__KERNEL_BACK)  // GUESS's
+        if (k != HR__KERNEL_AGAIN && k != HR__KERNEL_FAR)  // GUESS's
             n += hr__kernel_groups(p, k);
     return n;
 }

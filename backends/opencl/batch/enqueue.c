@@ -20,13 +20,7 @@ static const struct {
     {FIRST(ENTROPY), HR__KERNEL_BEGIN},
     {FIRST(ENTROPY), HR__KERNEL_GUESS},
     {FIRST(ENTROPY), HR__KERNEL_AGAIN},
-    {FIRST(ENTROPY), HR__KERNEL_BACK},
-    {FIRST(ENTROPY), HR__KERNEL_AGAIN},
-    {FIRST(ENTROPY), HR__KERNEL_BACK},
-    {FIRST(ENTROPY), HR__KERNEL_AGAIN},
-    {FIRST(ENTROPY), HR__KERNEL_BACK},
-    {FIRST(ENTROPY), HR__KERNEL_AGAIN},
-    {FIRST(ENTROPY), HR__KERNEL_BACK},
+    {FIRST(ENTROPY), HR__KERNEL_FAR},
     {FIRST(ENTROPY), HR__KERNEL_CHECK},
     {FIRST(ENTROPY), HR__KERNEL_WRITE},
     {FIRST(ENTROPY), HR__KERNEL_DC},
@@ -46,9 +40,19 @@ enum { FIRST_OF_CODES = OCL_LAUNCHES - 3 };
 #undef FIRST
 
 // Whether it has the items of hr_entropy_guess.
-static bool is_round(int kernel)
+static bool goes_on(int kernel)
 {
-    return kernel == HR__KERNEL_AGAIN || kernel == HR__KERNEL_BACK;
+    return kernel == HR__KERNEL_AGAIN || kernel == HR__KERNEL_FAR;
+}
+
+// For host processors hr_entropy_check does the same, unless its items had too
+// many rounds.
+static bool go_alone(struct ocl *o, const struct ocl_batch *batch)
+{
+    for (int i = 0; i < batch->num_items; i++)
+        if (ocl_plan_picture(&o->plan, i)->num_subs > HR__SUBS_ALONE)
+            return true;
+    return batch->gpu;
 }
 
 static int kernel_of(const struct ocl_batch *batch, int stage)
@@ -58,7 +62,7 @@ static int kernel_of(const struct ocl_batch *batch, int stage)
 
     if (resizes ? batch->tiles : batch->gpu)
         return hr__kernel_gpu(kernel);
-    return is_round(kernel) && !batch->gpu ? HR__NUM_KERNELS : kernel;
+    return kernel;
 }
 
 static bool runs(int stage, enum hr_stage first)
@@ -109,9 +113,11 @@ static void write_lists(struct ocl *o, struct ocl_batch *batch,
                         enum hr_stage first)
 {
     uint32_t *words = batch->up.host, *end = words + o->plan.size / 4;
+    bool alone;
 
     batch->gpu = o->plan.gpu;
     batch->tiles = suits_tiles(o, batch);
+    alone = go_alone(o, batch);
     for (int s = 0; s < OCL_LAUNCHES; s++) {
         struct ocl_groups *groups = &batch->lists[s];
         uint32_t *list = end;
@@ -120,8 +126,9 @@ static void write_lists(struct ocl *o, struct ocl_batch *batch,
         *groups = (struct ocl_groups){(uint32_t)(list - words), 0};
         if (!runs(s, first) || kernel == HR__NUM_KERNELS)
             continue;
-        if (is_round(kernel)) {
-            *groups = groups[-1];
+        if (goes_on(kernel)) {
+            if (alone)
+                *groups = groups[-1];
             continue;
         }
         for (int i = 0; i < batch->num_items; i++)

@@ -51,19 +51,31 @@ static uint32_t most_subs(const struct ocl_scan *s)
     return (uint32_t)(8 * s->size / HR__SUB_BITS) + ocl_scan_intervals(s);
 }
 
+// Of a subsequence, besides what its decoder keeps; of a picture, that.
+#define SUB_BYTES                                \
+    (sizeof(struct hr__sub) + sizeof(hr__word) + \
+     HR__ALL_MARKS * sizeof(struct hr__mark))
+
+static uint64_t kept_bytes(const struct ocl_scan *s, bool gpu)
+{
+    return gpu ? hr__kernel_round(most_subs(s), HR__GROUP) * HR__SUB_ROOM *
+                     sizeof(uint16_t)
+               : 0;
+}
+
 static uint32_t blocks_of(const struct ocl_scan *s, uint32_t i)
 {
     return ocl_scan_mcus(s) * s->comp[i].h * s->comp[i].v;
 }
 
-uint64_t ocl_entropy_work(const struct ocl_scan *s)
+uint64_t ocl_entropy_work(const struct ocl_scan *s, bool gpu)
 {
-    uint64_t bytes = 2 * most_subs(s) * (uint64_t)sizeof(struct hr__sub) +
+    uint64_t bytes = most_subs(s) * (uint64_t)SUB_BYTES + kept_bytes(s, gpu) +
                      s->num_codes * sizeof(struct hr__huffman);
 
     for (uint32_t i = 0; i < s->num_components; i++)
         bytes += blocks_of(s, i) * sizeof(int16_t) + OCL_ALIGN;
-    return bytes + 3 * OCL_ALIGN;
+    return bytes + 6 * OCL_ALIGN;
 }
 
 // ---- Planning --------------------------------------------------------------
@@ -136,19 +148,22 @@ static void plan_work(struct ocl_plan *plan, struct hr__entropy *e,
                       const struct ocl_scan *s, struct hr__kernel_picture *p,
                       struct hr__coefficients *c)
 {
-    *e = (struct hr__entropy){
-        .scan = (hr__word)scan_at(s),
-        .intervals = (hr__word)intervals_at(s),
-        .codes = (hr__word)codes_at(),
-        .num_codes = s->num_codes,
-        .subs = (hr__word)plan->work,
-        .early = plan->gpu ? HR__SUB_EARLY_GPU : HR__SUB_EARLY,
-        .left = plan->gpu ? HR__SUB_LEFT_GPU : HR__SUB_LEFT,
-        .num_components = s->num_components,
-        .mcus_w = s->mcus_w};
+    *e = (struct hr__entropy){.scan = (hr__word)scan_at(s),
+                              .intervals = (hr__word)intervals_at(s),
+                              .codes = (hr__word)codes_at(),
+                              .num_codes = s->num_codes,
+                              .subs = (hr__word)plan->work,
+                              .room = plan->gpu ? HR__SUB_ROOM : 0,
+                              .num_components = s->num_components,
+                              .mcus_w = s->mcus_w};
     plan->work += ocl_aligned(most_subs(s) * sizeof(struct hr__sub));
-    e->other = (hr__word)plan->work;
-    plan->work += ocl_aligned(most_subs(s) * sizeof(struct hr__sub));
+    e->marks = (hr__word)plan->work;
+    plan->work += ocl_aligned(most_subs(s) * HR__ALL_MARKS *
+                              sizeof(struct hr__mark));
+    e->open = (hr__word)plan->work;
+    plan->work += ocl_aligned((1 + most_subs(s)) * sizeof(hr__word));
+    e->kept = (hr__word)plan->work;
+    plan->work += ocl_aligned((size_t)kept_bytes(s, plan->gpu));
     e->tables = (hr__word)plan->work;
     plan->work += ocl_aligned(s->num_codes * sizeof(struct hr__huffman));
     for (uint32_t k = 0; k < s->num_components; k++)

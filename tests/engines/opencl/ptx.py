@@ -31,7 +31,7 @@ LIMITS = {
     "hr_entropy_begin": (64, 0, 3),  # (where it makes the code tables)
     "hr_entropy_guess": (64, 0, 0),
     "hr_entropy_again": (64, 0, 0),
-    "hr_entropy_back": (64, 0, 0),
+    "hr_entropy_far": (64, 0, 0),
     "hr_entropy_check": (64, 0, 0),
     "hr_entropy_write": (64, 0, 0),
     "hr_entropy_dc": (64, 0, 0),
