@@ -525,14 +525,14 @@ static inline uint hr__odd(__global const struct hr__sub *s,
                : 0;
 }
 
-// One of the chain: which, how many blocks begin in its part, and how far it
-// went on.
+// A decoder of the chain: its subsequence, how many blocks begin in its part, and
+// how far it went on.
 struct hr__link {
     uint n, blocks, last;
 };
 
-// Who of the chain comes to n from two or more before: of what ends in n, one of
-// the latest three.
+// Finds the decoder of the chain, one of its latest three, that comes through n
+// from two or more subsequences before.
 static inline void hr__find_cover(__global const struct hr__entropy *pic,
                                   __global uchar *work,
                                   __global const struct hr__interval *i,

@@ -154,6 +154,11 @@ TEST_CASE(photos)
     if (sum.seen)
         end_batch();
     print();
+    // Of all: half of what guesses from further ahead and eight rounds took.
+    if (sum.photos + sum.left == PHOTOS)
+        CHECK(sum.left <= 2 && sum.work / sum.photos <= 1.8 &&
+                  sum.steps / sum.photos <= 4.2,
+              "more than there was");
 }
 
 int main(int argc, char **argv)

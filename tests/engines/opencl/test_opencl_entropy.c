@@ -229,6 +229,34 @@ TEST_CASE(photos)
           (int)launches, (int)batches);
 }
 
+// The decoders of a large picture go on in launches of their own, as on a GPU: an
+// item of hr_entropy_check would have too many rounds.
+TEST_CASE(large)
+{
+    const struct hr_op ops[] = {hr_op_decode(0),
+                                hr_op_resize(.w = SIDE, .h = SIDE)};
+    uint64_t seed = test_seed;
+    struct bytes jpeg =
+        test_jpeg_of(jpeg_ycc(.w = 1400, .h = 1000, .quality = 60), &seed);
+    struct hr_sample s = {
+        .data = jpeg.data, .size = jpeg.size, .ops = ops, .num_ops = 2};
+    auto_device dev = open_device();
+    struct ocl *o = opencl_private(dev);
+    uint64_t launches = atomic_load(&o->launches);
+    int fallbacks;
+
+    CHECK(jpeg.size > HR__SUBS_ALONE * HR__SUB_BITS / 8, "%zu bytes",
+          jpeg.size);
+    CU_ASSERT_EQUAL(compare(dev, &s, 1,
+                            hr_batch_params(.n = 1, .c = 3, .h = SIDE,
+                                            .w = SIDE),
+                            "large", &fallbacks),
+                    1);
+    CU_ASSERT_EQUAL(fallbacks, 0);
+    CU_ASSERT_EQUAL(atomic_load(&o->launches) - launches, 11);
+    free(jpeg.data);
+}
+
 // ---- What is odd ------------------------------------------------------------
 
 enum { N = 64 };
