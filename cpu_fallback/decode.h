@@ -3,7 +3,9 @@
 // stages entropy, reconstruct and color in one stream of rows.
 // jpeg/decode_sequential.c is our own, jpeg/decode.c is libjpeg-turbo through
 // its libjpeg API, decode_png.c is libpng; all take all their memory from an
-// arena and can be stopped between rows.
+// arena and can be stopped between rows. decode_webp.c is libwebp, which takes
+// what it needs beside the pixels from the process, and is stopped between parts
+// of the file.
 //
 // The pixels are those of a full decode of libjpeg-turbo with its defaults
 // (islow IDCT, fancy upsampling), converted as Pillow's convert("RGB") or
@@ -110,6 +112,10 @@ struct cpu_decode *cpu_png_open(const struct cpu_decode_params *p,
                                 const struct cpu_ops *ops,
                                 struct cpu_arena *arena,
                                 struct cpu_decode_error *err);
+struct cpu_decode *cpu_webp_open(const struct cpu_decode_params *p,
+                                 const struct cpu_ops *ops,
+                                 struct cpu_arena *arena,
+                                 struct cpu_decode_error *err);
 
 // Decodes the next rows of the window: between 1 and max of them, top to
 // bottom. rows[i] is set to the first pixel of row i, window.w pixels, in

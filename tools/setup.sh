@@ -13,6 +13,7 @@ python=/usr/bin/python3  # the distribution's: it has Pillow and torchvision
 # shellcheck disable=SC2034
 {
 packages_run=(gcc libc6-dev cmake ninja-build pkg-config libjpeg-dev libpng-dev
+              libwebp-dev
               libpopt-dev libjansson-dev librandom123-dev opencl-headers
               libxxhash-dev libarchive-dev libcurl4-openssl-dev libhwloc-dev
               libjs-chart.js libva-dev)

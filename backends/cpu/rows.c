@@ -57,6 +57,15 @@ static struct cpu_decode *open_png(struct cpu_run *run,
 }
 #endif
 
+#if HR_HAVE_WEBP
+static struct cpu_decode *open_webp(struct cpu_run *run,
+                                    struct cpu_decode_params *p,
+                                    struct cpu_decode_error *err)
+{
+    return cpu_webp_open(p, &run->w->engine->ops, &run->w->arena, err);
+}
+#endif
+
 typedef struct cpu_decode *opener(struct cpu_run *run,
                                   struct cpu_decode_params *p,
                                   struct cpu_decode_error *err);
@@ -67,6 +76,9 @@ static opener *const decoders[] = {
     [HR_FORMAT_PACKED] = open_coefficients,
 #if HR_HAVE_PNG
     [HR_FORMAT_PNG] = open_png,
+#endif
+#if HR_HAVE_WEBP
+    [HR_FORMAT_WEBP] = open_webp,
 #endif
 };
 

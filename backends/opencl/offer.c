@@ -40,8 +40,9 @@ static unsigned why_not_coefficients(const struct hr_info *info)
 // What has none, or not ours, is refused for other reasons.
 static bool chroma_fits(const struct hr_info *info)
 {
-    return info->format == HR_FORMAT_PNG || info->components > 3 ||
-           hr__sampling_is_whole(info);
+    return (info->format != HR_FORMAT_JPEG &&
+            info->format != HR_FORMAT_PACKED) ||
+           info->components > 3 || hr__sampling_is_whole(info);
 }
 
 // An upper bound of what is downloaded: the tensor, unless device memory is where

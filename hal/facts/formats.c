@@ -39,6 +39,14 @@ static const struct hr__format formats[] = {
      hr__header_packed,
      ends_elsewhere,
      hr__jpeg_bytes},
+    {HR_FORMAT_WEBP,
+     {"webp", ".webp"},
+     4,
+     "RIFF",
+     "the RIFF header",
+     hr__header_webp,
+     hr__webp_ends,
+     hr__webp_bytes},
 };
 
 enum { FORMATS = sizeof(formats) / sizeof(*formats) };

@@ -6,7 +6,7 @@
 
 #include "hal/facts/parts.h"
 
-// ---- What it is if it is neither ---------------------------------------------
+// ---- What it is if it is none of ours ---------------------------------------------
 
 static const struct magic {
     uint8_t at, len;
@@ -14,7 +14,7 @@ static const struct magic {
 } magics[] = {
     {0, 6, "GIF87a", "a GIF picture"},
     {0, 6, "GIF89a", "a GIF picture"},
-    {8, 4, "WEBP", "a WebP picture"},
+    {0, 4, "RIFF", "a RIFF file"},
     {0, 2, "BM", "a BMP picture"},
     {0, 4, "II*\0", "a TIFF picture"},
     {0, 4, "MM\0*", "a TIFF picture"},
@@ -61,23 +61,22 @@ static const char *foreign_name(const uint8_t *p, size_t n)
     return NULL;
 }
 
-static enum hr_status not_ours(struct hr__header *h)
+enum hr_status hr__header_foreign(struct hr__header *h)
 {
     const uint8_t *p = h->data;
     size_t n = h->size < 256 ? h->size : 256;
     const char *name = foreign_name(p, n);
 
+    h->info->format = HR_FORMAT_UNKNOWN;
     if (!n)
         return hr__header_fail(h, HR_EFORMAT, 0, "the file is empty");
     if (name)
-        return hr__header_fail(h, HR_EFORMAT, 0, "%s, not a JPEG or PNG", name);
+        return hr__header_fail(h, HR_EFORMAT, 0, "%s, not decoded here", name);
     if (n < 4)
-        return hr__header_fail(h, HR_EFORMAT, 0,
-                               "%zu byte%s, neither a JPEG nor a PNG", n,
-                               n == 1 ? "" : "s");
+        return hr__header_fail(h, HR_EFORMAT, 0, "%zu byte%s, no known picture",
+                               n, n == 1 ? "" : "s");
     return hr__header_fail(h, HR_EFORMAT, 0,
-                           "begins with %02X %02X %02X %02X, neither a JPEG "
-                           "nor a PNG",
+                           "begins with %02X %02X %02X %02X, no known picture",
                            p[0], p[1], p[2], p[3]);
 }
 
@@ -100,7 +99,7 @@ enum hr_status hr__header_parse(const uint8_t *data, size_t size, bool whole,
     hr__limits_default(&h.limits, limits);
     *info = (struct hr_info){.orientation = 1};
     if (!format)
-        return begun ? hr__header_short(&h, begun) : not_ours(&h);
+        return begun ? hr__header_short(&h, begun) : hr__header_foreign(&h);
     info->format = format->format;
     if (size > h.limits.file_bytes) {
         hr__header_fail(&h, HR_ELIMIT, 0,

@@ -26,6 +26,8 @@ enum hr_status hr__header_check_size(struct hr__header *h, size_t offset);
 // count segments.
 enum hr_status hr__header_check_room(struct hr__header *h, size_t offset,
                                      size_t end, int count);
+// It has the magic of a format and is none: HR_EFORMAT, and what it is.
+enum hr_status hr__header_foreign(struct hr__header *h);
 
 static inline unsigned hr__be16(const uint8_t *p)
 {
@@ -64,7 +66,10 @@ bool hr__jpeg_ends(const uint8_t *tail, size_t size);
 size_t hr__jpeg_bytes(const struct hr_info *info);
 bool hr__png_ends(const uint8_t *tail, size_t size);
 size_t hr__png_bytes(const struct hr_info *info);
+bool hr__webp_ends(const uint8_t *tail, size_t size);
+size_t hr__webp_bytes(const struct hr_info *info);
 enum hr_status hr__header_png(struct hr__header *h);
+enum hr_status hr__header_webp(struct hr__header *h);
 enum hr_status hr__header_jpeg(struct hr__header *h);
 enum hr_status hr__header_packed(struct hr__header *h);
 

@@ -145,6 +145,9 @@ static enum hr_status parse_growing(int fd, uint64_t size,
         whole = part->size == size || part->size < part->capacity;
         status = hr__header_parse(part->data, part->size, whole, limits, info,
                                   err);
+        // (Behind a picture, as the EXIF block of a WebP.)
+        if (status == HR_PENDING && part->size == enough)
+            enough = size;
         if (status == HR_OK && !whole) {
             uint8_t tail[HR__TAIL];
             ssize_t n = read_at(fd, tail, HR__TAIL, (off_t)(size - HR__TAIL));

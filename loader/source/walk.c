@@ -44,7 +44,7 @@ bool hr__source_is_picture(const char *name)
 
 bool hr__source_is_other_picture(const char *name)
 {
-    return ends_in(name, ".ppm .bmp .pgm .tif .tiff .webp");
+    return ends_in(name, ".ppm .bmp .pgm .tif .tiff");
 }
 
 // What an entry is. Unknown file systems and links need a look.

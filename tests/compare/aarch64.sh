@@ -18,7 +18,7 @@ where=$build/aarch64
 root=$where/root
 lib=$root/usr/lib/aarch64-linux-gnu
 packages=(libjpeg62-turbo libjpeg62-turbo-dev libpng16-16 libpng-dev zlib1g
-          zlib1g-dev libpopt0 libpopt-dev libjansson4 libjansson-dev
+          zlib1g-dev libwebp7 libwebpdemux2 libwebp-dev libpopt0 libpopt-dev libjansson4 libjansson-dev
           libxxhash-dev librandom123-dev libcunit1 libcunit1-dev)
 kernel_tests=(check_simd test_augment test_packed test_planes)
 
@@ -96,7 +96,7 @@ run()  # folder command...
     ((rc <= 1)) || { cat "$out.err"; return 1; }
 }
 
-[[ -e $lib/libcunit.so ]] || libraries >"$where/apt.log" 2>&1 ||
+[[ -e $lib/libcunit.so && -e $lib/libwebp.so ]] || libraries >"$where/apt.log" 2>&1 ||
     not_run "Debian's libraries for arm64: $(tail -n 1 "$where/apt.log")"
 build_arm || { tail -n 40 "$where/build.log"; exit 1; }
 [[ $(arm headrace devices) == *" neon kernels"* ]] ||

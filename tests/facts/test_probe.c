@@ -290,9 +290,9 @@ TEST_CASE(foreign_formats)
     } f[] = {
         {"", 0, "empty"},
         {"\xFE\xED\xBE\xEF", 4, "begins with FE ED BE EF"},
-        {"xy", 2, "2 bytes, neither"},
+        {"xy", 2, "2 bytes, no known picture"},
         {"GIF89a....", 10, "GIF"},
-        {"RIFF\0\0\0\0WEBPVP8 ", 16, "WebP"},
+        {"RIFF\0\0\0\0WAVEfmt ", 16, "RIFF"},
         {"BM\0\0\0\0\0\0", 8, "BMP"},
         {"II*\0\10\0\0\0", 8, "TIFF"},
         {"MM\0*\0\0\0\10", 8, "TIFF"},

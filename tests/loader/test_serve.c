@@ -154,7 +154,7 @@ TEST_CASE(answers)
                   n && strstr(body, "byte"),
               "%s", body);
         CHECK(request(fd, "hello", 5, body, &n) == HR_EFORMAT &&
-                  strstr(body, "neither a JPEG nor a PNG"),
+                  strstr(body, "no known picture"),
               "%s", body);
         CHECK(request(fd, "", 0, body, &n) < 0 && n, "nothing");
     }

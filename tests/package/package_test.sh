@@ -114,11 +114,11 @@ use_cmake "$tmp/archive"
 use_pkg_config "$tmp/archive" PKG_CONFIG_PATH
 
 # (What matters is what it links: as fast as it compiles.)
-echo "== without PNG"
-variant "$tmp/no-png" -DHEADRACE_PNG=OFF -DCMAKE_BUILD_TYPE=Quick \
+echo "== without PNG and WebP"
+variant "$tmp/no-png" -DHEADRACE_{PNG,WEBP}=OFF -DCMAKE_BUILD_TYPE=Quick \
         "-DCMAKE_C_FLAGS=-O0 -DNDEBUG"
-if readelf -d "$tmp/no-png/libheadrace.so" | grep NEEDED | grep png; then
-    echo "HEADRACE_PNG=OFF needs libpng nevertheless"
+if readelf -d "$tmp/no-png/libheadrace.so" | grep NEEDED | grep 'png\|webp'; then
+    echo "=OFF, and needed nevertheless"
     exit 1
 fi
 cmake --install "$tmp/no-png" --prefix "$tmp/plain" >/dev/null

@@ -117,7 +117,7 @@ class Reports(case.Case):
         kinds = {"png": "a PNG picture", "bmp": "a BMP picture",
                  "tif": "a TIFF picture", "ppm": "not a JPEG file"}
         if features.check("webp"):
-            kinds["webp"] = "a WebP picture"
+            kinds["webp"] = "a WEBP picture"
         for end, reason in kinds.items():
             where = fill(end, [end])
             for found, _ in self.both(self.images(where, RESIZE)):

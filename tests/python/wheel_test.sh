@@ -33,6 +33,7 @@ size=$(stat -c %s "$wheel")
     sort >"$tmp/have"
 diff -u "$tmp/want" "$tmp/have" || fail "not the files of python/headrace"
 licences=(LICENSE libjpeg62-turbo.txt libpng16-16.txt libpopt0.txt
+          libwebp7.txt libwebpdemux2.txt
           libjansson4.txt libjs-chart.js.txt librandom123-dev.txt
           libxxhash-dev.txt)
 for licence in "${licences[@]}"; do
@@ -59,7 +60,8 @@ raw=(--dtype u8 --layout nhwc --ops decode)
 # No PATH to a compiler, no variables; and where these libraries are looked for
 # first, files that are none.
 mkdir "$tmp/decoys"
-for library in libjpeg.so.62 libpng16.so.16 libpopt.so.0 libjansson.so.4 \
+for library in libjpeg.so.62 libpng16.so.16 libwebp.so.7 libwebpdemux.so.2 \
+               libpopt.so.0 libjansson.so.4 \
                libOpenCL.so.1 libva.so.2 libva-drm.so.2 $(cd "$build" && echo libheadrace.so*); do
     echo "not a library" >"$tmp/decoys/$library"
 done

@@ -71,7 +71,7 @@ rules_of()
                                 cpu_fallback/arm/*" ;;
     cpu_fallback/cpu_ops.c) may="$cpu cpu_fallback/jpeg/lanes.h
                                 cpu_fallback/augment/*" ;;
-    cpu_fallback/*)        may=$cpu libs='png.h' ;;
+    cpu_fallback/*)        may=$cpu libs='png.h webp/*' ;;
     kernels/*.cl)      may='kernels/layout.h kernels/*.cl' ;;
     kernels/*)         may="$public $engine kernels/*" ;;
     python/core/command.c)
@@ -106,7 +106,7 @@ rules_of()
     esac
 }
 
-vendor='CL/* va/* jpeglib.h jerror.h jmorecfg.h turbojpeg.h png.h zlib.h
+vendor='CL/* va/* jpeglib.h jerror.h jmorecfg.h turbojpeg.h png.h webp/* zlib.h
         popt.h jansson.h archive.h archive_entry.h curl/* Random123/* xxhash.h
         CUnit/* Python.h structmember.h'
 

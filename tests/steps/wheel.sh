@@ -9,7 +9,7 @@ wheel_file() { compgen -G "$build/wheel/headrace-*manylinux*.whl"; }
 
 # One file in build/wheel, for every CPython from 3.11 on and no libraries but
 # libc: libheadrace and the command are in the module, libjpeg-turbo, libpng,
-# popt and jansson are beside it,
+# libwebp, popt and jansson are beside it,
 # OpenCL's loader and libva are opened when a device is. It is compiled with the
 # distribution's jpeglib.h, and carries libjpeg-turbo 3 if that can be had: both
 # have the same soname, and the step jpeg3 tests that pair. The last line that
@@ -22,8 +22,8 @@ make_wheel()
     bin=$(dirname "$tools")
     rm -rf "$dir"
     mkdir -p "$dir"/{raw,jpeg,licences,unpacked}
-    for library in libjpeg62-turbo libpng16-16 libpopt0 libjansson4 \
-                   libjs-chart.js librandom123-dev libxxhash-dev; do
+    for library in libjpeg62-turbo libpng16-16 libwebp7 libwebpdemux2 libpopt0 \
+                   libjansson4 libjs-chart.js librandom123-dev libxxhash-dev; do
         cp "/usr/share/doc/$library/copyright" "$dir/licences/$library.txt" ||
             return 1
         licences+="$dir/licences/$library.txt;"
@@ -36,7 +36,7 @@ make_wheel()
         settings+=(--config-settings
                    cmake.define.CMAKE_C_COMPILER_LAUNCHER=ccache)
     for setting in build-dir="$build/wheel-build" \
-                   cmake.define.HEADRACE_{OPENCL,VAAPI,TOOLS}=ON \
+                   cmake.define.HEADRACE_{OPENCL,VAAPI,TOOLS,WEBP}=ON \
                    cmake.define.HEADRACE_PYTHON_LICENCES="$licences"; do
         settings+=(--config-settings "$setting")
     done

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # The wheel for 64-bit Arm, cross-built: build/wheel-aarch64/headrace-*.whl. It
-# carries Debian's libjpeg-turbo and libpng for arm64. Afterwards that
+# carries Debian's libjpeg-turbo, libpng and libwebp for arm64. Afterwards that
 # architecture's Python makes with it, in qemu, the tensors that build/headrace
 # makes here, and each reads the pack file of the other.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
@@ -17,7 +17,7 @@ libraries()
     arm64_apt "$apt" update &&
         arm64_apt "$apt" install -y --download-only --no-install-recommends \
             python3 python3-numpy libpython3-dev libjpeg62-turbo-dev \
-            libpng-dev libpopt-dev libjansson-dev libxxhash-dev \
+            libpng-dev libwebp-dev libpopt-dev libjansson-dev libxxhash-dev \
             librandom123-dev &&
         (cd "$apt/cache/archives" && arm64_apt "$apt" download \
              opencl-c-headers ocl-icd-opencl-dev libva-dev libdrm-dev \
@@ -50,8 +50,8 @@ make_wheel()
     local bin=$1 library setting settings=() licences=
     rm -rf "$dir"/{raw,licences,unpacked} "$dir"/*.whl
     mkdir -p "$dir"/{raw,licences,unpacked}
-    for library in libjpeg62-turbo libpng16-16 libpopt0 libjansson4 \
-                   libjs-chart.js librandom123-dev libxxhash-dev; do
+    for library in libjpeg62-turbo libpng16-16 libwebp7 libwebpdemux2 libpopt0 \
+                   libjansson4 libjs-chart.js librandom123-dev libxxhash-dev; do
         cp "/usr/share/doc/$library/copyright" "$dir/licences/$library.txt"
         licences+="$dir/licences/$library.txt;"
     done
@@ -60,7 +60,7 @@ make_wheel()
                    cmake.define.CMAKE_C_COMPILER_LAUNCHER=ccache)
     for setting in build-dir="$dir/build" \
                    cmake.define.CMAKE_TOOLCHAIN_FILE="$dir/toolchain.cmake" \
-                   cmake.define.HEADRACE_{OPENCL,VAAPI,TOOLS}=ON \
+                   cmake.define.HEADRACE_{OPENCL,VAAPI,TOOLS,WEBP}=ON \
                    cmake.define.HEADRACE_PYTHON_LICENCES="$licences"; do
         settings+=(--config-settings "$setting")
     done
@@ -106,7 +106,7 @@ done
 tools=$(venv wheel) ||
     skip "the packages of tests/python/wheel.txt cannot be had"
 mkdir -p "$dir"
-[[ -e $sys/usr/bin/python3.11 ]] || libraries ||
+[[ -e $sys/usr/bin/python3.11 && -e $lib/libwebp.so ]] || libraries ||
     skip "Debian's libraries for arm64 cannot be had"
 toolchain
 make_wheel "$(dirname "$tools")"

@@ -17,7 +17,8 @@ enum hr_format {
     HR_FORMAT_UNKNOWN,
     HR_FORMAT_JPEG,
     HR_FORMAT_PNG,
-    HR_FORMAT_PACKED
+    HR_FORMAT_PACKED,
+    HR_FORMAT_WEBP
 };
 
 enum hr_process {  // JPEG coding process (ITU-T T.81, SOF marker)

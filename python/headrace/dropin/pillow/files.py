@@ -55,7 +55,7 @@ def other_format(data: bytes | _core.FileBytes) -> str:
     try:
         return "a %s picture" % probe(data).format.upper()
     except Exception as error:
-        # "offset 0: a WebP picture, not a JPEG or PNG"
+        # "offset 0: a GIF picture, not decoded here"
         name = str(getattr(error, "reason", "")).split(": ")[-1].split(",")[0]
         return name if name.startswith("a ") else "not a JPEG file"
 
