@@ -39,7 +39,8 @@ static void check_tables(const struct hr_info *info, const uint8_t *data,
 static void check_good(const struct hr_info *info, const uint8_t *data,
                        size_t size)
 {
-    promise(info->format == HR_FORMAT_JPEG || info->format == HR_FORMAT_PNG);
+    promise(info->format == HR_FORMAT_JPEG || info->format == HR_FORMAT_PNG ||
+            info->format == HR_FORMAT_WEBP);
     promise(info->width > 0 && info->width <= 16384);
     promise(info->height > 0 && info->height <= 16384);
     promise((int64_t)info->width * info->height <= 100000000);
