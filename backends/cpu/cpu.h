@@ -208,6 +208,10 @@ bool cpu_rows_open(struct cpu_run *run, struct cpu_rows *rows);
 bool cpu_rows_decode(struct cpu_run *run, struct cpu_rows *rows);
 // Returns whether this build decodes that format.
 bool cpu_rows_can(enum hr_format format);
+// Of HR_FORMAT_OTHER, other.c.
+struct cpu_decode *cpu_other_open(struct cpu_run *run,
+                                  struct cpu_decode_params *p,
+                                  struct cpu_decode_error *err);
 bool cpu_rows_payload(struct cpu_run *run, struct cpu_rows *rows);
 // channels, data and stride of `from`, which has room for size bytes.
 bool cpu_rows_memory(struct cpu_run *run, struct cpu_rows *rows,

@@ -80,6 +80,7 @@ static opener *const decoders[] = {
 #if HR_HAVE_WEBP
     [HR_FORMAT_WEBP] = open_webp,
 #endif
+    [HR_FORMAT_OTHER] = cpu_other_open,
 };
 
 bool cpu_rows_can(enum hr_format format)

@@ -182,6 +182,11 @@ static inline unsigned hr__picture_stages(const struct hr__picture *pic)
     return pic->geo.num_augments ? all : all & ~(1u << HR_AUGMENT);
 }
 
+// Makes the pixels of HR_FORMAT_OTHER by the program's decoder: channels bytes
+// of each, row by row. Not HR_OK: text says why.
+enum hr_status hr__decode_other(const uint8_t *data, size_t size,
+                                const struct hr_info *info, int channels,
+                                uint8_t *pixels, char text[128]);
 // The kind of a JPEG, enum hr_jpeg_kind; -1: none of them.
 int hr__jpeg_kind(const struct hr_info *info);
 // What keeps a JPEG decoder of whole scans, Huffman and 8 bits from it, besides

@@ -36,6 +36,13 @@ enum hr_status hr__header_parse(const uint8_t *data, size_t size, bool whole,
                                 struct hr_info *info,
                                 struct hr__header_error *err);
 
+// Does the same, and asks the program's decoder of what is of no format of ours;
+// of a part of it HR_PENDING asks for all. err is not NULL.
+enum hr_status hr__header_any(const uint8_t *data, size_t size, bool whole,
+                              const struct hr_limits *limits,
+                              struct hr_info *info,
+                              struct hr__header_error *err);
+
 // Says whether a file of this format ends as it should, from its last bytes.
 enum { HR__TAIL = 12 };
 bool hr__header_ends(enum hr_format format, const uint8_t *tail, size_t size);

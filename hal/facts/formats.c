@@ -47,6 +47,15 @@ static const struct hr__format formats[] = {
      hr__header_webp,
      hr__webp_ends,
      hr__webp_bytes},
+    // What else ImageFolder of torchvision takes for pictures.
+    {HR_FORMAT_OTHER,
+     {"other", ".bmp .pgm .ppm .tif .tiff"},
+     0,
+     NULL,
+     NULL,
+     NULL,
+     ends_elsewhere,
+     hr__other_bytes},
 };
 
 enum { FORMATS = sizeof(formats) / sizeof(*formats) };
@@ -55,8 +64,8 @@ const struct hr__format *hr__format_of(const uint8_t *data, size_t size)
 {
     const struct hr__format *f = formats;
 
-    while (f < formats + FORMATS &&
-           (size < f->magic_size || memcmp(data, f->magic, f->magic_size)))
+    while (f < formats + FORMATS && (!f->magic || size < f->magic_size ||
+                                     memcmp(data, f->magic, f->magic_size)))
         f++;
     return f < formats + FORMATS ? f : NULL;
 }

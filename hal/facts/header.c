@@ -54,6 +54,8 @@ static const char *foreign_name(const uint8_t *p, size_t n)
         if (n >= (size_t)m->at + m->len && !memcmp(p + m->at, m->bytes, m->len))
             return m->name;
     }
+    if (n > 2 && p[0] == 'P' && p[1] >= '1' && p[1] <= '6' && isspace(p[2]))
+        return "a PNM picture";
     if (begins(p, n, "<!doctype html") || begins(p, n, "<html"))
         return "an HTML page";
     if (begins(p, n, "<svg") || begins(p, n, "<?xml"))

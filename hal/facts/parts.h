@@ -44,7 +44,7 @@ struct hr__format {
     enum hr_format format;
     struct hr_format_info info;  // what everybody may read
     size_t magic_size;
-    const char *magic;  // its first bytes
+    const char *magic;  // its first bytes; NULL: it is not known by them
     const char *first;  // what these are; NULL: a part of them tells nothing
     enum hr_status (*parse)(struct hr__header *h);
     bool (*ends)(const uint8_t *tail, size_t size);
@@ -68,6 +68,7 @@ bool hr__png_ends(const uint8_t *tail, size_t size);
 size_t hr__png_bytes(const struct hr_info *info);
 bool hr__webp_ends(const uint8_t *tail, size_t size);
 size_t hr__webp_bytes(const struct hr_info *info);
+size_t hr__other_bytes(const struct hr_info *info);
 enum hr_status hr__header_png(struct hr__header *h);
 enum hr_status hr__header_webp(struct hr__header *h);
 enum hr_status hr__header_jpeg(struct hr__header *h);

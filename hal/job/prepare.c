@@ -133,6 +133,7 @@ static bool take_facts(struct hr__work *work, enum hr_status status,
     result->width = pic->width = pic->info.width;
     result->height = pic->height = pic->info.height;
     result->orientation = pic->width ? pic->info.orientation : 0;
+    result->by_decoder = pic->info.format == HR_FORMAT_OTHER;
     work->out.offset = err->offset;
     if (status)
         return FAIL(work, status, "%s", err->text);
@@ -160,8 +161,8 @@ static bool take_data(struct hr__work *work)
     // What comes from a cache has passed its limits, in another form.
     if (work->hit)
         limits.file_bytes = SIZE_MAX;
-    status = hr__header_parse(pic->data, pic->size, true, &limits, &pic->info,
-                              &err);
+    status = hr__header_any(pic->data, pic->size, true, &limits, &pic->info,
+                            &err);
     return take_facts(work, status, &err);
 }
 
@@ -275,8 +276,8 @@ static bool read_head(struct hr__work *work, size_t size)
             hr__budget_charge(&work->wait, n - work->wait.granted);
         if (!file_room(work, n) || !read_to(work, n))
             return false;
-        status = hr__header_parse(work->file, n, n == size, work->pic.limits,
-                                  &work->pic.info, &err);
+        status = hr__header_any(work->file, n, n == size, work->pic.limits,
+                                &work->pic.info, &err);
     }
     work->pic.size = size;
     if (!take_facts(work, status, &err))

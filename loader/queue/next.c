@@ -160,6 +160,8 @@ static enum hr_status deliver(struct hr__loader *l, struct hr__slot *slot,
     } else {
         l->stats.batches++;
         l->stats.samples += (uint64_t)slot->pub.n;
+        for (int i = 0; i < slot->pub.n; i++)
+            l->stats.by_decoder += slot->pub.results[i].by_decoder;
         slot->state = SLOT_HELD;
         l->held++;
         l->refs++;

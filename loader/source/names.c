@@ -90,7 +90,6 @@ struct hr_source_item hr_source_item(hr_source source, uint64_t i)
 // ---- What was skipped ------------------------------------------------------
 
 static const char *const skip_texts[] = {
-    [HR_SKIP_FORMAT] = "a format that is not decoded",
     [HR_SKIP_FILE] = "not a regular file",
     [HR_SKIP_BESIDE] = "a picture beside the folders of classes",
     [HR_SKIP_EMPTY] = "a folder of a class without pictures",

@@ -251,6 +251,7 @@ bool hr__source_skip(struct hr__source *s, uint32_t dir, const char *name,
 // Says whether a file is a picture by the end of its name; or one that other
 // programs take.
 bool hr__source_is_picture(const char *name);
+// Whether it is one of those that the library does not decode.
 bool hr__source_is_other_picture(const char *name);
 // Says whether a path or URL is called like a file that has many.
 bool hr__source_has_many(const char *path);

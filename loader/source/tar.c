@@ -85,8 +85,8 @@ struct tar {
     struct hr__shard *shard;
     struct archive *archive;
     char key[PATH_MAX], name[PATH_MAX], label[PATH_MAX];
+    bool is_other;  // the picture, hr__source_is_other_picture()
     bool has_key, has_picture, has_label;
-    bool has_other;  // name is that of a picture which is not decoded
     struct hr__range picture;
     // What all keys come to, to find one that comes again.
     struct tar_key {
@@ -113,8 +113,7 @@ static bool skip_sample(struct tar *t)
 
     return (hr__source_number(t->label, &number) ||
             hr__source_name_class(t->s, t->label, NULL, &label)) &&
-           hr__shard_skip(t->s, t->shard, t->name,
-                          t->has_other ? HR_SKIP_FORMAT : HR_SKIP_NO_PICTURE);
+           hr__shard_skip(t->s, t->shard, t->name, HR_SKIP_NO_PICTURE);
 }
 
 static bool end_sample(struct tar *t)
@@ -124,7 +123,7 @@ static bool end_sample(struct tar *t)
                                               t->picture)
                               : skip_sample(t));
 
-    t->has_key = t->has_picture = t->has_label = t->has_other = false;
+    t->has_key = t->has_picture = t->has_label = false;
     t->label[0] = '\0';
     return ok;
 }
@@ -215,13 +214,15 @@ static bool put_member(struct tar *t, const char *name, uint64_t size)
         t->label[0] = '\0';
         hr__shard_fault(t->s, t->shard, offset, name, "it is not a label");
     } else if (hr__source_is_picture(dot)) {
-        if (t->has_picture)
+        bool other = hr__source_is_other_picture(dot);
+
+        if (t->has_picture && other)
+            return true;  // such as a mask
+        if (t->has_picture && !t->is_other)
             return corrupt(t, offset, name, "the sample has two pictures");
+        t->is_other = other;
         t->has_picture = true;
         t->picture = (struct hr__range){.offset = offset, .size = size};
-        memcpy(t->name, name, strlen(name) + 1);
-    } else if (!t->has_picture && hr__source_is_other_picture(dot)) {
-        t->has_other = true;
         memcpy(t->name, name, strlen(name) + 1);
     }
     return true;

@@ -44,7 +44,7 @@ bool hr__source_is_picture(const char *name)
 
 bool hr__source_is_other_picture(const char *name)
 {
-    return ends_in(name, ".ppm .bmp .pgm .tif .tiff");
+    return ends_in(name, hr_format_info(HR_FORMAT_OTHER)->suffixes);
 }
 
 // What an entry is. Unknown file systems and links need a look.
@@ -135,7 +135,7 @@ static bool visit(struct walk *w, uint32_t dir, int fd,
     struct hr__source *s = w->s;
     const char *name = entry->d_name;
     enum entry_kind kind;
-    bool picture, other;
+    bool picture;
 
     if (!strcmp(name, ".") || !strcmp(name, ".."))
         return true;
@@ -143,13 +143,10 @@ static bool visit(struct walk *w, uint32_t dir, int fd,
     if (kind == ENTRY_DIR)
         return add_below(w, dir, name);
     picture = hr__source_is_picture(name);
-    other = !picture && hr__source_is_other_picture(name);
-    if (kind == ENTRY_NOWHERE || (kind == ENTRY_OTHER && (picture || other)))
+    if (kind == ENTRY_NOWHERE || (kind == ENTRY_OTHER && picture))
         return hr__source_skip(s, dir, name, HR_SKIP_FILE);
     if (picture)
         return hr__source_put(s, dir, name, 0);
-    if (other)
-        return hr__source_skip(s, dir, name, HR_SKIP_FORMAT);
     if (kind == ENTRY_FILE && *name != '.' && !s->pub.others++)
         s->pub.first_other = hr__source_join(s, s->dirs[dir].path, name);
     return true;

@@ -26,6 +26,7 @@
 //   loader    Loader: its life
 //   loaded    Loaded: a batch of a Loader
 //   pixels    Pixels
+//   other     what the library does not decode
 //
 // Who holds what. The library borrows the bytes, tables and tensors of a job
 // until the job is done. A struct flight holds references to them, apart from
@@ -126,6 +127,8 @@ void *core_raise_last(struct core *core);  // of the call that failed last
 // Of a sample; file: a path, or NULL.
 void *core_raise_result(struct core *core, const struct hr_result *r,
                         PyObject *file);
+// Takes the exception: its class, and what it says.
+void core_explain(char message[256]);
 // The last part of a result's message: the reason.
 const char *core_reason(const struct hr_result *r);
 // How long its first part is: what is not named so has no file.
@@ -152,6 +155,10 @@ bool errand_send(void (*run)(void *ctx), void (*leave)(void *ctx), void *ctx);
 void errand_exit(int64_t end);  // waits for all until then, or Ctrl-C
 void errand_init(void);         // once per process
 void errand_forked(void);       // in the child
+
+// ---- other ------------------------------------------------------------------
+
+PyObject *set_decoder(PyObject *module, PyObject *args);
 
 // ---- the command ------------------------------------------------------------
 

@@ -103,3 +103,28 @@ void *core_raise_result(struct core *core, const struct hr_result *r,
               hr_stage_name(r->stage), core_reason(r));
     return NULL;
 }
+
+void core_explain(char message[256])
+{
+    PyObject *type, *value, *trace, *kind, *words, *text = NULL, *bytes = NULL;
+
+    PyErr_Fetch(&type, &value, &trace);
+    PyErr_NormalizeException(&type, &value, &trace);
+    kind = PyObject_GetAttrString(type, "__name__");
+    words = PyObject_Str(value);
+    if (kind && words)
+        text = PyUnicode_FromFormat(
+            PyUnicode_GetLength(words) ? "%U: %U" : "%U", kind, words);
+    if (text)
+        bytes = PyUnicode_EncodeFSDefault(text);
+    PyErr_Clear();
+    snprintf(message, 256, "%s",
+             bytes ? PyBytes_AsString(bytes) : "an exception");
+    Py_XDECREF(kind);
+    Py_XDECREF(words);
+    Py_XDECREF(text);
+    Py_XDECREF(bytes);
+    Py_XDECREF(type);
+    Py_XDECREF(value);
+    Py_XDECREF(trace);
+}

@@ -589,11 +589,12 @@ static PyObject *stats(PyObject *self, PyObject *none)
     hr_loader_stats(loader, &s);
     leave(w, gil);
     return Py_BuildValue(
-        "{s:K,s:K,s:K,s:K,s:K,s:K,s:d,s:i,s:i,s:n,s:n,s:n,s:i,"
+        "{s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:d,s:i,s:i,s:n,s:n,s:n,s:i,"
         "s:d,s:d,s:d,s:d,s:d,s:K,s:K,s:{s:i,s:i,s:i,s:n}}",
         "batches", (unsigned long long)s.batches, "samples",
         (unsigned long long)s.samples, "failed", (unsigned long long)s.failed,
-        "replaced", (unsigned long long)s.replaced, "dropped",
+        "replaced", (unsigned long long)s.replaced, "pillow",
+        (unsigned long long)s.by_decoder, "dropped",
         (unsigned long long)s.dropped, "waits", (unsigned long long)s.waits,
         "wait_seconds", (double)s.wait_ns / 1e9, "ready", s.ready, "reading",
         s.reading, "batch_bytes", (Py_ssize_t)s.batch_bytes, "encoded_bytes",

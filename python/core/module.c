@@ -210,6 +210,11 @@ static PyMethodDef methods[] = {
     {"jpeg_library", jpeg_library, METH_NOARGS,
      "jpeg_library($module, /)\n--\n\n"
      "Return name and version of the JPEG decoder that is loaded."},
+    {"set_decoder", set_decoder, METH_VARARGS,
+     "set_decoder($module, probe, decode, /)\n--\n\n"
+     "Set what decodes pictures that the library does not: probe(data)\n"
+     "returns (width, height, orientation), or None for what it does not\n"
+     "know; decode(data, channels) returns the bytes of its pixels."},
     {"set_reference", set_reference, METH_O,
      "set_reference($module, name, /)\n--\n\n"
      "Set the reference that resizes follow: 'pillow-12', 'pillow-12.2',\n"

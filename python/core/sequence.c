@@ -138,32 +138,6 @@ static bool lend_item(struct source *s, PyObject *item, struct lent *lent,
     return done;
 }
 
-// Takes the exception: its class, and what it says.
-static void explain(char message[256])
-{
-    PyObject *type, *value, *trace, *kind, *words, *text = NULL, *bytes = NULL;
-
-    PyErr_Fetch(&type, &value, &trace);
-    PyErr_NormalizeException(&type, &value, &trace);
-    kind = PyObject_GetAttrString(type, "__name__");
-    words = PyObject_Str(value);
-    if (kind && words)
-        text = PyUnicode_FromFormat(
-            PyUnicode_GetLength(words) ? "%U: %U" : "%U", kind, words);
-    if (text)
-        bytes = PyUnicode_EncodeFSDefault(text);
-    PyErr_Clear();
-    snprintf(message, 256, "%s",
-             bytes ? PyBytes_AsString(bytes) : "an exception");
-    Py_XDECREF(kind);
-    Py_XDECREF(words);
-    Py_XDECREF(text);
-    Py_XDECREF(bytes);
-    Py_XDECREF(type);
-    Py_XDECREF(value);
-    Py_XDECREF(trace);
-}
-
 // A thread of a loader keeps its state in Python until it ends, and with it what
 // is local to the thread: connections, open files. (Not in another interpreter.)
 static _Thread_local struct {
@@ -215,7 +189,7 @@ static enum hr_status read_sequence(void *ctx, uint64_t i,
     source_settle(&s->ob_base);
     if (!(done = lend_item(s, PySequence_GetItem(s->items, (Py_ssize_t)i), lent,
                            to))) {
-        explain(message);
+        core_explain(message);
         free_lent(lent);
     }
     PyGILState_Release(before);
@@ -260,7 +234,7 @@ static void lend_many(struct source *s, int num, struct hr_source_read *samples)
     char why[256] = "";
 
     if (!items)
-        explain(why);
+        core_explain(why);
     for (int k = 0; k < num; k++) {
         struct hr_source_read *r = &samples[k];
         struct lent *lent = items ? calloc(1, sizeof(*lent)) : NULL;
@@ -273,7 +247,7 @@ static void lend_many(struct source *s, int num, struct hr_source_read *samples)
             r->to.owner = lent;
             r->status = HR_OK;
         } else {
-            explain(r->message);
+            core_explain(r->message);
             free_lent(lent);
         }
     }

@@ -63,7 +63,10 @@ except ImportError:
         ) from None
     raise
 
-from . import ops  # noqa: E402
+from . import (  # noqa: E402
+    _others,  # noqa: F401
+    ops,
+)
 from ._core import (  # noqa: E402
     Batch,
     Cache,

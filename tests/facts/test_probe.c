@@ -294,6 +294,7 @@ TEST_CASE(foreign_formats)
         {"GIF89a....", 10, "GIF"},
         {"RIFF\0\0\0\0WAVEfmt ", 16, "RIFF"},
         {"BM\0\0\0\0\0\0", 8, "BMP"},
+        {"P5\n3 4\n", 7, "PNM"},
         {"II*\0\10\0\0\0", 8, "TIFF"},
         {"MM\0*\0\0\0\10", 8, "TIFF"},
         {"\0\0\0\14jP  \r\n\x87\n", 12, "JPEG 2000"},

@@ -115,7 +115,7 @@ class Reports(case.Case):
 
     def test_other_formats(self):
         kinds = {"png": "a PNG picture", "bmp": "a BMP picture",
-                 "tif": "a TIFF picture", "ppm": "not a JPEG file"}
+                 "tif": "a TIFF picture", "ppm": "a PNM picture"}
         if features.check("webp"):
             kinds["webp"] = "a WEBP picture"
         for end, reason in kinds.items():

@@ -1,12 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Formats that other libraries decode: the pixels of Pillow, damaged or not."""
 import io
+import os
+import pathlib
 import random
+import shutil
 import struct
+import subprocess
+import tempfile
 import unittest
 
 import headrace
 import numpy
+from headrace import ops
+from made_samples import COMMAND
 from PIL import Image, features
 
 SIZES = (1, 1), (2, 3), (17, 33), (64, 64), (255, 100), (200, 150)
@@ -149,6 +156,155 @@ class Webp(Formats):
             exif[0x0112] = turn
             data = file(picture(31, 17), "WEBP", exif=exif.tobytes())
             self.assertEqual(headrace.probe(data).orientation, turn)
+
+
+# What a file is called, and what is in it.
+KINDS = {
+    "jpeg": ("1.jpg", "JPEG", "RGB"),
+    "grey": ("2.JPEG", "JPEG", "L"),
+    "cmyk": ("3.jpg", "JPEG", "CMYK"),
+    "png": ("4.png", "PNG", "RGBA"),
+    "palette": ("5.png", "PNG", "P"),
+    "ppm": ("6.ppm", "PPM", "RGB"),
+    "pgm": ("7.pgm", "PPM", "L"),
+    "deep": ("8.pgm", "PPM", "I"),
+    "bmp": ("9.bmp", "BMP", "RGB"),
+    "bits": ("10.bmp", "BMP", "1"),
+    "tiff": ("11.tif", "TIFF", "RGB"),
+    "alpha": ("12.tiff", "TIFF", "RGBA"),
+    "webp": ("13.webp", "WEBP", "RGB"),
+    "gif": ("14.jpg", "GIF", "P"),
+    "jp2": ("15.png", "JPEG2000", "RGB"),
+    "avif": ("16.jpg", "AVIF", "RGB"),
+    "bmp-jpg": ("17.jpg", "BMP", "RGB"),
+    "webp-png": ("18.png", "WEBP", "RGBA"),
+    "jpeg-bmp": ("19.bmp", "JPEG", "RGB"),
+}
+
+
+def fill(root):
+    """A folder of every type in three classes, and what is no sample."""
+    Image.init()
+    made = {}
+    for i, (name, kind, mode) in enumerate(KINDS.values()):
+        if kind not in Image.SAVE:
+            continue
+        image = picture(40 + i, 30, "RGB", i)
+        data = file(image.convert(mode), kind)
+        path = root / "abc"[i % 3] / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(data)
+        made[str(path)] = kind
+    (root / "a" / ".hidden.png").write_bytes(file(picture(44, 31), "PNG"))
+    (root / "b" / "notes.txt").write_text("no picture")
+    (root / "b" / "x.gif").write_bytes(file(picture(5, 5, "P"), "GIF"))
+    (root / "c" / "link.bmp").symlink_to(root / "a" / ".hidden.png")
+    return made
+
+
+def stock(root):
+    """As ImageFolder: (path, class), and the pixels of each."""
+    ends = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff",
+            ".webp")
+    return [(str(path), number) for number, name in enumerate("abc")
+            for path in sorted((root / name).iterdir())
+            if path.name.lower().endswith(ends)]
+
+
+def is_decoded(path):
+    """Does the library do it without Pillow?"""
+    try:
+        return headrace.probe(path).format != "other"
+    except headrace.PictureError:
+        return False
+
+
+def pixels(path):
+    return numpy.asarray(Image.open(path).convert("RGB"))
+
+
+class Folder(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.root = pathlib.Path(tempfile.mkdtemp())
+        cls.addClassCleanup(shutil.rmtree, cls.root)
+        fill(cls.root)
+        cls.samples = stock(cls.root)
+
+    def by_loader(self, source, **more):
+        """Pixels and class of each sample of a Loader."""
+        steps = (ops.decode(), ops.crop(0, 0, 40, 30))
+        loader = headrace.Loader(source, steps, batch=5, epochs=1, to="numpy",
+                                 layout="nhwc", **more)
+        with loader:
+            found = [(x, int(y)) for batch, labels in loader
+                     for x, y in zip(batch.copy(), labels)]
+            return found, loader, loader.stats
+
+    def same(self, found):
+        self.assertEqual(len(found), len(self.samples))
+        for (x, y), (path, number) in zip(found, self.samples):
+            with self.subTest(path):
+                self.assertEqual(y, number)
+                numpy.testing.assert_array_equal(x, pixels(path)[:30, :40])
+
+    def test_imagefolder(self):
+        try:
+            from torchvision.datasets import ImageFolder
+        except ImportError:
+            self.skipTest("there is no torchvision")
+        self.assertEqual(ImageFolder(self.root).samples, self.samples)
+
+    def test_loader(self):
+        headrace.report(reset=True)
+        for threads in 1, 3:
+            found, loader, stats = self.by_loader(self.root, threads=threads)
+            self.same(found)
+            self.assertEqual(loader.classes, ("a", "b", "c"))
+            self.assertEqual(loader.skipped, ())
+            others = sum(not is_decoded(path) for path, _ in self.samples)
+            self.assertGreater(others, 5)
+            self.assertEqual(stats["pillow"], others)
+        self.assertEqual(sum(headrace.report()["decoded"].values()),
+                         2 * others)
+
+    def test_pack(self):
+        out = str(self.root) + ".hrp"
+        self.addCleanup(os.remove, out)
+        headrace.pack_folder(self.root, out)
+        found, *_ = self.by_loader(out)
+        self.same(found)
+        data = headrace.PackFolder(out)
+        self.assertEqual(data.targets, [y for _, y in self.samples])
+        for (x, _), (path, _) in zip(data, self.samples):
+            numpy.testing.assert_array_equal(numpy.asarray(x), pixels(path))
+
+    def test_pipeline(self):
+        make = headrace.Pipeline((ops.decode(), ops.crop(0, 0, 40, 30)),
+                                 layout="nhwc")
+        for read in str, lambda path: pathlib.Path(path).read_bytes():
+            out = make([read(path) for path, _ in self.samples])
+            self.assertEqual(out.errors, {})
+            self.same([(x, y) for x, (_, y) in zip(out.numpy(), self.samples)])
+
+    def test_command(self):
+        """The command has no Pillow: what it cannot decode fails, by name."""
+        out = self.root.parent / (self.root.name + ".npy")
+        self.addCleanup(out.unlink)
+        run = subprocess.run(
+            [COMMAND, "run", self.root, "--backend", "cpu", "--on-error",
+             "zero", "--ops", "decode,crop=0,0,40,30", "--dtype", "u8",
+             "--layout", "nhwc", "--out", out], check=False,
+            capture_output=True, text=True)
+        self.assertIn(run.returncode, (0, 1), run.stderr)
+        made = numpy.load(out)
+        self.assertEqual(len(made), len(self.samples))
+        for x, (path, _) in zip(made, self.samples):
+            if is_decoded(path):
+                numpy.testing.assert_array_equal(x, pixels(path)[:30, :40])
+            else:
+                self.assertFalse(x.any(), path)
+                self.assertRegex(run.stderr, f"{path}.* a .*not decoded here")
 
 
 if __name__ == "__main__":

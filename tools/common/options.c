@@ -137,16 +137,19 @@ static void warn_left_out(hr_source source)
 static void warn_none(const struct inputs *inputs)
 {
     const char *first = inputs->first_root ? inputs->first_root : "?";
-    const char *jpeg = hr_format_info(HR_FORMAT_JPEG)->suffixes;
-    const char *png = hr_format_info(HR_FORMAT_PNG)->suffixes;
+    const struct hr_format_info *info;
+    char ends[256] = "";
 
+    for (int i = HR_FORMAT_JPEG; (info = hr_format_info(i)); i++)
+        snprintf(ends + strlen(ends), sizeof(ends) - strlen(ends), "%s%s",
+                 *ends && *info->suffixes ? " " : "", info->suffixes);
     if (!inputs->num_roots)
         tools_warn("no pictures found: the list names none");
     else if (inputs->num_roots > 1)
-        tools_warn("no pictures found in %s and %zu more (%s %s)", first,
-                   inputs->num_roots - 1, jpeg, png);
+        tools_warn("no pictures found in %s and %zu more (%s)", first,
+                   inputs->num_roots - 1, ends);
     else
-        tools_warn("no pictures found in %s (%s %s)", first, jpeg, png);
+        tools_warn("no pictures found in %s (%s)", first, ends);
 }
 
 bool options_pictures(const struct inputs *inputs, bool quiet)

@@ -90,6 +90,7 @@ struct hr_result {
     int64_t offset;       // byte in the source where it failed; -1 unknown
     int width, height;    // of the source, as stored; 0 = never known
     int orientation;      // its EXIF's, 1 .. 8; of pixels 1; 0 = never known
+    bool by_decoder;      // hr_set_decoder()'s took it
     char message[384];    // "" or one sentence: NAME: stage, offset, reason
 };
 

@@ -281,6 +281,7 @@ HR_API enum hr_status hr_loader_save(hr_loader loader,
 struct hr_loader_stats {
     uint64_t batches, samples;  // delivered
     uint64_t failed, replaced;  // samples of them
+    uint64_t by_decoder;        // and those that hr_set_decoder()'s took
     uint64_t dropped;           // batches that could not be made
     uint64_t waits;             // of hr_loader_next() for a batch,
     int64_t wait_ns;            // altogether

@@ -12,13 +12,15 @@
 
 HR_BEGIN_DECLS
 
-// PACKED: a JPEG's coefficients, packed to be read fast; see cache.h.
+// PACKED: a JPEG's coefficients, packed to be read fast; see cache.h. OTHER: of
+// a format that only hr_set_decoder()'s decodes.
 enum hr_format {
     HR_FORMAT_UNKNOWN,
     HR_FORMAT_JPEG,
     HR_FORMAT_PNG,
     HR_FORMAT_PACKED,
-    HR_FORMAT_WEBP
+    HR_FORMAT_WEBP,
+    HR_FORMAT_OTHER
 };
 
 enum hr_process {  // JPEG coding process (ITU-T T.81, SOF marker)
@@ -90,8 +92,26 @@ struct hr_format_info {
 // The row of a format; NULL: there is none of this number. Threads: any.
 HR_API const struct hr_format_info *hr_format_info(enum hr_format format);
 
+// A decoder of the program's for formats that the library does not decode. Jobs
+// ask it of data that are of no known format, and make its pixels into what ops
+// say. Calls are made by threads of the library, several at once, and may not
+// come back late: no limit of time ends them. text: a clause that says why not.
+struct hr_decoder {
+    void *ctx;
+    // Sets width, height and orientation. HR_EFORMAT: it is no decoder for it.
+    enum hr_status (*probe)(void *ctx, const void *data, size_t size,
+                            struct hr_info *info, char text[128]);
+    // Writes 3 (RGB) or 1 (grey) bytes of each pixel, row by row.
+    enum hr_status (*decode)(void *ctx, const void *data, size_t size,
+                             const struct hr_info *info, int channels,
+                             void *pixels, char text[128]);
+};
+// Of this process; NULL: none, as at first. The struct must stay as it is while
+// jobs are in flight. Threads: any.
+HR_API void hr_set_decoder(const struct hr_decoder *decoder);
+
 // Reads header facts of size encoded bytes. limits may be NULL.
-// HR_OK: *info is filled. HR_EFORMAT: neither JPEG nor PNG nor packed.
+// HR_OK: *info is filled. HR_EFORMAT: of no format that is decoded.
 // HR_ECORRUPT, HR_ETRUNCATED, HR_EUNSUPPORTED, HR_ELIMIT: as decoding would
 // end, with offset and reason in hr_last_error(); *info holds what was read so
 // far. Touches nothing but the bytes. Threads: any.

@@ -92,8 +92,6 @@ struct hr_source_read {
 
 // Why what was named is no sample.
 enum hr_skip {
-    HR_SKIP_FORMAT,  // a picture by the end of its name (.ppm .bmp .pgm .tif
-                     // .tiff .webp), of a format that is not decoded
     HR_SKIP_FILE,    // called like a picture, but no regular file; or a link
                      // that leads nowhere, whatever it is called
     HR_SKIP_BESIDE,  // a picture beside the folders of classes

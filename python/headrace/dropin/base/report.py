@@ -17,6 +17,7 @@ import types
 from collections.abc import Mapping
 from typing import Any
 
+from ... import _others
 from ..._forks import renewed
 
 # Reentrant: a signal handler may ask for the report while this counts.
@@ -42,6 +43,7 @@ MIXED = "batches in which not every picture is recorded, as of mixed formats"
 
 TITLES = {
     "devices": "what made the pictures",
+    "decoded": "pictures of other formats that Pillow decoded",
     "pillow": "not recorded, left to Pillow or torchvision",
     "materialised": "recorded, but not left to the batch's job, because of",
     "mended": "pictures of a job that Pillow or torchvision made again",
@@ -116,6 +118,7 @@ def take() -> dict[str, Any]:
     add()s them.
     """
     with _lock:
+        _note_decoded()
         taken = {"totals": dict(_totals), "counts": _copy()}
         _totals.clear()
         _counts.clear()
@@ -132,6 +135,11 @@ def add(taken: Mapping[str, Any]) -> None:
                 note(name)
             else:
                 count(group, name, times)
+
+
+def _note_decoded() -> None:
+    for kind, times in _others.counts(clear=True).items():
+        count("decoded", kind, times)
 
 
 def _copy() -> dict[str, dict[str, int]]:
@@ -175,6 +183,7 @@ def report(reset: bool = False) -> Report:
     reset=True sets the counters to zero.
     """
     with _lock:
+        _note_decoded()
         found = Report(totals=dict(_totals), **_copy())
         if reset:
             _totals.clear()

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Formats that the library does not decode: the installed Pillow does.
+
+As torchvision's ImageFolder would: open() and convert(). The library calls this
+on its threads; Pillow is imported with the first such picture.
+"""
+
+from __future__ import annotations
+
+import io
+import threading
+from typing import TYPE_CHECKING
+
+from . import _core
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+# Formats for which Pillow runs another program.
+_PROGRAMS = {"EPS"}
+
+_lock = threading.Lock()
+_counts: dict[str, int] = {}
+
+
+def counts(clear: bool = False) -> dict[str, int]:
+    """How many pictures of which kind were decoded here."""
+    with _lock:
+        found = dict(_counts)
+        if clear:
+            _counts.clear()
+    return found
+
+
+def _open(data: bytes) -> Image.Image | None:
+    try:
+        from PIL import Image, UnidentifiedImageError
+    except ImportError:
+        return None
+    Image.init()
+    formats = [name for name in Image.ID if name not in _PROGRAMS]
+    try:
+        image = Image.open(io.BytesIO(data), formats=formats)
+    except UnidentifiedImageError:
+        return None
+    if image.format == "TIFF":
+        image.load()  # some releases turn it by its EXIF then
+    return image
+
+
+def probe(data: bytes) -> tuple[int, int, int] | None:
+    """Width, height and orientation; None: it is no picture to Pillow."""
+    image = _open(data)
+    if image is None:
+        return None
+    turn = image.getexif().get(0x0112)
+    return *image.size, turn if turn in range(1, 9) else 1
+
+
+def decode(data: bytes, channels: int) -> bytes:
+    """The pixels, of so many channels."""
+    image = _open(data)
+    if image is None:
+        raise ValueError("it is no picture to Pillow")
+    kind = f"a {image.format} picture"
+    pixels = image.convert("RGB" if channels == 3 else "L").tobytes()
+    with _lock:
+        _counts[kind] = _counts.get(kind, 0) + 1
+    return pixels
+
+
+_core.set_decoder(probe, decode)
