@@ -13,6 +13,16 @@ static bool ends_elsewhere(const uint8_t *tail, size_t size)
     return false;
 }
 
+// Pillow keeps four bytes of each pixel, twice while it converts.
+static size_t other_bytes(const struct hr_info *info)
+{
+    size_t w = (size_t)info->width, h = (size_t)info->height;
+
+    if (w > SIZE_MAX / 32 / h)
+        return SIZE_MAX / 2;
+    return hr__rows_bytes(info) + w * h * 16;
+}
+
 // Pillow wants a JPEG's third byte, too (JpegImagePlugin.py, _accept).
 static const struct hr__format formats[] = {
     {HR_FORMAT_JPEG,
@@ -55,7 +65,7 @@ static const struct hr__format formats[] = {
      NULL,
      NULL,
      ends_elsewhere,
-     hr__other_bytes},
+     other_bytes},
 };
 
 enum { FORMATS = sizeof(formats) / sizeof(*formats) };

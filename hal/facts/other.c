@@ -14,16 +14,6 @@ void hr_set_decoder(const struct hr_decoder *to)
     atomic_store(&decoder, to);
 }
 
-// Pillow keeps four bytes of each pixel, twice while it converts.
-size_t hr__other_bytes(const struct hr_info *info)
-{
-    size_t w = (size_t)info->width, h = (size_t)info->height;
-
-    if (w > SIZE_MAX / 32 / h)
-        return SIZE_MAX / 2;
-    return hr__rows_bytes(info) + w * h * 16;
-}
-
 static enum hr_status ask(const struct hr_decoder *d, struct hr__header *h)
 {
     char text[sizeof(h->err->text)] = "";

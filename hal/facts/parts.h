@@ -68,7 +68,6 @@ bool hr__png_ends(const uint8_t *tail, size_t size);
 size_t hr__png_bytes(const struct hr_info *info);
 bool hr__webp_ends(const uint8_t *tail, size_t size);
 size_t hr__webp_bytes(const struct hr_info *info);
-size_t hr__other_bytes(const struct hr_info *info);
 enum hr_status hr__header_png(struct hr__header *h);
 enum hr_status hr__header_webp(struct hr__header *h);
 enum hr_status hr__header_jpeg(struct hr__header *h);

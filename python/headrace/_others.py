@@ -63,7 +63,7 @@ def decode(data: bytes, channels: int) -> bytes:
     if image is None:
         raise ValueError("it is no picture to Pillow")
     kind = f"a {image.format} picture"
-    pixels = image.convert("RGB" if channels == 3 else "L").tobytes()
+    pixels: bytes = image.convert("RGB" if channels == 3 else "L").tobytes()
     with _lock:
         _counts[kind] = _counts.get(kind, 0) + 1
     return pixels

@@ -244,7 +244,7 @@ class Told(unittest.TestCase):
     def test_no_pictures(self):
         root = self.tree("a/1.txt")
         with self.assertRaisesRegex(headrace.ArgumentError,
-                                    f"no pictures in {root}: {root}/a: a folder"):
+                                    f"no pictures in {root}: {root}/a"):
             headrace.Loader(root, STEPS)
         with self.assertRaisesRegex(headrace.ArgumentError, "no pictures"):
             headrace.Loader([], STEPS)
