@@ -12,6 +12,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from . import _core
+from ._forks import renewed
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 # Formats for which Pillow runs another program.
 _PROGRAMS = {"EPS"}
 
-_lock = threading.Lock()
+_lock = renewed(threading.Lock())
 _counts: dict[str, int] = {}
 
 

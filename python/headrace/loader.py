@@ -303,8 +303,8 @@ class Loader:
     def skipped(self) -> tuple[str, ...]:
         """What of the source is no sample: "PATH: REASON".
 
-        Pictures of formats that are not decoded, beside the folders of classes
-        or that are no files, folders of classes without pictures, and so on.
+        Pictures beside the folders of classes or that are no files, folders
+        of classes without pictures, and so on.
         """
         return _left_out.texts(self._skipped + self._source.skipped)
 

@@ -204,8 +204,9 @@ HR_API enum hr_status hr_source_set_classes(hr_source source,
 // length, ETag and Last-Modified. What cannot be read is HR_EIO or
 // HR_ETIMEDOUT, HR_EUNSUPPORTED without libcurl or ranges; hr_last_error() names
 // URL (without its query), stage, offset, status and reason.
-// A folder gives its regular files that end in .jpg .jpeg .jpe .jfif .png or .mpo
-// (ImageFolder takes the first two and .png of these), as they are sorted above.
+// A folder gives its regular files that end in .jpg .jpeg .jpe .jfif .mpo .png
+// .webp .bmp .pgm .ppm .tif or .tiff
+// (ImageFolder takes all of these but .jpe .jfif .mpo), as they are sorted above.
 // Links to files and folders are followed, as often as there are; only one to a
 // folder that it lies in is not, and HR_ELIMIT is where links lead to the same
 // folders more than 16 times on the average. A folder below that cannot be read
