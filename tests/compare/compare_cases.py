@@ -172,7 +172,8 @@ class Picture:
         self.large = self.size[0] * self.size[1] > LARGE
 
     def open(self):
-        return Image.open(io.BytesIO(self.data), formats=("JPEG", "PNG"))
+        return Image.open(io.BytesIO(self.data),
+                          formats=("JPEG", "PNG", "WEBP"))
 
     def of(self, rng):
         """(source, head of the op list, picture) for checks of what follows:
