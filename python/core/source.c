@@ -583,7 +583,7 @@ static PyGetSetDef getset[] = {
 
 static PyType_Slot slots[] = {
     {Py_tp_doc, "Source(*, paths=None, items=None, sequence=None, http=None, "
-                "cifar=-1, classes=None)\n"
+                "cifar=-1, classes=None, fields=None)\n"
                 "--\n\n"
                 "The samples of a data set; see headrace.Loader."},
     {Py_tp_new, create},
