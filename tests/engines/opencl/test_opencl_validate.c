@@ -55,8 +55,9 @@ static const struct hr_certificate_record *record(hr_device dev,
 // of files, does the others all the same.
 TEST_CASE(wrong_entropy)
 {
-    static const char *const faults[] = {"(short)dc;=(short)-1;",
-                                         "return !state &&=return !17777 &&"};
+    static const char *const faults[] = {
+        "(short)dc;=(short)-1;",
+        "* pic->mcu_blocks ? HR__ODD=+ pic->mcu_blocks ? HR__ODD"};
 
     for (int i = 0; i < 2; i++) {
         const struct hr_certificate_record *r;
