@@ -167,33 +167,51 @@ static enum hr_status read_checked(const struct hr__shard *shard,
     return status;
 }
 
-static enum hr_status read_range(const struct hr__source *s, uint64_t i,
-                                 const struct hr__reading *r,
-                                 struct hr_encoded *to)
+static enum hr_status read_open(const struct hr__shard *shard,
+                                const struct hr__range *range,
+                                const struct hr__reading *r,
+                                struct hr_encoded *to)
 {
-    struct hr__range range;
-    const struct hr__shard *shard = hr__source_shard(s, i, &range);
-    enum hr_status status = check_unchanged(shard, range.offset);
+    enum hr_status status = check_unchanged(shard, range->offset);
 
-    if (!status && range.size > r->max_bytes && !(shard->pixels && r->pixels))
+    if (!status && range->size > r->max_bytes && !(shard->pixels && r->pixels))
         status = hr__fail(HR_ELIMIT,
                           "%s: offset %llu: %llu bytes, more than the limit of "
                           "%zu",
                           hr__source_short(shard->path),
-                          (unsigned long long)range.offset,
-                          (unsigned long long)range.size, r->max_bytes);
+                          (unsigned long long)range->offset,
+                          (unsigned long long)range->size, r->max_bytes);
     if (!status)
-        status = read_checked(shard, &range, r, to);
+        status = read_checked(shard, range, r, to);
     if (status)
         return status;
-    to->packed = range.packed;
-    to->source = range.source;
+    to->packed = range->packed;
+    to->source = range->source;
     if (!shard->pixels)
         return HR_OK;
     to->w = to->h = HR__CIFAR_SIDE;
     to->c = 3;
     to->layout = HR_NCHW;
     return HR_OK;
+}
+
+static enum hr_status read_range(const struct hr__source *s, uint64_t i,
+                                 const struct hr__reading *r,
+                                 struct hr_encoded *to)
+{
+    struct hr__range range;
+    struct hr__shard shard = *hr__source_shard(s, i, &range);
+    bool again = !shard.web && shard.fd < 0;
+    enum hr_status status;
+
+    if (again && (shard.fd = hr__open_file(shard.path, O_RDONLY)) < 0)
+        return hr__fail(HR_EIO, "%s: offset %llu: %s",
+                        hr__source_short(shard.path),
+                        (unsigned long long)range.offset, strerror(errno));
+    status = read_open(&shard, &range, r, to);
+    if (again)
+        close(shard.fd);
+    return status;
 }
 
 // ---- Other kinds -----------------------------------------------------------

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Samples that are ranges of a file or of an object of the web: members of a
-// tar, records of a RecordIO file. A shard keeps its file open; threads read it
-// side by side.
+// tar, records of a RecordIO file. A shard keeps its file open, unless there are
+// too many of them; threads read it side by side.
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -13,6 +15,28 @@
 
 // ---- Opening ---------------------------------------------------------------
 
+static atomic_uint num_open;  // files of shards, of all sources
+
+// Says whether so many may stay open: a data set has thousands of chunks, and the
+// program needs files of its own.
+static bool may_stay(void)
+{
+    struct rlimit limit;
+
+    return getrlimit(RLIMIT_NOFILE, &limit) < 0 ||
+           atomic_load(&num_open) <= limit.rlim_cur / 2;
+}
+
+static void close_file(struct hr__shard *shard)
+{
+    if (shard->fd < 0)
+        return;
+    close(shard->fd);
+    shard->fd = -1;
+    atomic_fetch_sub(&num_open, 1);
+}
+
+// (That no file can be opened any more is not the file's fault.)
 static bool open_file(struct hr__shard *shard)
 {
     const char *path = shard->path;
@@ -20,10 +44,13 @@ static bool open_file(struct hr__shard *shard)
 
     shard->fd = hr__open_file(path, O_RDONLY);
     if (shard->fd < 0)
-        return hr__source_fail(HR_EIO, "%s: %s", hr__source_short(path),
+        return hr__source_fail(errno == EMFILE || errno == ENFILE ? HR_ENOMEM
+                                                                  : HR_EIO,
+                               "%s: %s", hr__source_short(path),
                                strerror(errno));
+    atomic_fetch_add(&num_open, 1);
     if (fstat(shard->fd, &st) < 0 || !S_ISREG(st.st_mode)) {
-        close(shard->fd);
+        close_file(shard);
         return hr__source_fail(HR_EIO, "%s: not a regular file",
                                hr__source_short(path));
     }
@@ -129,6 +156,8 @@ bool hr__shard_opened(struct hr__shard *shard, bool ok)
 {
     struct hr__http_object *web = shard->web;
 
+    if (!may_stay())
+        close_file(shard);
     if (!web)
         return ok;
     hr__http_opened(web);
@@ -138,7 +167,6 @@ bool hr__shard_opened(struct hr__shard *shard, bool ok)
 void hr__shard_close(struct hr__shard *shard)
 {
     hr__http_close(shard->web);
-    if (shard->fd >= 0)
-        close(shard->fd);
+    close_file(shard);
     hr__free(shard->ranges);
 }

@@ -116,7 +116,7 @@ typedef const char *(*hr__unwrap_fn)(const struct hr__range *range,
 
 struct hr__shard {
     const char *path;
-    int fd;                       // or
+    int fd;                       // -1: opened for each read; or
     struct hr__http_object *web;  // if that is not NULL
     uint32_t number;              // among those of the source
     bool pixels;                  // samples are HR__CIFAR_BYTES of them

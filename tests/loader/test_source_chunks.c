@@ -3,6 +3,7 @@
 #include "loader/source/source.h"
 
 #include <endian.h>
+#include <sys/resource.h>
 
 #include "loader_data.h"
 #include "shard_data.h"
@@ -192,6 +193,41 @@ TEST_CASE(beside_others)
         CHECK(is_sample(s, (uint64_t)i, &first, i) &&
                   is_sample(s, (uint64_t)(N + i), &second, i),
               "%d", i);
+}
+
+// More files than a process may have open: the first one, again and again.
+TEST_CASE(more_files_than_may_be_open)
+{
+    enum { MORE = 150, MAY = 90 };
+    OWN(set_finish) struct set set;
+    struct shard index = {0};
+    struct rlimit was, few;
+    char path[300], file[80];
+    auto_source s = NULL;
+
+    set_init(&set, false);
+    text(&index, "{\"chunks\": [");
+    for (int i = 0; i < MORE; i++) {
+        snprintf(file, sizeof(file),
+                 "%s{\"chunk_size\":%d,\"filename\":"
+                 "\"0.bin\"}",
+                 i ? "," : "", PER_FILE);
+        text(&index, file);
+    }
+    text(&index, strstr((const char *)set.index.data, "], \"config"));
+    snprintf(path, sizeof(path), "%s/index.json", set.folder);
+    test_write(path, index.data, index.size);
+    shard_finish(&index);
+    CHECK(!getrlimit(RLIMIT_NOFILE, &was), "%s", "limits");
+    few = (struct rlimit){MAY, was.rlim_max};
+    CHECK(!setrlimit(RLIMIT_NOFILE, &few), "%s", "limits");
+    s = hr_source_open(path);
+    CHECK(s && s->num == MORE * PER_FILE && !s->num_faults, "%s",
+          s && s->num_faults ? s->faults[0] : hr_last_error());
+    for (int i = 0; s && i < (int)s->num; i++)
+        CHECK(is_sample(s, (uint64_t)i, &set, i % PER_FILE), "%d: %s", i,
+              hr_last_error());
+    setrlimit(RLIMIT_NOFILE, &was);
 }
 
 // Files that are not there, compressed ones, and an index of other things.
