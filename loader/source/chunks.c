@@ -452,6 +452,14 @@ static void name_columns(struct chunks *c, const char *spec)
     hr__free(context);
 }
 
+// (Of what encrypts there is an object, or a name.)
+static void skip_config(struct chunks *c, struct hr__json *j, const char *key)
+{
+    if (!strcmp(key, "encryption") && !hr__json_is(j, 'n'))
+        snprintf(c->compressed, NAME, "%s", key);
+    hr__json_skip(j);
+}
+
 static void read_config(struct chunks *c, struct hr__json *j)
 {
     size_t size = (size_t)(j->end - j->at) + 1;
@@ -468,11 +476,10 @@ static void read_config(struct chunks *c, struct hr__json *j)
             read_texts(c, j, false);
         else if (!strcmp(key, "data_spec") && hr__json_is(j, '"'))
             hr__json_text(j, spec, size);
-        else if ((!strcmp(key, "compression") || !strcmp(key, "encryption")) &&
-                 hr__json_is(j, '"'))
+        else if (!strcmp(key, "compression") && hr__json_is(j, '"'))
             hr__json_text(j, c->compressed, NAME);
         else
-            hr__json_skip(j);
+            skip_config(c, j, key);
     }
     name_columns(c, spec);
     hr__free(spec);

@@ -250,6 +250,9 @@ TEST_CASE(refused)
          "compressed (zstd:3)", HR_EUNSUPPORTED},
         {"{\"chunks\": [], \"config\": {\"compression\": \"zstd\"}}", "zstd",
          HR_EUNSUPPORTED},
+        {"{\"chunks\": [], \"config\": {\"encryption\": {\"algorithm\": "
+         "\"fernet\", \"level\": \"sample\"}}}",
+         "(encryption)", HR_EUNSUPPORTED},
         {"{\"shards\": [", "damaged", HR_EFORMAT},
         {"{\"shards\": [{\"samples\": -1}]}", "damaged", HR_EFORMAT},
     };
