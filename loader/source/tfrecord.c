@@ -51,6 +51,8 @@ static const unsigned char *look(struct tfrecord *t, uint64_t offset,
 
     if (offset > t->shard->size || size > left)
         return NULL;
+    if (!size)
+        return t->bytes;  // wherever that is, the window stays
     if (offset < t->from || offset - t->from > t->num ||
         size > t->num - (size_t)(offset - t->from)) {
         size_t n = ahead > size ? ahead : size;
