@@ -41,6 +41,7 @@ struct tfrecord {
     unsigned char bytes[SEARCH];
     char names[NAME];  // of the features of the first record
     size_t num_skipped;
+    const char *why;  // the record at hand is no sample
 };
 
 // size bytes at offset; NULL: the file has not so many, or cannot be read.
@@ -167,6 +168,13 @@ struct example {
     char label[NAME];
 };
 
+// Some have a picture, as a mask, for a label.
+static bool fail_label(struct tfrecord *t)
+{
+    t->why = "the label is no text of at most 255 bytes";
+    return false;
+}
+
 // The first value of a list: a text for a label.
 static bool read_label(struct tfrecord *t, unsigned kind, struct message list,
                        char label[NAME])
@@ -186,7 +194,7 @@ static bool read_label(struct tfrecord *t, unsigned kind, struct message list,
 
         if (f.part.end - f.part.at >= NAME ||
             !(p = look(t, f.part.at, size, WINDOW)) || memchr(p, 0, size))
-            return false;
+            return fail_label(t);
         memcpy(label, p, size);
         label[size] = '\0';
     } else if (kind == 2) {
@@ -295,9 +303,9 @@ static bool put(struct tfrecord *t, struct message m)
     struct example e;
     char name[32];
 
+    t->why = "the record is no tf.Example";
     if (!read_example(t, m, &e)) {
-        hr__shard_fault(t->s, t->shard, m.at - HEAD, NULL,
-                        "the record is no tf.Example");
+        hr__shard_fault(t->s, t->shard, m.at - HEAD, NULL, t->why);
         return true;
     }
     if (e.image.at == e.image.end) {

@@ -234,6 +234,20 @@ TEST_CASE(fields)
     hr_source_close(&s);
 }
 
+// A picture whose label is another one, a mask.
+static void put_mask(struct shard *m, const struct bytes *file)
+{
+    struct shard features = {0}, list = {0}, own = {0};
+
+    put_bytes(&list, 1, file->data, file->size);
+    put_feature(&features, "image", 1, &list, false);
+    put_bytes(&list, 1, "\0\1", 2);
+    put_feature(&features, "label", 1, &list, false);
+    put_message(&own, 1, &features);
+    put_record(m, own.data, own.size);
+    shard_finish(&own);
+}
+
 TEST_CASE(no_pictures)
 {
     OWN(shard_finish) struct shard m = {0};
@@ -247,9 +261,11 @@ TEST_CASE(no_pictures)
     put_example(&m, &file, 1, "image", "label");
     put_example(&m, NULL, 2, "image", "label");
     put_record(&m, "\x0a\xff", 2);
+    put_mask(&m, &file);
     s = hr_source_open(shard_write(&m, ".tfrecord"));
-    CHECK(s && s->num == 1 && s->skipped == 2 && s->num_faults == 1 &&
-              strstr(s->faults[0], "no tf.Example"),
+    CHECK(s && s->num == 1 && s->skipped == 2 && s->num_faults == 2 &&
+              strstr(s->faults[0], "no tf.Example") &&
+              strstr(s->faults[1], "the label is no text"),
           "%s", s && s->num_faults ? s->faults[0] : hr_last_error());
     CHECK(s && hr_source_skipped(s, 0, name, sizeof(name), &why) &&
               strstr(name, ".tfrecord/offset 0") && why == HR_SKIP_NO_PICTURE,
