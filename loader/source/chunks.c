@@ -334,6 +334,7 @@ static bool put_file(struct chunks *c)
         hr__source_fault_text(c->s, hr_last_error());
         return true;
     }
+    c->shard->numbers = true;
     return hr__shard_opened(c->shard, put_samples(c));
 }
 

@@ -19,12 +19,24 @@ static bool keep_pack(struct hr__source *s, hr_pack_file file)
     return true;
 }
 
+// Where names begin in a path that a shard's is the begin of, size bytes: of
+// numbers the file is a part, as those of the next file are the same.
+static size_t name_at(const struct hr__source *s, uint32_t shard,
+                      const char *root, size_t size)
+{
+    const char *slash = strrchr(root, '/');
+
+    if (!shard || !s->shards[shard - 1].numbers)
+        return size;
+    return slash ? (size_t)(slash + 1 - root) : 0;
+}
+
 // The folder of a name that has length bytes up to its last slash.
 static bool put_dir(struct hr__source *s, struct hr__source_dir made,
                     const char *name, size_t length, uint32_t *dir)
 {
     const char *root = made.path;
-    size_t size = strlen(root);
+    size_t size = strlen(root), at = size + (length != 0);
     char path[2 * PATH_MAX];
 
     // (It was opened by its path, and names are shorter than PATH_MAX.)
@@ -34,9 +46,9 @@ static bool put_dir(struct hr__source *s, struct hr__source_dir made,
     memcpy(path, root, size);
     path[size] = '/';
     made.path = path;
-    made.rel = (uint32_t)(size + (length != 0));
-    memcpy(path + made.rel, name, length);
-    path[made.rel + length] = '\0';
+    made.rel = (uint32_t)name_at(s, made.shard, root, at);
+    memcpy(path + at, name, length);
+    path[at + length] = '\0';
     return hr__source_put_dir_once(s, made, dir);
 }
 

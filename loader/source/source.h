@@ -121,6 +121,7 @@ struct hr__shard {
     uint32_t number;              // among those of the source
     bool pixels;                  // samples are HR__CIFAR_BYTES of them
     bool names;                   // labels are names, never numbers
+    bool numbers;                 // names of samples are, in one of many files
     uint64_t size;                // of the file, and when it was changed last,
     struct timespec changed;      // when it was opened
     struct hr__range *ranges;     // of its samples

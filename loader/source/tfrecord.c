@@ -426,8 +426,10 @@ bool hr__source_tfrecord(struct hr__source *s, const char *path)
     t->from = 0;
     t->num = t->num_skipped = 0;
     *t->names = '\0';
-    if ((t->shard = hr__shard_open(s, path)))
+    if ((t->shard = hr__shard_open(s, path))) {
         t->shard->unwrap = unwrap;
+        t->shard->numbers = true;
+    }
     ok = t->shard &&
          hr__shard_opened(t->shard, read_records(t) && check_fields(t));
     hr__free(t);

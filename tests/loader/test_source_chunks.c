@@ -141,14 +141,26 @@ static bool is_sample(hr_source s, uint64_t i, const struct set *set, int k)
            hr_source_class(s, i) == k * 7 % 10;
 }
 
+// Numbers begin anew in each file, and names are not to come twice.
+static void expect_name(hr_source s, int i)
+{
+    char name[4200], want[32];
+
+    snprintf(want, sizeof(want), "%d.bin/%08d", i / PER_FILE, i % PER_FILE);
+    CHECK(!strcmp(hr_source_name(s, (uint64_t)i, name, sizeof(name)), want),
+          "%s", name);
+}
+
 static void expect_all(hr_source s, const struct set *set, const char *what)
 {
     CHECK(s && s->num == N && !s->num_faults, "%s: %d, %s", what,
           s ? (int)s->num : -1,
           s && s->num_faults ? s->faults[0] : hr_last_error());
-    for (int i = 0; s && i < N && s->num == N; i++)
+    for (int i = 0; s && i < N && s->num == N; i++) {
         CHECK(is_sample(s, (uint64_t)i, set, i), "%s: %d: %s", what, i,
               hr_last_error());
+        expect_name(s, i);
+    }
 }
 
 // A folder, its index, and beside others, which are opened side by side.

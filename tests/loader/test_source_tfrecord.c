@@ -165,9 +165,10 @@ static void expect_all(hr_source s, const struct set *set, const char *what)
     for (int i = 0; s && i < N && s->num == N; i++) {
         CHECK(is_picture(s, (uint64_t)i, set, i), "%s: %d: %s, label %s", what,
               i, hr_last_error(), hr_source_item(s, (uint64_t)i).label);
-        snprintf(want, sizeof(want), "%08d", i);
-        CHECK(!strcmp(hr_source_name(s, (uint64_t)i, name, sizeof(name)), want),
-              "%s", name);
+        snprintf(want, sizeof(want), "/%08d", i);
+        hr_source_name(s, (uint64_t)i, name, sizeof(name));
+        CHECK(strchr(name, '/') && !strcmp(strchr(name, '/'), want), "%s",
+              name);
     }
 }
 

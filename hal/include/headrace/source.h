@@ -195,6 +195,7 @@ HR_API enum hr_status hr_source_set_classes(hr_source source,
 //         the samples of all files that it names, which lie beside it. Columns
 //         are fields, see hr_source_set_fields(): jpeg, png or bytes, and whole
 //         numbers or texts
+// Samples of the last two are called by their file and their number in it.
 // Members, records and samples that cannot be used are faults.
 // path may be a URL of http or https, of such a file or of a picture, whose label
 // is then the folder it lies in. Tar, RecordIO and TFRecord files are gone
