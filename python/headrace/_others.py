@@ -44,7 +44,7 @@ def _open(data: bytes) -> Image.Image | None:
         image = Image.open(io.BytesIO(data), formats=formats)
     except UnidentifiedImageError:
         return None
-    if image.format == "TIFF":
+    if image.format == "TIFF" and image.tag_v2.get(0x0112, 1) != 1:
         image.load()  # some releases turn it by its EXIF then
     return image
 

@@ -9,12 +9,13 @@ import struct
 import subprocess
 import tempfile
 import unittest
+import unittest.mock
 
 import headrace
 import numpy
-from headrace import ops
+from headrace import _others, ops
 from made_samples import COMMAND
-from PIL import Image, features
+from PIL import Image, ImageOps, TiffImagePlugin, features
 
 SIZES = (1, 1), (2, 3), (17, 33), (64, 64), (255, 100), (200, 150)
 LIMIT = object()
@@ -156,6 +157,30 @@ class Webp(Formats):
             exif[0x0112] = turn
             data = file(picture(31, 17), "WEBP", exif=exif.tobytes())
             self.assertEqual(headrace.probe(data).orientation, turn)
+
+
+class Tiff(unittest.TestCase):
+    def test_limits_come_first(self):
+        """Size and orientation are had without the pixels."""
+        data = file(picture(31, 17), "TIFF")
+        with unittest.mock.patch.object(TiffImagePlugin.TiffImageFile, "load",
+                                        side_effect=AssertionError):
+            self.assertEqual(_others.probe(data), (31, 17, 1))
+
+    def test_orientation(self):
+        """Some releases of Pillow turn it, and some say so."""
+        for turn in range(1, 9):
+            data = file(picture(31, 17), "TIFF", tiffinfo={0x0112: turn})
+            for apply in False, True:
+                want = Image.open(io.BytesIO(data))
+                want = ImageOps.exif_transpose(want) if apply else want
+                make = headrace.Pipeline(
+                    (ops.decode(apply_orientation=apply),
+                     ops.crop(0, 0, 16, 16)), layout="nhwc")
+                with self.subTest(turn, apply=apply):
+                    numpy.testing.assert_array_equal(
+                        make([data]).numpy()[0],
+                        numpy.asarray(want.convert("RGB"))[:16, :16])
 
 
 # What a file is called, and what is in it.
