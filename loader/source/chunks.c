@@ -309,7 +309,8 @@ static bool put_samples(struct chunks *c)
                            hr__source_short(c->shard->path));
 }
 
-// The samples of a file of the index. One that is not there is a fault.
+// The samples of a file of the index. One that is not there is a fault, but the
+// web fails by itself, too: then all does, as for other files.
 static bool put_file(struct chunks *c)
 {
     char path[2 * HR__HTTP_URL];
@@ -329,7 +330,7 @@ static bool put_file(struct chunks *c)
             return hr__source_fail(HR_EUNSUPPORTED,
                                    "%s: compressed (%s): decompress it",
                                    hr__source_short(path), c->compressed);
-        if (hr_last_status() != HR_EIO && hr_last_status() != HR_ETIMEDOUT)
+        if (hr__http_is_url(path) || hr_last_status() != HR_EIO)
             return false;
         hr__source_fault_text(c->s, hr_last_error());
         return true;

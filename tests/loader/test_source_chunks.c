@@ -408,4 +408,25 @@ TEST_CASE(web)
     }
 }
 
+// A server that has not all files: no data set that is smaller.
+TEST_CASE(web_without_a_file)
+{
+    OWN(set_finish) struct set set;
+    struct http_server *server = http_server_start();
+    hr_source s = hr_source_create();
+    enum hr_status status;
+
+    set_init(&set, true);
+    http_server_put(server, "/d/index.json", set.index.data, set.index.size);
+    http_server_put(server, "/d/0.bin", set.files[0].data, set.files[0].size);
+    status = hr_source_add(s, web_at(server, "/d/index.json"));
+    if (status == HR_EUNSUPPORTED)
+        test_not_run("no libcurl");
+    else
+        CHECK(status == HR_EIO && !s->num && strstr(hr_last_error(), "1.bin"),
+              "%d: %s", (int)status, hr_last_error());
+    hr_source_close(&s);
+    http_server_stop(server);
+}
+
 TEST_MAIN(test_main)
