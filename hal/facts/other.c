@@ -41,21 +41,35 @@ static enum hr_status ask(const struct hr_decoder *d, struct hr__header *h)
     return hr__header_check_size(h, 0);
 }
 
+// Says whether no engine decodes it. (This build may lack what decodes WebP.)
+static bool is_foreign(enum hr_status status, const struct hr_info *info)
+{
+#if HR_HAVE_WEBP
+    (void)info;
+    return status == HR_EFORMAT;
+#else
+    return status == HR_EFORMAT || (!status && info->format == HR_FORMAT_WEBP);
+#endif
+}
+
 enum hr_status hr__header_any(const uint8_t *data, size_t size, bool whole,
                               const struct hr_limits *limits,
                               struct hr_info *info,
                               struct hr__header_error *err)
 {
-    enum hr_status status = hr__header_parse(data, size, whole, limits, info,
-                                             err);
+    enum hr_status status, asked;
     const struct hr_decoder *d = atomic_load(&decoder);
     struct hr__header h = {
         .data = data, .size = size, .whole = whole, .info = info, .err = err};
 
-    if (status != HR_EFORMAT || !d || !size)
+    status = hr__header_parse(data, size, whole, limits, info, err);
+    if (!is_foreign(status, info) || !d || !size)
         return status;
+    if (!whole)
+        return HR_PENDING;
     hr__limits_default(&h.limits, limits);
-    return whole ? ask(d, &h) : HR_PENDING;
+    asked = ask(d, &h);
+    return asked == HR_EFORMAT ? status : asked;
 }
 
 enum hr_status hr__decode_other(const uint8_t *data, size_t size,
