@@ -408,7 +408,7 @@ TEST_CASE(headers)
     uint64_t seed = test_seed;
     struct opencl_run run;
     struct pictures p;
-    int fallbacks, by_host;
+    int fallbacks, by_host, serial = 0;
 
     make_pictures(&p, &seed);
     for (int i = 1; i < 9; i++) {
@@ -417,18 +417,24 @@ TEST_CASE(headers)
         odd_header(&p.bytes[i], i - 1);
     }
     use_pictures(&p);
+    run = opencl_start(dev, p.samples, N, &params);
+    hr_job_wait(run.job, HR_FOREVER);
+    for (int i = 0; i < N; i++) {
+        unsigned why = run.job->results[i].why;
+
+        // (Some of the best quality are never in step.)
+        serial += why == HR_WHY_SERIAL;
+        CHECK((i >= 1 && i < 9) == ((why && why != HR_WHY_SERIAL) ||
+                                    run.job->results[i].status),
+              "%d: %x", i, why);
+    }
+    CHECK(serial <= N / 8, "%d", serial);
     CU_ASSERT_EQUAL(compare(dev, p.samples, N, &params, "headers", &fallbacks),
-                    N - 8);
+                    N - 8 - serial);
     // Of the host's entropy coding, which is no better at some of them.
     CU_ASSERT_EQUAL(compare(env.ocl, p.samples, N, &params, "host", &by_host),
                     0);
-    CU_ASSERT_EQUAL(fallbacks, by_host);
-    run = opencl_start(dev, p.samples, N, &params);
-    hr_job_wait(run.job, HR_FOREVER);
-    for (int i = 0; i < N; i++)
-        CHECK((i >= 1 && i < 9) ==
-                  (run.job->results[i].why || run.job->results[i].status),
-              "%d: %x", i, run.job->results[i].why);
+    CU_ASSERT_EQUAL(fallbacks, by_host + serial);
     opencl_finish(&run);
     free_pictures(&p);
 }
