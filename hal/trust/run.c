@@ -94,6 +94,8 @@ static void compare(struct hr__trial *t, int record, int i)
     } else if (hr_image_compare(it->out[0], it->out[1], it->normalize, &diff)) {
         return;
     }
+    if (!diff.differing && it->codes >> HR__AUGMENT_TABLE & 1)
+        t->table_right = true;
     if (!it->codes || !diff.differing || !suspect(t, it->codes, &diff))
         add(t, record, &diff);
     else
@@ -101,8 +103,8 @@ static void compare(struct hr__trial *t, int record, int i)
 }
 
 // The codes that differ by themselves explain all pictures that have them. The
-// table never comes alone: what is left is its doing if it is in all of it.
-// Otherwise the codes differ together, and the whole stage is wrong.
+// table never comes alone: what is left is its doing if it is in all of it, and
+// never right. Otherwise the codes differ together, and the whole stage is wrong.
 static void judge_codes(struct hr__trial *t)
 {
     uint32_t common = ~UINT32_C(0), *wrong = &t->cert->wrong_codes;
@@ -116,7 +118,7 @@ static void judge_codes(struct hr__trial *t)
         common &= s->codes;
         t->suspects[left++] = *s;
     }
-    if (left && common >> HR__AUGMENT_TABLE & 1)
+    if (left && !t->table_right && common >> HR__AUGMENT_TABLE & 1)
         *wrong |= UINT32_C(1) << HR__AUGMENT_TABLE;
     else
         for (int i = 0; i < left; i++)

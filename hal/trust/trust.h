@@ -80,6 +80,7 @@ struct hr__trial {
         struct hr_difference diff;
     } suspects[HR__SUSPECTS];
     int num_suspects;
+    bool table_right;  // a picture that has a table did not differ
 
     bool second;  // the small encoded pictures are through
     int at;       // number of the next one

@@ -210,6 +210,23 @@ TEST_CASE(wrong_codes)
           "names");
 }
 
+// Two codes that only differ one behind the other, and only where a table is
+// between them: the table is right elsewhere, so the stage is lost.
+TEST_CASE(wrong_together)
+{
+    const uint32_t augment = HR_SPAN_BIT(HR_AUGMENT, HR_STORE);
+    auto_device dev = NULL;
+
+    certificate_forget();
+    fake_begin(.spans = FAKE_ALL(FAKE_R | FAKE_RS | augment), .tested = true,
+               .wrong_together = UINT32_C(1) << HR__AUGMENT_LUMA |
+                                 UINT32_C(1) << HR__AUGMENT_PERMUTE);
+    certificate_open(&dev, NULL);
+    CHECK(dev && !dev->certificate.wrong_codes && !dev->caps.exact, "%#x",
+          dev ? dev->certificate.wrong_codes : 0);
+    CHECK(!hr__record_exact(certificate_of(dev, augment)), "exact");
+}
+
 // A span that no plan can have is not known to be right.
 TEST_CASE(out_of_reach)
 {

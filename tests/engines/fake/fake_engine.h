@@ -46,6 +46,7 @@ struct fake_script {
     int copy_hang_from, copy_hang_to;  // till fake_wake()
     size_t copy_bytes;                 // most of one copy
     uint32_t wrong_codes;      // of stage augment: as wrong, where it does them
+    uint32_t wrong_together;   // .. where it does all of these in one picture
     bool wrong;                // one bit of the first byte of each result
     uint8_t wrong_bits;        // .. or these
     enum fake_fault fault;     // what it gets wrong ..

@@ -129,15 +129,23 @@ static void be_stale(struct fake *f, const struct hr__picture *pic)
         memcpy(f->last, d->data, size);
 }
 
-static bool has_code(const struct hr__task *task, uint32_t codes)
+// The codes of stage augment that it does, a bit for each.
+static uint32_t codes_of(const struct hr__task *task)
 {
     const struct hr__geometry *geo = &task->pic->geo;
-    bool has = false;
+    uint32_t codes = 0;
 
     for (int i = 0; task->span.first <= HR_AUGMENT && i < geo->num_augments;
          i++)
-        has = has || codes >> geo->augments[i].code & 1;
-    return has;
+        codes |= UINT32_C(1) << geo->augments[i].code;
+    return codes;
+}
+
+static bool wrong_codes(const struct fake *f, const struct hr__task *task)
+{
+    uint32_t codes = codes_of(task), all = f->s.wrong_together;
+
+    return codes & f->s.wrong_codes || (all && (codes & all) == all);
 }
 
 // Claimed: nobody takes the memory away.
@@ -167,7 +175,7 @@ static void work(struct fake *f, struct hr__task *task, int k,
         out->status = HR_OK;
     if (f->s.stale_width && !out->status && task->span.last == HR_STORE)
         be_stale(f, task->pic);
-    if ((f->s.wrong || has_code(task, f->s.wrong_codes)) && !out->status &&
+    if ((f->s.wrong || wrong_codes(f, task)) && !out->status &&
         task->span.last == HR_STORE)
         *fake_dst(&task->pic->dst) ^= f->s.wrong_bits ? f->s.wrong_bits : 1;
     if (!out->status && f->s.fail_late &&
