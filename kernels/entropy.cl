@@ -397,10 +397,11 @@ static inline bool hr__go_on(__global const struct hr__entropy *pic,
 
 // .. and on, until it meets the decoder of a subsequence, or that of the one
 // before on its own way through this. It leaves a mark where a subsequence
-// begins.
+// begins. `item` is counted.
 static inline void hr__go_far(__global const struct hr__entropy *pic,
                               __global uchar *work,
-                              __global const struct hr__interval *i, uint n)
+                              __global const struct hr__interval *i, uint n,
+                              uint item)
 {
     __global struct hr__sub *s = &hr__subs(pic, work)[i->sub + n];
     __global struct hr__mark *marks = hr__marks(pic, work, i->sub + n);
@@ -434,7 +435,7 @@ static inline void hr__go_far(__global const struct hr__entropy *pic,
     s->state = hr__state(&r);
     s->blocks = r.blocks;
     s->next = next ? next : HR__NEXT_FAR;
-    HR__COUNTED_OF(&r, i->sub + n);
+    HR__COUNTED_OF(&r, item);
 }
 
 static inline __global uint *hr__open(__global const struct hr__entropy *pic,
@@ -475,7 +476,7 @@ __kernel void hr_entropy_far(__global const uint *restrict plan, uint list,
         uint sub = open[1 + job.item];
         __global const struct hr__interval *i = hr__interval_of(pic, sub);
 
-        hr__go_far(pic, work, i, sub - i->sub);
+        hr__go_far(pic, work, i, sub - i->sub, job.item);
     }
 }
 
@@ -621,7 +622,7 @@ __kernel void hr_entropy_check(__global const uint *restrict plan, uint list,
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
     for (uint n = lane; n < count; n += HR__GROUP)
         if (subs[n].next == HR__NEXT_ON)
-            hr__go_far(pic, work, i, n);
+            hr__go_far(pic, work, i, n, i->sub + n);
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
     if (from < to)
         wrong = hr__chain(pic, work, i, from, to, &blocks);

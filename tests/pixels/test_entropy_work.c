@@ -157,7 +157,7 @@ TEST_CASE(photos)
     // Of all: half of what guesses from further ahead and eight rounds took.
     if (sum.photos + sum.left == PHOTOS)
         CHECK(sum.left <= 2 && sum.work / sum.photos <= 1.8 &&
-                  sum.steps / sum.photos <= 4.2,
+                  sum.steps / sum.photos <= 3.5,
               "more than there was");
 }
 
