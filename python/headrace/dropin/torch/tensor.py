@@ -43,6 +43,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import functools
 import pickle
 import threading
 import weakref
@@ -70,7 +71,6 @@ no_torch_function = getattr(
     torch._C, "DisableTorchFunctionSubclass", None
 ) or (torch._C.DisableTorchFunction)
 _make_wrapper = Tensor._make_wrapper_subclass
-_CPU = torch.device("cpu")
 _DATA: Any = torch._C._TensorBase.data
 # Swaps what two tensors stand for; None: this torch has no such function.
 _swap: Any = getattr(torch._C, "_swap_tensor_impl", None)
@@ -355,6 +355,15 @@ def _set_views(cell: Cell, value: Tensor) -> None:
 # ---- the classes -----------------------------------------------------------
 
 
+@functools.cache
+def _cpu() -> torch.device:
+    """Made late: torch 2.15 imports more of itself for the first device.
+
+    It may be torch's own import whose hooks import this module.
+    """
+    return torch.device("cpu")
+
+
 def wrap(cls: Any, cell: Cell, how: Any = None) -> Any:
     """A new lazy tensor; how: what makes it of the cell's value.
 
@@ -362,7 +371,7 @@ def wrap(cls: Any, cell: Cell, how: Any = None) -> Any:
     before it hands it out.
     """
     shape = cell.lead + cell.size
-    facts: dict[str, Any] = {"dtype": cell.dtype, "device": _CPU}
+    facts: dict[str, Any] = {"dtype": cell.dtype, "device": _cpu()}
     if cell.base or cell.strides or cell.hwc and not cell.lead:
         facts["strides"], facts["storage_offset"] = cell.layout()
     lazy = _make_wrapper(cls, shape, **facts)
