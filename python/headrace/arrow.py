@@ -9,7 +9,7 @@ import json
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from ._left_out import listed
@@ -20,6 +20,8 @@ _SUFFIXES = (".parquet", ".arrow", ".feather")
 _IMAGES = ("image", "img", "jpg", "jpeg", "png", "image_bytes", "bytes")
 _LABELS = ("label", "labels", "class", "cls", "fine_label", "target", "y")
 _KEPT = 256 << 20  # bytes of groups of rows that are kept
+_TEXTS = ("string", "large_string", "string_view")
+_PICTURES = ("binary", "large_binary", "binary_view", "string", "large_string")
 
 
 class Rows:
@@ -34,7 +36,8 @@ class Rows:
     URLs that fsspec opens.
 
     Of a Parquet file a group of rows is read at once, and the newest are kept,
-    up to 256 MiB in all; an Arrow file is mapped. Threads: any.
+    up to 256 MiB in all; so are the batches of an Arrow file, which is mapped.
+    A stream of batches that are compressed is in memory. Threads: any.
     """
 
     def __init__(
@@ -133,20 +136,28 @@ class Rows:
         )
 
     def _columns(self, group: int) -> tuple[Any, Any]:
+        found = self._found(group)
+        if found:
+            return found
+        file, number = self._groups[group]
+        with file.lock:  # one thread reads what several ask for
+            found = self._found(group)
+            if found:
+                return found
+            images, labels = file.read(number)
+            with self._lock:
+                self._kept[group] = images, labels
+                self._bytes += images.nbytes
+                while self._bytes > _KEPT and len(self._kept) > 1:
+                    _, (old, _) = self._kept.popitem(last=False)
+                    self._bytes -= old.nbytes
+        return images, labels
+
+    def _found(self, group: int) -> tuple[Any, Any] | None:
         with self._lock:
             if group in self._kept:
                 self._kept.move_to_end(group)
-                return self._kept[group]
-        file, number = self._groups[group]
-        images, labels = file.read(number)
-        with self._lock:
-            if group not in self._kept:
-                self._kept[group] = images, labels
-                self._bytes += images.nbytes
-            while self._bytes > _KEPT and len(self._kept) > 1:
-                _, (old, _) = self._kept.popitem(last=False)
-                self._bytes -= old.nbytes
-        return images, labels
+            return self._kept.get(group)
 
 
 def _picture(cell: Any) -> Any:
@@ -176,16 +187,18 @@ class _File:
     rows: list[int]
 
     def __init__(self, path: str, schema: Any, fields: Any) -> None:
+        self.lock = threading.Lock()  # held by a thread that calls read()
         self.path = path = _shown(path)
         self.classes: tuple[str, ...] = ()
         features = _features(schema)
-        named = fields or (None, None)
-        self.image = named[0] or _find(schema, features, "Image", _IMAGES)
-        self.label = named[1] or _find(schema, features, "ClassLabel", _LABELS)
+        image, label = fields or (None, None)
+        self.image = image or _find(schema, features, "Image", _IMAGES)
+        self.label = label or _find(schema, features, "ClassLabel", _LABELS)
         for name in (self.image, self.label):
-            if name is not None and name not in schema.names:
+            if name is not None and schema.names.count(name) != 1:
                 raise ArgumentError(
-                    f"{path}: no column {name!r}: it has {schema.names}"
+                    f"{path}: no column {name!r}, or several: it has "
+                    f"{schema.names}"
                 )
         if self.image is None:
             raise ArgumentError(
@@ -193,19 +206,35 @@ class _File:
                 "name it by fields"
             )
         self.columns = [self.image]
+        self._check_pictures(schema.field(self.image).type)
         self.words = False
         if self.label is not None:
             self.columns.append(self.label)
-            self.classes = tuple(
-                features.get(self.label, {}).get("names") or ()
+            names = features.get(self.label, {}).get("names")
+            self.classes = tuple(names) if isinstance(names, list) else ()
+            self._check_labels(str(schema.field(self.label).type))
+
+    def _check_pictures(self, kind: Any) -> None:
+        name = str(kind)
+        if name.startswith("struct<"):
+            parts = {kind.field(i).name for i in range(kind.num_fields)}
+            good = bool(parts & {"bytes", "path"})
+        else:
+            good = name in _PICTURES or name.startswith("fixed_size_binary")
+        if not good:
+            raise ArgumentError(
+                f"{self.path}: pictures {self.image!r} are {name}: neither "
+                "bytes nor paths, nor a struct of them"
             )
-            kind = str(schema.field(self.label).type)
-            self.words = "string" in kind
-            if not self.words and not kind.lstrip("u").startswith("int"):
-                raise ArgumentError(
-                    f"{path}: labels {self.label!r} are {kind}: neither whole "
-                    "numbers nor texts"
-                )
+
+    def _check_labels(self, kind: str) -> None:
+        coded = tuple(f"dictionary<values={text}," for text in _TEXTS)
+        self.words = kind in _TEXTS or kind.startswith(coded)
+        if not self.words and not kind.lstrip("u").startswith("int"):
+            raise ArgumentError(
+                f"{self.path}: labels {self.label!r} are {kind}: neither whole "
+                "numbers nor texts"
+            )
 
     def split(self, table: Any) -> tuple[Any, Any]:
         """Both columns in one piece each, checked."""
@@ -227,7 +256,7 @@ class _Parquet(_File):
     def __init__(self, path: str, fields: Any) -> None:
         from pyarrow import parquet
 
-        source, self._lock = _source(path), threading.Lock()
+        source = _source(path)
         self._file = parquet.ParquetFile(source, memory_map=source is path)
         super().__init__(path, self._file.schema_arrow, fields)
         about = self._file.metadata
@@ -236,16 +265,14 @@ class _Parquet(_File):
         ]
 
     def read(self, group: int) -> tuple[Any, Any]:
-        with self._lock:
-            return self.split(
-                self._file.read_row_group(
-                    group, columns=self.columns, use_threads=False
-                )
+        return self.split(
+            self._file.read_row_group(
+                group, columns=self.columns, use_threads=False
             )
+        )
 
     def labels(self) -> set[str]:
-        with self._lock:
-            table = self._file.read(columns=[self.label])
+        table = self._file.read(columns=[self.label])
         return set(table[self.label].unique().drop_null().to_pylist())
 
 
@@ -256,26 +283,41 @@ class _Arrow(_File):
         source = _source(path)
         if source is path:
             source = pyarrow.memory_map(path)
+        self._batches: list[Any] = []
         try:
-            reader = pyarrow.ipc.open_file(source)
-            batches = [
-                reader.get_batch(i) for i in range(reader.num_record_batches)
-            ]
+            self._file = pyarrow.ipc.open_file(source)
         except pyarrow.ArrowInvalid:  # a stream, as Hugging Face's are
             source.seek(0)
-            reader = pyarrow.ipc.open_stream(source)
-            batches = list(reader)
-        super().__init__(path, reader.schema, fields)
-        self._batches = [batch.select(self.columns) for batch in batches]
-        self.rows = [batch.num_rows for batch in batches]
+            self._file = pyarrow.ipc.open_stream(source)
+            self._batches = list(self._file)
+        super().__init__(path, self._file.schema, fields)
+        parts = self._batches or self._each(source, self.columns[-1])
+        self.rows = [batch.num_rows for batch in parts]
+        self._source = source
+
+    def _each(self, source: Any, column: str) -> Iterator[Any]:
+        """One column of each batch: of the others nothing is decompressed."""
+        import pyarrow
+
+        if not isinstance(self._file, pyarrow.ipc.RecordBatchFileReader):
+            return
+        options = pyarrow.ipc.IpcReadOptions(
+            included_fields=[self._file.schema.names.index(column)]
+        )
+        file = pyarrow.ipc.open_file(source, options=options)
+        for i in range(file.num_record_batches):
+            yield file.get_batch(i)
 
     def read(self, group: int) -> tuple[Any, Any]:
-        return self.split(self._batches[group])
+        if self._batches:
+            return self.split(self._batches[group].select(self.columns))
+        return self.split(self._file.get_batch(group).select(self.columns))
 
     def labels(self) -> set[str]:
+        assert self.label is not None
         return {
             label
-            for batch in self._batches
+            for batch in self._batches or self._each(self._source, self.label)
             for label in batch[self.label].unique().drop_null().to_pylist()
         }
 
@@ -356,7 +398,9 @@ def _features(schema: Any) -> dict[str, Any]:
         features = {}
     return {
         name: kind
-        for name, kind in (features.items() if features else ())
+        for name, kind in (
+            features.items() if isinstance(features, dict) else ()
+        )
         if isinstance(kind, dict)
     }
 

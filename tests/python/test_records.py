@@ -2,12 +2,16 @@
 """Files of records that the real packages write: the same pictures, labels and
 order as of the files they were made from. (Releases: records.txt.)"""
 
+import concurrent.futures
 import importlib.util
 import json
 import pathlib
 import random
 import subprocess
+import threading
+import time
 import unittest
+from unittest import mock
 
 import headrace
 import made_samples
@@ -190,6 +194,76 @@ class Tables(Case):
             headrace.Loader(str(cut), STEPS)
         with self.assertRaisesRegex(headrace.ReadError, "none.arrow"):
             headrace.Loader("none.arrow", STEPS)
+
+    def test_columns_of_other_kinds(self):
+        import pyarrow
+
+        data = photos()[0].read_bytes()
+        for image, key, text in (
+            ([7], [1], "pictures 'image' are int64"),
+            ([[data]], [1], "pictures 'image' are list"),
+            ([{"jpeg": data}], [1], "pictures 'image' are struct"),
+            ([data], [["cat"]], "labels 'label' are list"),
+            ([data], [{"name": "cat"}], "labels 'label' are struct"),
+        ):
+            table = pyarrow.table({"image": image, "label": key})
+            for name in ("k.parquet", "k.arrow"):
+                with self.assertRaisesRegex(headrace.ArgumentError, text):
+                    arrow.Rows([self.write(table, name)])
+        twice = pyarrow.Table.from_arrays([[data], [data]], ["image"] * 2)
+        with self.assertRaisesRegex(headrace.ArgumentError, "several"):
+            arrow.Rows([self.write(twice, "k.arrow")])
+        for features in ([1], "ab", {"label": {"_type": "ClassLabel",
+                                               "names": 7}}):
+            about = json.dumps({"info": {"features": features}})
+            table = pyarrow.table({"image": [data], "label": [1]})
+            table = table.replace_schema_metadata({"huggingface": about})
+            rows = arrow.Rows([self.write(table, "k.parquet")])
+            self.assertEqual((rows[0][1], rows.classes), (1, ()))
+
+    def test_a_group_is_read_once(self):
+        """By however many threads at a time."""
+        rows = arrow.Rows([self.write(self.table(), "g.parquet")])
+        file, _ = rows._groups[0]
+        read, asked = file.read, []
+        begun = threading.Barrier(4, timeout=60)
+
+        def slow(group):
+            asked.append(group)
+            time.sleep(.05)
+            return read(group)
+
+        def ask(_):
+            begun.wait()
+            return bytes(rows[0][0])
+
+        file.read = slow
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            found = set(pool.map(ask, range(4)))
+        self.assertEqual(found, {photos()[0].read_bytes()})
+        self.assertEqual(asked, [0])
+
+    def test_compressed(self):
+        """Of a file whose batches are compressed, the newest are kept."""
+        import pyarrow
+
+        size, path = 1 << 20, str(made_samples.scratch() / "z.feather")
+        table = pyarrow.table({"image": [bytes(size)] * 40,
+                               "label": [f"w{i % 2}" for i in range(40)]})
+        options = pyarrow.ipc.IpcWriteOptions(compression="lz4")
+        with pyarrow.ipc.new_file(path, table.schema,
+                                  options=options) as writer:
+            writer.write_table(table, max_chunksize=4)
+        del table
+        before = pyarrow.total_allocated_bytes()
+        rows = arrow.Rows([path])
+        with mock.patch.object(arrow, "_KEPT", 10 * size):
+            for i in range(40):
+                data, number = rows[i]
+                self.assertEqual((len(data), number), (size, i % 2))
+                del data
+                self.assertLess(pyarrow.total_allocated_bytes() - before,
+                                20 * size)
 
     def test_what_is_damaged_fails_alone(self):
         """A group of rows that cannot be read, a cell that is null."""
