@@ -334,13 +334,17 @@ class Hooks(case.Case):
 
     def test_the_package_imports_torch(self):
         """A spawned process may unpickle a name of it first."""
-        for name in ("torch.speculate", "workers.loader"):
+        for name in ("torch.speculate", "torch.wrappers", "pillow.asked",
+                     "workers.loader"):
             run = subprocess.run(
                 [sys.executable, "-c",
-                 "import headrace, sys\n"
+                 "import headrace, sys, warnings\n"
+                 "warnings.simplefilter('error', RuntimeWarning)\n"
                  "headrace.set_image_backend('cpu')\n"
                  "import headrace.dropin.%s\n"
-                 "assert 'torch' in sys.modules\n" % name],
+                 "assert 'pillow' in %r or 'torch' in sys.modules\n"
+                 "from headrace.dropin import hooks\n"
+                 "assert hooks.hooks()\n" % (name, name)],
                 capture_output=True, text=True, timeout=300)
             self.assertEqual(run.returncode, 0, run.stderr)
 
