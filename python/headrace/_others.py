@@ -7,6 +7,7 @@ on its threads; Pillow is imported with the first such picture.
 
 from __future__ import annotations
 
+import functools
 import io
 import threading
 from typing import TYPE_CHECKING
@@ -44,9 +45,24 @@ def _open(data: bytes) -> Image.Image | None:
         image = Image.open(io.BytesIO(data), formats=formats)
     except UnidentifiedImageError:
         return None
-    if image.format == "TIFF" and image.tag_v2.get(0x0112, 1) != 1:
-        image.load()  # some releases turn it by its EXIF then
     return image
+
+
+@functools.cache
+def _loaded(turn: int) -> tuple[bool, int]:
+    """Return what load() does to a TIFF of this orientation.
+
+    It says whether load() swaps the sides, and which orientation is left:
+    releases differ. So no picture is loaded before its size was checked.
+    """
+    from PIL import Image
+
+    file = io.BytesIO()
+    Image.new("L", (2, 1)).save(file, "TIFF", tiffinfo={0x0112: turn})
+    image = Image.open(file)
+    before = image.size
+    image.load()
+    return image.size != before, image.getexif().get(0x0112, 1)
 
 
 def probe(data: bytes) -> tuple[int, int, int] | None:
@@ -54,8 +70,14 @@ def probe(data: bytes) -> tuple[int, int, int] | None:
     image = _open(data)
     if image is None:
         return None
+    w, h = image.size
     turn = image.getexif().get(0x0112)
-    return *image.size, turn if turn in range(1, 9) else 1
+    if turn not in range(1, 9):
+        turn = 1
+    if image.format == "TIFF" and turn > 1:
+        swaps, turn = _loaded(turn)
+        w, h = (h, w) if swaps else (w, h)
+    return w, h, turn
 
 
 def decode(data: bytes, channels: int) -> bytes:

@@ -15,7 +15,7 @@ import headrace
 import numpy
 from headrace import _others, ops
 from made_samples import COMMAND
-from PIL import Image, ImageOps, TiffImagePlugin, features
+from PIL import Image, ImageFile, ImageOps, TiffImagePlugin, features
 
 SIZES = (1, 1), (2, 3), (17, 33), (64, 64), (255, 100), (200, 150)
 LIMIT = object()
@@ -181,6 +181,40 @@ class Tiff(unittest.TestCase):
                     numpy.testing.assert_array_equal(
                         make([data]).numpy()[0],
                         numpy.asarray(want.convert("RGB"))[:16, :16])
+
+
+class Other(unittest.TestCase):
+    """The installed Pillow decodes them."""
+
+    def same(self, data, what):
+        want = numpy.asarray(Image.open(io.BytesIO(data)).convert("RGB"))
+        h, w, _ = want.shape
+        make = headrace.Pipeline((ops.decode(), ops.crop(0, 0, w, h)),
+                                 layout="nhwc")
+        out = make([data])
+        self.assertEqual(out.errors, {}, what)
+        numpy.testing.assert_array_equal(out.numpy()[0], want, str(what))
+
+    def test_tiff(self):
+        for turn in range(1, 9):
+            for pages in 1, 2:
+                for how in None, "tiff_lzw":
+                    more = [picture(31, 17, seed=2)] * (pages - 1)
+                    self.same(file(
+                        picture(31, 17), "TIFF", save_all=True,
+                        append_images=more, tiffinfo={0x0112: turn},
+                        compression=how), (turn, pages, how))
+
+    def test_limits_come_before_pixels(self):
+        data = file(Image.new("L", (11000, 10000)), "TIFF",
+                    compression="tiff_adobe_deflate")
+        with unittest.mock.patch.object(ImageFile.ImageFile, "load",
+                               side_effect=AssertionError("loaded")), \
+                unittest.mock.patch.object(TiffImagePlugin.TiffImageFile, "load",
+                                  side_effect=AssertionError("loaded")):
+            out = headrace.Pipeline((ops.decode(),
+                                     ops.crop(0, 0, 9, 9)))([data])
+        self.assertIn("over the limit", out.errors[0])
 
 
 # What a file is called, and what is in it.
