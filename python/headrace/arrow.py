@@ -35,7 +35,7 @@ class Rows:
     bytes and path, or a path; a label is a whole number or a text. Paths may be
     URLs that fsspec opens.
 
-    Of a Parquet file a group of rows is read at once, and the newest are kept,
+    A group of rows of a Parquet file is read at once, and the newest are kept,
     up to 256 MiB in all; so are the batches of an Arrow file, which is mapped.
     A stream of batches that are compressed is in memory. Threads: any.
     """
@@ -296,7 +296,7 @@ class _Arrow(_File):
         self._source = source
 
     def _each(self, source: Any, column: str) -> Iterator[Any]:
-        """One column of each batch: of the others nothing is decompressed."""
+        """Yield one column of each batch: it decompresses no other."""
         import pyarrow
 
         if not isinstance(self._file, pyarrow.ipc.RecordBatchFileReader):

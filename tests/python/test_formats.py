@@ -207,13 +207,13 @@ class Other(unittest.TestCase):
 
     def test_limits_come_before_pixels(self):
         data = file(Image.new("L", (11000, 10000)), "TIFF",
-                    compression="tiff_adobe_deflate")
-        with unittest.mock.patch.object(ImageFile.ImageFile, "load",
-                               side_effect=AssertionError("loaded")), \
-                unittest.mock.patch.object(TiffImagePlugin.TiffImageFile, "load",
-                                  side_effect=AssertionError("loaded")):
-            out = headrace.Pipeline((ops.decode(),
-                                     ops.crop(0, 0, 9, 9)))([data])
+                    tiffinfo={0x0112: 6}, compression="tiff_adobe_deflate")
+        make = headrace.Pipeline((ops.decode(), ops.crop(0, 0, 9, 9)))
+        patch, fail = unittest.mock.patch.object, AssertionError("loaded")
+        _others._loaded(6)  # of a picture of its own, once
+        with patch(ImageFile.ImageFile, "load", side_effect=fail), \
+                patch(TiffImagePlugin.TiffImageFile, "load", side_effect=fail):
+            out = make([data])
         self.assertIn("over the limit", out.errors[0])
 
 

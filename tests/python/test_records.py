@@ -222,7 +222,7 @@ class Tables(Case):
             self.assertEqual((rows[0][1], rows.classes), (1, ()))
 
     def test_a_group_is_read_once(self):
-        """By however many threads at a time."""
+        """However many threads ask for it, one reads it."""
         rows = arrow.Rows([self.write(self.table(), "g.parquet")])
         file, _ = rows._groups[0]
         read, asked = file.read, []
@@ -244,7 +244,7 @@ class Tables(Case):
         self.assertEqual(asked, [0])
 
     def test_compressed(self):
-        """Of a file whose batches are compressed, the newest are kept."""
+        """No file is decompressed as a whole: newest batches are kept."""
         import pyarrow
 
         size, path = 1 << 20, str(made_samples.scratch() / "z.feather")

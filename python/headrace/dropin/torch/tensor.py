@@ -357,9 +357,9 @@ def _set_views(cell: Cell, value: Tensor) -> None:
 
 @functools.cache
 def _cpu() -> torch.device:
-    """Made late: torch 2.15 imports more of itself for the first device.
+    """It is made late: torch 2.15 imports more of itself for the first one.
 
-    It may be torch's own import whose hooks import this module.
+    Torch's own import may be what imports this module.
     """
     return torch.device("cpu")
 
