@@ -137,7 +137,8 @@ processors)  # transformers and datasets
 records)  # what writes TFRecord and its kin
     interpreter=$(venv records) ||
         skip "the packages of tests/python/records.txt $cannot"
-    "$python" "${tests[@]}" --python "$interpreter" "${unpacked[@]}" records
+    "$python" "${tests[@]}" --python "$interpreter" "${unpacked[@]}" \
+        records arrow
     ;;
 mindspore)
     interpreter=$(venv mindspore) ||
