@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 # Formats for which Pillow runs another program.
 _PROGRAMS = {"EPS"}
 
-_lock = renewed(threading.Lock())
+# A signal handler that asks for the report may interrupt its holder.
+_lock = renewed(threading.RLock())
 _counts: dict[str, int] = {}
 
 
