@@ -12,6 +12,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from ._forks import renewed
 from ._left_out import listed
 from .errors import ArgumentError, ReadError
 
@@ -53,7 +54,7 @@ class Rows:
         self._groups: list[tuple[_File, int]] = []
         self._starts: list[int] = []
         self._num = 0
-        self._lock = threading.Lock()  # guards the rest
+        self._lock = renewed(threading.Lock())  # guards the rest
         self._kept: OrderedDict[int, tuple[Any, Any]] = OrderedDict()
         self._bytes = 0
         for path in paths:
@@ -187,7 +188,8 @@ class _File:
     rows: list[int]
 
     def __init__(self, path: str, schema: Any, fields: Any) -> None:
-        self.lock = threading.Lock()  # held by a thread that calls read()
+        # Held by a thread that calls read().
+        self.lock = renewed(threading.Lock())
         self.path = path = _shown(path)
         self.classes: tuple[str, ...] = ()
         features = _features(schema)
