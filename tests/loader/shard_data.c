@@ -9,6 +9,7 @@ void shard_append(struct shard *m, const void *data, size_t size)
     if (size)
         memcpy(m->data + m->size, data, size);
     m->size += size;
+    m->data[m->size] = 0;  // it may be read as a text
 }
 
 void shard_pad(struct shard *m, size_t to)
