@@ -403,8 +403,8 @@ static bool hand_on(struct hr__task *task, const struct pixels *p,
 static bool augmented(struct pixels *p, const struct hr__geometry *geo,
                       struct hr__outcome *out)
 {
-    size_t row = (size_t)p->w * (size_t)p->c, side = 128,
-           room = 4 * side * side;
+    // (What comes out may be larger: padded, or turned.)
+    size_t row = (size_t)p->w * (size_t)p->c, side = 256, room = side * side;
     struct pixels a = make((int)side, (int)side, 4);
     struct pixels b = make((int)side, (int)side, 4);
     struct cpu_pixels io = {a.data, cpu_row_pitch(row), p->w, p->h, p->c};
