@@ -5,14 +5,6 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    hr_source source = hr_source_create();
-    struct hr__source *s = hr__source_of(source);
-
-    promise(source);
-    if (hr__source_tar(s, fuzz_file(data, size))) {
-        s->pub.num = s->num;
-        fuzz_read_all(s, size);
-    }
-    hr_source_close(&source);
+    fuzz_source(hr__source_tar, fuzz_file(data, size), size);
     return 0;
 }

@@ -35,19 +35,14 @@ static const char *record_file(const uint8_t *data, size_t size)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    hr_source source = hr_source_create();
-    struct hr__source *s = hr__source_of(source);
     bool whole = size && *data % 2;
-    const char *path;
 
-    promise(source);
     data += size > 0;
     size -= size > 0;
-    path = whole ? fuzz_file(data, size) : record_file(data, size);
-    if (hr__source_tfrecord(s, path)) {
-        s->pub.num = s->num;
-        fuzz_read_all(s, whole ? size : HEAD + size + SUM);
-    }
-    hr_source_close(&source);
+    if (whole)
+        fuzz_source(hr__source_tfrecord, fuzz_file(data, size), size);
+    else
+        fuzz_source(hr__source_tfrecord, record_file(data, size),
+                    HEAD + size + SUM);
     return 0;
 }
