@@ -285,7 +285,8 @@ static PyObject *represent(PyObject *self)
                                 hr_format_info(i->format)->name);
 }
 
-// FORMATS: the suffixes of each by its name.
+// FORMATS: the suffixes of each by its name. IMAGE_FIELDS, LABEL_FIELDS: the usual
+// names of fields of records, the better ones first.
 bool probe_add_constants(PyObject *module)
 {
     PyObject *formats = PyDict_New(), *suffixes;
@@ -297,7 +298,11 @@ bool probe_add_constants(PyObject *module)
         done = suffixes && !PyDict_SetItemString(formats, info->name, suffixes);
         Py_XDECREF(suffixes);
     }
-    done = done && !PyModule_AddObjectRef(module, "FORMATS", formats);
+    done = done && !PyModule_AddObjectRef(module, "FORMATS", formats) &&
+           !PyModule_AddStringConstant(module, "IMAGE_FIELDS",
+                                       HR_SOURCE_IMAGE_FIELDS) &&
+           !PyModule_AddStringConstant(module, "LABEL_FIELDS",
+                                       HR_SOURCE_LABEL_FIELDS);
     Py_XDECREF(formats);
     return done;
 }

@@ -41,6 +41,9 @@ RGB: Final[int]
 GRAY: Final[int]
 
 FORMATS: Final[dict[str, str]]  # name -> suffixes, as ".jpg .jpeg"
+# The usual names of fields of records, the better ones first.
+IMAGE_FIELDS: Final[str]
+LABEL_FIELDS: Final[str]
 
 PIL_FILTER: Final[dict[int, int | None]]
 

@@ -12,14 +12,13 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from . import _core
 from ._forks import renewed
 from ._left_out import listed
 from .errors import ArgumentError, ReadError
 
 _SUFFIXES = (".parquet", ".arrow", ".feather")
 
-_IMAGES = ("image", "img", "jpg", "jpeg", "png", "image_bytes", "bytes")
-_LABELS = ("label", "labels", "class", "cls", "fine_label", "target", "y")
 _KEPT = 256 << 20  # bytes of groups of rows that are kept
 _TEXTS = ("string", "large_string", "string_view")
 _PICTURES = ("binary", "large_binary", "binary_view", "string", "large_string")
@@ -194,8 +193,12 @@ class _File:
         self.classes: tuple[str, ...] = ()
         features = _features(schema)
         image, label = fields or (None, None)
-        self.image = image or _find(schema, features, "Image", _IMAGES)
-        self.label = label or _find(schema, features, "ClassLabel", _LABELS)
+        self.image = image or _find(
+            schema, features, "Image", _core.IMAGE_FIELDS
+        )
+        self.label = label or _find(
+            schema, features, "ClassLabel", _core.LABEL_FIELDS
+        )
         for name in (self.image, self.label):
             if name is not None and schema.names.count(name) != 1:
                 raise ArgumentError(
@@ -408,12 +411,12 @@ def _features(schema: Any) -> dict[str, Any]:
 
 
 def _find(
-    schema: Any, features: dict[str, Any], kind: str, names: Sequence[str]
+    schema: Any, features: dict[str, Any], kind: str, names: str
 ) -> str | None:
     for name, feature in features.items():
         if feature.get("_type") == kind and name in schema.names:
             return name
-    for name in names:
+    for name in names.split():
         if name in schema.names:
             return name
     return None

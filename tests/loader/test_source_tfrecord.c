@@ -249,6 +249,39 @@ static void put_mask(struct shard *m, const struct bytes *file)
     shard_finish(&own);
 }
 
+// Other programs have other names for them.
+TEST_CASE(usual_fields)
+{
+    static const char *const names[][2] = {{"jpg", "cls"},
+                                           {"img", "fine_label"},
+                                           {"image_bytes", "target"},
+                                           {"data", "label"},
+                                           {"image", "y"}};
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+        OWN(set_finish) struct set set;
+        auto_source s = NULL;
+
+        set_init(&set, names[i][0], names[i][1]);
+        expect_all(s = hr_source_open(shard_write(&set.m, ".tfrecord")), &set,
+                   names[i][0]);
+    }
+}
+
+// What the program stops ends with that, and has no samples.
+TEST_CASE(stopped)
+{
+    OWN(set_finish) struct set set;
+    auto_source source = hr_source_create();
+    struct hr__source *s = hr__source_of(source);
+
+    set_init(&set, "image", "label");
+    atomic_store(&s->stopped, true);
+    CHECK(!hr__source_tfrecord(s, shard_write(&set.m, ".tfrecord")) &&
+              hr_last_status() == HR_ECANCELED && !s->num,
+          "%s, %d samples", hr_last_error(), (int)s->num);
+}
+
 TEST_CASE(no_pictures)
 {
     OWN(shard_finish) struct shard m = {0};

@@ -158,11 +158,15 @@ struct hr_http_params {
 HR_API enum hr_status hr_source_set_http(hr_source source,
                                          const struct hr_http_params *params);
 
-// Names the fields of records (features of tf.Example) that are the picture and
-// its label, before anything is added; NULL: the first that is there of
-// image/encoded, image, img, jpg, .., and of image/class/label, label, class,
-// cls, .... A label that is a number stays one. HR_EINVAL, HR_ENOMEM. Threads:
-// one at a time.
+// Names the fields of records (features of tf.Example, columns of MDS and
+// litData) that are the picture and its label, before anything is added; NULL:
+// the first of the usual names that is there. A label that is a number stays
+// one. HR_EINVAL, HR_ENOMEM. Threads: one at a time.
+#define HR_SOURCE_IMAGE_FIELDS \
+    "image/encoded image img jpg jpeg png webp image_raw image_bytes data bytes"
+#define HR_SOURCE_LABEL_FIELDS                                      \
+    "image/class/label label class cls labels fine_label target y " \
+    "image/class/text"
 HR_API enum hr_status hr_source_set_fields(hr_source source, const char *image,
                                            const char *label);
 
