@@ -16,7 +16,6 @@
 //
 // (streaming/base/format/mds/writer.py, encodings.py; litdata streaming/writer.py,
 // serializers.py.)
-#include <endian.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -146,27 +145,15 @@ static bool fail_columns(const struct chunks *c)
 
 // ---- Samples -----------------------------------------------------------------
 
-static uint32_t word_at(const unsigned char *p)
-{
-    uint32_t word;
-
-    memcpy(&word, p, sizeof(word));
-    return le32toh(word);
-}
-
 static void print_number(char text[TEXT], const struct kind *kind,
                          const unsigned char *bytes)
 {
     uint64_t value = 0;
-    float number;
-    uint32_t bits;
 
     for (unsigned i = 0; i < kind->size; i++)
         value |= (uint64_t)bytes[i] << (8 * i);
     if (kind->kind == KIND_FLOAT) {
-        bits = (uint32_t)value;
-        memcpy(&number, &bits, sizeof(number));
-        hr__print_label(text, TEXT, number);
+        hr__print_label(text, TEXT, hr__float_at(bytes));
     } else if (kind->kind == KIND_UINT) {
         snprintf(text, TEXT, "%llu", (unsigned long long)value);
     } else {
@@ -218,7 +205,7 @@ static const char *find_columns(const struct chunks *c, uint64_t begin,
         uint64_t bytes = c->columns[i].size;
 
         if (!bytes) {
-            bytes = word_at(size);
+            bytes = hr__word_at(size);
             size += WORD;
         }
         if (bytes > end - at[i])
@@ -252,12 +239,6 @@ static bool put_sample(struct chunks *c, uint64_t i, uint64_t begin,
                                                     at[c->image]});
 }
 
-static bool goes_on(const struct chunks *c)
-{
-    return !atomic_load_explicit(&c->s->stopped, memory_order_relaxed) &&
-           !(c->shard->web && c->shard->web->failed);
-}
-
 // Samples i .. i + num - 1.
 static bool put_part(struct chunks *c, uint64_t i, size_t num)
 {
@@ -269,9 +250,9 @@ static bool put_part(struct chunks *c, uint64_t i, size_t num)
                         "it cannot be read");
         return true;
     }
-    for (size_t k = 0; k < num && goes_on(c); k++) {
-        uint64_t begin = word_at(words + k * WORD);
-        uint64_t end = word_at(words + (k + 1) * WORD);
+    for (size_t k = 0; k < num && hr__shard_goes_on(c->s, c->shard); k++) {
+        uint64_t begin = hr__word_at(words + k * WORD);
+        uint64_t end = hr__word_at(words + (k + 1) * WORD);
         char name[32];
 
         if (begin < first || begin > end || end > c->shard->size) {
@@ -295,18 +276,18 @@ static bool put_samples(struct chunks *c)
         return true;
     }
     // (The index has the number, too.)
-    if (hr__shard_read(c->shard, word, WORD, 0) || word_at(word) != c->samples)
+    if (hr__shard_read(c->shard, word, WORD, 0) ||
+        hr__word_at(word) != c->samples)
         hr__shard_fault(c->s, c->shard, 0, NULL,
                         "the number of samples is not that of the index");
-    for (uint64_t i = 0; i < c->samples && goes_on(c); i += PART) {
+    for (uint64_t i = 0; i < c->samples && hr__shard_goes_on(c->s, c->shard);
+         i += PART) {
         uint64_t left = c->samples - i;
 
         if (!put_part(c, i, left < PART ? (size_t)left : PART))
             return false;
     }
-    return !atomic_load(&c->s->stopped) ||
-           hr__source_fail(HR_ECANCELED, "%s: it was stopped",
-                           hr__source_short(c->shard->path));
+    return hr__shard_ends(c->s, c->shard);
 }
 
 // The samples of a file of the index. One that is not there is a fault, but the

@@ -30,14 +30,6 @@ enum { HEAD = 8, IMAGE_HEAD = 24, WORD = 4, INDEX_LABELS = 2 };
 
 enum { WHOLE, FIRST, MIDDLE, LAST };
 
-static uint32_t word_at(const unsigned char *p)
-{
-    uint32_t word;
-
-    memcpy(&word, p, sizeof(word));
-    return le32toh(word);
-}
-
 static uint64_t padded(uint64_t size)
 {
     return (size + WORD - 1) / WORD * WORD;
@@ -57,10 +49,10 @@ static const char *read_head(const struct hr__shard *shard, uint64_t offset,
         return "the file ends in a record's header";
     if (hr__shard_read(shard, head, size, offset))
         return "it cannot be read";
-    if (word_at(head) != MAGIC)
+    if (hr__word_at(head) != MAGIC)
         return "no record begins here";
-    *kind = (int)(word_at(head + 4) >> 29);
-    *bytes = word_at(head + 4) & ((UINT32_C(1) << 29) - 1);
+    *kind = (int)(hr__word_at(head + 4) >> 29);
+    *bytes = hr__word_at(head + 4) & ((UINT32_C(1) << 29) - 1);
     if (*bytes > left - HEAD)
         return "the record is longer than the file";
     return *kind > LAST ? "the record is of no known kind" : NULL;
@@ -112,15 +104,6 @@ static const char *read_record(const struct hr__shard *shard, uint64_t offset,
     return NULL;
 }
 
-static float float_at(const unsigned char *p)
-{
-    uint32_t bits = word_at(p);
-    float value;
-
-    memcpy(&value, &bits, sizeof(value));
-    return value;
-}
-
 // Digits that tell it from all others: of a number of a class all, of others as
 // few as will do.
 void hr__print_label(char *text, size_t size, float value)
@@ -147,7 +130,7 @@ static bool put_nothing(struct hr__source *s, struct hr__shard *shard,
 static bool put(struct hr__source *s, struct hr__shard *shard,
                 const struct record *r, uint64_t offset)
 {
-    uint64_t more = word_at(r->image), skip = IMAGE_HEAD + more * WORD;
+    uint64_t more = hr__word_at(r->image), skip = IMAGE_HEAD + more * WORD;
     struct hr__range range = {.offset = offset,
                               .size = r->end - offset,
                               .wrapped = r->parts};
@@ -166,7 +149,7 @@ static bool put(struct hr__source *s, struct hr__shard *shard,
     }
     snprintf(name, sizeof(name), "%08zu", shard->num);
     hr__print_label(label, sizeof(label),
-                    float_at(r->image + (more ? IMAGE_HEAD : WORD)));
+                    hr__float_at(r->image + (more ? IMAGE_HEAD : WORD)));
     return hr__shard_put(s, shard, name, label, range);
 }
 
@@ -198,10 +181,10 @@ static size_t join(void *memory, size_t size)
     size_t from = 0, to = 0, skip;
 
     while (size - from >= HEAD) {
-        uint32_t word = word_at(at + from + 4);
+        uint32_t word = hr__word_at(at + from + 4);
         size_t bytes = word & ((UINT32_C(1) << 29) - 1);
 
-        if (word_at(at + from) != MAGIC || bytes > size - from - HEAD)
+        if (hr__word_at(at + from) != MAGIC || bytes > size - from - HEAD)
             break;
         if (to) {
             uint32_t magic = htole32(MAGIC);
@@ -217,7 +200,7 @@ static size_t join(void *memory, size_t size)
     }
     if (to < IMAGE_HEAD)
         return 0;
-    skip = IMAGE_HEAD + (size_t)word_at(at) * WORD;
+    skip = IMAGE_HEAD + (size_t)hr__word_at(at) * WORD;
     if (skip > to)
         return 0;
     memmove(at, at + skip, to - skip);

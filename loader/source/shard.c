@@ -111,6 +111,20 @@ enum hr_status hr__shard_read(const struct hr__shard *shard, void *to,
     return HR_OK;
 }
 
+bool hr__shard_goes_on(const struct hr__source *s,
+                       const struct hr__shard *shard)
+{
+    return !atomic_load_explicit(&s->stopped, memory_order_relaxed) &&
+           !(shard->web && shard->web->failed);
+}
+
+bool hr__shard_ends(const struct hr__source *s, const struct hr__shard *shard)
+{
+    return !atomic_load(&s->stopped) ||
+           hr__source_fail(HR_ECANCELED, "%s: it was stopped",
+                           hr__source_short(shard->path));
+}
+
 bool hr__shard_put(struct hr__source *s, struct hr__shard *shard,
                    const char *name, const char *label, struct hr__range range)
 {

@@ -24,12 +24,14 @@
 #ifndef HEADRACE_LOADER_SOURCE_INSIDE_H
 #define HEADRACE_LOADER_SOURCE_INSIDE_H
 
+#include <endian.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 
 #include <headrace/headrace.h>
@@ -339,6 +341,11 @@ void hr__shard_close(struct hr__shard *shard);
 // All its samples are known, if ok. What a read of the web failed by while they
 // were looked for is what all of it fails by.
 bool hr__shard_opened(struct hr__shard *shard, bool ok);
+// Says whether to go on with it: the program has not stopped the source, and the
+// web answers. hr__shard_ends(): false with HR_ECANCELED if it was stopped.
+bool hr__shard_goes_on(const struct hr__source *s,
+                       const struct hr__shard *shard);
+bool hr__shard_ends(const struct hr__source *s, const struct hr__shard *shard);
 // Reads so many bytes.
 enum hr_status hr__shard_read(const struct hr__shard *shard, void *to,
                               size_t size, uint64_t offset);
@@ -367,6 +374,24 @@ bool hr__source_put_listed(struct hr__source *s, const char *list,
                            const char *entry, bool below, const char *label);
 
 // ---- record.c, tfrecord.c, chunks.c ----
+
+// Numbers of files are little endian.
+static inline uint32_t hr__word_at(const unsigned char *p)
+{
+    uint32_t word;
+
+    memcpy(&word, p, sizeof(word));
+    return le32toh(word);
+}
+
+static inline float hr__float_at(const unsigned char *p)
+{
+    uint32_t bits = hr__word_at(p);
+    float value;
+
+    memcpy(&value, &bits, sizeof(value));
+    return value;
+}
 
 // The label that a float is.
 void hr__print_label(char *text, size_t size, float value);

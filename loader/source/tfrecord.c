@@ -21,7 +21,6 @@
 //
 // (tensorflow core/lib/io/record_writer.h, core/example/example.proto;
 // protobuf.dev/programming-guides/encoding.)
-#include <endian.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -68,17 +67,9 @@ static const unsigned char *look(struct tfrecord *t, uint64_t offset,
     return t->bytes + (offset - t->from);
 }
 
-static uint32_t word_at(const unsigned char *p)
-{
-    uint32_t word;
-
-    memcpy(&word, p, sizeof(word));
-    return le32toh(word);
-}
-
 static uint64_t long_at(const unsigned char *p)
 {
-    return word_at(p) | (uint64_t)word_at(p + 4) << 32;
+    return hr__word_at(p) | (uint64_t)hr__word_at(p + 4) << 32;
 }
 
 static uint32_t masked(uint32_t sum)
@@ -89,7 +80,7 @@ static uint32_t masked(uint32_t sum)
 // Says whether a record's length and its checksum stand here.
 static bool is_head(const unsigned char head[HEAD])
 {
-    return word_at(head + 8) == masked(hr__crc32c(head, 8));
+    return hr__word_at(head + 8) == masked(hr__crc32c(head, 8));
 }
 
 bool hr__is_tfrecord(const void *begin, size_t size)
@@ -182,7 +173,6 @@ static bool read_label(struct tfrecord *t, unsigned kind, struct message list,
     const unsigned char *p;
     struct field f;
     uint64_t value;
-    float number;
 
     *label = '\0';
     if (list.at == list.end)
@@ -198,13 +188,9 @@ static bool read_label(struct tfrecord *t, unsigned kind, struct message list,
         memcpy(label, p, size);
         label[size] = '\0';
     } else if (kind == 2) {
-        uint32_t bits;
-
         if (f.part.end - f.part.at < 4 || !(p = look(t, f.part.at, 4, WINDOW)))
             return false;
-        bits = word_at(p);
-        memcpy(&number, &bits, sizeof(number));
-        hr__print_label(label, NAME, number);
+        hr__print_label(label, NAME, hr__float_at(p));
     } else {
         value = f.value;
         if (f.part.end && !read_varint(t, &f.part, &value))
@@ -320,20 +306,13 @@ static bool put(struct tfrecord *t, struct message m)
     return hr__shard_put(t->s, t->shard, name, e.label, range);
 }
 
-// Says whether to go on: the program has not stopped it, and the web answers.
-static bool goes_on(const struct tfrecord *t)
-{
-    return !atomic_load_explicit(&t->s->stopped, memory_order_relaxed) &&
-           !(t->shard->web && t->shard->web->failed);
-}
-
 // The offset of the next record behind a damaged one; the file's size: there is
 // none.
 static uint64_t search(struct tfrecord *t, uint64_t offset)
 {
     uint64_t size = t->shard->size;
 
-    while (size - offset >= HEAD + SUM && goes_on(t)) {
+    while (size - offset >= HEAD + SUM && hr__shard_goes_on(t->s, t->shard)) {
         size_t n = size - offset < SEARCH ? (size_t)(size - offset) : SEARCH;
         const unsigned char *p = look(t, offset, n, n);
 
@@ -372,7 +351,7 @@ static bool read_records(struct tfrecord *t)
     struct message m;
     const char *why;
 
-    while (offset < shard->size && goes_on(t)) {
+    while (offset < shard->size && hr__shard_goes_on(t->s, t->shard)) {
         if (!(why = read_head(t, offset, &m))) {
             if (!put(t, m))
                 return false;
@@ -386,9 +365,7 @@ static bool read_records(struct tfrecord *t)
         hr__shard_fault(t->s, shard, offset, NULL, why);
         offset = next;
     }
-    return !atomic_load(&t->s->stopped) ||
-           hr__source_fail(HR_ECANCELED, "%s: it was stopped",
-                           hr__source_short(shard->path));
+    return hr__shard_ends(t->s, shard);
 }
 
 // A file with records of which none has what is looked for.
@@ -408,7 +385,7 @@ static const char *unwrap(const struct hr__range *range, void *memory,
     unsigned char *bytes = memory;
     size_t sum = *size - SUM;
 
-    if (word_at(bytes + sum) != masked(hr__crc32c(bytes, sum)))
+    if (hr__word_at(bytes + sum) != masked(hr__crc32c(bytes, sum)))
         return "the checksum of the record is wrong";
     *size = (size_t)range->inner;
     memmove(bytes, bytes + range->skip, *size);

@@ -352,7 +352,22 @@ TEST_CASE(damaged)
     set_finish(&sets[1]);
 }
 
-// Of an index that is damaged nothing is taken beyond its files.
+TEST_CASE(stopped)
+{
+    OWN(set_finish) struct set set;
+    auto_source source = hr_source_create();
+    struct hr__source *s = hr__source_of(source);
+    char path[300];
+
+    set_init(&set, true);
+    snprintf(path, sizeof(path), "%s/index.json", set.folder);
+    atomic_store(&s->stopped, true);
+    CHECK(!hr__source_chunks(s, path) && hr_last_status() == HR_ECANCELED &&
+              !s->num,
+          "%s, %d samples", hr_last_error(), (int)s->num);
+}
+
+// An index that is damaged gives nothing but samples of its files.
 TEST_CASE(damaged_index)
 {
     struct set sets[2];
