@@ -40,16 +40,18 @@ static bool build(cl_device_id device)
                               ? "-cl-std=CL1.2 -D HR__ENTROPY -D HR__COUNTED"
                               : "-cl-std=CL1.2 -D HR__ENTROPY";
     static const char *const files[] = {"layout.h", "common.cl", "entropy.h",
-                                        "entropy.cl"};
-    char *text[4], log[4096] = "";
+                                        "entropy.cl", "entropy_sync.cl",
+                                        "entropy_write.cl"};
+    enum { FILES = sizeof(files) / sizeof(*files) };
+    char *text[FILES], log[4096] = "";
     cl_int err;
 
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < FILES; i++)
         text[i] = read_text(files[i]);
-    env.program = env.cl.clCreateProgramWithSource(env.context, 4,
+    env.program = env.cl.clCreateProgramWithSource(env.context, FILES,
                                                    (const char **)text, NULL,
                                                    &err);
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < FILES; i++)
         free(text[i]);
     if (err)
         return false;
@@ -108,29 +110,32 @@ static bool find_device(struct kernel_device *device)
     return false;
 }
 
-enum entropy_opened entropy_env_open(bool counted)
-{
-    struct kernel_device device;
-
-    env.counted = counted;
-    if (!find_device(&device)) {
-        puts("not run: no such OpenCL device");
-        return ENTROPY_NO_DEVICE;
-    }
-    if (!open_device(&device)) {
-        puts("FAILED: the device or its program");
-        return ENTROPY_NO_PROGRAM;
-    }
-    return ENTROPY_OPEN;
-}
-
-void entropy_env_close(void)
+static void close_device(void)
 {
     for (int i = 0; i < ENTROPY_KERNELS; i++)
         env.cl.clReleaseKernel(env.kernels[i]);
     env.cl.clReleaseProgram(env.program);
     env.cl.clReleaseCommandQueue(env.queue);
     env.cl.clReleaseContext(env.context);
+}
+
+int entropy_test_main(int argc, char **argv, bool counted)
+{
+    struct kernel_device device;
+    int failed;
+
+    env.counted = counted;
+    if (!find_device(&device)) {
+        puts("not run: no such OpenCL device");
+        return TEST_NOT_RUN;
+    }
+    if (!open_device(&device)) {
+        puts("FAILED: the device or its program");
+        return 1;
+    }
+    failed = test_main(argc, argv);
+    close_device();
+    return failed;
 }
 
 // ---- A batch --------------------------------------------------------------

@@ -14,13 +14,10 @@ enum {
     ENTROPY_WARP = 32,  // items that a GPU runs in step
 };
 
-enum entropy_opened { ENTROPY_OPEN, ENTROPY_NO_DEVICE, ENTROPY_NO_PROGRAM };
-
-// On PoCL, or the platform that HEADRACE_TEST_OPENCL names. counted: the
-// kernels count the symbols that they decode. Before the tests count
-// descriptors: simulators keep some.
-enum entropy_opened entropy_env_open(bool counted);
-void entropy_env_close(void);
+// Runs the cases on PoCL, or on the platform that HEADRACE_TEST_OPENCL names.
+// counted: the kernels count the symbols that they decode. (The device is opened
+// before cases count descriptors: simulators keep some.)
+int entropy_test_main(int argc, char **argv, bool counted);
 
 // Symbols that a launch has decoded for a picture; of the item with the most;
 // and the sum over warps of the most that an item of the warp has.

@@ -257,14 +257,7 @@ TEST_CASE(photos)
 
 int main(int argc, char **argv)
 {
-    enum entropy_opened opened = entropy_env_open(false);
-    int failed;
-
     small = getenv("HEADRACE_TEST_SMALL");
-    if (opened)
-        return opened == ENTROPY_NO_DEVICE ? TEST_NOT_RUN : 1;
-    failed = test_main(argc, argv);
-    entropy_env_close();
-    return failed;
+    return entropy_test_main(argc, argv, false);
 }
 #endif

@@ -163,13 +163,6 @@ TEST_CASE(photos)
 
 int main(int argc, char **argv)
 {
-    enum entropy_opened opened = entropy_env_open(true);
-    int failed;
-
-    if (opened)
-        return opened == ENTROPY_NO_DEVICE ? TEST_NOT_RUN : 1;
-    failed = test_main(argc, argv);
-    entropy_env_close();
-    return failed;
+    return entropy_test_main(argc, argv, true);
 }
 #endif
