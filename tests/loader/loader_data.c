@@ -13,6 +13,19 @@ const struct hr_op data_ops[DATA_OPS] = {
     HR_OP_NORMALIZE(.mean = {.5f, .5f, .5f}, .std = {.5f, .25f, .2f}),
 };
 
+struct hr_loader_params data_params(hr_source source, int64_t epochs)
+{
+    return (struct hr_loader_params){
+        .source = source,
+        .ops = data_ops,
+        .num_ops = DATA_OPS,
+        .batch = 8,
+        .shuffle = true,
+        .seed = test_seed,
+        .epochs = epochs,
+    };
+}
+
 static struct bytes picture(int i, uint64_t seed)
 {
     uint64_t own = seed + (uint64_t)i * 977;

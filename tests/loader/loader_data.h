@@ -11,6 +11,8 @@ enum { DATA_SIDE = 24, DATA_OPS = 4 };
 
 // Random window and flip, 24 x 24, as floats.
 extern const struct hr_op data_ops[DATA_OPS];
+// Shuffled batches of 8, with data_ops.
+struct hr_loader_params data_params(hr_source source, int64_t epochs);
 
 // A new folder with n JPEGs in four folders; lives until the program ends.
 const char *data_folder(int n, uint64_t seed);

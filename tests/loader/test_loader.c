@@ -15,19 +15,6 @@ static const char *folder(void)
     return made ? made : (made = data_folder(N, test_seed));
 }
 
-static struct hr_loader_params base_params(hr_source source)
-{
-    return (struct hr_loader_params){
-        .source = source,
-        .ops = data_ops,
-        .num_ops = DATA_OPS,
-        .batch = 8,
-        .shuffle = true,
-        .seed = test_seed,
-        .epochs = EPOCHS,
-    };
-}
-
 // ---- Order -----------------------------------------------------------------
 
 // Pixels of one sample, made alone by its key.
@@ -61,7 +48,7 @@ static void alone(const struct data_seen *seen, hr_source source, size_t at)
 TEST_CASE(one_by_one)
 {
     auto_source source = hr_source_open(folder());
-    struct hr_loader_params p = base_params(source);
+    struct hr_loader_params p = data_params(source, EPOCHS);
     auto_seen seen = {0};
     int times[N] = {0};
     size_t num;
@@ -97,7 +84,7 @@ static void same_as(const struct data_seen *want, const struct variant *v)
         name, hr_device_params(.threads = v->threads, .cache = cache));
     auto_source source = hr_source_open(v->pack ? data_pack(folder())
                                                 : folder());
-    struct hr_loader_params p = base_params(source);
+    struct hr_loader_params p = data_params(source, EPOCHS);
     auto_seen seen = {0};
 
     hr_cache_release(&cache);
@@ -146,7 +133,7 @@ TEST_CASE(determinism)
          .memory = HR_MEMORY_DEVICE},
     };
     auto_source source = hr_source_open(folder());
-    struct hr_loader_params p = base_params(source);
+    struct hr_loader_params p = data_params(source, EPOCHS);
     auto_seen want = {0};
 
     data_drain_all(&want, &p);
@@ -185,7 +172,7 @@ static void resume_at(const struct data_seen *want, struct hr_loader_params p,
 TEST_CASE(resume)
 {
     auto_source source = hr_source_open(folder());
-    struct hr_loader_params p = base_params(source);
+    struct hr_loader_params p = data_params(source, EPOCHS);
     auto_seen want = {0};
     uint64_t seed = test_seed, all = EPOCHS * ((N + 7) / 8);
 
@@ -222,7 +209,7 @@ TEST_CASE(resume_refused)
 {
     const char *other = data_folder(N - 1, test_seed);
     auto_source source = hr_source_open(folder()), less = hr_source_open(other);
-    struct hr_loader_params p = base_params(source), q;
+    struct hr_loader_params p = data_params(source, EPOCHS), q;
     struct hr_loader_state state, bad;
     hr_loader loader = hr_loader_create(&p);
 
@@ -267,7 +254,7 @@ TEST_CASE(epochs)
 {
     struct data_seen all = {0}, some = {0};
     auto_source source = hr_source_open(folder());
-    struct hr_loader_params p = base_params(source);
+    struct hr_loader_params p = data_params(source, EPOCHS);
 
     data_drain_all(&all, &p);
     for (p.first_epoch = 0; p.first_epoch <= EPOCHS; p.first_epoch++) {
@@ -285,7 +272,7 @@ TEST_CASE(epochs)
 TEST_CASE(as_ready)
 {
     auto_source source = hr_source_open(folder());
-    struct hr_loader_params p = base_params(source);
+    struct hr_loader_params p = data_params(source, EPOCHS);
     struct hr_loader_state state;
     auto_seen seen = {0};
     int times[N] = {0};
@@ -314,7 +301,7 @@ TEST_CASE(shards)
     int times[N] = {0};
 
     for (uint32_t shard = 0; shard < 3; shard++) {
-        struct hr_loader_params p = base_params(source);
+        struct hr_loader_params p = data_params(source, EPOCHS);
         auto_seen seen = {0};
 
         p.shards = 3;
@@ -332,7 +319,7 @@ TEST_CASE(shards)
 TEST_CASE(remainders)
 {
     auto_source source = hr_source_open(folder());
-    struct hr_loader_params p = base_params(source);
+    struct hr_loader_params p = data_params(source, EPOCHS);
     hr_loader loader;
     hr_loaded b;
     int batches = 0, lasts = 0;
@@ -361,7 +348,7 @@ TEST_CASE(remainders)
 TEST_CASE(weighted)
 {
     auto_source source = hr_source_open(folder());
-    struct hr_loader_params p = base_params(source);
+    struct hr_loader_params p = data_params(source, EPOCHS);
     auto_seen seen = {0}, again = {0};
     double list[N] = {0};
 
@@ -452,7 +439,7 @@ static void check_message(hr_source source, hr_loaded b, int i)
 TEST_CASE(zeros)
 {
     auto_source source = bad_source();
-    struct hr_loader_params p = base_params(source);
+    struct hr_loader_params p = data_params(source, EPOCHS);
     auto_loader loader = NULL;
     hr_loaded b;
     int failed = 0, told = 0;
@@ -487,7 +474,7 @@ TEST_CASE(zeros)
 TEST_CASE(fails)
 {
     auto_source source = bad_source();
-    struct hr_loader_params p = base_params(source);
+    struct hr_loader_params p = data_params(source, EPOCHS);
     auto_loader loader = NULL;
     uint64_t samples = 0, batches = 0, errors = 0;
     struct hr_loader_stats stats;
@@ -531,7 +518,7 @@ TEST_CASE(fails)
 TEST_CASE(skips)
 {
     auto_source source = bad_source();
-    struct hr_loader_params p = base_params(source);
+    struct hr_loader_params p = data_params(source, EPOCHS);
     auto_seen want = {0}, seen = {0};
     struct hr_loader_stats stats;
     hr_loader loader;
@@ -559,7 +546,7 @@ TEST_CASE(skips)
 TEST_CASE(all_bad)
 {
     auto_source source = hr_source_create();
-    struct hr_loader_params p = base_params(source);
+    struct hr_loader_params p = data_params(source, EPOCHS);
     auto_seen seen = {0};
 
     for (int i = 0; i < 5; i++)
@@ -569,152 +556,6 @@ TEST_CASE(all_bad)
     CHECK(seen.num == 5 * EPOCHS, "%zu samples", seen.num);
     for (size_t i = 0; i < seen.num; i++)
         CHECK(seen.status[i] == HR_EIO, "%d", seen.status[i]);
-}
-
-TEST_CASE(callbacks_fail)
-{
-    uint8_t bad[N] = {0};
-    struct data_calls c;
-    hr_source source;
-    struct hr_loader_params p;
-    hr_loader loader;
-    hr_loaded b;
-    int failed = 0;
-
-    for (int i = 0; i < N; i += 5)
-        bad[i] = 1;
-    data_calls_init(&c, N, test_seed);
-    c.bad = bad;
-    c.num_bad = N;
-    source = hr_source_of_calls(&c.calls);
-    p = base_params(source);
-    p.on_error = HR_ON_ERROR_ZERO;
-    loader = hr_loader_create(&p);
-    while (loader && !hr_loader_next(loader, HR_FOREVER, &b) && b) {
-        for (int i = 0; i < b->n; i++) {
-            failed += b->results[i].status == HR_EIO && bad[b->indices[i]] &&
-                      strstr(b->results[i].message, "the test wants it so");
-            CHECK(b->classes[i] == (int64_t)b->indices[i] % 4, "class");
-        }
-        hr_loaded_release(&b);
-    }
-    hr_loader_destroy(&loader);
-    CHECK(failed == EPOCHS * ((N + 4) / 5), "%d failed", failed);
-    CHECK(atomic_load(&c.done) == EPOCHS * (N - (N + 4) / 5), "%d given back",
-          atomic_load(&c.done));
-    hr_source_close(&source);
-    data_calls_finish(&c, N);
-}
-
-static atomic_int ended;
-
-static void end_of_thread(void *ctx)
-{
-    (void)ctx;
-    atomic_fetch_add(&ended, 1);
-}
-
-static enum hr_status (*plain_read)(void *ctx, uint64_t i,
-                                    struct hr_encoded *to, char message[256]);
-
-// The class of sample 2 does not come with its bytes.
-static enum hr_status read_with_class(void *ctx, uint64_t i,
-                                      struct hr_encoded *to, char message[256])
-{
-    to->has_class = i != 2;
-    to->class_number = (int64_t)i + 100;
-    return plain_read(ctx, i, to, message);
-}
-
-TEST_CASE(callbacks_say_classes)
-{
-    struct data_calls c;
-    hr_source source;
-    struct hr_loader_params p;
-    hr_loader loader;
-    hr_loaded b;
-
-    atomic_store(&ended, 0);
-    data_calls_init(&c, N, test_seed);
-    plain_read = c.calls.read;
-    c.calls.read = read_with_class;
-    c.calls.thread_ends = end_of_thread;
-    source = hr_source_of_calls(&c.calls);
-    p = base_params(source);
-    p.reads = 3;
-    loader = hr_loader_create(&p);
-    while (loader && !hr_loader_next(loader, HR_FOREVER, &b) && b) {
-        for (int i = 0; i < b->n; i++) {
-            int64_t number = (int64_t)b->indices[i];
-
-            CHECK(b->classes[i] == (number == 2 ? 2 : number + 100), "class");
-        }
-        hr_loaded_release(&b);
-    }
-    hr_loader_destroy(&loader);
-    CHECK(atomic_load(&ended) >= 1 && atomic_load(&ended) <= 3, "%d ends",
-          atomic_load(&ended));
-    hr_source_close(&source);
-    data_calls_finish(&c, N);
-}
-
-static atomic_int many_calls, many_samples;
-
-// Backwards: the order is the program's.
-static void read_many(void *ctx, int num, struct hr_source_read *samples)
-{
-    CHECK(num > 0 && num <= HR_SOURCE_MANY, "%d samples", num);
-    atomic_fetch_add(&many_calls, 1);
-    atomic_fetch_add(&many_samples, num);
-    for (int k = num; k-- > 0;) {
-        struct hr_source_read *r = &samples[k];
-
-        CHECK(!r->status && !*r->message && !r->to.data, "it is not empty");
-        r->status = plain_read(ctx, r->i, &r->to, r->message);
-        r->to.has_class = r->i != 2;
-        r->to.class_number = (int64_t)r->i + 100;
-        r->i = 0;  // which nobody minds
-    }
-}
-
-// The samples of a batch in one call each epoch, of a last one that is short, and
-// what fails does so alone.
-TEST_CASE(callbacks_of_many)
-{
-    auto_seen want = {0}, got = {0};
-    uint8_t bad[N] = {0};
-    struct data_calls c;
-    hr_source source;
-    struct hr_loader_params p;
-
-    bad[3] = bad[4] = bad[N - 1] = 1;
-    data_calls_init(&c, N, test_seed);
-    c.bad = bad;
-    c.num_bad = N;
-    plain_read = c.calls.read;
-    for (int many = 0; many < 2; many++) {
-        if (many)
-            c.calls.read_many = read_many;
-        else
-            c.calls.read = read_with_class;
-        source = hr_source_of_calls(&c.calls);
-        p = base_params(source);
-        p.batch = 5;
-        p.on_error = HR_ON_ERROR_ZERO;
-        data_drain_all(many ? &got : &want, &p);
-        hr_source_close(&source);
-        c.calls.read = plain_read;
-    }
-    CHECK(want.num == got.num && got.num == (size_t)N * EPOCHS, "%zu samples",
-          got.num);
-    CHECK(data_seen_same(&want, 0, &got), "they differ");
-    CHECK(atomic_load(&many_samples) == N * EPOCHS &&
-              atomic_load(&many_calls) <= EPOCHS * ((N + 4) / 5),
-          "%d calls for %d samples", atomic_load(&many_calls),
-          atomic_load(&many_samples));
-    CHECK(atomic_load(&c.done) == atomic_load(&c.lent), "%d of %d given back",
-          atomic_load(&c.done), atomic_load(&c.lent));
-    data_calls_finish(&c, N);
 }
 
 TEST_MAIN(data_main)
