@@ -35,7 +35,7 @@ set(CPACK_DEBIAN_PYTHON_PACKAGE_NAME python3-headrace)
 set(CPACK_DEBIAN_PYTHON_PACKAGE_SECTION python)
 set(CPACK_DEBIAN_PYTHON_PACKAGE_DEPENDS "${this}, python3 (>= 3.11)")
 
-# What Python compiles goes with the package.
+# Compiled Python files go with the package.
 foreach(script postinst prerm)
     set(call "py3clean -p python3-headrace")
     if(script STREQUAL "postinst")

@@ -42,7 +42,7 @@ struct hr__canvas {
     uint channels;
 };
 
-// What a group knows of its picture.
+// A group's facts of its picture.
 struct hr__notes {
     uint counts[768];  // or the table of a blend
     uchar table[768];
@@ -339,7 +339,7 @@ __constant uint hr__falls_short[8] = {0xfffffffe, 0,          0x11000000,
                                       0x00000111, 0x222aaaaa, 0x23232222,
                                       0x00022222, 0};
 
-// Of r, g, b, a byte each, as it returns them.
+// Takes and returns r, g, b, a byte each.
 static inline uint hr__hue(int r, int g, int b, int shift)
 {
     int most = max(r, max(g, b)), d = most - min(r, min(g, b));

@@ -208,7 +208,7 @@ bool cpu_rows_open(struct cpu_run *run, struct cpu_rows *rows);
 bool cpu_rows_decode(struct cpu_run *run, struct cpu_rows *rows);
 // Returns whether this build decodes that format.
 bool cpu_rows_can(enum hr_format format);
-// Of HR_FORMAT_OTHER, other.c.
+// Opens a picture of HR_FORMAT_OTHER (other.c).
 struct cpu_decode *cpu_other_open(struct cpu_run *run,
                                   struct cpu_decode_params *p,
                                   struct cpu_decode_error *err);

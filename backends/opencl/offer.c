@@ -131,7 +131,7 @@ static uint32_t from_bytes(const struct ocl *o, const struct hr__picture *pic,
     return FROM_BYTES;
 }
 
-// What is painted travels with what the kernels are told.
+// Painted values travel with the plan of the kernels.
 static bool erases_fit(const struct ocl *o, const struct hr__picture *pic)
 {
     uint64_t all = (uint64_t)pic->geo.out_w * (uint64_t)pic->geo.out_h *

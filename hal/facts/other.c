@@ -20,7 +20,7 @@ static enum hr_status ask(const struct hr_decoder *d, struct hr__header *h)
     struct hr_info *info = h->info, found = {.orientation = 1};
     enum hr_status status = d->probe(d->ctx, h->data, h->size, &found, text);
 
-    // What it is no decoder for stays what the library has called it.
+    // Data that it does not decode keep the library's name for them.
     if (status == HR_EFORMAT)
         return status;
     if (status)

@@ -71,15 +71,15 @@ static void read_exif(struct hr__header *h, const uint8_t *p, size_t length)
     h->info->orientation = hr__exif_orientation(p + mark, length - mark);
 }
 
-// What a decoder will miss, too: it says that the file is cut short.
+// The decoder will miss it, too, and says that the file is cut short.
 static enum hr_status cut(struct hr__header *h)
 {
     h->info->header_size = h->size;
     return h->whole ? HR_OK : hr__header_short(h, "a chunk");
 }
 
-// The EXIF block may stand behind the picture. Of a damaged chain of chunks
-// the decoder says what is wrong.
+// The EXIF block may stand behind the picture. If the chain of chunks is damaged,
+// the decoder says how.
 static enum hr_status find_exif(struct hr__header *h, size_t at, size_t end)
 {
     size_t length;

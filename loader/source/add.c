@@ -169,7 +169,7 @@ static bool fail_foreign(const char *path)
                            path);
 }
 
-// Whether a folder has an index of chunks, which is not just called so.
+// Says whether a folder has an index of chunks, and no other index.json.
 static bool find_index(const char *folder, char index[PATH_MAX])
 {
     unsigned char begin[BEGIN];

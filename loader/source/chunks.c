@@ -12,7 +12,7 @@
 // All little endian. MDS's index.json has "shards", each with its file, its number
 // of samples, and for its columns names, encodings and sizes. That of litData has
 // "chunks", and for all of them the formats of columns; their names are in a text
-// that is JSON again. What is compressed or encrypted is refused.
+// that is JSON again. Compressed and encrypted files are refused.
 //
 // (streaming/base/format/mds/writer.py, encodings.py; litdata streaming/writer.py,
 // serializers.py.)
@@ -45,7 +45,7 @@ struct chunks {
     struct column columns[COLUMNS];
     int num;
     bool is_mds;
-    // Of one file.
+    // The file at hand.
     char file[NAME];
     uint64_t samples;
     char compressed[NAME];
@@ -96,8 +96,8 @@ static const struct kind *kind_of(const char *encoding)
     return NULL;
 }
 
-// Which columns are picture and label: by their names, or the first that can be
-// one.
+// Chooses the columns of picture and label: by their names, or the first that can
+// be one.
 static void choose(struct chunks *c)
 {
     int image = HR__FIELD_NONE, label = HR__FIELD_NONE;
@@ -186,7 +186,7 @@ static const char *read_label(const struct chunks *c, uint64_t offset,
     return NULL;
 }
 
-// Where the columns of the sample from begin to end are.
+// Finds the columns of the sample from begin to end.
 static const char *find_columns(const struct chunks *c, uint64_t begin,
                                 uint64_t end, uint64_t at[COLUMNS + 1])
 {
@@ -501,7 +501,7 @@ static bool put_files(struct chunks *c, struct hr__json *j)
     return !j->bad || fail_index(c, "it is damaged");
 }
 
-// Of litData the columns stand behind the files, so they are read first.
+// The columns of litData stand behind its files, so the files are read last.
 static bool read_index(struct chunks *c, const char *text, size_t size)
 {
     struct hr__json j = {.at = text, .end = text + size}, files = {0};

@@ -200,7 +200,7 @@ static bool read_label(struct tfrecord *t, unsigned kind, struct message list,
     return true;
 }
 
-// A feature by its name and what it has.
+// Takes a feature that is the picture or the label by its name.
 static bool take_feature(struct tfrecord *t, const char *name,
                          struct message feature, struct example *e)
 {

@@ -361,14 +361,14 @@ def _shown(path: str) -> str:
 
 
 def _why(path: str, error: Exception) -> str:
-    """What it says; of a URL not, which may stand in it in any form."""
+    """Its text; not for a URL, which may stand in it in any form."""
     if "://" not in path or not isinstance(error, OSError):
         return str(error)
     return type(error).__name__
 
 
 def is_table(path: Any) -> bool:
-    """Whether a path or URL is called like a Parquet or Arrow file."""
+    """Is a path or URL called like a Parquet or Arrow file?"""
     return isinstance(path, (str, os.PathLike)) and _shown(
         os.fsdecode(path)
     ).lower().endswith(_SUFFIXES)

@@ -153,16 +153,14 @@ void data_calls_finish(struct data_calls *c, int n)
 
 struct hr_loader_params data_begin(struct data_calls *c, int n, hr_device dev)
 {
+    struct hr_loader_params p;
+
     data_calls_init(c, n, test_seed);
-    return (struct hr_loader_params){
-        .source = c->source = hr_source_of_calls(&c->calls),
-        .device = dev,
-        .ops = data_ops,
-        .num_ops = DATA_OPS,
-        .batch = 4,
-        .shuffle = true,
-        .seed = test_seed,
-    };
+    c->source = hr_source_of_calls(&c->calls);
+    p = data_params(c->source, 0);
+    p.device = dev;
+    p.batch = 4;
+    return p;
 }
 
 void data_end(struct data_calls *c)

@@ -145,7 +145,7 @@ static void set_finish(struct set *set)
     data_calls_finish(&set->c, N);
 }
 
-// Whether sample i of a source is picture k.
+// Says whether sample i of a source is picture k.
 static bool is_picture(hr_source s, uint64_t i, const struct set *set, int k)
 {
     auto_encoded got = {0};

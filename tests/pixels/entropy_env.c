@@ -39,9 +39,9 @@ static bool build(cl_device_id device)
     const char *options = env.counted
                               ? "-cl-std=CL1.2 -D HR__ENTROPY -D HR__COUNTED"
                               : "-cl-std=CL1.2 -D HR__ENTROPY";
-    static const char *const files[] = {"layout.h", "common.cl", "entropy.h",
-                                        "entropy.cl", "entropy_sync.cl",
-                                        "entropy_write.cl"};
+    static const char *const files[] = {"layout.h",        "common.cl",
+                                        "entropy.h",       "entropy.cl",
+                                        "entropy_sync.cl", "entropy_write.cl"};
     enum { FILES = sizeof(files) / sizeof(*files) };
     char *text[FILES], log[4096] = "";
     cl_int err;
@@ -439,7 +439,7 @@ void entropy_run(struct entropy_batch *b, const int *kernels, int n)
     for (int k = 0; k < ENTROPY_KERNELS; k++)
         groups[k] = put_list(b, k, &lists[k]);
     memcpy(b->plan.data, b->pics, sizeof(b->pics));
-    // What the batch before has left.
+    // Remains of the batch before.
     memset(b->work.data, 0x5a, b->work.size);
     memset(b->out.data, 0x5a, b->out.size);
     for (int i = 0; i < 4; i++)

@@ -218,7 +218,7 @@ class Forking(unittest.TestCase):
         self.assertLess(sorted(times)[-3], allowed(1.0))
 
     def test_the_default_device_is_the_parents(self):
-        # A name that fails, for whoever looks for a device of its own.
+        # A name that fails, for a program that looks for a device of its own.
         with mock.patch.dict(os.environ, HEADRACE_BACKEND="toaster"):
             text, took = self.in_child(_core.get_image_backend)
         self.assertEqual(text, "'cpu'")

@@ -41,7 +41,7 @@ DEVICES = (
      "va-clients, va-pictures"),
 )
 HEAD = """\
-# What is tested with what
+# Tested releases
 
 `./dev versions` prints this page; a rule of `./dev check` compares. A step is run
 by `./dev test NAME`. Other releases are expected to work: what the drop-in

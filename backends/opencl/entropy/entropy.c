@@ -51,7 +51,7 @@ static uint32_t most_subs(const struct ocl_scan *s)
     return (uint32_t)(8 * s->size / HR__SUB_BITS) + ocl_scan_intervals(s);
 }
 
-// Of a subsequence, besides what its decoder keeps; of a picture, that.
+// Bytes of a subsequence, without those that its decoder keeps; and of a picture.
 #define SUB_BYTES                                \
     (sizeof(struct hr__sub) + sizeof(hr__word) + \
      HR__ALL_MARKS * sizeof(struct hr__mark))

@@ -89,7 +89,7 @@ def source_of(
     if picture.decoderconfig:
         return "draft", None
     if ImageFile.ImageFile.load is not originals.LOAD:
-        return "load() is somebody else's", None
+        return "load() was replaced by other code", None
     if picture.tile != [("jpeg", (0, 0, *size), 0, (mode, ""))]:
         return "edited tile", None
     try:

@@ -14,7 +14,7 @@ from PIL import Image, ImageFile
 
 
 def _as_pillow_has_it(name: str) -> Any:
-    """The function; None if somebody had replaced it before."""
+    """The function; None if the program had replaced it before."""
     function = vars(Image.Image)[name]
     theirs = Image._decompression_bomb_check.__code__.co_filename
     code = getattr(function, "__code__", None)
