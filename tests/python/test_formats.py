@@ -205,6 +205,13 @@ class Other(unittest.TestCase):
                         append_images=more, tiffinfo={0x0112: turn},
                         compression=how), (turn, pages, how))
 
+    def test_no_program_is_run(self):
+        """EPS is a program for another one, so it is no picture here."""
+        data = file(picture(31, 17), "EPS")
+        self.assertIsNone(_others.probe(data))
+        out = headrace.Pipeline((ops.decode(), ops.crop(0, 0, 9, 9)))([data])
+        self.assertIn("not a picture", out.errors[0])
+
     def test_limits_come_before_pixels(self):
         data = file(Image.new("L", (11000, 10000)), "TIFF",
                     tiffinfo={0x0112: 6}, compression="tiff_adobe_deflate")

@@ -90,10 +90,10 @@ class TFRecord(Case):
         need("tfrecord")
         from tfrecord.tools import tfrecord2idx
 
-        path = self.write("own.tfrecord", "bytes", "which")
+        path = self.write("own.tfrecord", "scan", "which")
         tfrecord2idx.create_index(path, path + ".idx")
-        self.same(path, fields=("bytes", "which"))
-        self.packs(path, "--fields", "bytes,which")
+        self.same(path, fields=("scan", "which"))
+        self.packs(path, "--fields", "scan,which")
         with self.assertRaisesRegex(headrace.ArgumentError,
                                     "record has: .*which"):
             headrace.Loader(path, STEPS)
@@ -373,6 +373,9 @@ class Many(Case):
         def few(numbers):
             return []
 
+        def more(numbers):
+            return [(photos()[i], label(i)) for i in (*numbers, 0)]
+
         def bad(numbers):
             raise OSError("the disk is gone")
 
@@ -380,6 +383,7 @@ class Many(Case):
             return [(photos()[i], label(i)) if i != 2 else 7 for i in numbers]
 
         for give, text, num in ((few, "0 items for", len(photos())),
+                                (more, " items for", len(photos())),
                                 (bad, "OSError: the disk", len(photos())),
                                 (one_bad, "sample 2: read: TypeError", 1)):
             with headrace.Loader(Pairs(give), STEPS, batch=len(photos()),
