@@ -33,7 +33,7 @@ def kind(value: Any) -> str:
 def words(text: Any) -> str:
     """Without what differs from run to run, and without frames of others."""
     text = re.sub(r"0x[0-9a-fA-F]+", "0x", str(text))
-    text = re.sub(r"\b(pid|process|pymp-|torch_)[ (]*[\w.-]*\d+", r"\1", text)
+    text = re.sub(r"\b(pid|process|pymp-|torch_)[ (=]*[\w.-]*\d+", r"\1", text)
     if "Original Traceback" in text:
         lines = text.strip().splitlines()
         return "%s ... %s" % (lines[0], lines[-1])
