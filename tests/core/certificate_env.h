@@ -26,10 +26,11 @@ int certificate_open(hr_device *dev, const struct hr_device_params *params);
 // The same with a device that must have a good certificate then; closes it.
 int certificate_probes(void);
 
-// Of the span with that bit, or NULL.
+// Returns the certificate of the span with that bit, or NULL.
 const struct hr_certificate_record *certificate_of(hr_device dev, uint32_t bit);
-// All samples of a job in that tier come out right; returns how many the fake
-// engine had a part in, and checks that why has CERTIFICATE for the others.
+// Checks that all samples of a job in that tier come out right, and that why
+// has CERTIFICATE for each sample the fake engine had no part in. Returns how
+// many it had a part in.
 int certificate_by_fake(hr_device dev, enum hr_tier tier,
                         enum scene_source source);
 

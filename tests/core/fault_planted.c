@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A library that somebody has planted: who loads it leaves a file behind.
+// A planted library: a program that loads it leaves a file behind.
 #include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>

@@ -19,8 +19,9 @@ static int64_t end_of(const struct sim *s, int e)
            (s->now > engine->stall_from ? s->now : engine->stall_from);
 }
 
-// So many samples are in flight as so many jobs have; who waits for whole jobs
-// in their order has fewer while one of them waits for a stalled engine.
+// Submits jobs until `ring` of them are in flight. The caller waits for whole
+// jobs in order, so that fewer samples are in flight while one waits for a
+// stalled engine.
 static void submit(struct sim *s)
 {
     while (s->known < s->samples &&
@@ -139,7 +140,7 @@ static void step(struct sim *s, int e, int i)
         end(s, e, i);
     if (e == host(s))
         take(s, i);
-    // Who has nothing to do looks at what has come.
+    // An idle host thread looks at the samples that have arrived.
     for (int k = 0; k < s->engines[host(s)].depth; k++)
         if (s->slots[host(s)][k].sample < 0 &&
             s->slots[host(s)][k].until == INT64_MAX && s->taken < s->known)

@@ -29,7 +29,7 @@ struct sim {
     int64_t target;          // ns of a job; 0 = none
     int only;                // SIM_BALANCED, or the engine that gets them all
 
-    // What came of it.
+    // Results.
     int64_t submitted[SIM_SAMPLES], ended[SIM_SAMPLES];
     int engine_of[SIM_SAMPLES], ends[SIM_SAMPLES];
     int most[HR__MAX_ENGINES];  // samples that an engine had at once
@@ -56,7 +56,7 @@ void sim_run(struct sim *s);
 double sim_rate(const struct sim *s, int engine, int64_t from, int64_t to);
 // The longest that a job took, of all but a share `past` of them.
 int64_t sim_late(const struct sim *s, double past);
-// Of all engines together.
+// The sum over all engines.
 double sim_sum(const struct sim *s);
 
 #endif

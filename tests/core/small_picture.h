@@ -14,10 +14,10 @@ enum { SMALL_W = 40, SMALL_H = 30, SMALL_BYTES = 3 * SMALL_W * SMALL_H };
 // 141 x 108.
 extern const struct hr_op small_ops[3];
 
-// Of a file in memory, with small_ops. It points to the bytes.
+// Returns a sample of a file in memory, with small_ops. It points to the bytes.
 struct hr_sample small_sample(const struct bytes *b);
 
-// Makes it in a job of its own; *r says how. The caller frees the pixels.
+// Decodes it in a job of its own and sets *r. The caller frees the pixels.
 uint8_t *small_make(hr_device dev, struct hr_sample s, struct hr_result *r);
 
 enum { SMALL_KINDS = 12 };
@@ -30,9 +30,9 @@ extern const struct small_kind {
 
 // A JPEG of kind i, 181 x 143; free .data.
 struct bytes small_of_kind(size_t i, uint64_t *seed);
-// Whether a cache had it: its entropy coding was not read.
+// True if the sample came from a cache: its entropy coding was not read.
 bool small_from_cache(const struct hr_result *r);
-// Whether a sample comes out as from a device without a cache.
+// True if the sample comes out as from a device without a cache.
 bool small_same(hr_device dev, const struct hr_sample *s,
                 struct hr_result *result);
 

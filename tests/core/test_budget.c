@@ -144,8 +144,8 @@ TEST_CASE(tiny_budgets)
         }
 }
 
-// What lies between two engines counts: an engine that does not go on stops
-// the host's decoding at the budget, and not at the end of memory.
+// Payloads between two engines count: when an engine stalls, the host's
+// decoding stops at the budget, and not at the end of memory.
 TEST_CASE(between_engines)
 {
     enum { N = TEST_SANITIZED ? 24 : 64, SIDE = 400 };

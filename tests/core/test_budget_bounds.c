@@ -32,8 +32,8 @@ static void *submit_behind(void *arg)
     return NULL;
 }
 
-// The time that a submitter waits for room is the job's, and who gives up does
-// not stop those behind it.
+// The time that a submitter waits for room is part of the job's time, and a
+// submitter that gives up does not stop those behind it.
 TEST_CASE(room_in_time)
 {
     struct behind behind = {.done = 0};
@@ -163,7 +163,7 @@ TEST_CASE(high_filters_are_counted)
         job = hr_submit(dev, &s, 1, to, NULL);
         CHECK(job && hr_job_wait(job, HR_FOREVER) == HR_OK, "%s",
               hr_last_error());
-        // (Twice 1,000 rows but for those that every sample may have.)
+        // (Twice 1,000 rows, less the rows that every sample may have.)
         CHECK(peak_of(dev) > (size_t)1850 * SIDE * 3 + s.size,
               "%zu bytes counted", peak_of(dev));
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who comes next when the budget is used up: jobs leave a quarter to samples
-// at work, a small job does not pass a large one, and the list of those that
-// wait survives that its last one is cancelled.
+// The order of admission when the budget is used up: jobs leave a quarter to
+// samples at work, a small job does not pass a large one, and the list of
+// waiters survives that its last one is cancelled.
 #include "fake_engine.h"
 #include "testing.h"
 
@@ -75,8 +75,9 @@ TEST_CASE(jobs_leave_a_quarter)
         ends_well(&jobs[i], "one of many");
 }
 
-// What will lie between two engines is taken with the sample, not when it is
-// there: the budget holds, but for a few bytes behind each payload.
+// The bytes of a payload between two engines are reserved with the sample, not
+// when the payload exists: the budget holds, but for a few bytes behind each
+// payload.
 TEST_CASE(payloads_are_expected)
 {
     enum { N = 12, LARGE = 400 };
@@ -193,7 +194,7 @@ TEST_CASE(small_ones_wait_too)
     }
 }
 
-// The last of those that wait for bytes is cancelled; the next one to wait
+// The last sample on the list of waiters is cancelled; the next one to wait
 // must be on the list nevertheless.
 TEST_CASE(list_of_waiters)
 {

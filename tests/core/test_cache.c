@@ -213,7 +213,7 @@ TEST_CASE(sizes)
     CHECK(small_same(dev, &s, &r) && !small_from_cache(&r), "another picture");
 }
 
-// What is written just now may be written again within the same tick.
+// A file that was written just now may be written again within the same tick.
 TEST_CASE(fresh_files)
 {
     auto_cache cache = hr_cache_create(8 * MIB);
@@ -388,7 +388,8 @@ TEST_CASE(order)
     CHECK(!small_from_cache(&r), "and the one behind it is not");
 }
 
-// What is held makes no room, and the others do not go in vain.
+// An entry that is held cannot be evicted, and the others are not evicted in
+// vain.
 TEST_CASE(held_stays)
 {
     OWN(five_finish) struct five f = {0};
@@ -448,8 +449,8 @@ static void make_all(hr_device dev, const struct bytes *b, int n)
     CHECK(!hr_job_wait(job, HR_FOREVER), "%d pictures", n);
 }
 
-// Who waits for memory holds none: afterwards all of the cache can be given to
-// others.
+// A sample that waits for memory holds none: afterwards the whole cache can be
+// given to others.
 TEST_CASE(waiting)
 {
     enum { N = 16, EPOCHS = 60 };
@@ -505,7 +506,7 @@ TEST_CASE(failed)
           "%d kept, %zu bytes", (int)stats.kept, stats.bytes);
 }
 
-// What is there costs no allocation.
+// A cache hit allocates nothing.
 TEST_CASE(steady)
 {
     auto_cache cache = hr_cache_create(8 * MIB);

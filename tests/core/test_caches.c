@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the library keeps on disk and takes from the environment: only what
-// nobody else can have written, and in a privileged program nothing at all.
-// Most of it needs root, to be somebody else.
+// The files on disk and the environment variables that the library trusts: only
+// files that no other user can have written, and none at all in a privileged
+// program. Most of these tests need root, to become another user.
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -153,7 +153,8 @@ TEST_CASE(kept)
     refuses("a relative folder", "");
 }
 
-// What may be written by others, or is no file.
+// A file that others may write is refused, and so is anything but a regular
+// file.
 TEST_CASE(refused)
 {
     char far[300], link[300];
@@ -186,7 +187,7 @@ TEST_CASE(refused)
     CHECK(!rmdir(file), "no folder");
 }
 
-// A pipe that nobody writes: it is not waited for.
+// A pipe without a writer: reading does not block on it.
 TEST_CASE(pipes)
 {
     new_cache();
@@ -204,7 +205,7 @@ static void become_nobody(void)
         _exit(1);
 }
 
-// In a child that is nobody, with what it finds: what it says in the end.
+// Reads in a child without privileges and compares the reason that it gives.
 static void as_nobody(const char *what, bool read, const char *reason)
 {
     char why[HR__CACHE_WHY] = "?";
@@ -269,7 +270,7 @@ TEST_CASE(others)
 
 // ---- Privileged programs -----------------------------------------------------
 
-// What a privileged copy of this program does: opens all there is.
+// A privileged copy of this program runs this: it opens every engine.
 static int open_all(void)
 {
     static const char *const names[] = {"opencl", "vaapi:/dev/null"};
@@ -283,7 +284,8 @@ static int open_all(void)
     return getauxval(AT_SECURE) ? 0 : NOT_PRIVILEGED;
 }
 
-// By nobody. What it says; *loaded: the planted library was.
+// Runs the copy as an unprivileged user and returns its exit code; *loaded is
+// set if it loaded the planted library.
 static int run_copy(const char *copy, mode_t mode, bool *loaded)
 {
     char place[300];
@@ -331,14 +333,14 @@ TEST_CASE(privileged)
     if (TEST_SANITIZED)
         return test_not_run("a sanitizer in a setuid program");
     new_cache();
-    // To nobody it is root's, and may be read.
+    // To an unprivileged user the file is root's, and readable.
     chmod(folder, 0755);
     chmod(file, 0644);
     snprintf(copy, sizeof(copy), "%s/copy", base);
     snprintf(library, sizeof(library), "%s/planted.so", base);
     CHECK(copy_self(copy), "%s", strerror(errno));
     {
-        // The build may lie where nobody may go.
+        // The build's folder may be closed to other users.
         char command[700];
 
         snprintf(command, sizeof(command), "cp '%s' '%s' && chmod 755 '%s'",

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Certificates: a device that is wrong is not used, and everybody is told; one
-// that is right is, and by itself. What it is tested with.
+// Certificates: a device that computes wrong pixels is not used, and the reason
+// is reported; a device that is right is used without a setting. Also checks
+// the pictures that devices are certified with.
 #include <math.h>
 
 #include "certificate_env.h"
@@ -87,8 +88,8 @@ TEST_CASE(wrong_engine)
     }
 }
 
-// What differs does so by one level, or by next to nothing: then the mean is
-// the mean of the squares, which the PSNR tells, too.
+// Where pixels differ by one level at most, the mean difference is the mean of
+// the squares, which the PSNR gives, too.
 TEST_CASE(mean_is_true)
 {
     const struct hr_certificate_record *c;
@@ -173,8 +174,8 @@ static int spans_of_fake(hr_device dev, const char *text, unsigned *why)
     return fake;
 }
 
-// Of every code that is wrong the certificate says so, and of no other: only
-// pictures that have it are the CPU's, from augment on.
+// The certificate names each code that is wrong, and no other: only pictures
+// with that code go to the CPU, from augment on.
 TEST_CASE(wrong_codes)
 {
     const uint32_t augment = HR_SPAN_BIT(HR_AUGMENT, HR_STORE);

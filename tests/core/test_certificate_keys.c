@@ -62,7 +62,7 @@ TEST_CASE(of_another)
     CHECK(certificate_probes() > 0, "the first's is not the second's");
 }
 
-// What stands there must not pass for what was made.
+// Bytes that were in the buffer before must not pass for the device's output.
 TEST_CASE(nothing_made)
 {
     hr_device dev = NULL;

@@ -24,7 +24,7 @@ TEST_CASE(failing)
     CHECK(certificate_probes() > 0, "tested anew");
 }
 
-// What a device says that it cannot divide is not held against it.
+// A device is not blamed for files that it says it cannot divide.
 TEST_CASE(serial)
 {
     auto_device dev = NULL;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The clock of a span runs from when its engine takes it up: a queue of any
-// length is no hang, a hang in front of a queue is one, and the time limit that
-// a job was given counts from its submission all the same. What works is waited
-// for.
+// length is no hang, a hang in front of a queue is one, and the time limit of a
+// job counts from its submission all the same. A span whose engine is working
+// is waited for.
 #include <signal.h>
 #include <sys/wait.h>
 
@@ -47,7 +47,7 @@ TEST_CASE(long_queue)
     struct scene scenes[2];
     struct watched w[2];
 
-    // What the second job waits for is the first.
+    // The second job waits for the first one.
     for (int k = 0; k < 2; k++) {
         scene_init(&scenes[k], dev, N, SCENE_BYTES);
         scene_fill(&scenes[k]);
@@ -173,8 +173,8 @@ static void *start_burning(void *arg)
     return NULL;
 }
 
-// Whether the answer comes to be this one. (A sanitizer has a thread that looks
-// like a driver's and now and then works; a busy machine gives little time.)
+// True if the answer becomes this one. (A sanitizer has a thread that looks
+// like a driver's and works now and then; a busy machine gives little time.)
 static bool comes_to(struct hr__patience *p, bool patient)
 {
     bool is = !patient;
@@ -186,7 +186,7 @@ static bool comes_to(struct hr__patience *p, bool patient)
     return is == patient;
 }
 
-// Whether a process that sleeps is waited for: on the thread that calls.
+// A sleeping process that the calling thread started is waited for.
 static void *start_process(void *arg)
 {
     pthread_t self = pthread_self();
@@ -209,7 +209,7 @@ static void *start_process(void *arg)
     return arg;
 }
 
-// Whether there is patience while this burns, and then while it does not.
+// Checks for patience with the caller's thread busy or idle, twice.
 static void look_twice(const pthread_t *caller, bool burning, const char *what)
 {
     struct hr__patience p = {.most = hr__now() + 60000 * TEST_MS,

@@ -125,8 +125,8 @@ TEST_CASE(never_fails_a_picture)
     }
 }
 
-// What the CPU says of the file itself counts: a device that makes a picture
-// of damage has guessed.
+// The CPU's verdict on the file itself counts: a device that makes a picture of
+// damage has guessed.
 TEST_CASE(damage_is_the_cpus)
 {
     uint64_t seed = test_seed;

@@ -124,7 +124,7 @@ TEST_CASE(the_default)
     b = hr_batch_create(NULL, hr_batch_params(.n = 1, .c = 1, .h = 1, .w = 1));
     CHECK(a && b, "batches");
     retained();
-    // Of another device now, and goes on there.
+    // The sample belongs to another device now, and goes on there.
     job = hr_submit(NULL,
                     &(struct hr_sample){.data = "x",
                                         .size = 1,
@@ -198,8 +198,8 @@ static void count_close(void *ctx, bool left_behind)
     atomic_fetch_add((atomic_int *)ctx, left_behind ? 100 : 1);
 }
 
-// Who gave a device something hears when it is free again: when the last user
-// of the device is gone, whoever that is.
+// The owner of memory lent to a device is told when it is free again: when the
+// last user of the device is gone.
 TEST_CASE(told_of_the_end)
 {
     struct hr_device_params params = {.threads = 1, .on_closed = count_close};

@@ -102,7 +102,7 @@ static uint8_t *batch_bytes(hr_batch batch)
     return to;
 }
 
-// Elements only: what lies between them is nobody's.
+// Compares elements only: bytes between rows are not defined.
 static bool same_elements(const struct hr_batch_params *p, const uint8_t *a,
                           const uint8_t *b)
 {
@@ -221,7 +221,7 @@ TEST_CASE(batches)
         }
 }
 
-// What is painted on a tensor is there in device memory, too.
+// Painting on a tensor in device memory works, too.
 TEST_CASE(painted)
 {
     const struct hr_op ops[] = {

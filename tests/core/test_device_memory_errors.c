@@ -282,7 +282,7 @@ TEST_CASE(hung_reads)
     hr_image_release(&a);
     close_fake(&dev);
 
-    // Waiting for who writes it, and for ever on a device with a deadline.
+    // Reads wait for the writer, and for ever on a device with a deadline.
     dev = open_fake(&(struct fake_script){.spans = SPANS, .gate = true}, 0);
     a = device_image(dev);
     hr_job job = start(dev, &good, a, NULL);
@@ -308,7 +308,7 @@ TEST_CASE(hung_reads)
     close_fake(&dev);
 }
 
-// The span hangs with the destination in its hands: nobody else may write it.
+// A span hangs while it holds its destination: no other engine may write it.
 TEST_CASE(hung_spans)
 {
     hr_device dev = open_fake(

@@ -108,7 +108,7 @@ static void refuse(hr_device dev)
     REFUSED(hr_batch_read(batch, 0, 0, mine, sizeof(mine), SECOND), HR_EINVAL);
     REFUSED(hr_batch_read(batch, 1, 2, mine, SIZE, SECOND), HR_EINVAL);
 #undef REFUSED
-    // Of another device: read it to the host and write it there.
+    // An image of another device must be read to the host and written there.
     CHECK(!hr_apply_op(other, a, &hr_op_flip(0)) &&
               hr_last_status() == HR_EINVAL,
           "other");

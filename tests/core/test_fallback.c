@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Plans at work: every cut between an engine and the CPU makes the same bytes
-// and says who made them; engines get their samples in lists of equal spans;
-// what they refuse or fail goes on elsewhere, counted.
+// and names the engine of each part; engines get their samples in lists of
+// equal spans; samples that an engine refuses or fails go on elsewhere, and are
+// counted.
 #include "scene.h"
 
 static struct scene scene;
@@ -16,8 +17,8 @@ static bool by_fake(const struct hr_result *r, enum hr_stage stage)
     return false;
 }
 
-// Which of decode, resample and store can be the engine's with these offers,
-// given that the CPU can do any part: the most that any cut gives it.
+// The most of decode, resample and store that any cut gives the engine with
+// these offers, given that the CPU can do every part.
 static int best_share(uint32_t spans, bool image)
 {
     static const struct {
@@ -86,7 +87,7 @@ TEST_CASE(tiers)
 
     fake_begin(.spans = {[HR_CLOSE] = FAKE_RS, [HR_FAST] = FAKE_DRS});
     dev = test_device("fake", 1, 0);
-    // What nobody has set is the tier that no device can change a picture in.
+    // The default is the tier in which no device can change a picture.
     CHECK(HR_EXACT == 0 && hr_job_params(0)->tier == HR_EXACT, "the default");
     for (int tier = 0; tier <= HR_FAST; tier++) {
         scene_init(&scene, dev, 2, SCENE_BYTES);
@@ -245,8 +246,8 @@ TEST_CASE(fails_at_every_task)
         }
 }
 
-// It calls spans made whose end nobody finds: as any other failure of its own,
-// nobody goes on from there.
+// The engine reports spans as done but leaves no payload: like any other
+// failure of its own, and no engine continues from there.
 TEST_CASE(leaves_nothing)
 {
     static const uint32_t spans[] = {FAKE_P, FAKE_D, FAKE_DR, FAKE_R | FAKE_S,
@@ -286,7 +287,7 @@ TEST_CASE(leaves_nothing)
     }
 }
 
-// What passes an engine over is in why, and nothing else is.
+// The reasons for passing an engine over are in why, and nothing else is.
 TEST_CASE(reasons)
 {
     auto_device dev = NULL;

@@ -8,7 +8,7 @@
 
 static struct scene scene;
 
-// What the child finds wrong, as its exit code.
+// The child's exit code: the first fault that it finds.
 enum {
     FINE,
     OLD_JOB,

@@ -123,8 +123,9 @@ static void note(unsigned why)
     pthread_mutex_unlock(&d->guard.lock);
 }
 
-// What failures come to: a damaged file is nobody's; three others in a row are
-// a rest; one after a late call is a lost device, unless something worked.
+// Verdicts on failures: a damaged file is no engine's fault; three others in a
+// row suspend the engine; one after a late call means a lost device, unless
+// something worked.
 TEST_CASE(verdicts)
 {
     auto_device dev = open_driver();
@@ -156,7 +157,7 @@ TEST_CASE(verdicts)
     free(d);
 }
 
-// Whoever closes does not wait for a call that is late already.
+// Closing a device does not wait for a call that is late already.
 TEST_CASE(left_behind)
 {
     hr_device dev = open_driver();

@@ -12,7 +12,7 @@ struct reading {
     int64_t idle;
 };
 
-// Of the CPU engine, the last of the chain.
+// Reads the CPU engine, the last of the chain.
 static struct reading read_idle(hr_device dev)
 {
     struct reading r = {.before = hr__now()};

@@ -148,7 +148,7 @@ static void check_layout(struct hr_batch_params p, size_t room, uint8_t *mem,
           p.stride_c, p.stride_h);
 }
 
-// Of interleaved pixels: there is no such stride, whatever it says.
+// Interleaved pixels have no plane stride: the field is ignored.
 TEST_CASE(stride_of_no_plane)
 {
     uint8_t data[2 * H * W * 3] = {0};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Jobs: each ends exactly once in every scenario, with results that say who
-// did what; refused submissions leave nothing behind.
+// Jobs: each ends exactly once in every scenario, with results that name the
+// engines; refused submissions leave nothing behind.
 #include "scene.h"
 
 static struct scene scene;
@@ -232,7 +232,7 @@ static void refuse_samples(struct refusal *r, hr_image other_device)
         {.type = HR_OP_CROP, .crop = {.w = 0, .h = 5}},
         {.type = (enum hr_op_type)99},
         {.type = HR_OP_NORMALIZE, .normalize = {.std = {1, 0, 1}}},
-        // Of a grey picture only it would do.
+        // This is valid for a grey picture only.
         {.type = HR_OP_NORMALIZE, .normalize = {.std = {1, 0, 0}}},
         {.type = HR_OP_RESIZE, .resize = {.w = 5, .h = 5, .filter = 17}},
     };
@@ -354,7 +354,7 @@ TEST_CASE(null_handles)
 
 // ---- Facts in results -----------------------------------------------------
 
-// What is only known when the header was read fails its sample alone.
+// An error that is found only after the header was read fails its sample alone.
 TEST_CASE(late_errors)
 {
     auto_device dev = test_device("cpu", 2, 0);

@@ -127,7 +127,7 @@ TEST_CASE(files)
     CHECK(r.status == HR_ELIMIT, "one byte over the limit: %s", r.message);
     CHECK(strstr(r.message, "the limit is"), "before it is read: %s",
           r.message);
-    // Nobody will ever write to it.
+    // This pipe will never have a writer.
     snprintf(fifo, sizeof(fifo), "fifo-%ld", (long)getpid());
     CHECK(!mkfifo(fifo, 0600), "mkfifo");
     s.path = fifo;
@@ -190,7 +190,7 @@ TEST_CASE(long_files)
     }
 }
 
-// What a picture will need is known before it is decoded.
+// The memory that a picture will need is known before it is decoded.
 TEST_CASE(memory_limit)
 {
     static const struct hr_op wide[] = {hr_op_decode(0),
@@ -209,7 +209,8 @@ TEST_CASE(memory_limit)
     CHECK(r.status == HR_ELIMIT && strstr(r.message, "needs "), "%s",
           r.message);
     hr_image_release(&out);
-    // Nor may what nobody foresaw, as the weights of a very long row.
+    // The limit also covers memory that the estimate left out, such as the
+    // weights of a very long row.
     out = hr_image_create(dev, hr_image_params(.w = 60000, .h = 1, .c = 3,
                                                .dtype = HR_U8));
     r = run(dev, &test_sample(&jpeg, wide, 2, .out = out));
@@ -237,7 +238,7 @@ TEST_CASE(cut_short)
     CHECK(r.status == HR_ETRUNCATED, "nothing of it is wanted: %s", r.message);
 }
 
-// Whether the sample is refused: if it is, in every window.
+// True if the sample is refused; it must then be refused in every window.
 static bool refused(hr_device dev, struct hr_sample s)
 {
     static const struct hr_op outside[] = {

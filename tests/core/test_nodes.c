@@ -21,7 +21,7 @@ static void put_cores(struct hr__nodes *nodes, int first, int n)
         CPU_SET((unsigned)(first + i), cpus);
 }
 
-// Of the first n threads.
+// Checks the node of each of the first n threads.
 static void check_shares(const struct hr__nodes *nodes, int n, const int *want)
 {
     int got[3] = {0};
@@ -93,7 +93,7 @@ TEST_CASE(found)
     unsetenv("HWLOC_SYNTHETIC");
 }
 
-// Threads of the CPU engine, or those that may run on that core only.
+// Counts threads of the CPU engine, or only the ones bound to that core.
 static int workers(int core)
 {
     DIR *dir = opendir("/proc/self/task");

@@ -23,7 +23,7 @@ static void chain_on(hr_device dev, const struct bytes *jpeg)
     hr_image e = test_apply(dev, d, &ops[4], HR_F32, HR_NCHW);
     hr_job job = hr_submit(dev, &s, 1, NULL, NULL);
 
-    // Nobody holds what is in between but the jobs.
+    // Only the jobs hold the images in between.
     hr_image_release(&a);
     hr_image_release(&b);
     hr_image_release(&c);

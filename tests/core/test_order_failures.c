@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Order where something goes wrong on the way: a producer fails, a writer is
-// cancelled before its turn. Nobody gets other pixels than he waits for.
+// Order when something fails on the way: a producer fails, a writer is
+// cancelled before its turn. No job may read other pixels than it waits for.
 #include "scene.h"
 
 enum { SIDE = 16 };
@@ -36,8 +36,8 @@ TEST_CASE(failed_producers)
     check_idle(dev);
 }
 
-// A writer that is cancelled before its turn: the memory is not its own, and
-// who wanted its pixels must not get those of another.
+// A writer is cancelled before its turn: the memory is not its own, and a job
+// that wanted its pixels must not read those of another.
 TEST_CASE(cancelled_before_its_turn)
 {
     uint64_t seed = test_seed;

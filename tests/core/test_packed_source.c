@@ -9,8 +9,8 @@ static enum hr_status pack(const struct bytes *file, struct bytes *to)
     return hr_pack(file->data, file->size, NULL, (void **)&to->data, &to->size);
 }
 
-// What the head says is what the file's header says. (Of one component sampling
-// factors mean nothing.)
+// Compares the head with the file's header. (Sampling factors mean nothing with
+// one component.)
 static bool same_facts(const struct hr_info *a, const struct hr_info *b)
 {
     bool factors = a->components == 1 ||
@@ -116,7 +116,7 @@ TEST_CASE(hostile)
     hr_packed_free(p.data);
 }
 
-// What is no picture, or none to be packed.
+// Bytes that are no picture, and pictures that cannot be packed.
 TEST_CASE(not_packed)
 {
     uint64_t seed = test_seed;

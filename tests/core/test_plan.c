@@ -29,7 +29,7 @@ static int count(unsigned stages, int first, int last)
     return n;
 }
 
-// Tries every cut; no memory of what it has seen.
+// Tries every cut, without memoization.
 static struct cost brute(int from, unsigned stages,
                          const struct hr__offer *offers, int n)
 {
@@ -159,8 +159,8 @@ TEST_CASE(known)
           "the CPU alone");
 }
 
-// What media engine, device and CPU really offer of a plain JPEG: planes are
-// for those who begin or go on with them; nobody else's plan changes.
+// The real offers of media engine, device and CPU for a plain JPEG: planes go
+// to engines that begin or go on with them; no other plan changes.
 TEST_CASE(planes)
 {
 #define CUT(a, b) HR_SPAN_BIT(HR_##a, HR_##b)

@@ -9,7 +9,7 @@
 
 enum { CAP = 1 << 20 };
 
-// A buffer has its bytes behind a header that nobody sees.
+// A buffer's bytes stand behind a header that its user does not see.
 TEST_CASE(whole)
 {
     static const size_t sizes[] = {1,    4031, 4032, 4033,  4096,
@@ -30,7 +30,8 @@ TEST_CASE(whole)
     hr__pool_finish(&pool);
 }
 
-// What is put back is found again, and no more is kept than the cap allows.
+// A buffer that is put back is found again, and the pool keeps no more than its
+// cap allows.
 TEST_CASE(kept)
 {
     enum { N = 40, SIZE = 60000 };

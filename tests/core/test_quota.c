@@ -24,7 +24,7 @@ static void put(const char *group, const char *name, const char *text)
     test_write(path, text, strlen(text));
 }
 
-// What follows from these two files.
+// Returns the cores that these two files grant.
 static int cores(const char *groups, const char *mounts)
 {
     char cgroup[4200], mountinfo[4200];

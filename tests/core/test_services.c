@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Small promises that engines rely on, each by itself: what a task may not be
-// stopped at, which clocks stand while it waits, which payloads are too small,
-// who waits for whom at the end.
+// Small promises that engines rely on, each by itself: where a task may not be
+// stopped, which clocks stand while it waits, which payloads are too small,
+// which thread waits for which at the end.
 #include "backends/cpu/cpu.h"
 #include "cpu_fallback/pixel/planes.h"
 #include "hal/job/work.h"
@@ -31,7 +31,8 @@ static void set_up(void)
     work.job = &job;
 }
 
-// What failed is cleared, whatever becomes of its job; nothing else goes on.
+// The tasks of a cancelled job stop, except one that clears the memory of a
+// failed sample.
 TEST_CASE(stops)
 {
     struct hr__memory memory = {.owner = &engines[0]};
@@ -191,8 +192,8 @@ static bool *that_waits(bool waits)
     return arg;
 }
 
-// Waited for, or left behind: then it frees what it has itself, and what it was
-// given. (AddressSanitizer says so.)
+// The caller waits for the call or leaves it behind; then the call frees its
+// own memory and its argument. (AddressSanitizer sees leaks.)
 TEST_CASE(deadlines)
 {
     bool *none = that_waits(false);

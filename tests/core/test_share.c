@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Engines that share samples, at work: with failures, hangs and cancellation
-// each sample ends once and right, and the schedule knows in the end that nobody
-// has any; strict jobs are not shared; a cap holds.
+// each sample ends once and right, and the schedule is empty in the end; strict
+// jobs are not shared; a cap holds.
 #include "scene.h"
 
 enum { N = 48, JOBS = 3 };
@@ -18,7 +18,7 @@ static hr_device open_balanced(const struct fake_script *script,
     return dev;
 }
 
-// Nothing is in flight: nobody has samples, nobody waits for an engine.
+// Nothing is in flight: no engine holds samples or is waited for.
 static void check_schedule(hr_device handle, const char *what)
 {
     struct hr__device *dev = (struct hr__device *)handle;
@@ -78,7 +78,8 @@ TEST_CASE(shared)
           (int)s.shares[0], (int)s.shares[1]);
 }
 
-// What it cannot make is no matter of balance, and what it fails others make.
+// Samples that the engine cannot make are no matter of balance, and other
+// engines make the samples that it fails.
 TEST_CASE(failures)
 {
     struct hr_stats s;
@@ -136,8 +137,8 @@ static uint64_t used(hr_device dev)
 }
 
 // Pictures without end for a third of a second; the host's threads use no more
-// of it than they may. (That they use as much test_schedule.c sees, where nobody
-// else wants the processor.)
+// of it than they may. (test_schedule.c checks that they use as much, on a
+// simulated processor of their own.)
 TEST_CASE(cap)
 {
     enum { JOBS_HERE = 8, LARGE = 64, PERCENT = 20 };

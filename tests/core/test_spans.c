@@ -60,7 +60,7 @@ TEST_CASE(held_to_some)
     CU_ASSERT_EQUAL(made(dev, &jpeg, FAKE_S, false, HR_OK, data), FAKE_S);
     CU_ASSERT_EQUAL(made(dev, &jpeg, FAKE_D | FAKE_S, false, HR_OK, data),
                     FAKE_D | FAKE_S);
-    // What it does not offer it may not do, either.
+    // An engine must not run a span that it does not offer.
     CU_ASSERT_EQUAL(made(dev, &jpeg, HR_SPAN_BIT(HR_COLOR, HR_COLOR), false,
                          HR_OK, data),
                     0);

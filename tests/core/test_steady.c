@@ -37,9 +37,9 @@ static long interval(hr_device dev, const struct hr_sample *s, hr_batch out,
     return atomic_load(&malloc_counts.calls) - before;
 }
 
-// How many threads are at the same buffer at once is chance, so the warm-up
-// has no fixed length: it ends with three intervals in a row without any. (One,
-// where nobody counts.)
+// The number of threads at the same buffer at once is chance, so the warm-up
+// has no fixed length: it ends after three intervals in a row without an
+// allocation. (After one, where allocations are not counted.)
 static long steady(hr_device dev, const struct hr_sample *s, hr_batch out,
                    int *wrong)
 {

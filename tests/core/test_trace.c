@@ -135,7 +135,7 @@ TEST_CASE(a_trace_has_everything)
     CHECK(count(json, "f", "job") == JOBS, "arrows to");
     CHECK(count(json, "b", "job") == JOBS, "jobs begin");
     CHECK(count(json, "e", "job") == JOBS, "jobs end");
-    // (who waits for a job may be told of its end before that is counted)
+    // (the waiter may be told of a job's end before that is counted)
     CHECK(count(json, "C", "jobs in flight") >= 2 * JOBS - 1, "jobs in flight");
     CHECK(count(json, "C", "bytes in flight") > 0, "bytes in flight");
     // (a worker that came too late for any work has none)
@@ -326,7 +326,7 @@ TEST_CASE(sums)
               p.engines[0].parts[HR_PART_STORE].ns > 0,
           "stages without time");
     CHECK(p.engines[0].parts[HR_PART_ENTROPY].times == 4 * PICTURES, "times");
-    // What was only a part of the CPU's time cannot be more, by far.
+    // A part of the CPU's time cannot be much more than all of it.
     CHECK(cpu > 0 && p.engines[0].parts[HR_PART_RESAMPLE].ns < 100 * cpu,
           "CPU time %llu", (unsigned long long)cpu);
     for (int i = 0; i < HR_NUM_PARTS; i++)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A trace in the way of others: while it is written to who reads slowly, and
-// when the library is closed under threads that have been in it.
+// A trace beside slow readers and threads: while a slow reader holds up
+// writing, and when the library is closed under threads that have been in it.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <headrace/trace.h>
@@ -18,7 +18,7 @@ static void *write_trace(void *path)
     return hr_trace_write(path) == HR_OK ? path : NULL;
 }
 
-// A thread that nobody has seen before.
+// A thread that the trace has not seen before.
 static void *first_span(void *arg)
 {
     int64_t begin = hr__now();

@@ -36,8 +36,8 @@ static const struct hr_op codes[] = {
 static const struct hr_op *list = ops;  // of five
 static bool views;  // all samples are of one source, which is decoded once
 
-// What a device's last thread gives back after it was closed is waited for, lest
-// it counts as less for the next one.
+// Waits until a closed device's last thread has given its memory back, lest it
+// lower the next count.
 static void settle(long before)
 {
     for (int i = 0;
