@@ -22,7 +22,7 @@ struct request {
 
 // ---- Sockets ---------------------------------------------------------------
 
-// Whether there is something to read before the server stops.
+// True if there is something to read before the server stops.
 static bool wait_for(struct http_server *s, int fd)
 {
     struct pollfd p = {.fd = fd, .events = POLLIN};

@@ -19,8 +19,8 @@ enum http_fault {
     HTTP_OTHER_RANGE,  // 206 of bytes that were not asked for
     HTTP_TWO_LENGTHS,  // header fields that do not fit
     HTTP_WHOLE,        // 200 with all of it, whatever was asked for
-    HTTP_CHUNKED,      // the same of no length said
-    HTTP_NO_TOTAL,     // of an object of which nobody knows the length
+    HTTP_CHUNKED,      // the same without a length
+    HTTP_NO_TOTAL,     // an object without a total length
     HTTP_COMPRESSED,   // says so
     HTTP_LONG,         // more bytes than were asked for
     HTTP_CHANGED,      // another ETag, and other bytes
@@ -46,8 +46,7 @@ struct http_server {
     char url[64];  // "http://127.0.0.1:PORT"
     struct http_object objects[16];
     int num_objects;
-    // What becomes of request number n (from 0). NULL: all are good. Threads:
-    // any.
+    // The fault of request number n (from 0). NULL: all are good. Threads: any.
     enum http_fault (*_Atomic fault)(struct http_server *s, int n,
                                      const char *path);
     _Atomic enum http_fault which;  // for fault

@@ -27,7 +27,7 @@ struct data_calls {
     int num_bad;            // of bad
     atomic_int in, most;    // threads in read now, and at most
     atomic_int reads;       // calls of read so far,
-    atomic_int lent, done;  // those that lent something, what has come back
+    atomic_int lent, done;  // reads that lent a buffer, buffers returned
     atomic_int wait_for;    // read returns when so many are in it; 0 = at once
     atomic_int gate;        // read waits while it is 1
     atomic_int hold;        // and the one of sample hold - 1 alone; 0 = none
@@ -41,7 +41,7 @@ void data_calls_finish(struct data_calls *c, int n);
 struct hr_loader_params data_begin(struct data_calls *c, int n, hr_device dev);
 void data_end(struct data_calls *c);
 
-// What a loader delivers, sample by sample.
+// The samples that a loader delivers, in order.
 struct data_seen {
     uint64_t *digests;  // [room] of pixels, index, class and key
     uint64_t *indices;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A libcurl of another release, for test_source_http_library.c: options that it
-// does not know, no memory; nobody is ever connected.
+// A libcurl of another release, for test_source_http_library.c: it does not
+// know some options, or has no memory; it never connects.
 #include <stdarg.h>
 #include <stddef.h>
 
@@ -19,7 +19,7 @@ int null_curl_unknown[4], null_curl_made, null_curl_performed;
 long null_curl_protocols;
 int null_curl_no_handle;
 
-// What the caller's frame lends; and how much of it there was in a call.
+// The options that lend the caller's frame, and how many were set in a call.
 static const int lends[] = {CURLOPT_ERRORBUFFER, CURLOPT_HEADERDATA,
                             CURLOPT_WRITEDATA, CURLOPT_XFERINFODATA};
 enum { LENDS = sizeof(lends) / sizeof(*lends) };

@@ -26,8 +26,8 @@ void shard_finish(struct shard *m);
 void shard_word(struct shard *m, uint32_t value);
 // A record, cut where the first word of one stands in it.
 void shard_record(struct shard *m, const uint8_t *data, size_t size);
-// A picture with its header: one label, or `more` of them. Of an odd number the
-// header is cut, too.
+// A picture with its header: one label, or `more` of them. An odd number also
+// cuts the header short.
 void shard_image(struct shard *m, const struct bytes *file, float label,
                  uint32_t more);
 

@@ -6,7 +6,7 @@ enum { N = 60, BATCH = 4 };
 
 static struct data_calls calls;
 
-// What a map does, and what it has seen.
+// The script of a map, and its counts.
 struct work {
     atomic_int in, most, batches;
     atomic_int wait_for;  // it returns when so many are in it; 0 = at once

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is planned, and who is woken for it: nobody waits for ever for a batch
-// that could be planned or read now, and nothing is planned too far ahead.
+// Planning and wake-ups: no thread waits for a batch that could be planned or
+// read now, and nothing is planned too far ahead.
 #include "hal/base/base.h"
 #include "loader/queue/loader.h"
 #include "loader_data.h"
@@ -12,7 +12,7 @@ static struct data_calls calls;
 // ---- Planning --------------------------------------------------------------
 
 // Waits until so many batches are ready, and all readers but `busy` wait for
-// work. Whether planning has kept within the mask of what was delivered.
+// work. True if planning has kept within the mask of the delivered batches.
 static bool idle(hr_loader loader, int ready, int busy)
 {
     struct hr__loader *l = hr__loader_of(loader);
@@ -43,7 +43,7 @@ static void take_two(hr_loader loader)
     hr_loaded_release(&two);
 }
 
-// Whoever keeps the last batch of an epoch gets the next one.
+// A caller that holds the last batch of an epoch gets the next one.
 TEST_CASE(last_one_held)
 {
     struct hr_loader_params p = data_begin(&calls, N, NULL);
@@ -215,7 +215,7 @@ static void set_reads(struct hr__loader *l, int reads)
     pthread_mutex_unlock(&l->lock);
 }
 
-// Whether so many wait for room, within 30 s.
+// True if so many readers wait for room, within 30 s.
 static bool wait_for_room(struct hr__loader *l, int readers)
 {
     bool done = false;
@@ -229,8 +229,8 @@ static bool wait_for_room(struct hr__loader *l, int readers)
     return done;
 }
 
-// While a reader of the newer batch waits for room until the older one is read,
-// who reads that is no longer wanted, and leaves its rest to others.
+// A reader of the newer batch waits for room until the older one is read. The
+// older one's reader is no longer wanted, and leaves the rest to others.
 TEST_CASE(less_readers)
 {
     auto_device dev = test_device("cpu", 1, 0);

@@ -116,7 +116,7 @@ static struct hr_loader_stats settle(hr_loader loader)
     return stats;
 }
 
-// Nothing is read, and no memory taken, while nobody takes batches.
+// Without a consumer nothing is read, and no memory is taken.
 TEST_CASE(stalled)
 {
     auto_device dev = test_device("cpu", 2, 0);
@@ -177,7 +177,7 @@ TEST_CASE(steady)
     data_end(&calls);
 }
 
-// Whether all of a batch is read but for one sample.
+// True if all of a batch is read but for one sample.
 static bool one_is_left(struct hr__loader *l)
 {
     bool found = false;
@@ -318,10 +318,10 @@ TEST_CASE(short_epochs)
         int64_t epochs;
         int batch, holds, least, most;  // samples; batches
     } cases[] = {
-        {1, 1 << 30, N, 2, 2},  // nobody has memory for these
+        {1, 1 << 30, N, 2, 2},  // far too large for memory
         {1, 40, 40, 2, 2},
         {2, 30, 30, 2, 4},
-        {HR_ENDLESS, N, N, 5, 64},  // those of the next epochs
+        {HR_ENDLESS, N, N, 5, 64},  // batches of the next epochs
     };
     auto_device dev = test_device("cpu", 16, 0);
 
@@ -386,7 +386,7 @@ static void *stop_later(void *ctx)
     return NULL;
 }
 
-// Who waits for a batch that never comes is woken.
+// A caller that waits for a batch that never comes is woken.
 TEST_CASE(stopped)
 {
     struct hr_loader_params p = data_begin(&calls, N, NULL);
@@ -432,7 +432,7 @@ TEST_CASE(destroyed_anywhere)
         if (i % 5 == 0)
             test_sleep((int64_t)(next_random(&seed) % 2000) * 1000);
         hr_loader_destroy(&loader);
-        // What is held is whole.
+        // A held batch is whole.
         for (size_t k = 0; held && k < held->batch->size; k++)
             sum += ((const uint8_t *)held->batch->params.data)[k];
         CHECK(!held || sum, "a batch of nothing");

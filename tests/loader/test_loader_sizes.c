@@ -150,7 +150,7 @@ TEST_CASE(parts)
     data_end(&calls);
 }
 
-// What is over its share waits until all is given back, and goes then.
+// A batch over its share waits until all others are given back, and then goes.
 TEST_CASE(one_alone)
 {
     struct hr_loader_params p = begin(NULL);
@@ -210,7 +210,7 @@ static enum hr_status number_classes(void *ctx, hr_loaded loaded,
     return HR_OK;
 }
 
-// What the map writes of a part belongs to the samples of that part.
+// The map's writes to a part belong to the samples of that part.
 TEST_CASE(parts_mapped)
 {
     struct hr_loader_params p = begin(NULL);
@@ -235,7 +235,7 @@ TEST_CASE(parts_mapped)
     data_end(&calls);
 }
 
-// What is delivered, one part after the other, up to number `most` or the end.
+// Takes one part after the other, up to number `most` or the end.
 static int take_parts(hr_loader loader, uint64_t *positions, int most)
 {
     hr_loaded loaded;
@@ -283,7 +283,7 @@ TEST_CASE(resumed)
             loader = hr_loader_create(&p);
             CHECK(take_parts(loader, rest, at) == at, "%d", at);
             CU_ASSERT(!hr_loader_save(loader, &state));
-            hr_loader_destroy(&loader);  // with parts that nobody has seen
+            hr_loader_destroy(&loader);  // with undelivered parts
             p.resume = &state;
             loader = hr_loader_create(&p);
             n = loader ? take_parts(loader, rest, 4 * N) : -1;

@@ -229,7 +229,7 @@ TEST_CASE(fewer_reads)
         pthread_cond_broadcast(&l->work);
         pthread_cond_broadcast(&l->unused);
         pthread_mutex_unlock(&l->lock);
-        // What was begun before is through with these.
+        // Samples that were begun under the old setting are drained first.
         CHECK(!data_drain(&seen, loader, 20), "%s", hr_last_error());
         atomic_store(&most_reading, 0);
         CHECK(!data_drain(&seen, loader, 20), "%s", hr_last_error());
@@ -302,8 +302,8 @@ TEST_CASE(caps)
     end();
 }
 
-// Whoever keeps batches gets others all the same; when they are back their
-// memory is, too.
+// A caller that keeps batches still gets others; their memory comes back with
+// them.
 TEST_CASE(batches_kept)
 {
     auto_device dev = test_device("cpu", 2, 0);
@@ -428,7 +428,7 @@ static double most_cores;  // that any turn had
 static int full_turns;     // with as many threads as cores
 static int starved_turns;  // of these, that had less than 70 % of the cores
 
-// Samples per second, without those that were ready before. Then the loader
+// Samples per second, less the samples that were ready before. Then the loader
 // makes as many again, before it is another one's turn.
 static double rate_of(hr_loader loader)
 {
@@ -523,8 +523,8 @@ static double compare(hr_loader tuned, hr_loader by_hand[HANDS],
     return ratios[PAIRS / 2];
 }
 
-// What is found from one of everything, within 200 batches. (Of what is being
-// tried then nothing is known yet.)
+// The settings found within 200 batches, beginning from one of everything. A
+// trial that is running is left out: it has no verdict yet.
 static struct hr_loader_settings found(struct hr_loader_params p)
 {
     auto_loader loader = hr_loader_create(&p);
@@ -546,8 +546,8 @@ static struct hr_loader_settings found(struct hr_loader_params p)
     return settings;
 }
 
-// What was found, beside what is set by hand, all without trials: what those
-// cost is the matter of test_tune.c.
+// Compares the settings found with settings by hand, all without trials:
+// test_tune.c measures the cost of trials.
 static double tune_and_compare(hr_source files, const char *device,
                                double ratios[PAIRS])
 {

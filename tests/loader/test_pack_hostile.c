@@ -83,10 +83,10 @@ static size_t index_of(const struct bytes *b)
     return (size_t)le64toh(header.index);
 }
 
-// What all bytes come to, so that all are read.
+// The sum of all bytes, so that all are read.
 static volatile uint8_t sum;
 
-// Opens the file and reads what it says is there. HR_OK, or why not.
+// Opens the file and reads all that it lists. Returns HR_OK or the error.
 static enum hr_status walk(const char *path)
 {
     hr_pack_file file = hr_pack_open(path);
@@ -180,7 +180,7 @@ static void seal(struct bytes *b)
     memcpy(b->data, &h, sizeof(h));
 }
 
-// A change behind which the checksums are right: that of who means harm.
+// Makes a change with right checksums, as an attacker would.
 static void forge(int fd, const char *path, const struct bytes *b, size_t at,
                   const void *bytes, size_t size, bool may_pass,
                   const char *what)
@@ -217,7 +217,7 @@ TEST_CASE(forged_fields)
 {
     static const struct {
         size_t at, size;
-        bool may_pass;  // what a file was made of is nobody's business
+        bool may_pass;  // readers ignore this field
         const char *what;
     } fields[] = {
         {0, 8, false, "offset"},      {8, 8, true, "size"},

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A writer that is interrupted: by kill -9 anywhere, by a full disk, by memory
-// that is short. What was there stays, what is new can be gone on with, and in
-// the end the file is the same, byte by byte.
+// A writer that is interrupted: by kill -9 anywhere, by a full disk, by lack of
+// memory. The old file stays, writing can be resumed, and the final file is the
+// same, byte by byte.
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -145,7 +145,7 @@ TEST_CASE(ends_of_data)
     }
 }
 
-// What cannot be taken over for want of memory is not cut off.
+// Lack of memory during a resume does not cut the file.
 TEST_CASE(no_memory_to_go_on)
 {
     auto_bytes want = wanted();

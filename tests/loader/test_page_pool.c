@@ -54,7 +54,7 @@ TEST_CASE(neighbours)
     finish();
 }
 
-// What is not used gives way, but nothing else does.
+// Only unused pages are given up for the limit.
 TEST_CASE(limit)
 {
     void *pieces[3];

@@ -95,7 +95,7 @@ TEST_CASE(known)
 
 // ---- Shards ----------------------------------------------------------------
 
-// What all shards of an epoch have together, counted by index.
+// Counts the samples of all shards of an epoch together, by index.
 static void count_shards(struct hr__sampler s, int *counts, uint64_t *each)
 {
     memset(counts, 0, s.num * sizeof(*counts));

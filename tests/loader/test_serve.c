@@ -40,7 +40,7 @@ static pid_t start(const struct fake_script *fake, const char *const *words)
     _exit(argc);
 }
 
-// Its exit code, and what it has printed.
+// Returns the child's exit code, and its output in text.
 static int end(pid_t child, char *text, size_t room)
 {
     int status = -1;
@@ -95,7 +95,7 @@ static int stop(pid_t child, char *text, size_t room)
     return code;
 }
 
-// What is answered to a request; its bytes in body.
+// Sends a request and returns the status of the answer; its bytes are in body.
 static int32_t request(int fd, const void *jpeg, uint32_t size, void *body,
                        uint32_t *bytes)
 {
@@ -136,7 +136,7 @@ static hr_batch alone(const struct bytes *jpeg)
 // Tensors, reasons, and a connection that outlives what was wrong.
 TEST_CASE(answers)
 {
-    pid_t child = server(NULL, "0");  // nobody else is asked
+    pid_t child = server(NULL, "0");  // no second request may wait
     uint64_t seed = test_seed;
     auto_bytes good = test_jpeg(320, 200, &seed);
     auto_bytes bad = test_damaged(320, 200, &seed);
@@ -158,11 +158,11 @@ TEST_CASE(answers)
               "%s", body);
         CHECK(request(fd, "", 0, body, &n) < 0 && n, "nothing");
     }
-    // A client that goes in the middle of a request harms nobody.
+    // A client that leaves in the middle of a request does no harm.
     other = join();
     CHECK(send(other, "\0\1\0\0hello", 9, MSG_NOSIGNAL) == 9, "half of one");
     close(other);
-    // What is too large ends its connection, before it is read.
+    // A request that is too large ends its connection, before it is read.
     other = join();
     CHECK(request(other, NULL, UINT32_MAX, body, &n) == HR_ELIMIT &&
               strstr(body, "too large") && !recv(other, text, 1, 0),
@@ -229,7 +229,7 @@ TEST_CASE(overload)
     CHECK(stop(child, text, sizeof(text)) == 0, "%s", text);
 }
 
-// Who is asked to stop answers what is at work.
+// A server that is asked to stop answers the requests at work.
 TEST_CASE(stops)
 {
     static const struct fake_script slow = {.spans = FAKE_ALL(FAKE_DRS),

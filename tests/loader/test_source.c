@@ -50,7 +50,7 @@ TEST_CASE(folders)
           "%s", hr_last_error());
     CHECK(hr_source_add(s, "/dev/null") == HR_EINVAL, "%s", hr_last_error());
     CHECK(hr_source_add(NULL, dir) == HR_EINVAL, "no source");
-    // What is behind the end has no name.
+    // A sample behind the end has no name.
     check_name(s, s->num, "", "", -1);
     hr_source_close(&s);
 }
@@ -93,7 +93,7 @@ TEST_CASE(forked)
     pthread_mutex_unlock(&inside->lock);
     waitpid(child, &status, 0);
     CHECK(WIFEXITED(status) && !WEXITSTATUS(status), "%d", status);
-    // What is known is told without the lock.
+    // Known facts are told without the lock.
     CHECK(ask((void *)(uintptr_t)s), "the parent");
     pthread_mutex_lock(&inside->lock);
     CHECK(ask((void *)(uintptr_t)s), "with the lock");
@@ -226,7 +226,7 @@ TEST_CASE(no_memory)
         hr__test_fail_alloc(0, false);
         CHECK(done ? s->num == N : hr_last_status() == HR_ENOMEM, "%d: %s", nth,
               hr_last_error());
-        // What failed can be added again.
+        // A folder that failed can be added again.
         CHECK(!s || s->num || (!hr_source_add(s, dir) && s->num == N),
               "%d: %d samples", nth, s ? (int)s->num : 0);
     }

@@ -119,7 +119,7 @@ static enum http_fault count_and_wait(struct http_server *s, int n,
     return HTTP_GOOD;
 }
 
-// By one thread: whatever else is on its way nobody has asked for yet.
+// By one thread: every other read in flight is a prefetch.
 TEST_CASE(ahead_of_one)
 {
     static const size_t sizes[] = {100000, 200000, 50000, 10,  300000,
@@ -184,7 +184,7 @@ TEST_CASE(closed)
 
     atomic_store(&s->requests, 0);
     s->fault = later_ones_stall;
-    // (Blocks that stall are on their way; nobody is to need one yet.)
+    // (Blocks that stall are in flight; no read may need one yet.)
     for (uint64_t i = 0; atomic_load(&s->requests) < 15 && i < 90; i++) {
         CHECK(!hr_source_read(got, i, 0, &a), "%s", hr_last_error());
         test_sleep(TEST_MS);

@@ -9,7 +9,8 @@
 
 enum { SHARDS = 12 };
 
-// Of all kinds, on disk and on the server; folders and pictures in between.
+// Names sources of all kinds, on disk and on the server, with folders and
+// pictures in between.
 static void name_some(const char *paths[SHARDS], const struct http_server *s,
                       char urls[SHARDS][256], char picture[4200])
 {
@@ -115,8 +116,8 @@ TEST_CASE(faults)
 
 // ---- Side by side ----------------------------------------------------------
 
-// Answers nobody until so many ask at the same time, or it is clear that they
-// do not.
+// Holds all answers until so many requests are in at the same time, or it is
+// clear that they will not be.
 static atomic_int asking, gate;
 static atomic_bool apart;
 
@@ -192,7 +193,7 @@ TEST_CASE(first_that_fails)
           (int)all->num);
     CHECK(hr__now() - begun < test_allowed(5000 * TEST_MS), "%d ms",
           (int)((hr__now() - begun) / TEST_MS));
-    // What was taken back can be added.
+    // Sources that were taken back can be added.
     s->fault = NULL;
     CHECK(!hr_source_add_all(all, paths, 2) && all->num == 2 * WEB_N, "%s",
           hr_last_error());

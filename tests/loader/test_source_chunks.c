@@ -295,8 +295,8 @@ static int sample_at(const struct shard *m, size_t at)
     return k;
 }
 
-// How many samples are not as they were; those that are missing are named, with
-// file and offset.
+// Counts samples that differ from the set; missing ones are named, with file
+// and offset.
 static int num_other(hr_source s, const struct set *set)
 {
     int other = 0, at = 0;

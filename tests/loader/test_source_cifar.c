@@ -190,13 +190,13 @@ static const struct hr_op train[] = {
                     .std = {.2470f, .2435f, .2616f}),
 };
 
-// What torchvision's ToTensor and Normalize make of a byte, in float32.
+// The value that torchvision's ToTensor and Normalize give a byte, in float32.
 static float value(uint8_t byte, int channel)
 {
     return ((float)byte / 255.0f - mean[channel]) / std[channel];
 }
 
-// What the drawn crop and flip leave of a record's pixels.
+// True if out holds a record's pixels after the drawn crop and flip.
 static bool is_made(const float *out, const uint8_t *planes,
                     const struct hr_op *ops, int num)
 {

@@ -7,7 +7,7 @@
 
 enum { N = 24 };
 
-// Of three samples; ends the source.
+// Checks the classes of three samples; closes the source.
 static void expect_classes(const char *what, hr_source s, int a, int b, int c)
 {
     const int want[] = {a, b, c};
@@ -123,7 +123,7 @@ TEST_CASE(numbers)
     }
 }
 
-// Of a pack file of one sample classes are those of all it was made from.
+// A pack file of one sample keeps the classes of its whole source.
 static void expect_packed(const char *what, hr_source s)
 {
     struct hr_encoded read = {0};

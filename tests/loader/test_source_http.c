@@ -21,7 +21,7 @@ TEST_CASE(forms)
     http_server_stop(s);
 }
 
-// By many threads: nobody goes through the file any more.
+// Many threads read the file once it is indexed; its window is freed.
 TEST_CASE(cifar)
 {
     struct http_server *s = web_start();
@@ -144,7 +144,7 @@ TEST_CASE(redirects_kept)
     CHECK(atomic_load(&asked_first) == 1 &&
               atomic_load(&s->keyed) == atomic_load(&s->requests),
           "%d times", atomic_load(&asked_first));
-    // It ends: whoever knows says where it is now, another host.
+    // The redirect expires: the origin names a new place, on another host.
     snprintf(url, sizeof(url), "%s/d/x.tar", other->url);
     s->redirect = url;
     atomic_store(&is_over, true);
@@ -327,7 +327,7 @@ TEST_CASE(windows)
         CHECK(!hr_source_add(got, web_at(s, names[i])) && !got->num_faults &&
                   !web_differing(got, want),
               "%s: %s", names[i], hr_last_error());
-        // What is not to be had is no damage of the file.
+        // An object that cannot be had is no damage of the file.
         s->fault = second_fails;
         atomic_store(&s->requests, 0);
         CHECK(hr_source_add(got, web_at(s, names[i])) == HR_EIO &&
@@ -383,8 +383,8 @@ TEST_CASE(limits)
     http_server_stop(s);
 }
 
-// Of a damaged pack file: what a local one says; of a picture that was kept as
-// it was, its checksum.
+// A damaged pack file gives the same errors as a local one; a picture kept as
+// it was fails its checksum.
 TEST_CASE(damaged)
 {
     struct http_server *s = web_start();

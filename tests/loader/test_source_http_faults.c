@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sources by HTTP from a server that cuts, stalls, lies and fails. Each sample
-// comes once, or what became of it is named; nobody else's bytes come.
+// comes once, or its fault is named; bytes of another object never come.
 #include "allowed.h"
 #include "hal/base/base.h"
 #include "loader/source/source.h"
@@ -32,7 +32,7 @@ TEST_CASE(passing)
     http_server_stop(s);
 }
 
-// What is wrong each time is an error that says so.
+// A fault that lasts is an error that names it.
 TEST_CASE(lasting)
 {
     static const struct {
@@ -232,7 +232,8 @@ TEST_CASE(deadlines)
     http_server_stop(s);
 }
 
-// Of each wait at least the half, by a draw of which all depends.
+// Each wait is at least half the back-off, by a draw from seed, URL, offset and
+// attempt.
 static void check_draws(void)
 {
     const struct hr_http_params p = {.backoff_ms = 40, .seed = 7},
@@ -390,7 +391,7 @@ TEST_CASE(delivered_list)
     http_server_stop(s);
 }
 
-// What does not come is named, and the rest is there.
+// Samples that fail are named, and the rest is there.
 TEST_CASE(named)
 {
     struct http_server *s = web_start();

@@ -64,7 +64,7 @@ TEST_CASE(lacking)
 
 int main(int argc, char **argv)
 {
-    // Whoever asks for libcurl.so.4 from now on gets this one.
+    // From now on a dlopen of libcurl.so.4 gets this one.
     void *fake = dlopen(HR_NULL_CURL, RTLD_NOW);
 
     if (!fake) {

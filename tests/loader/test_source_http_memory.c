@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a server makes a program keep, and wait for: objects of which nobody says
-// how long they are, lists and indexes that claim to be long, silence.
+// Memory and time that a server can cost a program: objects of unknown length,
+// lists and indexes that claim to be long, silence.
 #include "hal/base/base.h"
 #include "loader/queue/loader.h"
 #include "loader/pack/format.h"
@@ -145,7 +145,7 @@ TEST_CASE(chunked)
     http_server_stop(s);
 }
 
-// What waits for the budget, which a slow consumer has, is not late.
+// A read that waits for the budget, because the consumer is slow, is not late.
 struct slow {
     int64_t wait;
     uint8_t bytes[2 << 20];
@@ -194,7 +194,7 @@ static char *large(size_t size)
     return made;
 }
 
-// What has no end of a line is no list, on disk as well.
+// A file with an endless line is no list, on disk as well.
 TEST_CASE(long_lines)
 {
     enum { SIZE = 40 << 20 };
@@ -369,7 +369,7 @@ static void *read_one(void *ctx)
     return NULL;
 }
 
-// Who waits for a connection that another reader has ends without it.
+// A reader that waits for another reader's connection ends without it.
 TEST_CASE(no_connection)
 {
     struct http_server *s = web_start();

@@ -126,7 +126,7 @@ static double rate(hr_source s, int epochs, const struct way *way, double *cpu)
         hr_loader_params(.device = dev, .source = s, .ops = ops, .num_ops = 4,
                          .shuffle = way->shuffle, .seed = test_seed,
                          .autotune = way->tuned, .epochs = HR_ENDLESS));
-    // What tuning takes is not what it comes to.
+    // The trials of tuning are left out of the measurement.
     int warm = way->tuned ? 200 : 0, n = 0, most = epochs * (int)s->num;
     int64_t begun = hr__now(), used = test_clock(CLOCK_PROCESS_CPUTIME_ID);
     hr_loaded step;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// TFRecord files as sources. What the real packages write is in
-// tests/python/test_records.py.
+// TFRecord files as sources. tests/python/test_records.py reads files that the
+// real packages write.
 #include "loader/source/source.h"
 
 #include <endian.h>
@@ -268,7 +268,7 @@ TEST_CASE(usual_fields)
     }
 }
 
-// What the program stops ends with that, and has no samples.
+// An add that the program stops ends with that status, and adds no samples.
 TEST_CASE(stopped)
 {
     OWN(set_finish) struct set set;

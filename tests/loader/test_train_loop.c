@@ -4,7 +4,7 @@
 
 int train_loop_example(int argc, char **argv);
 
-// What it prints, and its exit code.
+// Runs the loop; returns its exit code, and its output in text.
 static int run(const char *folder, char *text, size_t room)
 {
     char path[4200], *argv[] = {(char *)"train_loop", (char *)folder, NULL};

@@ -313,7 +313,7 @@ TEST_CASE(what_does_not_pay_goes)
           t.end.reads, t.end.depth);
 }
 
-// Who waits for the source gets reads in flight, not threads.
+// A loader that waits for its source gets reads in flight, not threads.
 TEST_CASE(a_slow_source)
 {
     struct plant p = plant_of(2e-2, 5e-5, 0, 16);

@@ -91,7 +91,7 @@ hr_source web_local(int shard)
                                        : web_set.pack);
 }
 
-// All forms, from url. Whoever is the server.
+// Checks all forms at url, against any server.
 void web_check_forms(hr_source (*make)(const char *), const char *with,
                      const char *url)
 {

@@ -29,7 +29,7 @@ const char *web_at(const struct http_server *s, const char *path);
 hr_source web_quick(const char *header);
 // Number of samples that are not those of `want`: bytes, names, labels.
 int web_differing(hr_source got, hr_source want);
-// All forms at url are what is on disk, whoever is the server.
+// Checks that all forms at url equal the files on disk, with any server.
 void web_check_forms(hr_source (*make)(const char *with), const char *with,
                      const char *url);
 // Pictures that are none, of ten sizes by turns; random bytes.
