@@ -171,13 +171,19 @@ def pack_folder(
     *,
     split: int = 1,
     threads: int = 0,
+    fields: tuple[str | None, str | None] | None = None,
     strict: bool = False,
 ) -> dict[str, Any]:
     """Pack a data set into OUT.hrp; see headrace.packjob.pack_folder()."""
     from . import packjob
 
     return packjob.pack_folder(
-        source, out, split=split, threads=threads, strict=strict
+        source,
+        out,
+        split=split,
+        threads=threads,
+        fields=fields,
+        strict=strict,
     )
 
 

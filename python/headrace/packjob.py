@@ -34,6 +34,7 @@ from .errors import ArgumentError, Error, PictureError, ReadError
 
 Path: TypeAlias = "str | os.PathLike[str]"
 Range: TypeAlias = tuple[int, int]
+Fields: TypeAlias = "tuple[str | None, str | None] | None"
 
 _PATIENCE = 20  # seconds for a killed writer's lock to go
 _TRIES = 20  # of a task whose process was ended
@@ -45,6 +46,7 @@ def pack_folder(
     *,
     split: int = 1,
     threads: int = 0,
+    fields: Fields = None,
     strict: bool = False,
 ) -> dict[str, Any]:
     """Pack a data set on this machine; return its manifest.
@@ -53,12 +55,14 @@ def pack_folder(
     Called again after it ended early, it goes on.
 
     Args:
-        source: a folder, a pack file, tar or RecordIO file, a picture, or a
-            list of them, as for `headrace pack`.
+        source: a folder, a pack file, tar file or file of records, a picture,
+            or a list of them, as for `headrace pack`.
         out: the pack file, NAME.hrp. What is there is replaced if it is one.
         split: into how many files of equal counts, which are named as
             `headrace pack --split` does. Each gets its name when it is whole.
         threads: that pack; 0: as many as there are cores for this process.
+        fields: of records: the names of the fields with the picture and its
+            label, as of headrace.Loader; None: the usual ones.
         strict: whether a picture that cannot be read is an error, and what
             was named and is no picture of the source; else it is left out,
             and the manifest says so.
@@ -74,7 +78,7 @@ def pack_folder(
     """
     if threads < 0:
         raise ArgumentError(f"threads: {threads} is less than 0")
-    job = Job(source, out, split, 512, strict)
+    job = Job(source, out, split, 512, strict, fields)
     job.prepare()
     with ThreadPoolExecutor(
         threads or len(os.sched_getaffinity(0)), "headrace-pack"
@@ -91,6 +95,7 @@ def pack(
     split: int = 1,
     workers: int = 0,
     part: int = 512,
+    fields: Fields = None,
     strict: bool = False,
     **options: Any,
 ) -> dict[str, Any]:
@@ -100,7 +105,7 @@ def pack(
     must see `source` and `out` under the same paths.
 
     Args:
-        source, out, split, strict: as of headrace.pack_folder().
+        source, out, split, fields, strict: as of headrace.pack_folder().
         workers: how many tasks at a time; 0: as many as Ray finds room for.
         part: pictures of a part: what a task does.
         **options: of Ray for each task; the default is num_cpus=1.
@@ -110,7 +115,7 @@ def pack(
     """
     import ray
 
-    job = Job(source, out, split, part, strict)
+    job = Job(source, out, split, part, strict, fields)
     job.prepare()
     options = {"num_cpus": 1, "max_retries": _TRIES} | options
     run = functools.partial(_run, ray, options, workers)
@@ -154,6 +159,7 @@ class Job:
         split: int,
         part: int,
         strict: bool,
+        fields: Fields = None,
     ) -> None:
         one = isinstance(source, (str, os.PathLike))
         paths: list[Any] = [source] if one else list(source)  # type: ignore
@@ -169,7 +175,8 @@ class Job:
         self.folder = self.out + ".parts"
         self.strict = strict
         self.token = uuid.uuid4().hex
-        found = _core.Source(paths=self.paths)
+        self.fields = fields
+        found = _core.Source(paths=self.paths, fields=fields)
         if not len(found):
             raise ArgumentError(f"no pictures in {', '.join(map(str, paths))}")
         _names_differ(found)
@@ -274,7 +281,7 @@ class Tally:
 
 def pack_part(job: Job, part: Range) -> Tally:
     """Make one part, or what is missing of it."""
-    source = _source(job.token, tuple(job.paths), job.identity)
+    source = _source_of(job)
     path, tally = job.path_of(part), Tally(part[0])
     if os.path.exists(path):
         if _is_whole(path, source, part, tally):
@@ -289,7 +296,7 @@ def join_parts(job: Job, file: tuple[str, list[Range]]) -> dict[str, Any]:
     """Make one file of its parts, which are sources like all pack files."""
     path, parts = file
     source = _core.Source(paths=[job.path_of(part) for part in parts])
-    whole = _source(job.token, tuple(job.paths), job.identity)
+    whole = _source_of(job)
     _write(path, source, (0, len(source)), Tally(), True, whole)
     made = _core.PackFile(path)
     return {
@@ -301,11 +308,15 @@ def join_parts(job: Job, file: tuple[str, list[Range]]) -> dict[str, Any]:
     }
 
 
+def _source_of(job: Job) -> _core.Source:
+    return _source(job.token, tuple(job.paths), job.fields, job.identity)
+
+
 @functools.lru_cache(maxsize=1)  # a process makes many parts
 def _source(
-    token: str, paths: tuple[str, ...], identity: int
+    token: str, paths: tuple[str, ...], fields: Fields, identity: int
 ) -> _core.Source:
-    source = _core.Source(paths=paths)
+    source = _core.Source(paths=paths, fields=fields)
     if source.identity != identity:
         raise ReadError(
             f"{', '.join(paths)}: there are other pictures here, "

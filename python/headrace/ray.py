@@ -167,6 +167,12 @@ def _devices(output: Output) -> list[str]:
     return [r.spans[-1][2] if r.ok else "" for r in output.results]
 
 
+def _names(text: str) -> tuple[str | None, str | None]:
+    """--fields, as the command reads it."""
+    image, _, label = text.partition(",")
+    return image or None, label or None
+
+
 def main() -> int:
     """Pack a data set, as `headrace pack` does."""
     parser = argparse.ArgumentParser(
@@ -183,6 +189,13 @@ def main() -> int:
     )
     parser.add_argument(
         "--part", type=int, default=512, help="pictures of a task [512]"
+    )
+    parser.add_argument(
+        "--fields",
+        type=_names,
+        metavar="IMAGE,LABEL",
+        help="of records: the fields with the picture and its label; without "
+        "a name: the usual one",
     )
     said = vars(parser.parse_args())
     try:

@@ -2,15 +2,20 @@
 """headrace.packjob: parts of a pack file, made and joined here. (In a cluster:
 test_ray_pack.py.)"""
 
+import contextlib
+import io
 import os
 import pathlib
 import shutil
 import signal
 import subprocess
+import sys
 import threading
 import unittest
+from unittest import mock
 
 import headrace
+import headrace.ray
 from headrace import packjob
 
 import core_samples as samples
@@ -168,6 +173,34 @@ class Parts(unittest.TestCase):
             end = f"-{i:05}-of-00004.hrp"
             self.assertEqual((self.place / f"out{end}").read_bytes(),
                              (self.place / f"one{end}").read_bytes())
+
+    def test_fields_of_records(self):
+        """As `headrace pack --fields`; also of tasks that go on, and of the
+        files that they are joined to."""
+        records = pathlib.Path(__file__).parent / "records" / "mds"
+        usual = self.of_command(records)
+        named = self.of_command(records, "--fields", "image,name")
+        self.assertNotEqual(named, usual)
+        for fields, want in ((("image", "name"), named),
+                             ((None, "name"), named), (None, usual)):
+            manifest = headrace.pack_folder(records, self.out, fields=fields)
+            self.assertEqual(self.out.read_bytes(), want)
+            self.assertEqual(manifest["packed"], 3)
+        with self.assertRaisesRegex(headrace.ArgumentError, "columns are"):
+            headrace.pack_folder(records, self.out, fields=("scan", None))
+
+    def test_fields_in_a_cluster(self):
+        """What the command of headrace.ray hands on."""
+        for text, want in (("image,name", ("image", "name")),
+                           (",name", (None, "name")),
+                           ("image", ("image", None))):
+            with mock.patch("headrace.ray.pack",
+                            return_value={"failed": []}) as pack, \
+                    mock.patch.object(sys, "argv", [
+                        "x", "mds", "--out", "x.hrp", "--fields", text]), \
+                    contextlib.redirect_stdout(io.StringIO()):
+                self.assertEqual(headrace.ray.main(), 0)
+            self.assertEqual(pack.call_args.kwargs["fields"], want)
 
     def test_what_is_kept_as_it_is(self):
         (self.pictures / "3.jpg").write_bytes(b"no picture")

@@ -94,6 +94,9 @@ class TFRecord(Case):
         tfrecord2idx.create_index(path, path + ".idx")
         self.same(path, fields=("scan", "which"))
         self.packs(path, "--fields", "scan,which")
+        out = str(made_samples.scratch() / "fields.hrp")
+        headrace.pack_folder(path, out, fields=("scan", "which"))
+        self.same(out)
         with self.assertRaisesRegex(headrace.ArgumentError,
                                     "record has: .*which"):
             headrace.Loader(path, STEPS)
