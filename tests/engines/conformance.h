@@ -10,9 +10,10 @@ struct conformance {
     int samples, jobs;  // run
     int by_device;      // samples of which the device itself did a span
     int different;      // results that differ from the reference
-    // Encoded samples, those that the device itself brought from reconstruct to
-    // store, and of these those from entropy on; samples that were pixels, from
-    // resample to store.
+    // encoded: encoded samples; decoded: the ones that the device brought from
+    // reconstruct to store; from_bytes: the decoded ones that it brought from
+    // entropy on. pixels: samples without a file; resampled: the ones that the
+    // device brought from resample to store.
     int encoded, decoded, from_bytes;
     int pixels, resampled;
     int refused;    // samples passed over for the certificate

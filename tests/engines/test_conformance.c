@@ -75,8 +75,8 @@ TEST_CASE(finds_faults)
           c.different, c.by_device);
 }
 
-// What it would do of planes, which the CPU makes here; and where there are
-// none, of pixels.
+// Runs its spans from planes, which the CPU makes here; for samples without
+// planes, its spans from pixels.
 static void from_planes(hr_device dev)
 {
     uint32_t planes = HR_SPAN_BIT(HR_COLOR, HR_STORE);

@@ -82,7 +82,7 @@ static bool reaches(struct hr__guard *g, struct hr__task **task, bool queued)
     return ok;
 }
 
-// What is cancelled leaves the queue at its end; what comes then is not lost.
+// A cancelled task leaves the end of the queue; the next one is not lost.
 static bool cancel_behind(hr_device dev, const struct bytes *b)
 {
     struct hr__engine *e = ((struct hr__device *)dev)->engines[0];

@@ -26,7 +26,7 @@ static const struct hr_op *ops = plain;
 static int num_ops = 3;
 static struct bytes files[N];
 
-// What a folder may hold: most are for lanes.
+// Makes a file as folders may hold them: most are for lanes.
 static struct bytes file_of(int i, uint64_t *seed)
 {
     int more = test_races_only() ? 90 : 240;
@@ -131,7 +131,7 @@ static int in_lanes(hr_device dev)
     return (int)n;
 }
 
-// Whether that is a good part of a job.
+// True if lanes decoded a good part of a job.
 static bool used_lanes(hr_device dev)
 {
     return in_lanes(dev) > N / 3;
@@ -346,7 +346,7 @@ TEST_CASE(shared)
     threads = 1;
 }
 
-// What a thread does next, whatever time it is.
+// The next action of a thread, whatever time it is.
 TEST_CASE(next)
 {
     static const struct {

@@ -270,7 +270,7 @@ static int shared_crops(const struct bytes *file, int side, const int *x,
 }
 
 // A file is read from its top on, and decoded wherever a window is: two corners
-// have only that in common. What is to be kept is packed as a whole.
+// have only that in common. A picture that will be kept is packed as a whole.
 TEST_CASE(where_it_pays)
 {
     static const int apart[] = {0, 360}, near[] = {0, 16}, low[] = {360, 360};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The CPU engine's queue, and who looks at it: it survives that its last task is
-// cancelled, the watchdog wakes again, an item has only so much time. And
-// workers without a task help, but never let one wait. Those that are woken let
-// the thread that woke them go on.
+// The CPU engine's queue and its workers: the queue survives that its last task
+// is cancelled, the watchdog wakes again, an item has only so much time.
+// Workers without a task help, but never make one wait. Woken workers let the
+// thread that woke them go on.
 #include <dirent.h>
 #include <sched.h>
 
@@ -177,7 +177,7 @@ TEST_CASE(no_threads)
           "a cap");
 }
 
-// Whether a sample goes from there to there.
+// True if the device accepts the sample with that batch.
 static bool is_taken(hr_device dev, const struct hr_sample *s, hr_batch batch)
 {
     auto_job job = hr_submit(dev, s, 1, batch, NULL);
@@ -187,7 +187,7 @@ static bool is_taken(hr_device dev, const struct hr_sample *s, hr_batch batch)
     return taken;
 }
 
-// What another device makes, a device without threads could not wait for.
+// A device without threads could not wait for an image of another device.
 TEST_CASE(no_threads_own_images)
 {
     auto_device other = test_device("cpu", 1, 0);
@@ -396,7 +396,7 @@ static void one_at(hr_device dev, hr_batch batch, int threads, int round)
           hr_last_error());
 }
 
-// Whoever goes to sleep may just have been told of a task.
+// A worker that goes to sleep may just have been told of a task.
 TEST_CASE(nothing_is_lost)
 {
     auto_device dev = test_device("cpu", WORKERS, 0);
@@ -455,8 +455,8 @@ static struct cpu_helpers *helpers_of(hr_device dev)
     return &cpu_engine(((struct hr__device *)dev)->engines[0])->helpers;
 }
 
-// Calls as the engine does, and goes on when somebody has come: who is idle is
-// awake only when the system lets it.
+// Calls for help as the engine does, and goes on when a helper has come: an
+// idle worker wakes only when the system schedules it.
 static struct {
     void (*call)(struct cpu_helpers *h, struct cpu_help *help, int n);
     void (*run)(struct cpu_help *h, bool (*leave)(void *ctx), void *ctx);
@@ -518,7 +518,7 @@ TEST_CASE(large_alone)
     hr_profile_times(false);
 }
 
-// What help takes is known before: a picture that may begin has room.
+// The memory that help takes is reserved: a picture that may begin has room.
 TEST_CASE(memory_is_counted)
 {
     static const struct hr_op decode = hr_op_decode(0);
@@ -591,7 +591,7 @@ TEST_CASE(tasks_come_first)
     picture = &large;
 }
 
-// Nobody is inside when the picture goes.
+// No helper is inside when the picture is freed.
 TEST_CASE(end_waits)
 {
     struct endless e = {.help.run = help_until_told};

@@ -216,7 +216,7 @@ static void *fake_buffer_alloc(struct hr__engine *e, size_t size)
 static void fake_buffer_free(struct hr__engine *e, void *data, size_t size)
 {
     (void)e;
-    memset(data, 0xdd, size);  // whoever still reads it will notice
+    memset(data, 0xdd, size);  // a late reader will notice
     hr__free(data);
     atomic_fetch_sub(&fake_counts.buffers, 1);
 }

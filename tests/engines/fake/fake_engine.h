@@ -17,7 +17,7 @@ enum fake_where {
 };
 
 struct fake_script {
-    // What it offers in each tier, HR_SPAN_BIT()s; JPEG only where decoding
+    // The spans offered in each tier, HR_SPAN_BIT()s; JPEG only where decoding
     // begins a span.
     uint32_t spans[3];
     enum fake_where where;
@@ -62,7 +62,7 @@ struct fake_script {
                       // NUM_FORMS: with a header that is wrong
     bool deaf;        // does not look at hr__task_stop()
     bool idle;        // says success and writes nothing
-    // What it says of its work: kernels per list, bytes per task.
+    // The work it reports: kernels per list, bytes per task.
     int launches, bytes_up, bytes_down, bytes_imported;
     int64_t device_ns;  // of a device's time in each task, of which the second
                         // half runs beside a copy; a part of delay_ns
@@ -70,7 +70,7 @@ struct fake_script {
     int64_t slow_ns;
 };
 
-// What happened, of all fake engines since fake_reset().
+// Counts over all fake engines since fake_reset().
 struct fake_counts {
     atomic_int opens, closes;
     atomic_int lists, tasks, longest, empty, mixed;  // mixed: unequal spans
@@ -96,7 +96,7 @@ extern struct fake_counts fake_counts;
 #define FAKE_RS HR_SPAN_BIT(HR_RESAMPLE, HR_STORE)
 #define FAKE_S HR_SPAN_BIT(HR_STORE, HR_STORE)
 
-// Of a script: the same spans in every tier.
+// Spans of a script: the same in every tier.
 #define FAKE_ALL(x)   \
     {                 \
         (x), (x), (x) \

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The scripted engine's memory: host memory that nobody else may read.
+// The scripted engine's memory: host memory that only this engine may read.
 #include <stdlib.h>
 #include <string.h>
 

@@ -139,7 +139,7 @@ static void move_planes(struct pixels *p, int luma, int chroma)
                 *at(p, x, y, 0) = to_byte(*at(p, x, y, 0) + move);
                 continue;
             }
-            // Of a grey picture, as a rule.
+            // Grey pixels stay grey: the picture is grey, as a rule.
             if (*at(p, x, y, 0) == *at(p, x, y, 1) &&
                 *at(p, x, y, 1) == *at(p, x, y, 2))
                 more = 0;
@@ -266,7 +266,7 @@ static bool passes(const struct pixels *p, const struct hr__step *s,
     bool ok;
 
     look_at(p);
-    // What lies inside the margins.
+    // The part inside the margins.
     part.data = at(win, x->pad_before, y->pad_before, 0);
     part.w = x->out;
     part.h = y->out;

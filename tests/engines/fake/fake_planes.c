@@ -8,7 +8,7 @@
 #include "heaps.h"
 #include "planes_forms.h"
 
-// What a media engine keeps while somebody reads its surface.
+// A media engine's surface, kept while it is read.
 struct surface {
     struct hr__planes head;
     uint8_t *data;

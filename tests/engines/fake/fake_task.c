@@ -148,7 +148,7 @@ static bool wrong_codes(const struct fake *f, const struct hr__task *task)
     return codes & f->s.wrong_codes || (all && (codes & all) == all);
 }
 
-// Claimed: nobody takes the memory away.
+// Runs a claimed task, whose memory cannot be taken away.
 static void work(struct fake *f, struct hr__task *task, int k,
                  struct hr__outcome *out)
 {
@@ -208,7 +208,7 @@ static void run_copy(struct fake *f, struct hr__task *task)
     hr__task_done(task, &out);
 }
 
-// What a device would say of its part of the delay.
+// Meters the device's part of the delay.
 static void meter(struct fake *f, int k, int64_t begin)
 {
     struct hr__meter *m = &f->e->meter;

@@ -12,7 +12,7 @@
 
 extern struct ocl_api fault_real;  // the driver's, once a call has begun
 
-// Around every call: what the script says of it.
+// Around every call: the script's rule for it.
 struct fault_rule fault_begin(enum fault_entry entry);
 void fault_finish(const struct fault_rule *rule);
 // Objects that are alive. use: true if it is; else it counts as misused.
@@ -20,7 +20,7 @@ void fault_made(const void *object);
 bool fault_use(const void *object, bool release);
 // Sleeps till release().
 void fault_hang_now(void);
-// Whether the device shall say that its memory is not the host's.
+// True if the device shall report that its memory is not the host's.
 bool fault_discrete(void);
 // Launches since the last callback was set are one batch.
 void fault_note_blocking(cl_bool blocking);
@@ -33,7 +33,7 @@ void fault_note(int misused, int imported, int acquired);
 
 void fault_sharing(unsigned how);
 unsigned fault_how(void);
-// The driver's, and those that are emulated; as clGetDeviceInfo() answers.
+// The driver's extensions and the emulated ones, as clGetDeviceInfo() answers.
 cl_int fault_extensions(cl_device_id id, size_t size, void *value,
                         size_t *used);
 void *fault_display_of(cl_context context);

@@ -114,8 +114,8 @@ cl_int fault_extensions(cl_device_id id, size_t size, void *value, size_t *used)
 
 // ---- Contexts ------------------------------------------------------------------
 
-// What the driver below does not know is taken out. False: it is not what it
-// should be.
+// Takes out the properties that the driver below does not know. Returns false
+// if they are not as they should be.
 static bool read_properties(const cl_context_properties *from,
                             cl_context_properties to[PROPERTIES],
                             void **display)

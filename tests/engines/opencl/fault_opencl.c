@@ -47,7 +47,7 @@ static const char **wrong_kernel(cl_uint n, const char **text)
     return (const char **)kept;
 }
 
-// Those that return a code. alive: the objects they are given.
+// Calls that return a code. alive: the objects they are given.
 #define PLAIN(name, params, args, alive)                    \
     CALL cl_int name params                                 \
     {                                                       \
@@ -61,8 +61,8 @@ static const char **wrong_kernel(cl_uint n, const char **text)
         return rule.code;                                   \
     }
 
-// Those that take an object away. One that fails counts as having done so:
-// nobody can do more than call it.
+// Calls that release an object. One that fails counts as a release: a client
+// can do no more than call it.
 #define RELEASE(name, type)                                 \
     CALL cl_int name(type object)                           \
     {                                                       \
@@ -76,7 +76,7 @@ static const char **wrong_kernel(cl_uint n, const char **text)
         return rule.code;                                   \
     }
 
-// Those that make one; the last argument of args is &code.
+// Calls that create an object; the last argument of args is &code.
 #define CREATE(type, name, params, args, alive)             \
     CALL type name params                                   \
     {                                                       \
@@ -96,7 +96,7 @@ static const char **wrong_kernel(cl_uint n, const char **text)
         return object;                                      \
     }
 
-// Those that may make an event.
+// Calls that may make an event.
 #define ENQUEUE(name, params, args, object)                            \
     CALL cl_int name params                                            \
     {                                                                  \

@@ -14,7 +14,7 @@ enum fault_entry {
 #undef X
         FAULT_ENTRIES,
     FAULT_ANY = FAULT_ENTRIES,  // in a rule: all of them, counted together
-    // Of memory of other engines; emulated, see sharing()
+    // Sharing of other engines' memory, emulated: see sharing()
     FAULT_clEnqueueCopyImageToBuffer,
     FAULT_clGetDeviceIDsFromVA_APIMediaAdapterINTEL,
     FAULT_clGetSupportedVA_APIMediaSurfaceFormatsINTEL,
@@ -32,7 +32,7 @@ enum fault_action {
     // Computes for so many ms of CPU time (the code), then calls the driver:
     FAULT_WORK,        // on the thread that called
     FAULT_WORK_APART,  // on one of its own, for which it waits
-    // Of clSetEventCallback only:
+    // For clSetEventCallback only:
     FAULT_EVENT,   // the callback gets the code as its status
     FAULT_LATE,    // the callback comes after fault_release()
     FAULT_SILENT,  // the callback never comes

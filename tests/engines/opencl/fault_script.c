@@ -246,7 +246,7 @@ static void release(void)
     pthread_mutex_lock(&f.lock);
     f.served = f.waiters;
     pthread_cond_broadcast(&f.changed);
-    // Those that hang now; they may hang again before we look.
+    // The calls that hang now; they may hang again before we look.
     all = f.gone + (unsigned)f.counts.hung;
     while ((int)(f.gone - all) < 0)
         pthread_cond_wait(&f.changed, &f.lock);

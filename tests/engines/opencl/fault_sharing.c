@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// cl_intel_va_api_media_sharing over a driver that has it not: a surface's
-// plane becomes an image that is filled, each time it is acquired, with what
-// the stock libva gets of the surface; so tiled ones are no different. What a
-// client must not do is counted as misused: see fault_opencl.h.
+// cl_intel_va_api_media_sharing over a driver without it: a surface's plane
+// becomes an image that is filled, at each acquire, with the bytes that the
+// stock libva gets of the surface; so tiled surfaces are no different. Calls
+// that a client must not make are counted as misused: see fault_opencl.h.
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
@@ -185,7 +185,7 @@ static bool fill(const struct shared *o, cl_command_queue queue)
     void *data;
     bool ok;
 
-    // Nobody waits for it here, and it must be there still.
+    // This does not wait for the surface, which must be there still.
     if (*o->named != o->surface ||
         lib.vaQuerySurfaceStatus(o->display, o->surface, &status) ||
         status != VASurfaceReady) {
@@ -210,7 +210,7 @@ static bool fill(const struct shared *o, cl_command_queue queue)
     return ok;
 }
 
-// The next state of each; those that must not get there are counted.
+// Moves each to its next state; illegal moves are counted.
 static int move(cl_uint n, const cl_mem *mems, cl_command_queue from,
                 cl_command_queue to)
 {

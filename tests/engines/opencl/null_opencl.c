@@ -87,7 +87,7 @@ CALL cl_int clSetEventCallback(cl_event e, cl_int type,
     return CL_SUCCESS;
 }
 
-// The engine asks what it has not been called back for.
+// The engine asks about events that it was not called back for.
 CALL cl_int clGetEventInfo(cl_event e, cl_event_info what, size_t size,
                            void *value, size_t *size_out)
 {

@@ -39,7 +39,8 @@ const void *opencl_slot(const struct opencl_run *r, int i);
 // Waits for both; how many samples differ in status or bytes.
 int opencl_differences(struct opencl_run *a, struct opencl_run *b, int n,
                        const char *what);
-// Of n samples, the spans from that stage on that an OpenCL device made.
+// Counts, for n samples, the spans from that stage on that an OpenCL device
+// made.
 int opencl_count_spans(const struct opencl_run *r, int n, enum hr_stage first);
 
 // n samples over the photos, each with a crop of its own, to squares of

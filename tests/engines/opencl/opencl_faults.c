@@ -7,7 +7,7 @@
 
 struct faults faults;
 static const char *root;
-// Objects that are alive while no device is open; -1: nobody knows, what was
+// Objects that are alive while no device is open; -1: unknown, because objects
 // left behind on purpose may still go.
 static int left;
 
@@ -135,7 +135,7 @@ void faults_set(int entry, int first, bool ever, cl_int code)
     faults.ctl.set(&r, 1);
 }
 
-// Whether the script had anything to do; such a case counts.
+// True if a rule of the script was hit; such a case counts.
 bool faults_hit(int entry)
 {
     if (!faults_now().hits)
@@ -244,8 +244,9 @@ hr_device faults_open_scene(int64_t deadline, enum scene_source source)
     return dev;
 }
 
-// Which calls a job makes, once its buffers are there. (On a busy machine its
-// pictures come in other batches each time, which may want larger ones.)
+// Counts the calls that a job makes, once its buffers are there. (On a busy
+// machine its pictures come in other batches each time, which may want larger
+// ones.)
 void faults_count(struct fault_counts *c)
 {
     for (int i = 0; i < 3; i++)
@@ -352,8 +353,8 @@ int faults_main(const char *library, int argc, char **argv)
     before = threads();
     faults.all = text && *text && strcmp(text, "0") != 0;
     rc = test_main(argc, argv);
-    // Those that hung are on their way out. LeakSanitizer, which looks through
-    // the stacks of all, does not stand one that goes meanwhile.
+    // The threads that hung are ending. LeakSanitizer, which looks through the
+    // stacks of all threads, does not stand one that ends meanwhile.
     for (int i = 0; i < 500 && threads() > before; i++)
         test_sleep(10 * TEST_MS);
     if (!faults.all) {

@@ -38,7 +38,7 @@ struct fault_rule faults_rule(int entry, int first, bool ever,
 void faults_set(int entry, int first, bool ever, cl_int code);
 void faults_calm(void);
 struct fault_counts faults_now(void);
-// Whether the script had anything to do; such a case counts.
+// True if a rule of the script was hit; such a case counts.
 bool faults_hit(int entry);
 
 // Another folder for programs, in which there may be some; an empty one.
@@ -55,7 +55,7 @@ hr_device faults_open_scene(int64_t deadline, enum scene_source source);
 // One job over the scene: right, and done in time. How many of its samples
 // the device made.
 int faults_run(int64_t most_ns);
-// Which calls such a job makes, once its buffers are there.
+// Counts the calls that such a job makes, once its buffers are there.
 void faults_count(struct fault_counts *c);
 // How many objects are alive, when those of the device before are gone.
 int faults_settled(void);

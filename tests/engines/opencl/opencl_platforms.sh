@@ -85,7 +85,7 @@ races()
         HEADRACE_TEST_SMALL=1 HEADRACE_TEST_OPENCL=Oclgrind \
             oclgrind --data-races --check-api --uniform-writes --log "$log" \
             "$build/tests/"$program
-        # What it finds does not change the exit code.
+        # The sanitizer's report does not change the exit code.
         if [[ -s $log ]]; then
             head -n 60 "$log"
             exit 1

@@ -1,9 +1,10 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""cpu.npy and opencl.npy of a folder, as opencl_platforms.sh makes them: are
-they the same bytes, did the device make them (made.py), and does each picture
-say who made it and why? With a number: so many percent of the pictures that the
-device begins with, or has from stage resample on, it must make to the end."""
+"""cpu.npy and opencl.npy of a folder, as opencl_platforms.sh makes them: checks
+that they are the same bytes, that the device made them (made.py), and that each
+picture names its engine and the reason. With a number: the device must make at
+least that percentage of the pictures that it begins with, or has from stage
+resample on, to the end."""
 import collections
 import json
 import os
@@ -12,8 +13,8 @@ import sys
 sys.path.append(os.path.dirname(__file__) + "/../../support")
 import made
 
-# What a picture of a kind that stays on the CPU must say, by the beginning
-# of its file's name (as in headrace samples and in the corpus).
+# The reason for a picture of a kind that stays on the CPU, by the beginning of
+# its file's name (as in headrace samples and in the corpus).
 REASONS = {"progressive": "progressive", "arithmetic": "arithmetic",
            "cmyk": "CMYK", "ycck": "CMYK"}
 

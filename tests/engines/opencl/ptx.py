@@ -1,13 +1,14 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""What NVIDIA's compiler is given, and what it makes of it, without a GPU:
+"""Compiles the kernels as NVIDIA's compiler would, and checks the PTX, without
+a GPU:
 
     tests/engines/opencl/ptx.py --build BUILD
 
-compiles the kernels to PTX with the distribution's clang 15 and libclc (those
-of PoCL and of Mesa), and prints for each the private memory it has to keep in
-device memory, and its accesses of single bytes. Where there is a `ptxas` (CUDA's,
-never needed), registers and spills of its code for sm_90, too. A kernel that
+compiles the kernels to PTX with the distribution's clang 15 and libclc (as
+PoCL and Mesa use them), and prints for each the private memory that it keeps in
+device memory, and its accesses of single bytes. With a `ptxas` (CUDA's, never
+needed) it also prints registers and spills of the code for sm_90. A kernel that
 is worse than LIMITS is a failure. 77: not run.
 """
 import argparse
@@ -22,11 +23,11 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(
     os.path.abspath(__file__)))))
 LIBRARY = "/usr/lib/clc/nvptx64--nvidiacl.bc"
 
-# Kernel -> registers, bytes of private memory, single-byte accesses; at most.
-# What a GPU wants is 64 registers at most, no private memory, and no access of
-# single bytes in a loop. The kernels of stage entropy are that, and the forms
-# for GPUs; the forms for host processors work on vectors of 16 bytes, and have
-# what they had when this was written.
+# Kernel -> registers, bytes of private memory, single-byte accesses; at most. A
+# GPU kernel should use 64 registers at most, no private memory, and no access
+# of single bytes in a loop. The kernels of stage entropy and the forms for GPUs
+# keep to that; the forms for host processors work on vectors of 16 bytes, and
+# their limits are the values measured when this was written.
 LIMITS = {
     "hr_entropy_begin": (64, 0, 3),  # (where it makes the code tables)
     "hr_entropy_guess": (64, 0, 0),

@@ -369,7 +369,8 @@ TEST_CASE(reasons)
             CU_ASSERT(r.job->results[0].why & known[k].why);
             // It was not even tried.
             CU_ASSERT_EQUAL(r.job->results[0].fallbacks, 0);
-            // What is no JPEG has no chroma that could be laid out wrongly.
+            // A file that is no JPEG has no chroma that could be laid out
+            // wrongly.
             CU_ASSERT(known[k].why != HR_WHY_FORMAT ||
                       r.job->results[0].why == HR_WHY_FORMAT);
             opencl_finish(&r);
@@ -379,7 +380,7 @@ TEST_CASE(reasons)
     }
 }
 
-// What the device has no room for is the CPU's.
+// The CPU makes pictures that the device has no room for.
 TEST_CASE(too_large)
 {
     const struct hr_op ops[] = {hr_op_decode(0),
@@ -488,7 +489,7 @@ TEST_CASE(axes_anew)
     opencl_finish(&a);
 }
 
-// What comes out is larger than the memory of one batch, what goes in is not.
+// The output is larger than the memory of one batch, the input is not.
 TEST_CASE(large_results)
 {
     enum { N = 8, SIDE = 1000 };
@@ -648,7 +649,7 @@ static hr_device open_variant(const char *name)
     return dev;
 }
 
-// Whether one of its batches was resized by the form for GPUs.
+// True if one of its batches was resized by the form for GPUs.
 static bool resizes_in_tiles(const struct ocl *o)
 {
     bool any = false;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long the OpenCL engine waits for its driver: as long as the user says, of
-// which 0 and the largest number are two, whatever else the process does; and
-// longer for a driver that works. What it keeps on disk does not make it wait
-// either, and it knows how much memory it has.
+// The OpenCL engine's patience with its driver: it waits as long as the user
+// says, including 0 and the largest number, whatever else the process does; and
+// longer for a driver that works. Its files on disk do not make it wait either,
+// and it knows how much memory the device has.
 #include <dirent.h>
 #include <errno.h>
 #include <sys/stat.h>
@@ -49,7 +49,7 @@ TEST_CASE(open_hangs)
     pthread_t burner = start_burning();
 
     for (int i = 0; i < COUNT(entries); i++) {
-        // (Nobody waits for the compiler, so it shall not run when this ends.)
+        // (The compiler is not waited for, so it shall not run when this ends.)
         struct fault_rule r = faults_rule(entries[i], 1, false, FAULT_HANG,
                                           CL_OUT_OF_HOST_MEMORY);
         int64_t begin = hr__now(), took;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Entropy coding on the device: who asks for it, that all pictures are the
-// CPU's, and that whatever is odd about a file is left to the host, before the
-// device or after, with the host's status, message and pixels.
+// Entropy coding on the device: the settings that select it, that all pictures
+// are the CPU's, and that the host decodes files with any oddity, before the
+// device or after it, with the host's status, message and pixels.
 #include "made.h"
 #include "opencl_env.h"
 
@@ -26,7 +26,7 @@ static hr_device open_device(void)
     return dev;
 }
 
-// ---- Who asks for it --------------------------------------------------------
+// ---- Selection --------------------------------------------------------------
 
 static bool decodes(const char *variable, enum hr_where where)
 {
@@ -67,7 +67,7 @@ TEST_CASE(knob)
 
 // ---- The same ---------------------------------------------------------------
 
-// What must be equal besides bytes and status.
+// True if the results are equal, besides bytes and status.
 static bool alike(const struct hr_result *a, const struct hr_result *b)
 {
     return a->status == b->status && a->warnings == b->warnings &&
@@ -172,8 +172,8 @@ TEST_CASE(same_gpu)
     every_file(dev);
 }
 
-// What cannot be divided the host decodes, even of a strict device, and nothing
-// else of it.
+// The host decodes the entropy coding that cannot be divided, even for a strict
+// device, and no other stage.
 TEST_CASE(serial)
 {
     const struct hr_op ops[] = {hr_op_decode(0),
@@ -431,7 +431,7 @@ TEST_CASE(headers)
     CHECK(serial <= N / 8, "%d", serial);
     CU_ASSERT_EQUAL(compare(dev, p.samples, N, &params, "headers", &fallbacks),
                     N - 8 - serial);
-    // Of the host's entropy coding, which is no better at some of them.
+    // Compare the host's entropy coding, which is no better at some of them.
     CU_ASSERT_EQUAL(compare(env.ocl, p.samples, N, &params, "host", &by_host),
                     0);
     CU_ASSERT_EQUAL(fallbacks, by_host + serial);

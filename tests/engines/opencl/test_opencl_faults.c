@@ -80,7 +80,7 @@ TEST_CASE(codes_failures)
     printf("\n  %d cases so far ", faults.cases);
 }
 
-// What a launch that fails says of the device, and that the CPU made the batch.
+// A failed launch names its reason, and the CPU makes the batch.
 TEST_CASE(meanings)
 {
     static const struct {
@@ -169,7 +169,7 @@ TEST_CASE(map_failures)
     printf("\n  %d cases so far ", faults.cases);
 }
 
-// A driver that does not say when it did what harms nobody.
+// A driver that does not report times does no harm.
 TEST_CASE(times_failures)
 {
     int live = faults_now().live, entry = FAULT_clGetEventProfilingInfo;
@@ -276,7 +276,7 @@ TEST_CASE(open_failures)
     printf("\n  %d cases so far ", faults.cases);
 }
 
-// What was kept on disk under a fault does not outlive it.
+// A file written to disk under a fault does not outlive it.
 static void open_after_fault(void)
 {
     int live = faults_now().live;
@@ -317,7 +317,7 @@ TEST_CASE(first_open_failures)
 
     for (int k = 0; k < COUNT(entries); k++)
         for (int i = 0; i < faults_num_codes(entries[k]); i++) {
-            // The eighth launch is of those that are made after the open.
+            // The eighth launch is one of the launches after the open.
             int call = k == 4 ? 6 + 2 * (i % 3) : k == 2 ? 1 + i % 2 : 1;
 
             if (!faults.all && k >= 3 && i % 3)
@@ -377,7 +377,7 @@ TEST_CASE(breaker)
     faults.cases += 3;
 }
 
-// What fails on the device, after all calls went well, is a strike, too.
+// A failure on the device, after all calls went well, is a strike, too.
 TEST_CASE(late_strikes)
 {
     struct fault_rule r = faults_rule(FAULT_clSetEventCallback, 1, true,
@@ -396,8 +396,8 @@ TEST_CASE(late_strikes)
     faults.cases++;
 }
 
-// In the form for GPUs nobody waits to be called back; and who asks may get no
-// answer.
+// In the form for GPUs the engine polls instead of waiting for callbacks; and a
+// poll may fail.
 TEST_CASE(asked)
 {
     struct fault_rule late = faults_rule(FAULT_clSetEventCallback, 1, true,

@@ -202,7 +202,7 @@ TEST_CASE(failures)
 
     for (int discrete = 0; discrete < 2; discrete++) {
         int live = faults_settled(), failed = 0, cases = 0;
-        // What a driver was never told to begin is given up by then.
+        // A command that a driver was never told to begin is given up by then.
         hr_device dev = open_device(discrete, 2 * SECOND);
 
         under_script(dev, &failed);
@@ -224,7 +224,7 @@ TEST_CASE(failures)
         failed = 0;
         under_script(dev, &failed);
         CHECK(!failed, "it does not recover: %s", hr_last_error());
-        // What cannot be waited for is left behind.
+        // Objects that cannot be waited for are left behind.
         faults.may_leak = true;
         close_device(&dev, live);
     }
@@ -300,7 +300,7 @@ TEST_CASE(hangs)
     }
 }
 
-// Who asks for more than most buffers may take writes that much, too.
+// A buffer beyond the usual maximum grows to the size asked for.
 TEST_CASE(grows_enough)
 {
     auto_device dev = open_device(false, FAULTS_PATIENCE);
@@ -318,7 +318,7 @@ TEST_CASE(grows_enough)
     }
 }
 
-// What all of them shall be.
+// Makes the right result of all of them.
 static void make_right(void)
 {
     auto_device cpu = test_device("cpu", 1, 0);

@@ -222,7 +222,7 @@ static int holders(struct ocl *o)
     return n;
 }
 
-// What the last batch held goes a moment after its job has ended.
+// The memory of the last batch is released a moment after its job has ended.
 static void check_let_go(struct ocl *o, int left)
 {
     int64_t begin = hr__now();
@@ -267,8 +267,7 @@ static void check_ahead(hr_device dev, hr_batch batch, bool room, bool cancel)
               i, job->results[i].why);
 }
 
-// A scan with a marker that nobody announced is not the device's, and keeps no
-// memory.
+// A scan with an unannounced marker goes to the CPU, and keeps no memory.
 static void run_odd(hr_device dev, hr_batch batch)
 {
     const struct hr_op ops[] = {hr_op_decode(0),
@@ -298,9 +297,9 @@ static int take_all(struct ocl_pinned *p, void **all, int most)
     return n;
 }
 
-// Whoever prepares a file that the device decodes copies it to where that
-// fetches it, and the driver thread has only to enqueue; without room it does
-// the copying, too. No end of a task keeps the memory.
+// The thread that prepares a file for the device copies it to pinned memory,
+// and the driver thread only enqueues the transfer; without room the driver
+// thread copies, too. No end of a task keeps the memory.
 TEST_CASE(files_ahead)
 {
     static void *all[TAKEN];
@@ -319,7 +318,7 @@ TEST_CASE(files_ahead)
     check_let_go(o, 0);
     run_odd(dev, batch);
     check_let_go(o, 0);
-    // Others have it all.
+    // Other users hold all of it.
     for (int round = 0; round <= OCL_CHUNKS; round++) {
         taken += take_all(&o->pinned, all + taken, TAKEN - taken);
         run(dev, HR_MEMORY_HOST);
@@ -333,10 +332,10 @@ TEST_CASE(files_ahead)
     check_let_go(o, 0);
 }
 
-// ---- Who decodes -----------------------------------------------------------
+// ---- Where entropy coding is decoded ---------------------------------------
 
 // A GPU with memory of its own decodes entropy coding, unless a variable or a
-// parameter says otherwise. A driver that has not all kernels opens without stage
+// parameter says otherwise. A driver without all kernels opens without stage
 // entropy, unless it was asked for.
 TEST_CASE(entropy)
 {

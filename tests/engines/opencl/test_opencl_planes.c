@@ -116,7 +116,8 @@ static int misplaced(const struct hr__kernel_picture *k,
     return bad;
 }
 
-// What upsampling reads of component i for the window is all there.
+// True if all rows and columns that upsampling reads of component i for the
+// window are there.
 static bool covers(const struct hr__kernel_picture *k,
                    const struct hr__planes *p, const struct hr__rect *w)
 {
@@ -413,7 +414,8 @@ static bool same_axis(const struct ocl_axes *axes,
     return same;
 }
 
-// What is kept of 100 + i x 90 + i pixels, resized and mirrored so or so.
+// Makes a step that keeps 100 + i x 90 + i pixels, resized and mirrored by x
+// and y.
 static void make_step(struct hr__step *s, int i, int x, int y)
 {
     int w = 100 + i, h = 90 + i;

@@ -115,7 +115,7 @@ TEST_CASE(slow_calls)
     static const int entries[] = {
         FAULT_clSetKernelArg, FAULT_clEnqueueNDRangeKernel, FAULT_clFlush,
         FAULT_clSetEventCallback, FAULT_clReleaseEvent,
-        // Of discrete devices only:
+        // For discrete devices only:
         FAULT_clEnqueueWriteBuffer, FAULT_clEnqueueReadBuffer};
     int live = faults_settled();
 
@@ -165,7 +165,7 @@ TEST_CASE(memory_stays)
     CHECK(!hr_batch_read(out, 0, 1, had, out->size, 30 * SECOND), "%s",
           hr_last_error());
     slow_job(FAULT_clFlush, FAULT_HANG);
-    // What only the device has nobody can bring, and nobody waits for.
+    // Data in device memory only cannot be fetched, and the read does not wait.
     CHECK(hr_batch_read(out, 0, 1, has, out->size, 30 * SECOND) == HR_EDEVICE &&
               strstr(hr_last_error(), "does not answer any more"),
           "%s", hr_last_error());
@@ -211,9 +211,9 @@ static void check_gaps(const struct hr_sample *s, const uint8_t *had)
         CHECK(!memcmp(had + ROW * y, has + STRIDE * y, ROW), "row %d", y);
 }
 
-// The device itself writes tensors in pinned memory. While it still may, because
-// nobody has heard of it, nobody else writes there; and the memory stays, also
-// if its batch does not.
+// The device itself writes tensors in pinned memory. While it still may,
+// because its end is unknown, no other engine writes there; and the memory
+// stays, even if its batch does not.
 TEST_CASE(pinned_tensors)
 {
     static const struct hr_op ops[] = {hr_op_decode(0),
@@ -261,7 +261,7 @@ TEST_CASE(pinned_tensors)
         CU_ASSERT(is_stuck());
         test_sleep(50 * TEST_MS);
         CU_ASSERT_EQUAL(atomic_load(&m->late), 1);
-        // Other memory is nobody's but the CPU's.
+        // Other memory is written by the CPU alone.
         CHECK(faults_run(30 * SECOND) >= 0, "%s", faults.label);
         if (gone)
             hr_batch_destroy(&out);

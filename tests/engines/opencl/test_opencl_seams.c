@@ -211,8 +211,8 @@ TEST_CASE(mixed)
     }
 }
 
-// Payloads that the device fetches from where they were made are counted, and
-// timed, as those that are packed.
+// Payloads that the device fetches from their source are counted and timed, as
+// packed ones are.
 TEST_CASE(counted)
 {
     enum { ROUNDS = 6 };
@@ -281,8 +281,8 @@ static uint64_t helpers_ended(hr_device dev)
     return n;
 }
 
-// Who copies tensors to host memory where the device's memory is its own: not one
-// thread alone; and a batch ends when all have.
+// Where the device has its own memory, more than one thread copies tensors to
+// host memory; a batch ends when all of them have.
 TEST_CASE(helped)
 {
     int64_t end = hr__now() + FAULTS_PATIENCE / 4;

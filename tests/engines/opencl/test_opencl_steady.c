@@ -71,7 +71,8 @@ static int chunks(struct ocl *o, int *holders)
     return n;
 }
 
-// What the last task and batch held goes a moment after the job has ended.
+// The memory of the last task and batch is released a moment after the job has
+// ended.
 static void check_let_go(struct ocl *o, int left)
 {
     int64_t begin = hr__now();
@@ -137,7 +138,7 @@ TEST_CASE(pinned_payloads)
 
 enum { PICTURES = 64, IN_FLIGHT = 4, EVENTS = 1 << 14 };
 
-// What the queues did of which batch, in the device's time.
+// Collects the queues' events of each batch, in the device's time.
 static int device_events(struct hr__event *to)
 {
     struct hr__trace_state *state = hr__trace_lock();

@@ -289,8 +289,8 @@ static void gather(hr_device dev)
 }
 
 // The driver takes long over the buffers of a batch, and most of its samples
-// are given up meanwhile. What lies in the upload at their places is old: no
-// kernel reads it, and the other one is made.
+// are given up meanwhile. The upload has stale bytes at their places: no kernel
+// reads them, and the remaining sample is made.
 TEST_CASE(given_up_meanwhile)
 {
     uint64_t seed = test_seed;
@@ -364,8 +364,8 @@ static void end_completing(hr_device *dev, int live)
     faults_check_objects(live);
 }
 
-// What may not go on elsewhere waits, for twice as long as it may take; then a
-// busy machine has the deadline for four small pictures.
+// A strict job cannot go on elsewhere, so it waits, for up to twice the
+// deadline; a busy machine has that time for four small pictures.
 TEST_CASE(strict_waits)
 {
     int64_t later = 4000 * TEST_MS;
@@ -390,7 +390,7 @@ TEST_CASE(strict_waits)
     end_completing(&dev, live);
 }
 
-// What has a time limit does not wait for it.
+// A job with a time limit does not wait for the driver.
 TEST_CASE(timed_leaves)
 {
     uint64_t seed = test_seed;
@@ -522,8 +522,8 @@ static int64_t own_time(struct ocl *o)
     return sum;
 }
 
-// Of as many batches as there may be, and one more, for which there is no room
-// until the first is let go.
+// As many batches as there may be, and one more, which has no room until the
+// first is let go.
 enum { SLOW = OCL_BATCHES + 1, QUIET = 8, CALLS = 60 };
 
 // The device has all that it may have, and answers nothing: the engine asks

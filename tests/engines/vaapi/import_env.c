@@ -49,7 +49,7 @@ void imports_close(hr_device *dev, int fds)
 
     hr_device_close(dev);
     vaapi_check_empty(imports.label);
-    // Who closes may be a thread of the last job's.
+    // The last job's thread may be the one that closes the device.
     for (int i = 0;
          i < 300 && ((c = imports_now()).live || imports_fds() != fds); i++)
         test_sleep(10 * TEST_MS);
@@ -160,7 +160,7 @@ bool imports_init(const char *library)
     if (!dev)
         exit(1);
     hr_device_close(&dev);
-    // What was too late opens to its end, keeps its program and closes.
+    // An open that was too late finishes, keeps its program and closes.
     for (int i = 0; i < 12000 && imports_now().live; i++)
         test_sleep(10 * TEST_MS);
     return true;

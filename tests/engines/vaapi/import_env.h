@@ -11,7 +11,7 @@
 #include "scene.h"
 #include "vaapi_env.h"
 
-// Of a scene's samples, one in six is progressive.
+// One in six of a scene's samples is progressive.
 enum { IMPORTS_N = 6, IMPORTS_MADE = 5, IMPORTS_DEADLINE_MS = 400 };
 
 extern struct imports {
@@ -42,7 +42,7 @@ int imports_run(int64_t most_ms);
 struct fault_counts imports_now(void);
 // Engine i of the chain.
 struct hr_engine_profile imports_engine(hr_device dev, int i);
-// Surfaces that came back through the VA driver: by whom, nobody knows.
+// Surfaces that came back through the VA driver, from any client.
 long imports_read_back(void);
 // Surfaces that are not to be written, while no job is under way.
 int imports_held(void);

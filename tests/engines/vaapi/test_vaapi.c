@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The VA-API engine through the stock libva, on the software driver
-// (tests/va_driver): pixels, plans, and who waits for whom.
+// (tests/va_driver): pixels, plans, and which thread waits for which.
 #include "conformance.h"
 #include "vaapi_env.h"
 

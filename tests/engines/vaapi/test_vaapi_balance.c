@@ -212,7 +212,7 @@ TEST_CASE(pictures)
     CHECK(hr_job_wait(job, HR_FOREVER) == HR_OK, "%s", hr_last_error());
     vaapi_new_cache();
     balanced("", out->params.data, false, true);
-    // Who is told to use the engine alone does.
+    // A strict job uses the engine alone.
     balanced("", out->params.data, true, false);
     vaapi_new_cache();
     // Its pictures are not the CPU's: it makes all of them.

@@ -217,9 +217,9 @@ static struct bytes cut_short(void)
     return b;
 }
 
-// A driver that shows what it could read of a damaged picture, the wait for it
-// went well, and only a list says so: the user hears of the damage, and has the
-// CPU's picture, also when nobody looks at pictures a second time any more.
+// A driver returns the readable part of a damaged picture, the wait for it
+// succeeds, and only an error list reports the damage: the user is told of it,
+// and gets the CPU's picture, also when crosschecks have ended.
 TEST_CASE(damage_in_a_list)
 {
     hr_device cpu = test_device("cpu", 1, 0), dev;

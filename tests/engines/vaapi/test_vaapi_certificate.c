@@ -60,7 +60,7 @@ TEST_CASE(certificates)
     vaapi_new_cache();
 }
 
-// What one kind is off by costs only that kind.
+// An error in one kind costs only that kind.
 TEST_CASE(one_kind)
 {
     static const uint8_t factors[] = {0x22, 0x21, 0x12};
@@ -124,7 +124,7 @@ TEST_CASE(lies)
     }
 }
 
-// Nobody may make the picture instead: the sample fails, and says why.
+// No other engine may make the picture instead: the sample fails, and says why.
 TEST_CASE(strict_lies)
 {
     uint64_t seed = test_seed;
@@ -250,7 +250,7 @@ static void to_memory(hr_device dev, const struct bytes *b, uint8_t *to,
           hr_last_error());
 }
 
-// What OpenCL has stored in its own memory is looked at, too.
+// Pictures that OpenCL has stored in its own memory are checked, too.
 TEST_CASE(in_device_memory)
 {
     enum { SIZE = IN_MEMORY * 3 * 30 * 40 };

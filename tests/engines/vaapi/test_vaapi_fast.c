@@ -194,7 +194,7 @@ TEST_CASE(by_driver)
     check_driver("personality=ihd,no_vpp=1", 0, 0);
 }
 
-// Of several steps the processor makes the first, in tier FAST.
+// The processor makes the first of several steps, in tier FAST.
 TEST_CASE(first_of_steps)
 {
     hr_device dev, cpu = test_device("cpu", 1, 0);
@@ -262,7 +262,7 @@ TEST_CASE(wrong_input)
     vaapi_new_cache();
 }
 
-// What did not go through the processor is counted, by its reason.
+// Pictures that did not go through the processor are counted, by reason.
 TEST_CASE(counted)
 {
     hr_device dev, cpu = test_device("cpu", 1, 0);
@@ -416,7 +416,7 @@ TEST_CASE(scaled_lies)
     for (int i = 0; i < 12; i++) {
         const char *fault = faults[i % 4];
         int kind = of[i / 4];
-        // Black and white noise, and a picture like those that people take.
+        // Black and white noise, and a picture like a photo.
         struct bytes noise = picture_of(cpu, kinds[kind].specimen + 6);
         struct bytes b = picture_of(cpu, kinds[kind].specimen);
         struct made want = make(cpu, &b, HALF, HR_EXACT), got;

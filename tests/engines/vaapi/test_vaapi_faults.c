@@ -8,7 +8,7 @@
 #include "scene.h"
 #include "vaapi_env.h"
 
-// Of a scene's samples, one is progressive.
+// One of a scene's samples is progressive.
 enum { N = 6, MADE = 5, DEADLINE_MS = 400 };
 
 static const char *const calls[] = {
@@ -64,7 +64,7 @@ static struct {
 
 // ---- One job under a fault ------------------------------------------------
 
-// Whether something that began at start has ended in ms, and for what other
+// True if the time since start is at most ms, plus the time that other
 // processes have taken of the machine.
 static bool in_time(int64_t start, int64_t ms)
 {
@@ -190,7 +190,7 @@ static void close_scene(bool may_leave)
         vaapi_check_empty(f.label);
 }
 
-// What destroys; if it fails its object stays.
+// Calls that destroy an object; if one fails its object stays.
 static bool takes_away(int call)
 {
     return call == VA_DRIVER_Terminate || call == VA_DRIVER_DestroyConfig ||
@@ -368,7 +368,7 @@ static void hang_while_working(int call, const char *when, const char *person)
     run(2 * DEADLINE_MS + 2000);
     close_scene(takes_away(call));
     was_hit(call);
-    // What hung is let go; what is left of it goes in its own time.
+    // The hung call is released; the rest of it ends in its own time.
     vaapi_driver("release");
     test_sleep(30 * TEST_MS);
 }
@@ -551,7 +551,7 @@ TEST_CASE(steady)
 
 TEST_CASE(complete)
 {
-    // What the engine calls; each has been failed.
+    // The calls that the engine makes; each has been failed.
     static const int used[] = {
         VA_DRIVER_QueryConfigEntrypoints,
         VA_DRIVER_GetConfigAttributes,

@@ -101,7 +101,7 @@ static uint8_t *segment(const struct bytes *b, uint8_t marker)
     return b->data + at + 2;
 }
 
-// What drivers are not told of, in files that the CPU decodes.
+// Features that the VA-API has no fields for, in files that the CPU decodes.
 TEST_CASE(odd_tables)
 {
     uint64_t seed = test_seed;

@@ -60,7 +60,7 @@ static void open_scene(const char *personality, void *display)
     t.left = t.back = t.behind = t.down = 0;
 }
 
-// What becomes of it: 1 or 2, see on_closed().
+// Closes the device and returns its end: 1 or 2, see on_closed().
 static int close_device(void)
 {
     hr_device dev = t.scene.dev;

@@ -128,7 +128,7 @@ TEST_CASE(steady)
     imports_close_scene(fds);
 }
 
-// Who looks at the planes between the spans has them mapped; what follows reads
+// A reader of the planes between the spans has them mapped; the next span reads
 // them there.
 static void on_planes(void *ctx, const struct hr__payload *planes)
 {
@@ -230,7 +230,7 @@ TEST_CASE(below)
         {share_linear, NULL, share_got, on | FAULT_SHARES_REFUSES, 1, false},
         {share_tiled, NULL, share_got, on | FAULT_SHARES_REFUSES, 1, false},
         {share_tiled, NULL, share_got, on | FAULT_SHARES_OTHERS, 0, false},
-        // Two drivers in one display, and nobody knows whether that is safe.
+        // Two drivers in one display: whether that is safe is not known.
         {"personality=plain", NULL, share_got, on, 0, false},
         {"personality=i965", NULL, "surface mapped", on, 0, false},
     };

@@ -309,9 +309,9 @@ static hr_device open_completing(void)
     return dev;
 }
 
-// OpenCL's driver completes its program, and meanwhile has all the surfaces
-// that there are. Who may be made only there, by both engines, waits for that in
-// either queue.
+// OpenCL's driver completes its program, and meanwhile holds all the surfaces
+// that there are. Samples that only both engines may make, together, wait for
+// that in either queue.
 TEST_CASE(completing)
 {
     static const struct hr_op ops[] = {hr_op_decode(0),

@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Programs that know nothing of Headrace use the software VA driver through the
-# stock libva: the proof that it is a VA driver and not merely what our engine
-# expects. And our engine must submit what they submit. What is missing is
-# named "not run"; exit code 77 if nothing ran.
+# stock libva: the proof that it is a VA driver and not merely a match for our
+# engine. And our engine must submit the same buffers as they do. A missing
+# program is named "not run"; exit code 77 if nothing ran.
 #   va_clients.sh BUILD
 set -euo pipefail
 build=$(realpath "${1:?usage: va_clients.sh BUILD}")
@@ -137,8 +137,8 @@ check_decode()
 
 # ---- our engine --------------------------------------------------------------
 
-# What the engine submits for a file is what FFmpeg submits: the driver's log
-# without the lines that may differ (va_driver/README.md, "The log").
+# For a file the engine submits the same as FFmpeg: the driver's log without the
+# lines that may differ (va_driver/README.md, "The log").
 check_submissions()
 {
     local kind file

@@ -1,12 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Real pictures on the VA-API engine over the software driver, and on the CPU:
-# the same bytes, every picture's way planned, and the reasons for what is not
-# the device's; which kinds are made whole in tier fast. Exit code 77, after a
-# line "not run: REASON": what is needed is not here.
+# the same bytes, every picture's way planned, and the reasons for the pictures
+# that the device did not make; the kinds that are made whole in tier fast. Exit
+# code 77, after a line "not run: REASON": something it needs is not here.
 #   va_pictures.sh BUILD [--long] [CORPUS]
-# CORPUS has kinds/ and photos/; without it, what headrace samples makes.
-# Of the photos one in eight, on one kind of driver; --long: all, on each.
+# CORPUS has kinds/ and photos/; without it, the files of headrace samples. One
+# photo in eight, on one kind of driver; --long: all, on each.
 set -euo pipefail
 build=$(realpath "${1:?usage: va_pictures.sh BUILD [--long] [CORPUS]}")
 here=$(cd "$(dirname "$0")" && pwd)
@@ -60,7 +60,7 @@ same()  # what least ops personalities pictures...
     done
 }
 
-# Which kinds of JPEG go to the video processor, as headrace devices says.
+# Prints the kinds of JPEG that go to the video processor, per headrace devices.
 processed()  # personality kinds
 {
     local got

@@ -25,10 +25,10 @@ hr_device vaapi_open_with(const struct hr_device_params *params);
 void vaapi_close(hr_device *dev);
 // The same without a device: all of the driver's counters of what lives are 0.
 void vaapi_check_empty(const char *after);
-// What is there now does not count: a fault has kept it.
+// Objects alive now do not count: a fault has kept them.
 void vaapi_forget_left(void);
-// What the certificate says of the planes of a kind of JPEG, and of what the
-// video processor makes of it; all zero: it has no such record.
+// The certificate's record of the planes of a kind of JPEG, and of the video
+// processor's output for it; all zero: it has no such record.
 struct hr_certificate_record vaapi_planes(const struct hr_certificate *cert,
                                           int kind);
 struct hr_certificate_record vaapi_scaled(const struct hr_certificate *cert,
