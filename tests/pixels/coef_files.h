@@ -13,8 +13,8 @@ void coef_seed(uint64_t seed);
 uint32_t coef_random(void);
 int coef_pick(int from, int to);  // both included
 
-// What a worker has. The flags are those of cpu_ops_init(); when it is
-// finished, all memory must be back.
+// A worker's heap, ops and decoder. The flags are those of cpu_ops_init(); when
+// it is finished, all memory must be back.
 struct coef_worker {
     struct counting_heap heap;
     struct cpu_arena arena;
@@ -24,7 +24,7 @@ struct coef_worker {
 void coef_worker_init(struct coef_worker *b, unsigned flags);
 void coef_worker_finish(struct coef_worker *b);
 
-// Those that can be packed.
+// The kinds of JPEG that can be packed.
 enum { COEF_KINDS = 23 };
 extern const struct coef_kind {
     const char *name;

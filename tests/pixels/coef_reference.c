@@ -330,7 +330,7 @@ static int sample(struct plane *p, int x, int y)
     return p->samples[(size_t)at_y * c->blocks_w * 8 + at_x];
 }
 
-// jdsample.c. Which of its ways: jinit_upsampler().
+// jdsample.c; jinit_upsampler() selects the method.
 static int upsample(struct plane *p, int x, int y)
 {
     int i = x / (int)p->ratio_x, j = y / (int)p->ratio_y;

@@ -11,8 +11,8 @@
 
 #include "hal/engine/engine.h"
 
-// Whether the form holds together: sizes, segments, payloads, escapes. NULL, or
-// what is wrong.
+// Checks that the form holds together: sizes, segments, payloads, escapes.
+// Returns NULL or the fault.
 const char *coef_reference_check(const void *data, size_t size);
 
 // The coefficients of one block (x, y in the component's own grid), natural

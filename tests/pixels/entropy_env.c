@@ -225,7 +225,7 @@ static hr__word divided(hr__word a, hr__word b)
     return (a + b - 1) / b;
 }
 
-// What a scan's header may say.
+// True if the kernels take a scan with this header.
 static bool takes(const struct jpeg_decompress_struct *d)
 {
     int blocks = 0;
@@ -389,7 +389,7 @@ static void add_counts(struct entropy_counts *to, const hr__word *counts,
     }
 }
 
-// What each item of a launch has decoded; zeros for the next one.
+// Reads how much each item of a launch has decoded; zeros it for the next one.
 static cl_int read_counts(struct entropy_batch *b, int launch, cl_mem work)
 {
     cl_int err = 0;

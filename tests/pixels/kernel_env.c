@@ -90,7 +90,7 @@ static bool build(struct kernel_env *env, cl_device_id device)
         return false;
     }
     for (int i = 0; i < HR__NUM_KERNELS; i++) {
-        // Those of stage entropy have a test of their own.
+        // The kernels of stage entropy have a test of their own.
         if (i <= HR__KERNEL_DC || (i > HR__KERNEL_STORE && !env->gpu))
             continue;
         env->kernels[i] = env->cl.clCreateKernel(env->program, names[i], &err);

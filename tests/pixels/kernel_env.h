@@ -27,14 +27,14 @@ struct kernel_env {
     cl_command_queue queue;
     cl_program program;
     cl_kernel kernels[HR__NUM_KERNELS];
-    // Of the last run:
+    // The last run:
     struct hr__kernel_picture *pics;  // [items]
     uint8_t *work;
     int launches;
     size_t most_rows;  // of a launch of any run
     bool gpu;          // the forms for GPUs where they can be
     bool doubles;
-    int runs, by_gpu;  // batches, and those that were made so
+    int runs, by_gpu;  // batches, and batches by these forms
 };
 
 // False without a libOpenCL.
@@ -68,7 +68,7 @@ struct kernel_item {
 // Runs all items as one batch; writes dst of each.
 bool kernel_run(struct kernel_env *env, struct kernel_item *items, int n);
 
-// What a step reads of its source.
+// The window of its source that a step reads.
 struct hr__rect kernel_window(const struct hr__step *step);
 
 // ---- kernel_jpeg.c: files and coefficients --------------------------------

@@ -363,7 +363,7 @@ static size_t pack(struct hr__coefficients *c, struct jpeg_decompress_struct *d,
     return *offset;
 }
 
-// What it has room for at most.
+// The largest size that the packed coefficients can have.
 static size_t pack_room(const struct hr__coefficients *c)
 {
     size_t size = sizeof(*c) + (c->segments + 1) * sizeof(c->offset[0]);

@@ -28,8 +28,9 @@ struct kernel_picture {
 // A JPEG of one of KERNEL_LAYOUTS kinds of sampling, its content by chance.
 struct kernel_jpeg_params kernel_params(int layout, int w, int h);
 
-// What resizes of the pictures below follow, DEFAULT unless a test says otherwise:
-// then the CPU device that makes what they must be needs it, too.
+// The reference of the resizes of the pictures below, DEFAULT unless a test
+// says otherwise: then the CPU device that makes the expected pictures needs
+// it, too.
 extern enum hr_reference kernel_reference;
 // All by chance, sides up to most. False: the JPEG could not be made.
 bool kernel_random_picture(struct kernel_picture *p, int layout, int most,

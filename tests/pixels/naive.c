@@ -405,7 +405,8 @@ static void flip(struct picture *p, const struct hr_flip *op)
     replace(p, r);
 }
 
-// What a viewer does for EXIF orientations 2 .. 8 (TIFF 6.0, tag 274).
+// Turns the picture as viewers do for EXIF orientations 2 .. 8 (TIFF 6.0, tag
+// 274).
 static void orient(struct picture *p, int orientation)
 {
     static const struct hr_flip turns[9] = {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ops as their descriptions say, one after the other on whole pictures:
-// no geometry, no windows, no tricks. What the library folds must be this.
+// The ops as their descriptions say, one after the other on whole pictures: no
+// geometry, no windows, no tricks. The library's folded ops must equal these.
 #ifndef HEADRACE_TESTS_NAIVE_H
 #define HEADRACE_TESTS_NAIVE_H
 
@@ -28,12 +28,12 @@ int naive_taps(int in, int out, double box0, double box1,
                enum hr_filter filter);
 void naive_weights(int in, int out, double box0, double box1,
                    enum hr_filter filter, int i, int *lo, int *n, int32_t *w);
-// Of all outputs of torch's resize, taps of each; returns how many fraction bits
-// they have.
+// The same for all outputs of torch's resize, with the same number of taps
+// each; returns how many fraction bits they have.
 int naive_torch_weights(int in, int out, enum hr_filter filter, int *lo, int *n,
                         int32_t *w);
 int naive_torch_nearest(int in, int out, int i);
-// Of a sum of samples times those of Pillow.
+// Rounds a sum of samples times Pillow's weights.
 uint8_t naive_round(int64_t sum);
 // NEAREST: the input of output i, -1 = outside.
 int naive_nearest(int in, int out, double box0, double box1, int i);

@@ -44,7 +44,7 @@ static bool one_unpack(const struct cpu_ops *ops, const struct cpu_ops *c,
     uint8_t *segment = r->segment.end - size - CPU_PACKED_PAD;
     uint8_t *got = r->out.end - bytes;
 
-    // What lies behind a segment is the next one.
+    // The next segment lies behind a segment.
     memset(segment, test_rnd() & 1 ? 0x80 : FILL, size + CPU_PACKED_PAD);
     memcpy(segment, r->want, size);
     memset(r->out.map, FILL, (size_t)(r->out.end - r->out.map));

@@ -79,7 +79,7 @@ static void fill_quant(uint16_t quant[64])
                                           : 2 * test_rnd_int(1, 100));
 }
 
-// n blocks, those that may be read behind them, then a page that faults.
+// Makes n blocks, the readable blocks behind them, then a page that faults.
 static const int16_t (*fill_blocks(const struct fenced *f, int n))[64]
 {
     int16_t(*blocks)[64] = (void *)(f->end - (size_t)(n + SLACK) * BLOCK);
@@ -101,7 +101,7 @@ enum { STRIDE = (MOST + SLACK) * 8 + GUARD, TARGET = 9 * STRIDE };
 
 static bool same(const uint8_t *want, const uint8_t *got, size_t at, int n)
 {
-    // What is not a sample, nor one of the blocks behind, is as it was.
+    // Bytes outside the samples and the blocks behind must be unchanged.
     static uint8_t may[TARGET];
     bool ok = true;
 

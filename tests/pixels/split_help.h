@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Those who help with a picture: in turn with its owner, on the owner's thread,
-// as a seed says, so that a run can be repeated; or threads.
+// Helpers of a picture: in turn with its owner, on the owner's thread, as a
+// seed says, so that a run can be repeated; or threads.
 #ifndef HEADRACE_TESTS_SPLIT_HELP_H
 #define HEADRACE_TESTS_SPLIT_HELP_H
 

@@ -37,7 +37,7 @@ TEST_CASE(alloc)
         CU_ASSERT_EQUAL((uintptr_t)p[i] % CPU_ALIGN, 0);
         memset(p[i], (int)i, some_sizes[i] + CPU_SLACK);
     }
-    // Slack and all, nobody wrote into his neighbour.
+    // Slack and all, no block was written over by its neighbour.
     int bad = 0;
     for (size_t i = 0; i < NUM_SIZES; i++)
         for (size_t k = 0; k < some_sizes[i] + CPU_SLACK; k++)
@@ -83,7 +83,7 @@ TEST_CASE(limit)
     CU_ASSERT_PTR_NULL(cpu_arena_alloc(&a, 0));
     a.limit = 0;
     CU_ASSERT_PTR_NOT_NULL(cpu_arena_alloc(&a, 10000));
-    // What said no is known until the next picture.
+    // The arena knows until the next picture that a limit was hit.
     CU_ASSERT(a.limited);
     cpu_arena_clear(&a, 0);
     CU_ASSERT(!a.limited);

@@ -140,7 +140,7 @@ TEST_CASE(wide_boxes)
     cpu_arena_finish(&arena);
 }
 
-// Of all 2^24 colours, each with one shift.
+// All 2^24 colours, each with one shift.
 TEST_CASE(hues)
 {
     static uint8_t src[256 * 3 + CPU_SLACK], a[256 * 3 + CPU_SLACK],

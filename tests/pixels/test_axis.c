@@ -36,7 +36,7 @@ struct built {
 
 enum { GUARD = 64 };
 
-// Of the axis alone: only where it begins is another.
+// The axis alone equals the axis of the step: only its beginning differs.
 static void check_alone(const struct hr__step *s, int which,
                         const struct hr__axis *a)
 {

@@ -99,7 +99,7 @@ static void put_code(struct writer *w, int id, const struct code *c)
     put_segment(w, 0xc4, segment, 17 + c->n);
 }
 
-// Of any symbols, or, as in good codes, of short ones more often.
+// Writes any symbol, or, as good codes do, short ones more often.
 static uint8_t put_symbol(struct writer *w, const struct code *c, bool any)
 {
     unsigned wanted = (unsigned)random_below(&dt_seed, 1 << 16), code = 0;
@@ -119,7 +119,7 @@ static void put_value(struct writer *w, int size)
     put_bits(w, (unsigned)random_below(&dt_seed, 1 << size), size);
 }
 
-// What runs past the end would be a fault: there such a block is begun again.
+// A run past the end would be a fault: there the block is begun again.
 static void put_block(struct writer *w, const struct code *dc,
                       const struct code *ac, bool any)
 {

@@ -177,8 +177,8 @@ TEST_CASE(kinds)
 
 // ---- Damage, and what is not for this form --------------------------------
 
-// What the HAL relies on: what is packed without complaint, rows would decode
-// without one, to the same pixels.
+// The HAL relies on this: a file that is packed without complaint decodes to
+// rows without one, to the same pixels.
 static void check_damaged(struct coef_worker *b, const struct coef_file *f,
                           int count[3])
 {

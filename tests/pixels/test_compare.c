@@ -73,7 +73,7 @@ TEST_CASE(levels)
           l.elements, l.max, l.sum);
 }
 
-// Of 255 levels: 10 log10(255 * 255 / the mean square), worked out by hand.
+// 255 levels: 10 log10(255 * 255 / the mean square), worked out by hand.
 TEST_CASE(decibels)
 {
     static const struct {

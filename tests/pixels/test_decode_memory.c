@@ -141,7 +141,7 @@ TEST_CASE(test_stop_in_skip)
     CU_ASSERT(err.offset > 0 && err.offset < (int64_t)file.size / 2);
 }
 
-// What a decoder needs later it has taken at open: memory that the caller
+// A decoder allocates at open all that it needs later: memory that the caller
 // takes and returns in between is not touched.
 static void nothing_taken_later(dt_open_fn open, const struct bytes *file,
                                 int w, int h)

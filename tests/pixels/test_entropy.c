@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Span entropy..entropy through the HAL: the host packs coefficients, a toy
 // engine reads nothing else and makes the picture with coef_reference.c; the
-// CPU alone makes the same bytes. What is damaged or not for packing comes out
-// as on the CPU, with the reason.
+// CPU alone makes the same bytes. Damaged files and files that cannot be packed
+// come out as on the CPU, with the reason.
 #include "coef_files.h"
 #include "coef_reference.h"
 #include "tools/samples/scene.h"
@@ -241,8 +241,8 @@ TEST_CASE(damage)
         struct hr_result r;
         struct made strict;
 
-        // Of every third a code of ones alone, which none is. (A file with a
-        // marker there would not be offered.)
+        // Every third file gets a code of ones alone, which is never valid. (A
+        // file with a marker there would not be offered.)
         if (i % 3)
             jpeg.data[at] = (uint8_t)coef_random();
         else

@@ -23,8 +23,8 @@ int main(void)
 
 static bool small;
 
-// Of every second batch hr_entropy_check makes decoders go on, as it does on host
-// processors.
+// In every second batch hr_entropy_check makes decoders go on, as it does on
+// host processors.
 static void run(struct entropy_batch *b)
 {
     static const int kernels[] = {HR__KERNEL_BEGIN, HR__KERNEL_GUESS,
@@ -123,8 +123,9 @@ static void make_flat(struct kernel_jpeg *j, int w, int h)
     jpeg_destroy_compress(&c);
 }
 
-// Who begins out of step there never falls into it: more rounds than there are.
-// If many do, one thread of the host is faster.
+// A decoder that begins out of step in a flat picture never synchronizes, and
+// needs more rounds than there are. If many do, one thread of the host is
+// faster.
 TEST_CASE(flat)
 {
     struct kernel_jpeg j[3];
@@ -150,8 +151,8 @@ static size_t scan_of(const struct kernel_jpeg *j)
     return at + 2 + (size_t)(j->data[at + 2] << 8 | j->data[at + 3]);
 }
 
-// What one wrong byte of the scan does is seen, or is none of libjpeg's
-// business either.
+// The damage that one wrong byte does to a scan is seen, unless libjpeg does
+// not see it either.
 TEST_CASE(damage)
 {
     int seen = 0, sound = 0, refused = 0, missed = 0;

@@ -154,7 +154,8 @@ TEST_CASE(photos)
     if (sum.seen)
         end_batch();
     print();
-    // Of all: half of what guesses from further ahead and eight rounds took.
+    // The limits are half of the costs with guesses from further ahead and
+    // eight rounds.
     if (sum.photos + sum.left == PHOTOS)
         CHECK(sum.left <= 2 && sum.work / sum.photos <= 1.8 &&
                   sum.steps / sum.photos <= 3.5,

@@ -10,7 +10,7 @@ enum { W = 23, H = 17, C = 3 };
 
 static float block[C * H * W];
 
-// What element (c, y, x) of the tensor must be.
+// The right value of element (c, y, x) of the tensor.
 static float want(const struct hr_erase *e, float before, int c, int y, int x)
 {
     size_t at;

@@ -522,8 +522,8 @@ TEST_CASE(one_step)
           "%d steps", geo.num_steps);
 }
 
-// What lies beside the tensor while codes run: one picture if they change it in
-// place, two if one of them makes another.
+// The memory beside the tensor while codes run: one picture if they change it
+// in place, two if one of them makes another.
 TEST_CASE(bytes_of_codes)
 {
     const struct hr_op ops[] = {
@@ -561,8 +561,8 @@ static struct hr__geometry folded(const struct hr_op *ops, int n,
     return geo;
 }
 
-// What geometry can say leaves no code: shifts by whole pixels with black beside
-// them, and mirrors behind codes to which left is as right.
+// Ops that geometry can express leave no code: shifts by whole pixels with
+// black beside them, and mirrors behind codes that are symmetric.
 TEST_CASE(no_codes)
 {
     const struct hr_op shift[] = {

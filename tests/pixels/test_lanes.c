@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pictures in lanes, whole and in windows, damaged or not: what a lane does not
-// give up has the rows that libjpeg makes, which has no warning about it, either;
-// and what it is for it does not give up. Some are packed on the way, to the bytes
-// that cpu_pack() makes of the file. Who lies in the lanes beside it, and
-// when they are ended one by one, chance says.
+// Pictures in lanes, whole and in windows, damaged or not: if a lane does not
+// give a picture up, its rows are libjpeg's, and libjpeg has no warning about
+// it; and a lane gives up no picture of the kinds that lanes are for. Some are
+// packed on the way, to the bytes that cpu_pack() makes of the file. The
+// neighbours in the lanes are random, and so is the moment when each is ended.
 #include "corpus_list.h"
 #include "cpu_fallback/jpeg/decode_lanes.h"
 #include "decode_run.h"
@@ -67,7 +67,7 @@ static void open_job(struct job *j)
                               j->packs ? &pieces : NULL);
 }
 
-// What libjpeg says of it.
+// Compares the job's rows with libjpeg's.
 static void check_job(const struct job *j)
 {
     size_t size = row_bytes(j) * (size_t)j->p.window.h;
@@ -377,7 +377,8 @@ static bool change_table(struct bytes *file, int class, bool more,
     return false;
 }
 
-// The first rows of a high picture: a lane makes them, nobody reads on alone.
+// The first rows of a high picture: a lane makes them, and does not read on
+// alone.
 enum { TOP_W = 64, TOP_H = 600 };
 static const struct hr__rect top = {0, 0, TOP_W, 16};
 
@@ -410,7 +411,7 @@ TEST_CASE(refused)
     release();
 }
 
-// What was in the lanes before is not taken for the rest of a file that ends.
+// Stale lane contents are not taken for the rest of a file that ends.
 TEST_CASE(too_little)
 {
     struct bytes file;

@@ -20,8 +20,8 @@ static int drawn(const struct hr_op *ops, int n, int index, struct hr_op *out)
     return num;
 }
 
-// Whether counts of n outcomes that are equally likely are as chance makes them:
-// chi-square within four of its standard deviations.
+// Checks that counts of n equally likely outcomes are random: chi-square within
+// four of its standard deviations.
 static void check_even(const char *what, const int *counts, int n)
 {
     double mean = 0, sum = 0;
@@ -165,7 +165,7 @@ TEST_CASE(sigmas)
 
 // ---- Groups ------------------------------------------------------------------
 
-// Which of up to 3 bits there are: posterize with 1, 2, 3 bits.
+// Returns a set of up to 3 bits: posterize with 1, 2, 3 bits.
 static int bits_of(const struct hr_op *ops, int n)
 {
     int bits = 0;

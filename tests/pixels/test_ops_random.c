@@ -330,7 +330,7 @@ TEST_CASE(lists)
     CHECK(flipped > 500 && flipped < 700, "%d", flipped);
     CU_ASSERT(!hr_ops_output_size(ops, COUNT(ops), 40, 400, 6, &w, &h));
     CU_ASSERT(w == 30 && h == 12);
-    // What is plain stays, and has no key.
+    // An op that is not random stays, and needs no key.
     memset(again, 0, sizeof(again));
     CU_ASSERT(!hr_ops_draw(out, n, NULL, 40, 400, 6, again, &w) && w == n);
     CU_ASSERT(!memcmp(out, again, sizeof(*out) * (size_t)n));
@@ -406,7 +406,7 @@ TEST_CASE(refused)
                     HR_EINVAL);
 }
 
-// ---- The same bytes, whoever makes them -----------------------------------
+// ---- The same bytes on every engine ---------------------------------------
 
 enum { SAMPLES = 48, W = 40, H = 24 };
 

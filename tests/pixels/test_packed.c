@@ -73,7 +73,7 @@ static bool plain_check(const uint8_t *p, size_t size, int n)
     return true;
 }
 
-// What the check says, whatever lies behind the segment.
+// The verdict of the check, whatever lies behind the segment.
 static bool takes(const uint8_t *p, size_t size, int n)
 {
     static const uint8_t behind[] = {0, 0xff, 0x10};
@@ -163,8 +163,8 @@ TEST_CASE(parts)
     }
 }
 
-// What is cut out of a line is what would have been packed of those blocks, and
-// nothing is written behind it.
+// A cut from a line equals a pack of those blocks, and nothing is written
+// behind it.
 TEST_CASE(cuts)
 {
     static uint8_t want[sizeof(segment)], got[sizeof(segment)];
@@ -253,7 +253,7 @@ TEST_CASE(bytes)
         }
 }
 
-// What differs from it in one byte and is no line.
+// Lines that differ in one byte and are invalid.
 TEST_CASE(wrong_bytes)
 {
     static const struct {
@@ -492,7 +492,7 @@ static void damage(uint8_t *p, size_t size, uint64_t *seed)
     }
 }
 
-// Seals it again, if it has an end to look for: a checksum keeps nobody out.
+// Seals it again, if its end can be found: a checksum is no protection.
 static void seal(struct cpu_packed_head *head, size_t size)
 {
     struct cpu_packed_head *whole = head;
@@ -534,8 +534,8 @@ TEST_CASE(hostile)
           loops);
 }
 
-// What says that it has rows has a payload, and the other way round: a reader
-// would take that of the next block, or what lies behind the segment.
+// A block that claims rows has a payload, and the other way round: otherwise a
+// reader would take the payload of the next block, or bytes behind the segment.
 TEST_CASE(empty_payloads)
 {
     // Two blocks: escapes, DCs, rows, lengths, payloads.

@@ -232,7 +232,7 @@ TEST_CASE(every_kind)
     printf("\n  %d files, %d comparisons ", made, compared);
 }
 
-// Such a file is for those who decode to rows.
+// True if the file is damaged: only decoding to rows takes it.
 static bool is_damaged(const struct picture *p)
 {
     struct cpu_decode_params params =
@@ -332,7 +332,7 @@ TEST_CASE(lying_headers)
     cpu_arena_clear(&arena, SIZE_MAX);
 }
 
-// What is mended when it is decoded to rows is refused here.
+// Damage that decoding to rows repairs is refused here.
 TEST_CASE(damage)
 {
     int refused = 0;

@@ -7,8 +7,8 @@
 #include "fake_engine.h"
 #include "planes_forms.h"
 
-// The CPU alone, told to cut what it does. What planes are not for goes the
-// longer way.
+// The CPU alone, told to cut its spans. Pictures that planes do not support go
+// the longer way.
 TEST_CASE(cuts)
 {
 #define CUT(a, b) HR_SPAN_BIT(HR_##a, HR_##b)
@@ -41,7 +41,7 @@ TEST_CASE(cuts)
     }
 }
 
-// Which way a picture goes when it is told to.
+// A picture is cut where it is told to be.
 TEST_CASE(the_plan)
 {
     auto_bytes file = test_jpeg(50, 40, &test_seed);
@@ -93,7 +93,8 @@ TEST_CASE(surfaces)
     }
 }
 
-// What cannot be true is not used: the CPU makes the picture, and says so.
+// A surface that cannot be valid is not used: the CPU makes the picture, and
+// says so.
 TEST_CASE(wrong_surfaces)
 {
     auto_bytes file = test_jpeg(50, 40, &test_seed);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// References: whose order of passes a resize has, who decides it, and the probe
-// that finds out whose an installed Pillow has.
+// References: the order of passes of a resize, the setting that selects it, and
+// the probe that finds the order of an installed Pillow.
 #include "hal/job/work.h"
 #include "naive.h"
 #include "testing.h"
@@ -83,8 +83,8 @@ TEST_CASE(rules)
     }
 }
 
-// Of which picture the sizes are: as it is when the resize has its turn, and
-// the whole of it. 40 x 100 to 30 x 80 is 20 = 2 * 10, horizontal.
+// The sizes are the picture's when the resize has its turn, and of the whole of
+// it. 40 x 100 to 30 x 80 is 20 = 2 * 10, horizontal.
 TEST_CASE(rule_of_what)
 {
     const struct hr_op to = hr_op_resize(.w = 30, .h = 80);
@@ -119,8 +119,8 @@ TEST_CASE(rule_of_what)
           "the second of two");
 }
 
-// Who is asked for the order: the op, then the reference. Where it makes no
-// difference it is the one that needs no turn.
+// The op sets the order, or else the reference. Where it makes no difference it
+// is the order that needs no turn.
 TEST_CASE(who_decides)
 {
     const struct hr_op ops[] = {
@@ -229,7 +229,8 @@ TEST_CASE(whose)
     }
 }
 
-// What torch refuses a device of Pillow makes, whatever the process has.
+// A device with Pillow's reference makes the ops that torch's refuses, whatever
+// the process has set.
 TEST_CASE(torch_of_process)
 {
     const struct hr_op ops[] = {

@@ -65,7 +65,7 @@ TEST_CASE(windows)
 
 static int taken, given_up;
 
-// What is not given up is what libjpeg-turbo makes of it, without a warning.
+// A picture that is not given up equals libjpeg-turbo's, without a warning.
 static void compare(const char *name, const struct bytes *file, int w, int h,
                     struct hr__rect window, bool check)
 {
@@ -300,7 +300,7 @@ TEST_CASE(header)
     }
 }
 
-// What the components are, if no marker says so: their numbers do.
+// Without a marker the numbers of the components give the color space.
 TEST_CASE(colors)
 {
     static const uint8_t ids[][3] = {

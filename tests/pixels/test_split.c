@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pictures that several threads decode: whoever does which row, the rows, the
-// results and what is given up are those of one thread. In turns that a seed
-// draws, and by threads.
+// Pictures that several threads decode: whichever thread does a row, the rows,
+// the results and the pictures given up are those of one thread. In turns drawn
+// from a seed, and by threads.
 #include "cpu_fallback/cpu_ops.h"
 #include "cpu_fallback/jpeg/entropy.h"
 #include "cpu_fallback/jpeg/split.h"
@@ -35,7 +35,8 @@ static struct cpu_decode *open_packed_helped(const struct cpu_decode_params *p,
 
 // ---- Files ----
 
-// Of many rows of MCUs; restart: MCUs between markers, 0 none, -1: some rows.
+// Makes a picture of many rows of MCUs; restart: MCUs between markers, 0 none,
+// -1: some rows.
 static bool draw_picture(int kind, int restart, struct jpeg_spec *spec,
                          struct bytes *file)
 {
@@ -162,7 +163,7 @@ static void compare_end(const char *name, const struct bytes *file, int w,
     CHECK(result == alone && err.warnings == alone_err.warnings &&
               !strcmp(err.text, alone_err.text),
           "%s: %d, %d alone", name, result, alone);
-    // (Of what is given up the rows so far are nobody's.)
+    // (The rows of a picture that is given up are undefined.)
     CHECK(result || !memcmp(want, got, size), "%s: differs", name);
     taken += result == CPU_OK;
     given_up += result == CPU_REDO;
@@ -196,7 +197,7 @@ static void take_out(struct bytes *file, uint8_t *at, size_t n)
     file->size -= n;
 }
 
-// What is done to the first marker behind a random byte, or to that byte.
+// Damages the first marker behind a random byte, or that byte.
 static const char *damage(struct bytes *file, size_t from)
 {
     size_t i = from + next_random(&dt_seed) % (file->size - from);
@@ -290,8 +291,8 @@ static bool stop_soon(void *ctx)
     return --*(int *)ctx < 0;
 }
 
-// Wherever it is stopped, nobody is at it any more when it is closed: the next
-// picture has the same memory.
+// Wherever the picture is stopped, no thread works on it when it is closed: the
+// next picture has the same memory.
 TEST_CASE(stopped)
 {
     struct thread_help t;
