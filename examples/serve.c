@@ -8,9 +8,9 @@
 //   request   u32 bytes, the JPEG
 //   answer    i32 status, u32 bytes, 3 x 224 x 224 floats; or why there are none
 //
-// A connection has one request at a time. When those that wait would take longer
-// than LIMIT_MS, others are refused at once (HR_EAGAIN). So one that is accepted
-// is answered soon, however many are asked for.
+// A connection has one request at a time. When the queued pictures would take
+// longer than LIMIT_MS, new requests are refused at once (HR_EAGAIN). So an
+// accepted request is answered soon, under any load.
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>

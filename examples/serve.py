@@ -11,11 +11,12 @@
     422  the picture cannot be decoded: {"error", "stage", "offset"}
     429  too much to do: ask again after Retry-After seconds
 
-Two bounds say what is too much. Pictures wait --wait seconds at most: who would
-wait longer, for those ahead and what each took of late, is refused at once. So
-an answer comes soon or not at all, however many ask; once or twice what a
-request takes alone is a good --wait. Bodies and tensors of all requests have
---memory together; who does not take an answer in --timeout seconds loses it.
+Two bounds say what is too much. Pictures wait --wait seconds at most: a request
+that would wait longer, by the length of the queue and the recent time of each
+picture, is refused at once. So an answer comes soon or not at all, under any
+load; once or twice what a request takes alone is a good --wait. Bodies and
+tensors of all requests share --memory; a client that does not take its answer
+in --timeout seconds loses it.
 
 GET /stats answers with what was counted. A request that its client gives up
 cancels its picture. SIGTERM stops it when those at work are done.
@@ -43,7 +44,7 @@ STEPS = (
 
 
 class Line:
-    """Who waits for the device, and how long the next one would wait."""
+    """Counts the queued pictures, and estimates the next one's wait."""
 
     def __init__(self):
         self.ahead = 0  # pictures that are not made yet
@@ -76,7 +77,7 @@ class Service:
         self.line = Line()
         self.memory, self.held = options.memory << 20, 0
         self.answer_bytes = 4 * math.prod(make.shape)
-        # Of a body; who has more would be told to ask again for ever.
+        # A larger body never fits: its client would be told to retry for ever.
         self.limit = min(options.limit, self.memory - self.answer_bytes)
         if self.limit < 1:
             raise ValueError("--memory is less than an answer takes")
@@ -179,7 +180,7 @@ def main():
     parser.add_argument("--backend", default="cpu")
     parser.add_argument("--config", metavar="FILE",
                         help="preprocessor_config.json of a model")
-    # The loop needs a core, or whoever waits for an answer waits for that.
+    # The event loop needs a core, or answers wait for it.
     cores = len(os.sched_getaffinity(0))
     parser.add_argument("--threads", type=int, default=max(1, cores - 1),
                         help="that make pictures; default: cores but one")

@@ -20,7 +20,7 @@ static double train(hr_loaded step)
     return sum / (double)n;
 }
 
-// What was named and will not be trained with.
+// Warns of the named files that are left out of training.
 static void tell(hr_source source)
 {
     char path[4200];

@@ -80,9 +80,10 @@ static bool set_log(void)
                       wish);
 }
 
-// A stream that the caller closed would be the number of the next file that is
-// opened, and what is printed would go into that. Not to be used, so that a
-// summary that nobody gets is an error still.
+// Opens /dev/null in place of standard streams that the caller closed. The next
+// file that is opened would get their number, and the output would go into it.
+// The direction is the wrong one: writing a summary to a closed stream stays an
+// error.
 static void hold_streams(void)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)

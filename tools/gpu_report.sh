@@ -40,7 +40,7 @@ bus=${1-}
     { echo "gpu_report: no $build/headrace" >&2; exit 2; }
 command -v python3 >/dev/null || { echo "gpu_report: no python3" >&2; exit 2; }
 
-# What drivers and the engine compile is new, unless a cache is given.
+# Drivers and the engine compile anew, unless a cache is given.
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 export XDG_CACHE_HOME=$tmp POCL_CACHE_DIR=${POCL_CACHE_DIR:-$tmp/pocl}

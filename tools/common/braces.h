@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names of numbered files, as those who write shards give them: a-{000..127}.tar
+// Names of numbered files in braces, as shards are named: a-{000..127}.tar
 #ifndef HEADRACE_TOOLS_COMMON_BRACES_H
 #define HEADRACE_TOOLS_COMMON_BRACES_H
 

@@ -32,7 +32,7 @@ struct inputs {
     const char *first_other;
     // Folders and files that could not be read: what is behind them is
     // missing.
-    size_t num_faults, num_copied;    // of these, those that the source knows
+    size_t num_faults, num_copied;    // copied: from the source's own list
     char *faults[INPUTS_MAX_FAULTS];  // PATH: REASON; may be NULL
     char error[256];                  // of the last call that failed
 };
@@ -67,7 +67,7 @@ enum hr_status inputs_read(const struct inputs *inputs, size_t i,
 enum hr_status inputs_probe(const struct inputs *inputs, size_t i,
                             const struct hr_limits *limits,
                             struct hr_info *info);
-// What its source knows of picture i.
+// The source's item of picture i.
 struct hr_source_item inputs_item(const struct inputs *inputs, size_t i);
 // Says whether a file is one by its name.
 bool inputs_is_pack(const char *name);

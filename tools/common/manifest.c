@@ -169,7 +169,7 @@ json_t *manifest_entry_json(const struct manifest_entry *entry)
     json_t *file = entry->file ? manifest_text(entry->file) : NULL;
     json_t *reason = failed ? manifest_text(r->message) : NULL;
 
-    // Of o* and s* nothing is written if it is NULL.
+    // o* and s* write nothing for a NULL.
     if ((!plain && !path) || (entry->file && !file) || (failed && !reason)) {
         json_decref(path);
         json_decref(file);
@@ -230,7 +230,7 @@ bool manifest_is_ours(const char *path)
     struct stat st;
     FILE *file;
 
-    // What is no file is not written over in any case.
+    // Only a regular file is ever overwritten.
     if (stat(path, &st) < 0 || !S_ISREG(st.st_mode) || !st.st_size)
         return true;
     if (!(file = fopen(path, "re")))

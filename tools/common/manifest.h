@@ -26,8 +26,8 @@ struct manifest_entry {
     const struct hr_result *result;
 };
 
-// A JSON string of any bytes. What is not UTF-8 comes out as \xNN in four
-// characters. NULL if memory is short.
+// A JSON string of any bytes. Bytes that are not UTF-8 come out as \xNN, in
+// four characters. NULL if memory is short.
 json_t *manifest_text(const char *bytes);
 bool manifest_is_utf8(const char *bytes);
 

@@ -115,7 +115,7 @@ static void warn_skipped(size_t num, const char *first, const char *one,
                    num == 1 ? "" : "the first is ", first ? first : "?");
 }
 
-// What was named and is no picture of the run, by its reason.
+// Warns of named files that are no pictures of the run, by reason.
 static void warn_left_out(hr_source source)
 {
     size_t num[HR_SKIP_WORD + 1] = {0}, first[HR_SKIP_WORD + 1];

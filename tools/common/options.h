@@ -31,9 +31,9 @@ bool options_reference(const char *command, const char *text);
 const char *options_ops(const char *command, const char *text,
                         enum hr_dtype dtype, struct ops_list *list);
 
-// Which pictures, and what they may be: --list, --null, and an option for each
-// member of struct hr_limits (--max-pixels and so on). As typed; popt allocates
-// the words.
+// The options that choose pictures and limit them: --list, --null, and one for
+// each member of struct hr_limits (--max-pixels and so on). As typed; popt
+// allocates the words.
 enum { OPTIONS_NUM_LIMITS = 9 };
 struct options_source {
     char *list, *classes, *fields;
@@ -82,7 +82,7 @@ struct options {
     bool ops;       // --help says how ops are written
     // From here on by options_parse(). Texts live as long as this.
     bool done;        // --help was printed: stop
-    poptContext con;  // its arguments are those that are left
+    poptContext con;  // has the arguments that are left
     struct options_source source;
     struct {
         char *text;

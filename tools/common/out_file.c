@@ -36,7 +36,7 @@ static int open_temp(struct out_file *file, size_t dir_length)
         snprintf(file->temp, size, "%.*s.headrace-%ld-%u.part", (int)dir_length,
                  file->path, (long)getpid(), i);
         fd = open(file->temp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        // The lock tells those who clean up that somebody is still writing.
+        // The lock tells out_file_clean() that the file is being written.
         if (fd >= 0)
             flock(fd, LOCK_EX | LOCK_NB);
         if (fd >= 0 || errno != EEXIST)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A file that appears under its name only when it is whole: written beside
-// it under a temporary name, renamed at the end. Of a link to a file, the file
-// behind it: the link stays.
+// it under a temporary name, renamed at the end. If the name is a link, it
+// stays, and the file that it points to is replaced.
 #ifndef HEADRACE_TOOLS_COMMON_OUT_FILE_H
 #define HEADRACE_TOOLS_COMMON_OUT_FILE_H
 

@@ -31,8 +31,8 @@ void stop_install(void)
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
-    // What nohup has started outlives its terminal, although drivers (LLVM in
-    // PoCL) have put a handler of theirs in place of that wish.
+    // A command that nohup started outlives its terminal, although drivers
+    // (LLVM in PoCL) have replaced the ignored signal with a handler.
     if (hangup_ignored)
         action.sa_handler = SIG_IGN;
     sigaction(SIGHUP, &action, NULL);

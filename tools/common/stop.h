@@ -11,7 +11,7 @@ void stop_look_at_hangup(void);
 // SIGXFSZ are ignored, and SIGHUP stays ignored if it was.
 void stop_install(void);
 int stop_signal(void);  // the number of the one that came; 0 = none
-// For a fork, which has nobody to tell: they end it at once.
+// For a fork, which reports to no user: the signals end it at once.
 void stop_reset(void);
 
 #endif

@@ -11,8 +11,8 @@
 #include <sys/resource.h>
 #include <time.h>
 
-// Of U+0080 .. U+009F in UTF-8 a byte: to some terminals U+009B is what ESC [
-// is.
+// Says whether a byte belongs to one of U+0080 .. U+009F in UTF-8: some
+// terminals take U+009B for ESC [.
 static bool is_c1(const char *begin, const char *at)
 {
     at -= at > begin && (*at & 0xe0) == 0x80;
@@ -136,7 +136,7 @@ double tools_thread_seconds(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-// ru_maxrss survives exec: it would report the size of whoever started us.
+// ru_maxrss survives exec: it would report the parent's size.
 uint64_t tools_peak_rss(void)
 {
     unsigned long long kib = 0;

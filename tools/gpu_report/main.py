@@ -64,8 +64,8 @@ class Bench:
 
     def run(self, device, form, epochs, batch=64, memory="host", out="none",
             again=1, ops=OPS, **variables):
-        """What `headrace run` says of itself. again: how often each epoch has
-        the pictures. (A folder that is named twice counts once.)"""
+        """Runs `headrace run` and returns its JSON. again: how often each epoch
+        has the pictures. (A folder that is named twice counts once.)"""
         where = "device" if form == "device" else "host"
         words = [self.command, "run", "--backend", device, "--out", out,
                  "--ops", ops, "--on-error", "zero", "--json", "--seed", "3",
@@ -110,7 +110,8 @@ def speed(b, device, form, memory, batch, ops=OPS):
 
 
 def with_input(rows, facts):
-    """10^9 bytes of Huffman codes per second, of whoever decodes them."""
+    """Adds to each row the 10^9 bytes of Huffman codes decoded per second, on
+    device or host."""
     for row in rows:
         row["huffman_gbps"] = row["img_per_s"] * facts["huffman_bytes"] / 1e9
     return rows
@@ -119,8 +120,9 @@ def with_input(rows, facts):
 # ---- Exactness --------------------------------------------------------------
 
 def array(b, device, form, memory, ops=OPS):
-    """Digest of the bytes, and who made the pictures. The last epoch is
-    written: of a cache one that comes from it."""
+    """Digest of the bytes, counts by engine, and pictures that OpenCL made from
+    the entropy coding on. The last epoch is written: with a cache, that one
+    comes from it."""
     path = os.path.join(b.tmp, "array.npy")
     b.run(device, form, 2, 64, memory, path, ops=ops)
     digest = hashlib.blake2b()

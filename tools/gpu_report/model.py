@@ -3,10 +3,10 @@
 they were launched for, and how long that takes at a bandwidth. Standard library
 only."""
 
-# What an item of a kernel writes, in bytes (kernels/layout.h): a block of
-# samples, 4 columns of 16 pixels, a tile of 16 x 16, the same of floats; in the
-# form for GPUs a row of 8 samples or pixels, 4 pixels, 16 floats. Items that
-# complete a group count, too; they are few.
+# Bytes that an item of a kernel writes (kernels/layout.h): a block of samples,
+# 4 columns of 16 pixels, a tile of 16 x 16, the same of floats; in the form for
+# GPUs a row of 8 samples or pixels, 4 pixels, 16 floats. Items that complete a
+# group count, too; they are few.
 WRITES = {"hr_reconstruct": 64, "hr_color": 192, "hr_pixels": 192,
           "hr_resample": 256, "hr_store": 1024, "hr_reconstruct_gpu": 8,
           "hr_reconstruct_color_gpu": 24, "hr_color_gpu": 12,
@@ -30,8 +30,8 @@ PAPER = {"name": "H200, PCIe 5.0 x16", "memory": 4800.0, "bus": 55.0}
 
 
 def entropy_floors(items, up):
-    """Of stage entropy, which reads the scan once. Which coefficients are not 0
-    is not known, nor how far decoders go on: that is left out."""
+    """Bytes that stage entropy moves at least; it reads the scan once. The
+    nonzero coefficients and how far decoders go on are unknown: left out."""
     blocks = items.get("hr_entropy_begin", 0)
     subs = items.get("hr_entropy_guess", 0)
     moved = {"hr_entropy_begin": blocks * BLOCK,
@@ -57,7 +57,7 @@ def floors(items, up):
                "hr_reconstruct_color_gpu", "hr_pixels"]
     blocks = sum(made[k] for k in sources)
     moved = dict(made)
-    for k in sources:  # what came in, shared out among those who read it
+    for k in sources:  # the uploaded bytes, shared among the kernels
         moved[k] += up * made[k] / blocks if blocks else 0
     moved["hr_color"] += planes
     moved["hr_color_gpu"] += made["hr_reconstruct_gpu"]
@@ -74,8 +74,8 @@ def us(bytes_, gbps):
 
 
 def stages(kernels):
-    """Sums of a trace's kernels by stage, in the order of the stages. Of what
-    nobody has timed, us is None. (hr_index has no floor: it is small.)"""
+    """Sums of a trace's kernels by stage, in the order of the stages. us is
+    None for untimed kernels. (hr_index has no floor: it is small.)"""
     sums = {}
     for name, k in kernels.items():
         stage = "entropy" if name.startswith("hr_entropy") else "other"

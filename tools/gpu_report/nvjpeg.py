@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """nvJPEG beside us, by its own library: decoding of the same files to RGB in
-the device's memory, in batches; nothing is resized. Its pixels are others, and
-nobody compares them. Standard library only."""
+the device's memory, in batches; nothing is resized. Its pixels differ from ours
+and are not compared. Standard library only."""
 import ctypes as C
 import ctypes.util
 import time

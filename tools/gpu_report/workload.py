@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What gpu_report.sh measures with: its files, and what is in them. Standard
+"""The files that gpu_report.sh measures with, and facts about them. Standard
 library only."""
 import json
 import os
@@ -7,8 +7,8 @@ import subprocess
 
 
 def scan_bytes(data):
-    """Of the Huffman codes of a JPEG's scans, about: what lies behind the first
-    SOS. 0: it is none."""
+    """About the bytes of Huffman codes of a JPEG: all behind the first SOS. 0
+    if the file is no JPEG."""
     at = 2
     while data[:2] == b"\xff\xd8" and at + 4 <= len(data) and data[at] == 255:
         size = 2 + int.from_bytes(data[at + 2:at + 4], "big")

@@ -84,7 +84,8 @@ static bool names_differ(struct inputs *in)
                       inputs_name(in, a, name, sizeof(name)));
 }
 
-// What is there is only replaced if it is a pack file, be it a damaged one.
+// Allows replacing an existing file only if it is a pack file, even a damaged
+// one.
 static bool may_replace(const char *path)
 {
     hr_pack_file file;

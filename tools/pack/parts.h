@@ -27,7 +27,7 @@ struct pack_options {
 
 struct pack_counts {
     uint64_t packed, kept, failed;
-    uint64_t again;  // of these, those that were there before
+    uint64_t again;  // .. from an earlier run
     uint64_t source_bytes, data_bytes;
     uint64_t why[PACK_NUM_STATUS];  // of kept: what hr_pack() said
 };

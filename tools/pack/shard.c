@@ -100,9 +100,9 @@ static bool is_same(const struct inputs *in, size_t i, uint64_t size,
            !strcmp(inputs_item(in, i).label, entry->label);
 }
 
-// Goes on behind what an earlier run has written of the same pictures: *next is
-// the first that is to be packed. What could not be read then, and cannot now,
-// is told again.
+// Goes on behind an earlier run's pictures, if they are the same: *next is the
+// first that is to be packed. Pictures that still cannot be read are told
+// again.
 static bool go_on(struct pack *pack, int shard, size_t end, size_t *next)
 {
     hr_pack_writer writer = pack->writers[shard];

@@ -19,7 +19,7 @@ static void read_picture(struct pack_picture *p, const struct inputs *in,
     p->source = p->size = p->read.size;
     if (p->status)
         return;
-    // Of a pack file, or a file that is a packed picture.
+    // It came from a pack file, or the file is a packed picture.
     p->packed = p->read.packed || hr_packed_check(p->data, p->size);
     if (p->read.packed)
         p->source = p->read.source;

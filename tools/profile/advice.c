@@ -29,12 +29,13 @@ double profile_quantile(double *values, size_t n, double q)
     return values[i ? i - 1 : 0];
 }
 
-// Number n takes the place of another one with the chance that it should have.
+// Reservoir sampling: latency n replaces a kept one with probability
+// PROFILE_LATENCIES / n.
 void profile_keep(struct profile_latencies *l, double ms)
 {
     uint64_t at = l->seen;
 
-    // Of no period, so that what is slow every so often is kept as often.
+    // A hash, which has no period: periodic slow batches keep their share.
     if (at >= PROFILE_LATENCIES)
         at = (at * 6364136223846793005u >> 32) % (at + 1);
     if (at < PROFILE_LATENCIES)
@@ -108,7 +109,7 @@ const char *profile_plural(int n)
 
 // ---- The advice ------------------------------------------------------------
 
-// What would take a part off the host.
+// The spans of a device that would take a part off the host.
 static const char *offload(const char *part)
 {
     static const char *const spans[][2] = {

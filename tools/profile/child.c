@@ -71,7 +71,7 @@ static void read_workers(struct profile_watch *w,
                            elapsed;
         w->on_a_core += w->worker_cpu[i] / w->num_workers;
     }
-    // Of all of them: more than there are CPU times of.
+    // Over all threads, of which only some have a CPU time above.
     if (b->num_threads > 0)
         w->idle = 1e-9 * (double)(b->idle_ns - a->idle_ns) / elapsed /
                   b->num_threads;

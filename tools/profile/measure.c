@@ -28,9 +28,9 @@ static void sleep_until(double seconds)
         ;
 }
 
-// Takes its time, and of a core what it was told: in slices of a millisecond,
-// each until its part of CPU time is used up. What others kept it from using it
-// catches up with, but not beyond the end.
+// Takes the consumer's time, and its share of a core: in slices of a
+// millisecond, each until its part of CPU time is used up. It catches up with
+// CPU time that other processes kept from it, but not beyond the end.
 void profile_consume(struct profile_child *c)
 {
     const double begin = tools_seconds(), end = begin + c->consumer_ms / 1000;
@@ -199,8 +199,8 @@ static bool is_over(const struct profile_child *c,
 static bool run_for(struct profile_child *c, struct profile_measure *m,
                     double seconds)
 {
-    // The first time until it is warm: all batches, and a while. Then those that
-    // are ready, and one.
+    // The first time until it is warm: all batches, and a while. Later the
+    // ready batches, and one more.
     double warm = tools_seconds() + (c->warm ? 0 : 0.1);
     int left, depth = in_flight(c, &left);
 

@@ -189,7 +189,7 @@ static bool read_cache(struct run_options *run)
                          run->cache_text);
 }
 
-// What the table leaves as text.
+// Reads the options that the table leaves as text.
 static int read_texts(struct profile *p)
 {
     struct profile_options *opt = &p->opt;

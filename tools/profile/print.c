@@ -117,7 +117,7 @@ double profile_value(const struct profile_column *column, const void *values)
 
 // ---- Notes -----------------------------------------------------------------
 
-// What is behind the fallbacks.
+// Prints why pictures fell back.
 static void reasons(const struct profile_config *c, FILE *to)
 {
     const char *before = "";
@@ -135,7 +135,7 @@ static void reasons(const struct profile_config *c, FILE *to)
     fputs(" of the pictures\n", to);
 }
 
-// What a cache had, of pictures that were measured.
+// Prints the cache's share of the measured pictures.
 static void hits(const struct profile_config *c, FILE *to)
 {
     if (c->mode == PROFILE_PLANNED && c->images > 0)

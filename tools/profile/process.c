@@ -83,7 +83,7 @@ int profile_end(struct profile_config *c, double seconds)
     return wait_for(pid, seconds);
 }
 
-// ---- Those that are gone ---------------------------------------------------
+// ---- Lost processes --------------------------------------------------------
 
 void profile_loss_text(const struct profile_loss *loss, char *out, size_t size)
 {
@@ -92,7 +92,7 @@ void profile_loss_text(const struct profile_loss *loss, char *out, size_t size)
              loss->why);
 }
 
-// What the process said itself is on standard error already.
+// The process's own message is on standard error already.
 static void note_loss(struct profile *p, const struct profile_config *c,
                       int status)
 {

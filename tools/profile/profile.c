@@ -76,8 +76,8 @@ static double window(const struct profile *p)
     return seconds < 0.1 ? 0.1 : seconds > 30 ? 30 : seconds;
 }
 
-// Those that want to know of five devices get the other four. Not without the
-// CPU: everything is compared with it.
+// A lost device leaves the other ones to be measured. A lost CPU ends it:
+// everything is compared with it.
 static bool goes_on(const struct profile *p, int backend)
 {
     return p->lost[backend] && backend != PROFILE_CPU && !stop_signal();

@@ -60,7 +60,7 @@ extern const char *const profile_modes[];
 enum { PROFILE_CPU = 0 };  // index of that backend, which always is there
 struct profile_options {
     struct run_options run;  // ops, batch, dtype, ...; not backend, threads
-    // Of the command line; NULL: it did not say.
+    // From the command line; NULL: not given.
     const char *names, *threads_text, *consumer_text, *seconds_text;
     const char *backends[PROFILE_BACKENDS];  // the CPU, then those names
     int num_backends;
@@ -103,7 +103,7 @@ struct profile_config {
     int threads;
     pid_t pid;  // of its process; 0: it has none
     int fd;     // to it
-    // What its process wrote.
+    // As its process wrote it.
     char why[512];  // it failed; "" = it did not, or could not say so
     char device[128], description[512];
     int batch, ring;
@@ -131,7 +131,7 @@ struct profile_config {
     double took_ms;       // by the consumer, per batch
 };
 
-// What the watched run of a backend tells.
+// A part of the work, from the watched run of a backend.
 struct profile_part {
     char engine[64];
     const char *name;    // hr_part_name(), or of a code; static
@@ -157,7 +157,7 @@ struct profile_watch {
                        // submit, together; of the consumer's
 };
 
-// What a loader says at a batch.
+// A loader's state at a batch.
 struct profile_point {
     double at;  // seconds
     double ready, reading, bytes;
@@ -208,8 +208,8 @@ struct profile {
     double others;   // median
     double noise;    // the worst of the planned ones
     double failing;  // share of the pictures that cannot be made
-    // Pictures that come out of a batch, and per second if the consumer is
-    // always busy (0: there is none); of those that were measured.
+    // Measured pictures per batch, and per second for a consumer that is always
+    // busy (0: there is none).
     double per_batch, need;
     struct profile_advice {
         char headline[192];  // one clause
@@ -249,7 +249,7 @@ struct profile_child {
                        // consumer takes as long for a short one
     hr_loader loader;  // NULL until it measures
     _Atomic uint64_t lent, made;  // samples that the loaders got, and gave back
-    struct profile_latencies *latencies;  // NULL: nobody wants them
+    struct profile_latencies *latencies;  // NULL: not wanted
     double consumer_ms, consumer_cpu;
     double burnt;  // CPU seconds of the consumer
     bool warm;     // it has measured before
@@ -275,7 +275,7 @@ bool profile_measure(struct profile_child *c, struct profile_measure *m,
                      double seconds);
 // Its consumer takes its time, once.
 void profile_consume(struct profile_child *c);
-// What a loader that tunes itself does, for so long. False: a message was
+// Watches a loader that tunes itself, for so long. False: a message was
 // printed.
 bool profile_queue(struct profile_child *c, struct profile_queue *q,
                    double seconds);
@@ -313,7 +313,7 @@ double profile_median(const double *values, int n);  // <= PROFILE_CONFIGS
 void profile_keep(struct profile_latencies *l, double ms);
 // In place. q = 0.99: the value that 99 of 100 do not exceed.
 double profile_quantile(double *values, size_t n, double q);
-// Of what host threads do, and its share of that; NULL: they do nothing.
+// The part that takes host threads longest, and its share; NULL: they idle.
 const char *profile_largest_part(const struct profile_watch *w, double *share);
 
 // The fewest threads whose rate is at least need. If none is, more than were
@@ -370,8 +370,8 @@ int profile_most_threads(const struct profile *p);
 const struct profile_config *profile_best_cpu(const struct profile *p);
 // Threads that keep the consumer busy; 0 or PROFILE_UNKNOWN as above.
 int profile_enough(const struct profile *p, int backend, bool *measured);
-// What keeps the consumer busiest with the fewest threads; without one, what is
-// fastest.
+// The configuration that keeps the consumer busiest with the fewest threads;
+// without a consumer, the fastest one.
 const struct profile_config *profile_best_of(const struct profile *p,
                                              int backend);
 
@@ -413,7 +413,7 @@ void profile_queue_notes(const struct profile *p, FILE *to);
 json_t *profile_queue_json(const struct profile_queue *q);
 void profile_queue_page(const struct profile *p, struct report *r);
 
-// What qualifies the table of rates, and what a consumer would need, as lines.
+// Notes to the table of rates, and a consumer's need, as lines.
 void profile_notes(const struct profile *p, FILE *to);
 void profile_beside_notes(const struct profile *p, FILE *to);
 // "opencl, 2 threads, memory: killed by signal 9"

@@ -56,7 +56,7 @@ static void head(struct profile *p, struct report *r)
 
 // ---- Tables ----------------------------------------------------------------
 
-// Those of the terminal.
+// The terminal's tables.
 static void table(const struct profile *p, struct report *r,
                   const char *caption, const struct profile_column *columns,
                   const struct profile_row *rows, int n)

@@ -9,7 +9,7 @@
 #include "profile.h"
 #include "tools/common/tools.h"
 
-// What may be held in memory; pictures beyond it are left out.
+// Bytes that may be held in memory; pictures beyond are left out.
 #define MEMORY_BYTES ((size_t)256 << 20)
 #define DECODED_BYTES ((size_t)96 << 20)
 

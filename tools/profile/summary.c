@@ -179,8 +179,8 @@ const struct profile_config *profile_best_of(const struct profile *p, int b)
                        : offsetof(struct profile_config, rate));
 }
 
-// What the user would rather take: with a consumer what feeds it with the
-// fewest threads, or keeps it busiest; else what is fastest.
+// Ranks a backend for the user: with a consumer the one that feeds it with the
+// fewest threads, or keeps it busiest, is best; else the fastest.
 static double score(const struct profile *p, int b)
 {
     const struct profile_config *best = profile_best_of(p, b);
@@ -191,7 +191,7 @@ static double score(const struct profile *p, int b)
                                    : best->busy;
 }
 
-// Of shares that hardly differ the CPU's is the better one: it is there.
+// If scores hardly differ the CPU is better: every machine has one.
 static int best_backend(const struct profile *p)
 {
     int best = PROFILE_CPU;
@@ -255,7 +255,7 @@ static void advise(struct profile *p)
     profile_advise(&k, &p->advice);
 }
 
-// What is of all of them, before the advice.
+// Sums over all configurations, before the advice.
 static void sum_up(struct profile *p)
 {
     double others[PROFILE_CONFIGS] = {0}, images = 0, failed = 0, batches = 0;

@@ -11,7 +11,7 @@
 #include "tools/common/manifest.h"
 #include "tools/common/out_file.h"
 
-// What page and charts (200 kB), tables may need is kept free.
+// Leaves room for the page with its charts (200 kB) and the tables.
 enum { MAX_IMAGE_BYTES = REPORT_MAX_BYTES - 600000 };
 
 // ---- Pictures --------------------------------------------------------------

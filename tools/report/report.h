@@ -25,10 +25,10 @@
 // without it makes reports that show a table in place of each chart.
 //
 // How a script knows that a page came up whole: <html data-selfcheck="ok">;
-// anything else it says is what went wrong. Of a chart that means that each
-// value has an element, where it lies on the axes and in the colour of its
-// series. data-charts, data-tables and data-images count what was drawn,
-// data-width is how wide.
+// any other value says what went wrong. A chart is whole if each value has an
+// element, at its place on the axes and in the colour of its series.
+// data-charts, data-tables and data-images count the drawn ones, data-width is
+// the page's width.
 //
 // Threads: one report belongs to one thread.
 #ifndef HEADRACE_TOOLS_REPORT_H
@@ -54,7 +54,7 @@ void report_free(struct report **report);  // NULL is fine
 // The one sentence at the top; the last call counts.
 void report_verdict(struct report *r, enum report_tone tone,
                     const char *sentence);
-// What stands below it, in plain type; after report_verdict().
+// The text below it, in plain type; after report_verdict().
 void report_verdict_text(struct report *r, const char *text);
 // A line of the head: device, driver, library. In order of the calls.
 void report_fact(struct report *r, const char *name, const char *format, ...)
@@ -138,8 +138,8 @@ void report_pictures(struct report *r, const char *title, const char *text);
 // would grow over its limit, a line says that the picture was left out.
 void report_picture(struct report *r, const char *caption,
                     const uint8_t *pixels, int w, int h, int c);
-// What differs between two pictures of one size, amplified so that the largest
-// difference is white, from black over red to white.
+// Draws the difference of two pictures of one size, from black over red to
+// white, amplified so that the largest difference is white.
 void report_difference(struct report *r, const uint8_t *a, const uint8_t *b,
                        int w, int h, int c);
 

@@ -71,7 +71,7 @@ static int read_out(struct run_options *opt)
     return TOOLS_OK;
 }
 
-// What the table leaves as text.
+// Reads the options that the table leaves as text.
 static int read_texts(struct run *run)
 {
     struct run_options *opt = &run->opt;

@@ -28,13 +28,13 @@ struct hr_loader_params run_loader_params(const struct run *run)
         .tier = opt->tier,
         .strict = opt->strict,
         .timeout_ns = opt->timeout_ns,
-        // What fails is delivered among the others, whatever becomes of it.
+        // Failed pictures are delivered among the others; the sink decides.
         .on_error = HR_ON_ERROR_ZERO,
         .seed = opt->seed,
         .budget = run_budget(run).loader,
         .start.depth = run->ring > 2 ? run->ring - 1 : 1,
         .by_path = true,
-        // Of a few pictures no more threads than pictures.
+        // A few pictures need no more threads than pictures.
         .reads = run->total < 8 ? (int)run->total : 0,
     };
 }
@@ -135,7 +135,7 @@ static const void *read_tensor(struct run *run, hr_loaded loaded, int i)
                                            size, HR_FOREVER)
                            : hr_image_read(loaded->images[i], run->tensor, size,
                                            HR_FOREVER);
-    // What became of a picture that failed is in its result.
+    // A failed picture's status is in its result.
     if (status == HR_EINPUT)
         return memset(run->tensor, 0, size);
     if (status == HR_OK)
@@ -144,8 +144,8 @@ static const void *read_tensor(struct run *run, hr_loaded loaded, int i)
     return NULL;
 }
 
-// The tensor of picture i of a batch, on the host. NULL: none of a known size
-// was made, or it is nobody's business. False: a message was printed.
+// The tensor of picture i of a batch, on the host. *pixels is NULL if none of a
+// known size was made, or the sink needs none. False: a message was printed.
 static bool tensor(struct run *run, hr_loaded loaded, int i,
                    const void **pixels, int *w, int *h)
 {

@@ -60,7 +60,7 @@ static void rates(const struct run *run, double *img_per_s, double *cpu)
     *cpu = images > 0 ? cpu_seconds * 1000 / images : 0;
 }
 
-// What a cache was worth; NULL without one.
+// The cache's hits and sizes; NULL without a cache.
 static json_t *cache_json(const struct run *run, const struct hr_stats *stats)
 {
     if (!run->opt.cache)
@@ -152,8 +152,8 @@ static void report_shares(const struct run *run)
         putchar('\n');
 }
 
-// What was written. An array has a row for each picture, also for those that
-// failed, unless they are skipped.
+// Prints the written files. An array has a row for each picture, also for a
+// failed one, unless failures are skipped.
 static void report_files(const struct run *run)
 {
     uint64_t zeros = run->epochs[epochs_run(run) - 1].failed;
@@ -169,7 +169,7 @@ static void report_files(const struct run *run)
     putchar('\n');
 }
 
-// What of the input is no picture of the run.
+// Prints how much of the input is no picture of the run.
 static void report_lost(const struct run *run)
 {
     if (run->in.source->skipped)
@@ -198,7 +198,7 @@ static int report_line(const struct run *run)
     if (run->failures[-HR_ELIMIT])
         puts("limits are raised by --max-pixels and its kin, see headrace run "
              "--help");
-    // What another engine than the device made, or a part of it, and why.
+    // Pictures that another engine than the device made, whole or in part.
     before = "handed to the next engine: ";
     for (int i = 0; i < RUN_NUM_WHY; i++) {
         if (!run->fallbacks[i])

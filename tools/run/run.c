@@ -165,7 +165,8 @@ static int interrupted(struct run *run)
     return code;
 }
 
-// Where something broke, such as a full disk. What a folder got is listed.
+// Ends a run that broke, as by a full disk. The pictures that reached a folder
+// are listed.
 static int broken(struct run *run)
 {
     tell_rest(run);

@@ -121,8 +121,8 @@ bool run_sink_put(struct run *run, size_t picture,
                   int h);
 bool run_sink_finish(struct run *run, bool interrupted);
 void run_sink_discard(struct run *run);
-// What the manifest begins with: by what, from what and how it was made. NULL
-// if memory is short.
+// The manifest's head: program, inputs and options of the run. NULL if memory
+// is short.
 json_t *run_head_json(const struct run *run);
 
 // Size of what picture i becomes, by its header. False: it has none.

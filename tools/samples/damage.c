@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part bad/: damaged and hostile files. What a decoder must make of each
-// is known: refuse it, mend it, or not even notice.
+// The part bad/: damaged and hostile files. For each it is known whether a
+// decoder must refuse it, mend it, or not even notice.
 #include <stdio.h>
 #include <string.h>
 
@@ -491,7 +491,7 @@ static bool make_bases(struct samples_bytes bases[BASES], uint64_t seed)
     return ok;
 }
 
-// What the header of a PNG or JPEG says, however wrong.
+// Reads the size from the header of a PNG or JPEG, however wrong it is.
 static void read_size(const struct samples_bytes *b, int *w, int *h)
 {
     *w = *h = 0;

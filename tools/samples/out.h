@@ -9,8 +9,8 @@
 
 #include <jansson.h>
 
-// Bytes that grow. When memory runs out, size stays and failed is set; nobody
-// need look before the end.
+// Bytes that grow. When memory runs out, size stays and failed is set; it is
+// enough to check it at the end.
 struct samples_bytes {
     unsigned char *data;
     size_t size, room;

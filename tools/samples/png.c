@@ -35,7 +35,8 @@ static int luma(const uint8_t *rgb)
     return (19595 * rgb[0] + 38470 * rgb[1] + 7471 * rgb[2] + 32768) >> 16;
 }
 
-// Palette of 16: two bits of green, one of red and blue. Of 256: 3-3-2.
+// A palette of 16 has two bits of green, one of red and blue; one of 256 has
+// 3-3-2.
 static int palette_index(const uint8_t *rgb, int depth)
 {
     if (depth == 8)

@@ -47,7 +47,7 @@ static const struct {
     [CODING_GRAY] = {"photo-gray", SAMPLES_GRAY, 0x11},
 };
 
-// Of 16 photos 13 are 4:4:4, as in ImageNet; the rare codings take turns.
+// 13 of 16 photos are 4:4:4, as in ImageNet; the rare codings take turns.
 static enum coding coding_of(int i)
 {
     static const enum coding rare[] = {CODING_422, CODING_GRAY, CODING_440};

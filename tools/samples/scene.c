@@ -304,8 +304,9 @@ static void add_object(struct scene *s, int i, int n)
     paint_object(s, o, false);
 }
 
-// What lens and sensor do: dark corners, noise that grows with the light and
-// is shared by neighbours, as interpolation of a colour mosaic makes it.
+// Adds the faults of lens and sensor: dark corners, and noise that grows with
+// the light and is shared by neighbours, as if a colour mosaic had been
+// interpolated.
 static void expose(struct scene *s, struct samples_picture *p)
 {
     uint64_t key = samples_mix(s->rng.key, s->rng.next++);

@@ -6,7 +6,7 @@
 
 #include "validate.h"
 
-// Of the images of one cut, both sides; one picture alone may take more.
+// Bytes of the images of one cut, both sides; one picture alone may take more.
 #define BATCH_BYTES ((size_t)96 << 20)
 
 // ---- Cuts ------------------------------------------------------------------
@@ -111,7 +111,7 @@ static void describe(struct validate *v, struct validate_picture *p,
     p->probed = inputs_probe(&v->in, index, &v->dev[0]->params.limits,
                              &p->info) == HR_OK;
     p->random = (struct hr_random){.seed = v->opt.seed, .index = index};
-    // What cannot be drawn will fail, and say why.
+    // A picture without drawn ops will fail, and say why.
     if (!p->probed ||
         hr_ops_draw(list->ops, list->num, &p->random, p->info.width,
                     p->info.height, p->info.orientation, p->ops, &p->num_ops)) {
@@ -149,7 +149,8 @@ void validate_release(struct validate *v)
         }
 }
 
-// Each side has a pattern of its own, so that what nobody wrote differs.
+// Each side is filled with a pattern of its own, so that bytes that no engine
+// wrote differ.
 bool validate_images(struct validate *v, int cut, uint32_t mask)
 {
     static const int patterns[VALIDATE_SIDES] = {0x5a, 0xa5};
@@ -291,8 +292,8 @@ static bool run_cut(struct validate *v, int cut)
 
 // ---- Stale pictures --------------------------------------------------------
 
-// What a device has delivered for another picture of late, it may deliver
-// again: compares with the right results of the last pictures and this batch.
+// A device may deliver another picture's result by mistake: compares each
+// wrong one with the right results of this batch and the last pictures.
 static void find_stale(struct validate *v, int cut)
 {
     for (int i = 0; i < v->num; i++)

@@ -49,7 +49,7 @@ double validate_psnr(const struct validate_stats *stats)
 
 // ---- What a number means ---------------------------------------------------
 
-// What made the numbers of an image; NULL: they are levels.
+// The normalize op that made the numbers of an image; NULL: they are levels.
 static const struct hr_normalize *normalize_of(const struct validate_picture *p,
                                                hr_image image)
 {
@@ -195,8 +195,8 @@ void validate_compare(const struct validate_picture *p, hr_image a, hr_image b,
         count_alike(a, b, stats);
 }
 
-// 64 bits of all bytes: multiply and fold, eight at a time. It tells pictures
-// of one run apart; nobody attacks it.
+// A hash of all bytes, 64 bits: multiply and fold, eight bytes at a time. It
+// tells pictures of one run apart and need not resist attacks.
 uint64_t validate_hash(hr_image image)
 {
     const uint8_t *data = image->params.data;
@@ -250,7 +250,7 @@ static void drop(struct validate_worst *w)
     *w = (struct validate_worst){0};
 }
 
-// What the user gets comes before what only a cut shows.
+// Differences that the user gets come before those at cuts.
 static int by_worst(const void *a, const void *b)
 {
     const struct validate_worst *l = a, *r = b;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who made the pictures: a comparison says something of an engine only if that
-// engine made what was compared.
+// The engines that made the pictures: a comparison says something of an engine
+// only if that engine made the compared picture.
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -11,8 +11,8 @@
 #include "validate.h"
 
 #define CLOSE_LEVELS 2.0  // as device.h says of certificates
-// What color makes of planes that are so far off: 2 of luma, 1.772 times 2 of
-// Cb in blue, rounded. And what a filter's lobes make of that.
+// The bound behind color for planes that are so far off: 2 of luma, 1.772 times
+// 2 of Cb in blue, rounded. Then the bound behind a filter with lobes.
 #define CLOSE_COLORS 6.0
 #define CLOSE_FILTERED 9.0
 #define SAID_NAMES 3    // in the verdict
@@ -118,8 +118,8 @@ static bool is_close(const struct validate_picture *p)
     return p->begins < HR_RESAMPLE && p->at[HR_COLOR].luma <= CLOSE_LEVELS;
 }
 
-// The tier promises no more. Of every cut: who asks for less than the whole
-// chain gets that.
+// The tier promises no more than alike pictures. Checks every cut: a caller may
+// ask for less than the whole chain.
 static bool is_alike(const struct validate_picture *p)
 {
     for (int cut = VALIDATE_FIRST_CUT; cut <= HR_STORE; cut++)
@@ -330,7 +330,7 @@ uint64_t validate_unread(const struct validate *v)
     return v->in.num_faults + v->unread;
 }
 
-// What is known of the pictures, whoever made them.
+// Says how far the pictures are equal, whichever engine made them.
 static void say_equal(const struct validate *v, char *out, size_t size)
 {
     const struct validate_stats *end = &v->at[HR_STORE];

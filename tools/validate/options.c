@@ -23,7 +23,7 @@ static const char example[] =
     "Example: this machine's CPU kernels against the readable C\n"
     "  headrace validate photos/ --backend cpu --against reference\n";
 
-// What the table leaves as text.
+// Reads the options that the table leaves as text.
 static int read_texts(struct validate *v)
 {
     struct validate_options *opt = &v->opt;

@@ -6,7 +6,8 @@
 #include "validate.h"
 
 // A device may be several engines in a row: none of them has its name, and its
-// capabilities are those of the first. What they did says what they can.
+// capabilities are those of the first. So the spans that they can do are read
+// from the results.
 static uint32_t spans_done(const struct hr_result *r)
 {
     uint32_t spans = 0;
@@ -68,7 +69,7 @@ bool validate_spans(struct validate *v)
     uint32_t mask = 0, spans = dev->caps.spans[v->opt.tier];
     bool ok;
 
-    // Those that both sides can make.
+    // Pictures that both sides can make, and that differ.
     for (int i = 0; i < v->num; i++)
         if (v->pictures[i].differs && v->pictures[i].cut[HR_STORE]) {
             mask |= UINT32_C(1) << i;

@@ -145,7 +145,7 @@ static int finish(struct validate *v, bool ran)
 {
     static const int codes[] = {[VALIDATE_HOLDS] = TOOLS_OK,
                                 [VALIDATE_BROKEN] = TOOLS_FAILED,
-                                // Whoever asked must not take it for a yes.
+                                // A caller must not take it for a yes.
                                 [VALIDATE_UNKNOWN] = TOOLS_CANNOT};
     char sentence[VALIDATE_SENTENCE];
     bool printed;
@@ -166,7 +166,7 @@ static int finish(struct validate *v, bool ran)
     if ((v->opt.report && !validate_page(v)) || !printed)
         return TOOLS_CANNOT;
     code = codes[validate_verdict(v, sentence, sizeof(sentence))];
-    // What is behind it was not compared.
+    // Pictures in unread folders were not compared.
     return code == TOOLS_OK && validate_unread(v) ? TOOLS_FAILED : code;
 }
 

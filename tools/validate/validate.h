@@ -8,7 +8,7 @@
 //   compare.c   two images of one picture
 //   spans.c     pictures that differ: which span does it by itself
 //   judge.c     where it begins, is it within the tier, totals
-//   engines.c   which engine made what, and who made nothing
+//   engines.c   which engine made which part, and which made nothing
 //   out.c       text and JSON
 //   page.c      the picture report
 //
@@ -73,8 +73,8 @@ struct validate_stats {
     uint64_t samples, differing;
     double max, sum, squares;
     uint64_t bins[VALIDATE_BINS];
-    // Of RGB bytes: pixels that differ, and those of them in which all three
-    // moved by the same: luma did, by so much at most.
+    // Counts of RGB pixels: that differ, and that have all three channels moved
+    // by the same, which is luma; luma: the most of that.
     uint64_t pixels, alike;
     double luma;
     bool unlike;  // a picture was not alike, see struct hr_difference
@@ -89,7 +89,7 @@ double validate_percent(const struct validate_stats *stats);
 // A cut is known by the last stage it runs; HR_STORE is the whole chain.
 enum { VALIDATE_FIRST_CUT = HR_RECONSTRUCT };
 
-// What became of one picture of a batch.
+// One picture of a batch, and its comparison.
 struct validate_picture {
     size_t index;  // in the inputs
     char kind[64];
@@ -133,7 +133,7 @@ struct validate_engine {
     uint64_t spans[HR_NUM_SPANS];  // pictures; bit of hr_caps
 };
 
-// What holds: the contract, not, or nothing was learned of the device.
+// The contract holds, is broken, or the device made nothing to compare.
 enum validate_finding { VALIDATE_HOLDS, VALIDATE_BROKEN, VALIDATE_UNKNOWN };
 
 struct validate_worst {
@@ -246,7 +246,7 @@ const char *validate_against_text(const struct validate *v);
 // Folders and files that could not be read.
 uint64_t validate_unread(const struct validate *v);
 
-// ---- Who made them ----------------------------------------------------------
+// ---- Engines ----------------------------------------------------------------
 
 void validate_engines_begin(struct validate *v);  // once they are open
 // Counts what became of one picture on the device's side.
@@ -259,10 +259,10 @@ bool validate_is_silent(const struct validate *v);
 void validate_made_text(const struct hr_result *r, char *out, size_t size);
 // "3 progressive JPEG, 2 not a JPEG": why pictures were handed on.
 void validate_reasons_text(const struct validate *v, char *out, size_t size);
-// "opencl:0 reconstruct..store of 12, color..store of 3": who did which span of
-// how many pictures. "" if the device is the CPU.
+// "opencl:0 reconstruct..store of 12, color..store of 3": engines, their spans,
+// and the number of pictures. "" if the device is the CPU.
 void validate_spans_text(const struct validate *v, char *out, size_t size);
-// Of a device that is silent: who did nothing, and why.
+// Names the engines of a device that did nothing, and says why.
 void validate_silence_text(const struct validate *v, char *out, size_t size);
 // Appends to text of size bytes; what does not fit is cut.
 void validate_say(char *text, size_t size, const char *format, ...)
