@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of headrace._core share: pictures, lists of ops, a job that
-is waited for, and the command's bytes."""
+"""Shared by the tests of headrace._core: pictures, lists of ops, a job that is
+waited for, and the command's bytes."""
 
 import functools
 import json
@@ -93,7 +93,7 @@ def of_command(paths, ops, *options):
 
 
 def page_data(page):
-    """What stands in a report for its script to show; nothing is loaded."""
+    """The data that a report's script shows; the page loads nothing."""
     head, _, rest = page.partition('<script type="application/json" id="data">')
     text, end, tail = rest.partition("</script>")
     assert end and "src=\"http" not in head + tail and "@DATA@" not in page

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of the drop-in share: pictures, and stock against ours."""
+"""Shared by the tests of the drop-in: pictures, and stock against ours."""
 
 import contextlib
 import hashlib
@@ -78,7 +78,7 @@ def stock(run):
 
 
 def outcome(run):
-    """What came out, or type and text of what was raised."""
+    """The result, or type and text of the exception."""
     try:
         return run()
     except Exception as error:

@@ -21,7 +21,7 @@ shared = None  # run.py says where
 
 
 def allowed(seconds):
-    """What that is on a machine that others use, too."""
+    """Seconds to allow on a machine that others use, too."""
     return seconds * max(1, os.getloadavg()[0] / os.cpu_count())
 
 
@@ -41,7 +41,7 @@ def scratch():
 
 @functools.cache
 def folder():
-    """photos/, kinds/, bad/, samples.json; who comes first makes them."""
+    """photos/, kinds/, bad/, samples.json; the first process makes them."""
     path = pathlib.Path(shared or scratch()) / "samples"
     with open(path.with_suffix(".lock"), "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

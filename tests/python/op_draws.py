@@ -44,7 +44,7 @@ def drawn_list(rnd, w, h):
 # ---- one parameter ----------------------------------------------------------
 
 def _factor(rnd, *_):
-    """Of recipes: 0.05 to 1.95, in steps; beyond: -1 to 3 and far away."""
+    """Recipes' factors: 0.05 to 1.95, in steps; others: -1 to 3, far away."""
     return rnd.choice([
         rnd.uniform(0, 2), 1 + rnd.randrange(-30, 31) * 0.99 / 30,
         rnd.uniform(-1, 3), rnd.uniform(-50, 50), 0.0, 1.0, 0.5, 2.0, -1.0,
@@ -206,7 +206,7 @@ def _perspective(rnd, w, h):
 
 
 # Name -> the arguments of the function of that name in headrace.ops; None: it
-# has none. Of those in MADE: the op.
+# has none. A name in MADE has the op itself.
 DRAWS = {
     "crop": _crop,
     "center_crop": _center_crop,

@@ -43,7 +43,7 @@ def recorded(report):
 
 
 def run(options, name, *switch):
-    """What became of each test: its name -> one of WORST."""
+    """The outcome of each test: its name -> one of WORST."""
     where = options.build / "pillow-suite"
     where.mkdir(exist_ok=True)
     results = where / f"{name}.xml"

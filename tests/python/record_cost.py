@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What recording a sample costs beside stock's own Python.
+"""The cost of recording a sample beside stock's own Python.
 
     PYTHONPATH=build/python python3 tests/python/record_cost.py
 

@@ -68,7 +68,7 @@ class Result(unittest.TextTestResult):
 
 
 def name_of(test):
-    # Of a whole class or file: "setUpClass (test_x.Case)".
+    # An error of a whole class or file is "setUpClass (test_x.Case)".
     return re.sub(r"^\w+ \((.*)\)$", r"\1", test.id())
 
 
@@ -92,7 +92,7 @@ def chosen(suite, options):
 def run_file(name, options):
     """In the process of the file: its exit code."""
     faulthandler.enable()
-    # Before whoever started us ends us: where it hangs.
+    # Says where it hangs, before the parent process ends this one.
     faulthandler.dump_traceback_later(max(options.limit - 5, 1))
     import made_samples
     made_samples.shared = options.samples
@@ -131,7 +131,7 @@ def environment(options):
 
 
 def end(process):
-    """Ends what has not ended itself, and what it has started."""
+    """Kills the process, if it still runs, and the processes it started."""
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except ProcessLookupError:
@@ -139,7 +139,7 @@ def end(process):
 
 
 def spawn(options, name):
-    """What the file printed, its exit code and its seconds."""
+    """Runs a file; returns its output, exit code and seconds."""
     start = time.monotonic()
     process = subprocess.Popen(
         [options.python, str(HERE / "run.py"), "--file", name, "--limit",
@@ -192,7 +192,7 @@ def run_all(options, names):
         for name in names:
             if name not in beside:
                 run(name)
-    # Once more, where who sees only the end of a long record finds it.
+    # Once more at the end, where a reader of a long log looks first.
     print("".join(text + "\n" for text in failed), end="")
     return results
 

@@ -14,7 +14,7 @@ SECONDS = 0.04
 
 
 class Output:
-    """What Pipeline.submit() returns, as far as the service looks at it."""
+    """Pipeline.submit()'s result, as far as the service looks at it."""
 
     results = (types.SimpleNamespace(ok=True),)
     job = types.SimpleNamespace(cancel=lambda: None)

@@ -116,7 +116,7 @@ class Measuring(unittest.TestCase):
         for row in rows.values():
             one, = row["rounds"]
             self.assertEqual(one["first"]["pictures"], TAKEN)
-            # What worker processes do counts, too.
+            # The CPU time of worker processes counts, too.
             self.assertGreater(one["first"]["cpu_s"], 0.005)
         self.assertEqual(code, 0)
 
@@ -242,8 +242,8 @@ class Pictures(unittest.TestCase):
         names = {os.path.basename(p) for p in found.paths}
         self.assertTrue({"baseline-420.jpg", "progressive-420.jpg"} <= names)
         self.assertFalse({"gray.jpg", "cmyk.jpg", "png-rgba.png"} & names)
-        # Not those that are made with a warning: Pillow takes some of them
-        # only when it is told to.
+        # Files that are made with a warning are left out: Pillow takes some
+        # of them only when it is told to.
         expected = {samples.described()[p]["expect"] for p in found.paths}
         self.assertEqual(expected, {"ok"})
         for path, size in zip(found.paths, found.sizes):

@@ -249,7 +249,7 @@ class Packing(Case):
         data = samples.read(max(samples.photos(), key=os.path.getsize))
         times, turns = 50, 0
         before = sys.getswitchinterval()
-        sys.setswitchinterval(100)  # nobody takes the GIL by force
+        sys.setswitchinterval(100)  # no thread takes the GIL by force
         try:
             with concurrent.futures.ThreadPoolExecutor(1) as pool:
                 packed = [pool.submit(headrace.pack, data)

@@ -34,7 +34,7 @@ TRAIN = T.Compose(pipelines.v1_pipelines()["train"][1])
 
 
 def read_bytes():
-    """Of files, by this process, until now."""
+    """Bytes of files that this process has read so far."""
     with open("/proc/self/io") as file:
         return int(file.readline().split()[1])
 
@@ -300,7 +300,7 @@ class Held(Case):
 
 
 class Other(io.FileIO):
-    """A file whose bytes are not those that are read."""
+    """A file that reads as other bytes than it has."""
 
     def __init__(self, path, other):
         super().__init__(path)
@@ -472,7 +472,7 @@ class Workers(Case):
                 self.assertEqual(stats[:3], ((EPOCHS - 1) * n, n, n))
 
     def test_workers_keep_nothing(self):
-        """What a forked worker has of the cache is empty."""
+        """A forked worker's cache is empty."""
         headrace.set_cache("1G")
         with headrace.image_backend("cpu"):
             epochs(Opened(self.paths), 1)

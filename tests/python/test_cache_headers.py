@@ -64,7 +64,7 @@ class Headers(Case):
                 picture.tile.append(number)
 
     def test_uses_of_it(self):
-        """What Pillow does with a picture that was opened again."""
+        """Pillow's calls give the same on a picture that was opened again."""
         uses = {
             "pixels": lambda p: p.tobytes(),
             "copy": lambda p: copy.deepcopy(p).tobytes(),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What fails, and what results say about who did what."""
+"""Failures, and the engines that results name."""
 
 import os
 import pickle
@@ -202,7 +202,7 @@ class Provenance(unittest.TestCase):
         with self.assertRaisesRegex(headrace.ArgumentError, "a cap of 101"):
             headrace.Device("cpu", cpu_cap=101)
         with headrace.Device("cpu", balance=True, cpu_cap=50) as device:
-            # Nobody is there to share with.
+            # There is no other engine to share with.
             self.assertEqual(device.stats()["shares"], (0, 0, 0, 0))
             self.assertEqual(device.stats()["engines"], ("cpu",))
         with headrace.Device("cpu", balance=True, latency=.5):

@@ -132,7 +132,7 @@ class Exit(unittest.TestCase):
     def test_interrupt_at_exit(self):
         out = self.run_text("""
             import signal
-            # What runs in the background may have inherited that it ignores it.
+            # A background process may have inherited an ignored SIGINT.
             signal.signal(signal.SIGINT, signal.default_int_handler)
             def late():
                 time.sleep(.3)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What read_file() returns, and the memory that it lies in."""
+"""read_file()'s result, and the memory that it lies in."""
 
 import os
 import pathlib
@@ -92,7 +92,7 @@ class Reading(Case):
 
 
 class Worker:
-    """A process that reads, and lends what it has read."""
+    """A process that reads, and lends the bytes to this one."""
 
     def __init__(self, run):
         ours, theirs = socket.socketpair()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What headrace._core uses it holds, while other code runs: Python code that it
-calls, other threads, the collector. Each case is a process of its own, since
-what is wrong here ends a process, or never ends."""
+"""headrace._core holds the objects that it uses while other code runs: Python
+code that it calls, other threads, the collector. Each case is a process of its
+own, since a fault here ends a process, or never ends."""
 
 import subprocess
 import sys
@@ -53,7 +53,7 @@ def until(condition, seconds=60):
 
 class Child(unittest.TestCase):
     def child(self, text, *arguments, code=0):
-        """What a program prints; it must end, with this code."""
+        """Returns a program's output; it must end, with this code."""
         done = subprocess.run(
             [sys.executable, "-c", HEAD + textwrap.dedent(text),
              samples.small(), *arguments],

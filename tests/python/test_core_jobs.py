@@ -88,7 +88,7 @@ class Waiting(unittest.TestCase):
         self.assertRaises(headrace.CanceledError, job.wait, 60)
 
     def test_others_run_meanwhile(self):
-        """Whoever waits leaves Python to others: one of them cancels."""
+        """A waiting thread leaves Python to others: one of them cancels."""
         out, job = submit(300, SLOW)
 
         def cancel():
@@ -125,7 +125,7 @@ class Waiting(unittest.TestCase):
             self.assertEqual(device.stats()["samples"], 40)
 
     def test_room_for_one(self):
-        """The end of a job wakes who waits, not a clock."""
+        """The end of a job wakes the waiting thread, not a clock."""
         with headrace.Device("cpu", threads=1, budget=1) as device:
             outs = [headrace.Batch(1, 3, 6, 8, device=device)
                     for _ in range(400)]
@@ -367,7 +367,7 @@ class Dropped(unittest.TestCase):
         self.assertIsNone(job())
         self.assertIsNotNone(source())
         self.assertIsNotNone(memory())
-        # Nobody calls the package: the main thread frees it in passing.
+        # Without a call of the package the main thread frees it in passing.
         self.assertTrue(until(lambda: source() is None))
         out, job = submit(15, SLOW)
         job.wait()

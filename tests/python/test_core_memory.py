@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory of batches and pixels: whose it is, who reads it, on which device."""
+"""Memory of batches and pixels: its owner, its readers, its device."""
 
 import array
 import ctypes

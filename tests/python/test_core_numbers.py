@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which numbers a sample's values get: of which channel, of which table."""
+"""The numbers that a sample's values become, by channel and by table."""
 
 import array
 import unittest

@@ -173,7 +173,7 @@ class OpLists(unittest.TestCase):
 
         self.assertAlmostEqual(flips(ops.random_flip(), [1]), 500, delta=100)
         self.assertEqual(flips(ops.random_flip(), [2, 3]), 0)
-        # What is named is all that is done.
+        # Only the named flip is done.
         self.assertEqual(flips(ops.random_flip(vertical=1), [1]), 0)
         self.assertEqual(flips(ops.random_flip(vertical=1), [2]), 1000)
         for never in ({"horizontal": 0}, {"horizontal": 0, "vertical": 0.0}):

@@ -154,7 +154,7 @@ class Opening(Packs):
 
 class Jobs(Packs):
     def test_as_their_files(self):
-        """Every kind, those that are kept as they are, too."""
+        """Every kind, also the kinds that are kept as they are."""
         pictures = headrace.PackFile(self.kinds)
         self.assertLess(pictures.packed, len(pictures))
         seen = set()
@@ -182,7 +182,8 @@ class Jobs(Packs):
         self.assertEqual(job.results[0].status, 0)
 
     def test_a_picture_is_checked_once(self):
-        """Whoever has checked it: not behind a write to the file."""
+        """A picture is checked once for all readers, until the file is
+        written to."""
         copy = shutil.copy(self.path, self.place / "copy.hrp")
         pictures = headrace.PackFile(copy)
         out = headrace.Batch(1, 3, 64, 96)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What headrace._core finds in headers, and whether a file is the same one."""
+"""headrace._core's reading of headers, and its test for an unchanged file."""
 
 import os
 import pathlib
@@ -55,7 +55,7 @@ class Probing(unittest.TestCase):
                 set(), page)
 
     def test_a_header_longer_than_what_is_read_first(self):
-        """What looks like a header at the end of the file is none."""
+        """Bytes like a header at the end of the file are no header."""
         def picture(w, h):
             return (b"\xff\xc0\0\x0b\x08%c%c%c%c\1\1\x11\0" % (
                 h >> 8, h & 255, w >> 8, w & 255)
@@ -77,7 +77,7 @@ class Probing(unittest.TestCase):
                                  (100, 50, True), first)
 
     def test_scans_behind_what_is_read_first(self):
-        """Of large files of several scans all are looked at, or it says so."""
+        """All scans of large files are looked at, or the result says so."""
         known = 0
         for path in samples.good():
             data = samples.read(path)
@@ -116,7 +116,7 @@ class Probing(unittest.TestCase):
                     refused += 1
                     outcomes.append((error.status, error.offset))
                 else:
-                    # Of a path not all of a large file was looked at.
+                    # By path, only a part of a large file was looked at.
                     partly |= info.format == "jpeg" and not info.all_scans
             if partly:
                 continue

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What would be made, but is not what was meant, is refused in every way in;
-errors have what is known of them."""
+"""Arguments that would work, but not as meant, are refused at every entry;
+errors carry all that is known about them."""
 
 import errno
 import os

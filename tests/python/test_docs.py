@@ -3,8 +3,8 @@
 
 Blocks of one page run in order in one process, in a folder with cat.jpg,
 photos/CLASS/, and photos.hrp, made of these. A line <!-- needs: MODULE --> in
-front of a block names what is not there everywhere: without it that block, and
-only that, is not run. Of blocks of sh, lines that begin with python3 are run.
+front of a block names a module that is not always installed: without it only
+that block is skipped. In sh blocks, lines that begin with python3 are run.
 Lists of ops that a page names and that flip at random do flip, half the time.
 """
 
@@ -27,7 +27,7 @@ BLOCK = re.compile(
 )
 
 
-# Behind a page that says random_flip: a reader who copies it gets flips.
+# Runs behind a page that says random_flip: its lists must really flip.
 FLIPS = """
 from headrace import _core
 lists = [ops for ops in names.values() if isinstance(ops, (list, tuple))

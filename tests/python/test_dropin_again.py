@@ -75,7 +75,7 @@ class Next(Dataset):
 
 
 class Iterators(case.Case):
-    """What began with the drop-in on ends with it."""
+    """An iterator that began with the drop-in on ends with it."""
 
     def test_what_is_left_of_a_batch(self):
         """A damaged tensor that somebody keeps spoils no other batch."""

@@ -76,7 +76,7 @@ class Cases(case.Case):
         self.addCleanup(patch.stop)
 
     def processors(self, numbers):
-        """Those that this process may use."""
+        """Sets the processors that this process may use."""
         self.patch(os, "sched_getaffinity", lambda pid: numbers)
 
     def tearDown(self):

@@ -93,7 +93,8 @@ class Compared(case.Case):
         return str(path)
 
     def compare(self, run, text, recorded=None):
-        """Of both kinds of data sets. recorded: a tensor was; None: maybe."""
+        """Compares stock and drop-in in data sets of both kinds. recorded: a
+        tensor was; None: maybe."""
         wanted = outcome(run)
         both = [Map(run), Stream(run)]
         with on():
@@ -210,7 +211,7 @@ class Encoded(Compared):
                 file, apply_exif_orientation=True), new, False)
 
     def test_samples(self):
-        """Of all kinds, and damaged."""
+        """Samples of all kinds, and damaged ones."""
         for path in Samples.kinds() + Samples.bad():
             if is_small(path):
                 self.compare(lambda: io.read_image(str(path)), path.name)
@@ -405,7 +406,7 @@ class Codec(Compared):
             self.assertEqual(case.facts(run()), case.facts(made))
 
     def test_two_orientations(self):
-        """What other readers of EXIF may take for another is not recorded."""
+        """An orientation that EXIF readers disagree on is not recorded."""
         data = KINDS["turned"]
         at = data.index(b"\x01\x12\0\3\0\0\0\1\0\6")
         for turns, tag in (
@@ -475,7 +476,7 @@ class Loaders(case.Case):
         return [[case.facts(x) for x in loader] for _ in range(2)]
 
     def test_damaged(self):
-        """What a data set does about damage is stock's, also with a cache."""
+        """A data set meets damage as with stock, also with a cache."""
         self.addCleanup(headrace.set_cache, None)
         # (A file's ctime cannot be set: as if these were old.)
         with mock.patch("headrace.dropin.pillow.headers._SETTLED", -1):

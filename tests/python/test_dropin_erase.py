@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is written into windows of recorded tensors: stock against drop-in.
+"""Writes into windows of recorded tensors: stock against drop-in.
 
 Erasing of torchvision and of timm's kind, one job a batch; and random programs
 of writes, copies, views and other uses of a few tensors, which see the same
@@ -171,7 +171,7 @@ def window(rnd):
 
 
 def value(rnd, part):
-    """What fits the part, mostly."""
+    """A value to write that mostly fits the part."""
     kind = rnd.randrange(9)
     if kind < 2:
         return rnd.choice([0, 1, True, 0.3, -0.0, 7, 3.9, 300, -1])
@@ -275,7 +275,7 @@ class RandomPrograms(unittest.TestCase):
                     self.assertTrue(same(a, b), (a.shape, b.shape, a, b))
 
     def test_not_finite(self):
-        """Which NaN it becomes depends on how torch converts it."""
+        """The bits of a NaN depend on how torch converts it."""
         def write(x):
             x[..., 2:7, 3:9] = torch.full((3, 5, 6), float("nan"))
             return x

@@ -33,7 +33,7 @@ ODD = (
 
 
 def random_headers(seed, number):
-    """Of JPEGs, with bytes that were changed, cut, or put there."""
+    """Headers of JPEGs, with bytes changed, cut out, or put in."""
     draw = random.Random(seed)
     seeds = [KINDS["colour"], KINDS["grey"]]
     picture = Image.open(io.BytesIO(seeds[0]))
@@ -85,7 +85,7 @@ class Headers(unittest.TestCase):
         self.assertGreater(plain, 200)
 
     def test_info(self):
-        """What the loader's picture says, and what is derived of it."""
+        """`info` of the loader's picture, and of pictures derived from it."""
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "a.jpg")
             picture = Image.open(io.BytesIO(KINDS["colour"]))

@@ -60,7 +60,7 @@ assert len(caught) == 1, caught
 
 
 class Imports(case.Case):
-    """What is imported after switching on, in whatever order."""
+    """Modules are imported after switching on, in any order."""
 
     def check(self, code):
         run = subprocess.run(
@@ -227,7 +227,7 @@ class Hooks(case.Case):
             self.assertIs(new, old)
 
     def test_resize_of_unknown_order(self):
-        """A Pillow that nobody knows: resizes are its own."""
+        """Pillow resizes itself if its order of passes is unknown."""
         stock = Image.Image.resize
 
         def resize(self, size, resample=None, box=None, reducing_gap=None):
@@ -246,7 +246,7 @@ class Hooks(case.Case):
                 self.assertEqual(image.tobytes(), wanted.tobytes())
 
     def test_wrapped_by_somebody(self):
-        """What wraps ours stays, passes on, and a warning says so."""
+        """A wrapper around ours stays, passes on, and a warning says so."""
         calls = []
         stock = vars(torch.nn.Parameter)["__new__"]
         dropin.install()

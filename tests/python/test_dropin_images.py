@@ -138,7 +138,7 @@ def named(x):
 
 
 def rows_of_memory(f):
-    """What shares memory, how often it was written to, what is a view."""
+    """Shared memory, the counts of writes, and views."""
     return {
         "resized_crop of that size": (
             None, lambda x: written(
@@ -165,7 +165,7 @@ def rows_of_memory(f):
 
 
 def rows_of_v2():
-    """Those of tensors that v1 does not record, or does not have."""
+    """Functions of tensors that v1 does not record, or does not have."""
     f = F2
     return {
         "resize": (True, lambda x: f.resize(x, [30, 40])),
@@ -368,7 +368,7 @@ class Threads(Tensors):
 
 
 class Delivered(case.Case):
-    """What a loader hands out is as new as stock's."""
+    """A loader's tensors are as new as stock's."""
 
     def seen(self, workers):
         def one(x):

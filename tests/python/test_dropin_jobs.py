@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the drop-in submits: jobs, their memory, their errors, many threads."""
+"""The drop-in's jobs: their memory, their errors, many threads."""
 
 import concurrent.futures
 import ctypes
@@ -26,7 +26,7 @@ from torchvision.transforms import functional as F
 
 
 class Jobs(case.Case):
-    """What is submitted."""
+    """The samples of submitted jobs."""
 
     def five(self, data):
         image = Image.open(io.BytesIO(data)).resize((60, 50))
@@ -133,7 +133,7 @@ class Jobs(case.Case):
 
     def test_exact_unless_asked_otherwise(self):
         def tiers(**how):
-            """Of the jobs of a picture that the drop-in makes."""
+            """The tiers of the drop-in's jobs for a picture."""
             with headrace.image_backend("cpu", **how), mock.patch.object(
                     jobs._core, "submit", wraps=jobs._core.submit) as submit:
                 F.to_tensor(self.image()).tolist()
@@ -247,7 +247,7 @@ class Memory(case.Case):
         self.assertEqual(again[7, 2, 5, 5], 0)  # new ones
 
     def test_a_fork_with_locked_memory_costs_copies(self):
-        """What mlockall() keeps cannot be given back, but used."""
+        """Memory that mlockall() locks cannot be given back, but used."""
         libc = ctypes.CDLL(None, use_errno=True)
         first = self.new()
         address = first.data_ptr()
@@ -346,7 +346,8 @@ class Threads(case.Case):
     """Pictures and tensors of one thread each, all at once."""
 
     def test_normalize_by_tensors(self):
-        """Of timm: stock is asked for a table once, and for no picture."""
+        """As timm does: stock is asked for a table once, never for a
+        picture."""
         numbers = torch.tensor([0.1, 0.2, 0.3]), torch.tensor([0.4, 0.5, 0.6])
 
         def run():

@@ -235,7 +235,7 @@ class Photos(Pipelines):
         self.assertEqual(str(report).count("antialias"), 1)
 
     def test_other_data_sets(self):
-        """Whoever opens pictures with Pillow records them."""
+        """Any data set that opens pictures with Pillow records them."""
 
         def opened(path):
             return PIL.Image.open(path).convert("RGB")

@@ -205,7 +205,7 @@ class Pixels(case.Case):
                     totals["pictures"], totals["recorded"] + again)
 
     def test_recorded_again_and_looked_at(self):
-        """What is recorded again is a picture for everybody."""
+        """A picture that is recorded again is one for all calls."""
         def looked(image):
             image = F.gaussian_blur(image, 3)
             pixels = np.asarray(image.copy())[3, 4].tolist()
@@ -328,7 +328,7 @@ class Pixels(case.Case):
             self.assertEqual(image.tobytes(), wanted.tobytes())
 
     def test_replayed(self):
-        """What stock Pillow makes of a recording is what the job makes."""
+        """Stock Pillow makes of a recording the pixels that the job makes."""
         rnd = random.Random(5)
         with on():
             for name, draw in CHANGES.items():

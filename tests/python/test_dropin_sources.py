@@ -114,7 +114,7 @@ class Sources(case.Case):
 
 
 class Refused(case.Case):
-    """What is left to Pillow, with its reason."""
+    """Pictures that are left to Pillow, with the reason."""
 
     def reasons(self, run):
         wanted = case.outcome(run)

@@ -65,7 +65,7 @@ class Tensors(case.Case):
         return len(x._hr.table.results)
 
     def test_dead_tables_are_not_mistaken(self):
-        """What is remembered belongs to a table, not to its address."""
+        """A remembered result belongs to a table, not to its address."""
         gc.collect()
         gc.freeze()  # or each collection looks at all of torch
         self.addCleanup(gc.unfreeze)

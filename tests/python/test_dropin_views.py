@@ -103,7 +103,7 @@ class Right(Cases):
 
 
 class Wrong(Cases):
-    """What is collated is not what was guessed."""
+    """The collated batch is another one than was guessed."""
 
     def test_another_order(self):
         self.compare(Pictures(self.folder, DINO, lambda made: made[::-1]))

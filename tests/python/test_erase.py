@@ -91,7 +91,7 @@ class Erase(unittest.TestCase):
             self.assertTrue(np.array_equal(got, want.numpy()), op)
 
     def test_random(self):
-        """What is drawn, and that its list makes the same."""
+        """The draws' distribution; their list of ops makes the same."""
         source = _file(5)
         op = ops.random_erasing(0.7, value="random", scale=(0.1, 0.2))
         share, drawn = [], 0

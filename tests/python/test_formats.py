@@ -224,7 +224,7 @@ class Other(unittest.TestCase):
         self.assertIn("over the limit", out.errors[0])
 
 
-# What a file is called, and what is in it.
+# Each file's name, format and mode.
 KINDS = {
     "jpeg": ("1.jpg", "JPEG", "RGB"),
     "grey": ("2.JPEG", "JPEG", "L"),

@@ -573,7 +573,7 @@ class Waiting(unittest.TestCase):
 
 
 class Tuning(unittest.TestCase):
-    """Which settings are found is the matter of tests in C."""
+    """Tests in C say which settings tuning finds."""
 
     @classmethod
     def setUpClass(cls):

@@ -21,7 +21,7 @@ STEPS = (ops.decode(), ops.resize_short(72), ops.center_crop(64, 64),
 
 
 class Handler(http.server.SimpleHTTPRequestHandler):
-    """Files of a folder, by ranges, for who has the key."""
+    """Serves ranges of files of a folder to clients with the key."""
 
     protocol_version = "HTTP/1.1"
     seen = 0

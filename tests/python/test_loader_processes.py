@@ -61,7 +61,7 @@ class Processes(unittest.TestCase):
         self.run_program("loader._open()\nsys.exit(3)\n", 3)
 
     def test_nobody_asks_a_sequence_after_the_exit(self):
-        # What is registered first is called last.
+        # The first registered function is called last.
         self.run_program(
             "class Slow(Sequence):\n"
             "    def __getitem__(self, i):\n"

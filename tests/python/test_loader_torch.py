@@ -244,7 +244,7 @@ class Certain(Stock):
 
 
 class ByChance(unittest.TestCase):
-    """What has no certain case: the ops that a transform becomes."""
+    """Transforms whose draws have no certain case: the ops they become."""
 
     def check(self, transform, text):
         steps, _ = translate([transform, transforms.PILToTensor()])
@@ -382,7 +382,7 @@ class Random(unittest.TestCase):
                                          ratio=(0.5, 1.5)),
             transforms.RandomHorizontalFlip(),
             transforms.RandomVerticalFlip(0.25))
-        # Of 48 pictures, flipped both ways independently.
+        # 48 pictures, flipped both ways independently.
         self.assertTrue(0 < flips < 48, flips)
         self.assertGreater(len(windows), 24)
         for drawn in windows:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a beginner gets wrong: the message names the argument, its value, and
-what is allowed; what another library takes is taken, or named."""
+"""Beginners' mistakes: the message names the argument, its value, and the
+allowed ones. Another library's spelling is accepted, or its message names
+ours."""
 
 import importlib.util
 import unittest

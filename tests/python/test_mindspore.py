@@ -49,7 +49,7 @@ class InMindSpore(unittest.TestCase):
             samples.of_command(samples.photos(), samples.EVAL_TEXT))
 
     def test_epochs_of_random_ops(self):
-        """What the loader gives by itself, in the same order."""
+        """The loader's own samples, in the same order."""
         options = {"steps": samples.TRAIN, "shuffle": True, "seed": 3}
         want = self.loader(**options)
         data = self.data(self.loader(**options))

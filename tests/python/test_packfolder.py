@@ -109,7 +109,8 @@ class Order(Folders):
         self.same(epochs(ours), epochs(stock))
 
     def test_named_classes(self):
-        """Those of the program; what is in none of them is left out, once."""
+        """The program names the classes; pictures of no class are left out,
+        with one warning."""
         named = {"c": 0, "a": 7}
         with self.assertWarnsRegex(UserWarning, "none of the classes"):
             ours = headrace.PackFolder(self.path, classes=named)

@@ -190,7 +190,7 @@ class Parts(unittest.TestCase):
             headrace.pack_folder(records, self.out, fields=("scan", None))
 
     def test_fields_in_a_cluster(self):
-        """What the command of headrace.ray hands on."""
+        """The arguments that the command of headrace.ray hands on."""
         for text, want in (("image,name", ("image", "name")),
                            (",name", (None, "name")),
                            ("image", ("image", None))):
@@ -253,7 +253,8 @@ class Parts(unittest.TestCase):
         self.assertFalse(self.out.exists())
 
     def test_threads_take_turns(self):
-        """Reading may ask for the interpreter, whoever has the turn."""
+        """Reading may ask for the interpreter, whichever thread has the
+        turn."""
         class Asked:
             def __len__(self):
                 return 40

@@ -231,7 +231,7 @@ class Calls(unittest.TestCase):
         self.assertEqual(Preprocess.from_config(folder).shape, make.shape)
 
     def test_asyncio(self):
-        # A budget of less than two batches: who has no room waits.
+        # A budget of less than two batches: the second one waits.
         make = preprocess("siglip", device="cpu", threads=1, budget=4 << 20)
         want = make(self.paths[:1])["pixel_values"]
 
@@ -326,7 +326,7 @@ class Real(case.Case):
                 self.assertNotIn("materialised", report)
 
     def test_kinds_of_files(self):
-        """Also those that turn, are grey, broken, or stock's alone."""
+        """All kinds: also turned, grey and broken files, and stock's own."""
         paths = [path for path in case.Samples.kinds() + case.Samples.bad()
                  if is_small(path)]
         # (A shorter side would be gigabytes of a very long picture.)
@@ -367,7 +367,7 @@ class Real(case.Case):
                     self.assertTrue(numpy.array_equal(one, other))
 
     def test_warnings(self):
-        """Of torchvision, whose decoder reads paths: they are deprecated."""
+        """torchvision's warnings stay: its decoder of paths is deprecated."""
         processor = real("vit", "torchvision")
 
         def run():
@@ -456,7 +456,7 @@ class Real(case.Case):
         self.assertEqual(self.with_dropin(lambda: case.outcome(run))[0], want)
 
     def test_other_numbers(self):
-        """Of another dtype, of a whole factor, of a class of one's own."""
+        """Numbers of another dtype, a whole factor, a user's own class."""
         import transformers
 
         class Mine(transformers.CLIPImageProcessor):

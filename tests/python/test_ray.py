@@ -148,7 +148,7 @@ class Clusters(unittest.TestCase):
 
 
 def kill_some(pids, killed, done):
-    """Kills who has come, at random times, until there were enough."""
+    """Kills workers that have come up, at random times, KILLS in all."""
     when = random.Random(2)
     while len(killed) < KILLS and not done.is_set():
         time.sleep(when.uniform(0.05, 0.8))

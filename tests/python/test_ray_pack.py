@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """headrace.ray.pack in a real Ray cluster: the file of `headrace pack`, byte
-for byte, whoever is killed meanwhile."""
+for byte, while workers are killed."""
 # Long: a cluster of two nodes starts in 10 s.
 
 import json
@@ -34,7 +34,7 @@ def command(*words):
 
 
 def writers(folder):
-    """{pid: bytes} of who has a part of it open that is not whole."""
+    """{pid: bytes} of processes that have an unfinished part of it open."""
     found = {}
     for process in pathlib.Path("/proc").glob("[0-9]*"):
         try:
@@ -50,7 +50,7 @@ def writers(folder):
 
 
 class Killer(threading.Thread):
-    """Kills who is in the middle of a part, several times."""
+    """Kills workers in the middle of a part, several times."""
 
     def __init__(self, folder, times):
         super().__init__()
@@ -88,7 +88,7 @@ class Packing(unittest.TestCase):
         command("samples", cls.pictures, "--photos-only", "--count",
                 str(COUNT), "--size", "64x48")
         cls.pictures = cls.pictures / "photos"
-        # What cannot be packed is kept as it is.
+        # A file that cannot be packed is kept as it is.
         (cls.pictures / "fruit" / "x.jpg").write_bytes(b"no picture")
         cls.one = cls.place / "one.hrp"
         command("pack", cls.pictures, "--out", cls.one, "-q")

@@ -319,8 +319,8 @@ class Tables(Case):
 
 
 class Chunks(Case):
-    """What streaming 0.13 (MDS) and litdata 0.2.76 made of three photos of
-    `headrace samples`; the packages themselves bring too many others."""
+    """Shards that streaming 0.13 (MDS) and litdata 0.2.76 made of three photos
+    of `headrace samples`; the packages themselves bring too many others."""
 
     def test_kept(self):
         kept = pathlib.Path(__file__).parent / "records"
@@ -338,7 +338,7 @@ class Chunks(Case):
 
 
 class Many(Case):
-    """What has __getitems__() is asked for several at a time."""
+    """A data set with __getitems__() is asked for several at a time."""
 
     def test_once_a_batch(self):
         class Pairs:

@@ -132,7 +132,7 @@ def cores(process):
 
 
 def others_share(before, after):
-    """Of all cores, that somebody else used meanwhile."""
+    """The share of all cores that other processes used meanwhile."""
     wall, busy, own = (b - a for a, b in zip(before, after))
     return max(0, busy - own) / (wall * os.cpu_count())
 
@@ -185,7 +185,7 @@ class Serving(unittest.IsolatedAsyncioTestCase):
             self.assertEqual((await post(client, data))[0], 200)
 
     async def test_given_up_requests_cancel_their_pictures(self):
-        # One thread has much to do; who waits behind is given up.
+        # One thread has much to do; the requests behind are given up.
         data = large_picture()
         async with service("--threads", 1, "--wait", 1000) as (_, client):
             tasks = [asyncio.create_task(post(client, data))
@@ -214,7 +214,7 @@ class Serving(unittest.IsolatedAsyncioTestCase):
         self.assertEqual(service.counts, {"canceled": 1})
 
     async def test_bodies_share_the_memory(self):
-        """Who sends slowly holds memory, but nobody's turn."""
+        """A slow sender holds memory, but delays no other request."""
         data = samples.read(samples.small())
         size = 6 << 20
         async with service("--memory", 16) as (process, client):
@@ -232,7 +232,7 @@ class Serving(unittest.IsolatedAsyncioTestCase):
                 await asyncio.sleep(0.01)
 
     async def test_bodies_that_never_fit_are_413(self):
-        """Who asks again would be refused again."""
+        """A retry would be refused again, so it is no 429."""
         for options, fits, size in (
                 (("--memory", 1, "--limit", 9 << 20), 400_000, 500_000),
                 (("--memory", 2, "--limit", 1 << 20), 1 << 20, 2 << 20)):
@@ -275,7 +275,8 @@ class Serving(unittest.IsolatedAsyncioTestCase):
                 if p99 < 5 * part(alone, 0.5):
                     break
         self.assertGreater(part(alone, 0.5), each)
-        # What can be made is made, and who waits does so in vain no longer.
+        # The service makes as many as it can, and accepted requests do not
+        # wait in vain.
         self.assertGreater(len(met["200"]), 0.7 * 4 / each)
         self.assertLess(part(met["200"], 0.5), wait + each)
         self.assertLess(p99, 5 * part(alone, 0.5))
@@ -291,7 +292,7 @@ class Serving(unittest.IsolatedAsyncioTestCase):
                            ) as (process, client):
             capacity = len((await load(process, paths, 8, 2))["200"]) / 2
             before = memory_of(process)
-            # What others do on the machine makes it worse, never better.
+            # Other load on the machine makes it worse, never better.
             for _ in range(TRIES):
                 began = cores(process)
                 calm = await self.half_load(process, paths, capacity)

@@ -53,7 +53,7 @@ def have_torchvision():
 
 
 class Outcome:
-    """What the command returned, printed and wrote."""
+    """The command's exit code, its output and its files."""
 
     def __init__(self, folder, arguments):
         self.page_path = os.path.join(folder, "report.html")
@@ -257,7 +257,7 @@ class Different(Case):
             return self.validate(folder, "--reference", ours_is, *more)
 
     def test_order_of_passes(self):
-        """Of pillow-12 and pillow-13 only tall pictures differ."""
+        """Between pillow-12 and pillow-13 only tall pictures differ."""
         folder = self.pictures((300, 200), (90, 600), (200, 201))
         found = self.planted_order(
             folder, "pillow-12", "pillow-13", "--pipelines", "resize-bicubic"
@@ -346,7 +346,7 @@ class Different(Case):
         self.assertLess(row["largest"], 1e-5)
 
     def test_known_reason(self):
-        """Of a picture that lacks scans it is said that it does."""
+        """The report says of a picture that scans are missing."""
         folder = self.enterContext(tempfile.TemporaryDirectory())
         subprocess.run(
             [os.path.join(BUILD, "headrace"), "samples", folder, "--count",
@@ -588,7 +588,7 @@ class Compare(unittest.TestCase):
 
 class Counted(unittest.TestCase):
     def test_groups_keep_order(self):
-        """What flights return stands in the order of what was asked."""
+        """Flights return their results in the order of the requests."""
         with tempfile.TemporaryDirectory() as folder:
             every = files.make(folder, 3)[:5]
             asked = [

@@ -248,7 +248,7 @@ class Damage(Case):
         with headrace.image_backend("cpu"):
             for params in ({}, {"persistent_workers": True}):
                 iterator = self.check_damaged(**params)
-                # Nobody keeps it: no error has its frame.
+                # It is freed: no error keeps its frame.
                 self.assertIsNone(iterator())
 
     def check_damaged(self, **params):

@@ -127,7 +127,7 @@ class ChannelTest(unittest.TestCase):
         return self.channel.claim(sender.name, number)
 
     def test_files_are_lent(self):
-        """What a worker has read is not sent; what it holds besides is."""
+        """Files that a worker has read are lent; its other bytes are sent."""
         sizes = [100, 300_000, 5 << 20]
         with tempfile.TemporaryDirectory() as folder:
             paths = [os.path.join(folder, str(size)) for size in sizes]
@@ -158,8 +158,8 @@ class ChannelTest(unittest.TestCase):
         self.device.calls.clear()
 
     def test_memory_is_used_again(self):
-        """By a next worker: not before the one that had it is gone, what it
-        has sent is read or never will be, and no file of it is in use."""
+        """A new worker gets it. Before, its last worker must be gone, that
+        one's messages read or lost, and none of its files in use."""
         rooms = channel.Rooms()
         (room,) = rooms.take(1)
 
@@ -183,7 +183,7 @@ class ChannelTest(unittest.TestCase):
                 self.assertTrue(again(-9, True))
 
     def lent(self, rooms, path):
-        """What a channel takes from a child that reads there."""
+        """The files that a channel takes from a child that reads there."""
         device = Device()
         owner = channel.Channel(device.submit, rooms=rooms)
 
@@ -204,14 +204,14 @@ class ChannelTest(unittest.TestCase):
         return taken
 
     def test_memory_of_no_number(self):
-        """Who names memory that is not there is sent away."""
+        """A sender that names memory that is not there is cut off."""
         sender = self.sender()
         message.share(sender._sock, 7)
         self.assertEqual(sender._sock.recv(1), b"")
         sender.close()
 
     def test_memory_that_is_none(self):
-        """Who sends it is sent away; the others are heard."""
+        """Its sender is cut off; the others are heard."""
         def child(fd):
             sender = channel.Sender(self.channel.link)
             with contextlib.suppress(OSError):
@@ -464,7 +464,7 @@ class ChannelTest(unittest.TestCase):
                 resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
     def test_silent_connections_are_few(self):
-        """What connects and says nothing holds no descriptor for long."""
+        """A silent connection does not hold a descriptor for long."""
         silent = []
         for _ in range(3 * channel._MOST_STRANGERS):
             sock = socket.socket(socket.AF_UNIX)

@@ -10,7 +10,7 @@ LAYOUTS = ("planes", "channels_last", "window")
 
 
 def interpolate(tensor, w, h, name):
-    """What torchvision calls for bytes, where it does not go through floats."""
+    """torchvision's call for bytes, where it does not go through floats."""
     antialias = {} if name == "nearest" else {
         "align_corners": False, "antialias": True}
     return torch.nn.functional.interpolate(

@@ -41,7 +41,7 @@ def libraries():
 
 
 def check_libraries(before):
-    """What the import has brought: the wheel's own files and libc's."""
+    """Checks the imported libraries: only the wheel's own files and libc's."""
     mine = str(pathlib.Path(sys.prefix))
     of_libc = re.compile(r"/(lib(c|m|dl|pthread|rt|z)|ld-linux[^/]*)"
                          r"(-[\d.]+)?\.so[\d.]*$")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of DataLoader workers share: data sets, and comparing."""
+"""Shared by the tests of DataLoader workers: data sets, and comparing."""
 
 import collections
 import gc
@@ -206,7 +206,7 @@ class Raises(Pictures):
 
 
 class Threads(Pictures):
-    """What threads the worker has after it recorded a picture."""
+    """Returns the worker's threads after it recorded a picture."""
 
     def __getitem__(self, index):
         picture = self.picture(index)
@@ -254,9 +254,9 @@ def as_list(samples):
 
 
 def bare(error):
-    """Without the frames that it came through: one of them holds the iterator,
-    and who keeps the error made a circle, which stock takes 5 s a worker to
-    collect."""
+    """Removes the frames that it came through: one of them holds the iterator.
+    Keeping the error would make a circle, and stock takes 5 s a worker to
+    collect it."""
     error.__cause__ = error.__context__ = None
     return error.with_traceback(None)
 
@@ -294,7 +294,7 @@ def children():
 
 
 def is_of_a_channel(link):
-    """Whether a socket listens for workers of ours, or is one's connection."""
+    """Says whether a socket listens for our workers, or connects to one."""
     inode = link[len("socket:["):-1]
     with open("/proc/net/unix") as file:
         return any(f" {inode} @headrace-" in line for line in file)
@@ -303,7 +303,7 @@ def is_of_a_channel(link):
 class Traces:
     """Threads and descriptors that are there now and were not before.
 
-    What torch and the default device keep is there from the start.
+    The ones of torch and the default device are there from the start.
     """
 
     def __init__(self):
@@ -340,9 +340,9 @@ class Traces:
         test.assertEqual(self.more(but), {})
 
 
-# What stock leaves when a worker is killed: its own queues, shared memory
-# of tensors, files with which it tries how many it may open, and connections
-# in whose __del__ its handler of signals raised.
+# Stock leaves these when a worker is killed: its own queues, shared memory of
+# tensors, files with which it tries how many it may open, and connections in
+# whose __del__ its signal handler raised.
 STOCK_LEAVES = ("pipe", "/dev/shm", "/tmp", "socket")
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What programs do with the file of a picture between any two calls on it."""
+"""Programs that change a picture's file between any two calls on it."""
 
 from __future__ import annotations
 

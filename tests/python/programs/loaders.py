@@ -519,7 +519,7 @@ class Many(Pictures):
 
 
 class Sizes(Pictures):
-    """Of other sizes each."""
+    """Pictures of different sizes."""
 
     def __getitem__(self, i):
         return F.to_tensor(Image.open(self.names[i]).convert("RGB"))
@@ -666,7 +666,7 @@ _GOOD, _DAMAGED = ", ".join(map(repr, GOOD)), ", ".join(map(repr, DAMAGED))
 
 for _workers in (0, 1, 2):
     _some = {"each": (1, 6, 3)[_workers], "quick": (6, 0, 6)[_workers]}
-    # What is damaged is asked for again, in the fetch that it is found in.
+    # A damaged picture is asked for again in the same fetch.
     _all = {"each": _some["each"], "quick": (2, 0, 1)[_workers]}
     for _name in RECIPES:
         rows("recipe", "L.epochs(see, L.Pictures(%s, recipe=%r, form='pair'), "

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a program can see of a value, as lines of text that are compared."""
+"""A value as a program can see it: lines of text that are compared."""
 
 from __future__ import annotations
 

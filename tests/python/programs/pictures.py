@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What programs do with pictures that were opened and not decoded."""
+"""Programs that use pictures that were opened and not decoded."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class Program:
 
 
 ALL: dict[str, Program] = {}
-# What differs from stock, as a page of docs/ says.
+# Known differences from stock, in the words of a page of docs/.
 _PAGE = "python-torchvision.md: "
 KNOWN = {
     "class": _PAGE + "Its class is a subclass of `torch.Tensor`",
@@ -157,7 +157,7 @@ def names() -> dict[str, Any]:
 
 
 class See:
-    """What a program has seen so far."""
+    """Collects the values that a program sees."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -170,7 +170,7 @@ class See:
         self(self.get(run))
 
     def get(self, run: Callable[[], Any]) -> Any:
-        """What it gives, or what it raises."""
+        """Returns its result, or the exception."""
         try:
             return run()
         except Exception as error:
@@ -178,7 +178,8 @@ class See:
             return error
 
     def written(self, x: Any, use: Callable[[Any], Any], to_x: int) -> None:
-        """What a write to x makes of a value of it, or a write to that."""
+        """Sees a value that was made of x after a write to x, or x after a
+        write to that value."""
 
         def run() -> Any:
             y = use(x)

@@ -6,9 +6,9 @@
 Needs headrace and this folder's parent on PYTHONPATH. A process imports torch
 and forks for each group of programs a child without the drop-in, and one with
 it, which run the programs of the group in the same folders with the same
-pictures and seeds. What a child does not survive, and what differs in a group,
-is run again, alone. Exit code: 0, or 1 if a program differs from stock in what
-no page names.
+pictures and seeds. A program that ends its child, or differs in its group, is
+run again, alone. Exit code: 0, or 1 if a program differs from stock in a way
+that no page names.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def in_child(names: Any, folder: str, on: bool, known: Any) -> Any:
 
 
 def read_all(reading: int, limit: float) -> str:
-    """What the child writes, until it ends or says nothing for so long."""
+    """The child's output, until it ends or is silent for so long."""
     parts = []
     while select.select([reading], [], [], limit)[0]:
         part = os.read(reading, 1 << 16)
@@ -151,7 +151,8 @@ class Server:
         return self.log.read().decode(errors="replace")
 
     def outcomes(self, names: list[str], on: bool) -> dict[str, list[str]]:
-        """Of each program; those behind one that ended the child run anew."""
+        """Each program's outcome. If a program ends the child, the remaining
+        ones run in a new child."""
         found: dict[str, list[str]] = {}
         while names:
             results, end = self.ask(names, on)
@@ -224,7 +225,7 @@ def shortened(one: str, other: str) -> tuple[str, str]:
 
 
 def stands(documented: str) -> bool:
-    """Whether the page has the sentence."""
+    """Says whether the page has the sentence."""
     page, _, sentence = documented.partition(": ")
     text = " ".join((DOCS / page).read_text().split())
     return " ".join(sentence.split()) in text

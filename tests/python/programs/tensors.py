@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What programs do with tensors that transforms have made of pictures."""
+"""Programs that use tensors that transforms have made of pictures."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ USES = listed("tensor_uses")
 
 
 def views(before: str, line: str) -> str:
-    """What a write to x makes of the value of each expression, and the other
-    way round."""
+    """Lines that write to x and see the value of each expression, and the
+    other way round."""
     value = expression(line)
     parts = value.elts if isinstance(value, ast.Tuple) else [value]
     return "".join(
