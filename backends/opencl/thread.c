@@ -69,8 +69,14 @@ static bool wait_for_others(struct ocl *o, const struct ocl_batch *mine,
 static bool open_all(struct ocl *o, struct ocl_batch *batch,
                      struct ocl_fault *fault)
 {
-    bool ok = ocl_context_open(o, fault) && ocl_warm_up(o, batch, fault);
+    bool ok;
 
+    if (!hr__exit_hold()) {
+        *fault = (struct ocl_fault){HR_WHY_FAILED, "the process is ending"};
+        return false;
+    }
+    ok = ocl_context_open(o, fault) && ocl_warm_up(o, batch, fault);
+    hr__exit_release();
     pthread_mutex_lock(&o->guard.lock);
     o->unkept = ok && !o->program_cached;
     pthread_mutex_unlock(&o->guard.lock);
@@ -161,7 +167,10 @@ static void keep_program(struct ocl *o)
     pthread_mutex_unlock(&o->guard.lock);
     if (!keep)
         return;
-    ocl_program_save(o);
+    if (hr__exit_hold()) {
+        ocl_program_save(o);
+        hr__exit_release();
+    }
     pthread_mutex_lock(&o->guard.lock);
     o->guard.held = false;
     pthread_mutex_unlock(&o->guard.lock);
@@ -274,9 +283,12 @@ bool ocl_drive(void *owner)
     serve(o);
     if (!wait_for_others(o, NULL, true))
         return false;
+    if (!hr__exit_hold())
+        return true;  // the process's end takes the rest
     keep_program(o);
     ocl_memory_close(o);
     ocl_context_close(o);
     ocl_release_display(o);
+    hr__exit_release();
     return true;
 }

@@ -73,6 +73,13 @@ bool hr__wait_longer(struct hr__patience *p);
 bool hr__call_with_deadline(void (*fn)(void *arg), void *arg,
                             int64_t timeout_ns);
 
+// Around calls in which a driver may compile: the static objects of its library
+// end in exit(), and a thread that uses them then crashes. exit() waits for
+// release, as long as closing a device would. hold false: exit() has begun, and
+// the driver must not be called any more; no release then.
+bool hr__exit_hold(void);
+void hr__exit_release(void);
+
 // Drivers that were touched before fork() hang the child. *user: the process
 // that has used this one, from the first call with use. HR_EFORK with the
 // reason: a parent has.

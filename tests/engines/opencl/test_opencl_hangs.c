@@ -253,6 +253,77 @@ TEST_CASE(completion_hangs)
     faults.ctl.release();
 }
 
+// ---- The process ends ------------------------------------------------------
+
+static void *release_later(void *arg)
+{
+    test_sleep(200 * TEST_MS);
+    faults.ctl.release();
+    return arg;
+}
+
+// In exit(), where the driver's library ends its static objects.
+static void say_where(void)
+{
+    printf("at its end: %s\n",
+           faults_now().hung ? "in the driver" : "out of the driver");
+    fflush(stdout);
+}
+
+// A program ends while the driver compiles what is to be kept. released: the
+// driver comes back; else it is given up.
+static void end_in_driver(bool released)
+{
+    hr_device dev = NULL;
+    pthread_t thread;
+
+    faults_new_cache();
+    atexit(say_where);
+    if (!(dev = faults_open(0)))
+        abort();
+    faults_hang_program(dev);
+    if (released && pthread_create(&thread, NULL, release_later, NULL))
+        abort();
+    exit(0);
+}
+
+// Checks what that program says.
+static void run_to_end(const char *how, const char *says)
+{
+    int64_t begin = hr__now();
+    char line[256], path[256];
+    ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);
+    bool said = false;
+    FILE *f;
+    int rc;
+
+    path[n > 0 ? n : 0] = '\0';
+    setenv("TEST_ENDS", how, 1);
+    setenv("TEST_ITSELF", path, 1);
+    f = popen("\"$TEST_ITSELF\" process_ends", "r");
+    unsetenv("TEST_ENDS");
+    if (!f)
+        abort();
+    while (fgets(line, sizeof(line), f))
+        said |= strstr(line, says) != NULL;
+    rc = pclose(f);
+    CHECK(!rc && said, "%s: status %#x, it does not say \"%s\"", how, rc, says);
+    CHECK(hr__now() - begin < 60 * SECOND, "%s: it took %.1f s", how,
+          (double)(hr__now() - begin) / 1e9);
+}
+
+TEST_CASE(process_ends)
+{
+    const char *how = getenv("TEST_ENDS");
+
+    if (how)
+        end_in_driver(!strcmp(how, "released"));
+    run_to_end("released", "out of the driver");
+    run_to_end("hangs", "in the driver");
+}
+
+// ---- Opening and listing ---------------------------------------------------
+
 // Opening and listing give a driver up, too: after the default deadline, and
 // after 10 s.
 static void *open_for_ever(void *arg)
