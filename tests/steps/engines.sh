@@ -23,7 +23,8 @@ recipes)
     ;;
 exact)
     [[ $long ]] || set -- "$@" --part 2
-    bash "$(dirname "$0")/exact.sh" debian --backend opencl:pocl "${@:2}"
+    bash "$(dirname "$0")/exact.sh" debian pictures --backend opencl:pocl \
+         "${@:2}"
     ;;
 va)
     bash "$root/tests/engines/vaapi/va_pictures.sh" "$build" \

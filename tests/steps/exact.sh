@@ -5,9 +5,12 @@
 #   exact.sh debian      the distribution's, with all instruction sets
 #   exact.sh NAME        those of tests/python/NAME.txt, and with the
 #                        libjpeg-turbo that their Pillow carries
-#   exact.sh NAME ops|recipes   one of these alone, with more comparisons
+#   exact.sh NAME ops|recipes [ARGUMENTS]
+#                        one of these alone, with more comparisons
+#   exact.sh NAME pictures [ARGUMENTS]
+#                        compare.py alone
 . "$(dirname "$0")/lib.sh"
-release=$1 what=${2-} interpreter=$python rc=0
+release=$1 what=${2-} more=("${@:3}") interpreter=$python rc=0
 set -- ${long:+--long}
 if [[ $release == debian ]]; then
     "$python" -c 'import numpy, PIL, torchvision' 2>/dev/null ||
@@ -27,18 +30,20 @@ compare()  # program [arguments]
     "$interpreter" "$root/tests/compare/$1.py" --build "$build" "${@:2}" || rc=$?
 }
 case $what in
-ops) compare compare_ops --jobs "$half" --count 60000${long:+0} ;;
+pictures) compare compare --jobs "$half" "$@" "${more[@]}" ;;
+ops) compare compare_ops --jobs "$half" --count 60000${long:+0} "${more[@]}" ;;
 recipes)
     # (Without timm its recipes are named as not run.)
     [[ $release != torch ]] || interpreter=$(venv timm "$interpreter" ||
                                              echo "$interpreter")
-    compare compare_recipes --count 200${long:+0} --size 224
+    compare compare_recipes --count 200${long:+0} --size 224 "${more[@]}"
     ;;
-*)
+'')
     compare compare --jobs "$half" "$@"
     compare compare_ops --jobs "$half"
     [[ $release == pillow-* ]] || compare compare_recipes
     [[ $release != torch ]] || compare compare_torch --count 3000
     ;;
+*) echo "exact.sh: $what is no part of it"; rc=2 ;;
 esac
 exit $rc
