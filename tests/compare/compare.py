@@ -436,6 +436,15 @@ def cannot_open(o):
     return child.stdout.decode().strip() or None
 
 
+def not_opened(reason):
+    """Says so; returns the exit code."""
+    if reason.startswith("HR_ENODEVICE"):
+        print(f"not run: {reason}\n0 passed, 0 failed, 1 skipped")
+        return 77
+    print(f"FAILED: {reason}\n0 passed, 1 failed, 0 skipped")
+    return 1
+
+
 def same_jpeg_check(tally, o):
     if o.jpeg:
         found = mapped_jpeg()
@@ -455,12 +464,12 @@ def stack_checks(tally, rng):
               faults and "; ".join(faults[:4]))
 
 
-def made_check(tally, backend, count):
+def made_check(tally, backend, count, whole=0.0):
     print(f"made by the device: {count.words(backend)}; left to the CPU, by "
           "reason (a picture may have several):")
     for reason, n in count.reasons.most_common():
         print(f"  {n:6d} {reason}")
-    faults = count.faults(backend)
+    faults = count.faults(backend, whole=whole)
     tally.add("made by the device", backend, backend, len(faults),
               "; ".join(faults))
 
@@ -474,13 +483,8 @@ def main():
     levels = [o.level] if o.level else levels_here()
     if o.backend != "cpu":
         levels = [o.backend]
-        reason = cannot_open(o)
-        if reason and not reason.startswith("HR_ENODEVICE"):
-            print(f"FAILED: {reason}\n0 passed, 1 failed, 0 skipped")
-            return 1
-        if reason:
-            print(f"not run: {reason}\n0 passed, 0 failed, 1 skipped")
-            return 77
+        if reason := cannot_open(o):
+            return not_opened(reason)
     else:
         skips += [f"level {n}: this machine has no {n}, or it was not asked "
                   "for" for n in LEVELS if n not in levels]

@@ -4,6 +4,7 @@
 #   engines.sh same       OpenCL on PoCL makes what the CPU makes
 #   engines.sh recipes    .. of recipes, codes by the device
 #   engines.sh exact      compare.py on PoCL; each second file but with --long
+#   engines.sh dropin     compare_recipes.py on PoCL, codes by the device
 #   engines.sh va         the VA-API engine on the driver in software
 #   engines.sh clients    FFmpeg on that driver
 #   engines.sh aarch64    kernels, engine, command on 64-bit Arm, by qemu, and
@@ -24,6 +25,15 @@ recipes)
 exact)
     [[ $long ]] || set -- "$@" --part 2
     bash "$(dirname "$0")/exact.sh" debian pictures --backend opencl:pocl \
+         "${@:2}"
+    ;;
+dropin)
+    export HEADRACE_OPENCL_AUGMENT=device
+    [[ $long ]] || set -- "$@" --count 24 --size 96
+    # (A current torch has more of them.)
+    release=torch
+    interpreter_of torch >/dev/null || release=debian
+    bash "$(dirname "$0")/exact.sh" $release recipes --backend opencl:pocl \
          "${@:2}"
     ;;
 va)

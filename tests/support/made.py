@@ -7,7 +7,7 @@ faults() says. Standard library only.
 """
 import collections
 
-STAGES = ("entropy", "reconstruct", "color", "resample", "store")
+STAGES = ("entropy", "reconstruct", "color", "resample", "augment", "store")
 # In the words of HR_WHY_MAP: the device was refused before it began, or was
 # left while it worked.
 REFUSED = "its pictures differed when it was tested"
@@ -42,12 +42,15 @@ class Count:
     def __init__(self):
         self.samples = self.encoded = self.decoded = 0
         self.pixels = self.resampled = self.fallbacks = 0
+        self.begun = self.whole = 0  # by a device; from resample to the end
         self.reasons = collections.Counter()
 
     def add(self, stages, reasons, fallbacks, encoded):
         self.samples += 1
         self.fallbacks += fallbacks
         self.reasons.update(reasons)
+        self.begun += bool(stages)
+        self.whole += stages & RESAMPLED == RESAMPLED
         if encoded:
             self.encoded += 1
             self.decoded += stages & DECODED == DECODED
@@ -72,11 +75,12 @@ class Count:
         if self.pixels:
             text += (f", resample..store of {self.resampled} of {self.pixels} "
                      "that were pixels")
-        return text
+        return text + f"; to the end: {self.whole} of {self.begun} begun"
 
-    def faults(self, device, least=0.5):
+    def faults(self, device, least=0.5, whole=0.0):
         """Why this proves nothing about the device; least: share of the
-        encoded samples that it must have decoded."""
+        encoded samples that it must have decoded; whole: share of the samples
+        that it began, and must have made to the end."""
         faults = []
         if self.reasons[REFUSED]:
             faults.append(f"{self.reasons[REFUSED]} samples were not {device}"
@@ -92,6 +96,9 @@ class Count:
         if self.pixels and not self.resampled:
             faults.append(f"resample..store of 0 of {self.pixels} samples "
                           f"by {device}")
+        if whole and self.whole < whole * max(self.begun, 1):
+            faults.append(f"only {self.whole} of {self.begun} samples to the "
+                          f"end by {device}")
         if not self.samples:
             faults.append("no samples at all")
         return faults

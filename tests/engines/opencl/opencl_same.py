@@ -28,18 +28,7 @@ def load(folder, name):
         return manifest, summary, f.read()
 
 
-def to_the_end(pictures, least):
-    """A fault, if the device leaves too many before the tensor is there."""
-    spans = [[s for s in p["spans"] if s["device"].startswith("opencl")]
-             for p in pictures if p["status"] == "HR_OK"]
-    begun = [s for s in spans if s]
-    whole = sum(s[-1]["span"].endswith("store") for s in begun)
-    print(f"  to the end: {whole} of {len(begun)}")
-    return ([] if begun and whole >= len(begun) * least / 100 else
-            [f"only {whole} of {len(begun)} pictures to the end"])
-
-
-def main(folder, least=0):
+def main(folder, whole=0):
     faults = []
     cpu, _, want = load(folder, "cpu")
     ocl, summary, got = load(folder, "opencl")
@@ -70,9 +59,7 @@ def main(folder, least=0):
           f"{sum(failed.values())}; left to the CPU: " +
           (", ".join(f"{v} {k}" for k, v in summary["fallbacks"].items())
            or "none"))
-    faults += count.faults(summary["device"], 1 / 3)
-    if least:
-        faults += to_the_end(ocl["pictures"], int(least))
+    faults += count.faults(summary["device"], 1 / 3, int(whole) / 100)
     for fault in faults[:12]:
         print("  FAILED", fault)
     return 1 if faults else 0
