@@ -33,7 +33,7 @@ struct cpu_heap {
     void *ctx;
 };
 
-// Memory of the process, counted by nobody.
+// Plain memory of the process, which no budget counts.
 extern const struct cpu_heap cpu_plain_heap;
 
 struct cpu_arena_block;

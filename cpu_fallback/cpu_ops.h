@@ -139,15 +139,17 @@ enum {
 #endif
 };
 
-// Each set with those that it goes on from, better ones of a processor behind
-// worse ones. Name: that of its table, and HEADRACE_CPU's.
+// Each level's flags include those of the levels that it builds on. A
+// processor's better levels come later. The name is that of the level's table,
+// and a value of HEADRACE_CPU.
 enum { CPU_LEVELS = 4 };
 extern const struct cpu_level {
     const char *name;
     unsigned flags;
 } cpu_levels[CPU_LEVELS];
 
-// What this machine can run (AVX512: F, BW, VL, DQ, VBMI, VNNI together).
+// Returns the flags that this machine can run (AVX512 means F, BW, VL, DQ, VBMI
+// and VNNI together).
 unsigned cpu_detect(void);
 
 // Fills the table with the best allowed by flags and the machine.

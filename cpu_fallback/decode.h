@@ -69,8 +69,8 @@ struct cpu_decode_params {
     // cpu_sequential_open(): called whenever work of a stage ends, with
     // stop_ctx; may be NULL.
     void (*lap)(void *stop_ctx, enum cpu_stage stage);
-    // cpu_sequential_open(), cpu_packed_open(): who may help, if the picture is
-    // large enough; may be NULL. The same rows, the same results.
+    // For cpu_sequential_open() and cpu_packed_open(): threads that may help
+    // with a large picture; may be NULL. Rows and results are the same.
     struct cpu_helpers *helpers;
     struct cpu_jpeg_state *jpeg;  // of this worker; NULL, or in use by another
         // open decoder: open() makes one, close() frees it
@@ -94,10 +94,10 @@ struct cpu_decode *cpu_jpeg_open(const struct cpu_decode_params *p,
                                  const struct cpu_ops *ops,
                                  struct cpu_arena *arena,
                                  struct cpu_decode_error *err);
-// Our own way through a sequential JPEG (jpeg/scan.h); CPU_REDO, from here or
-// from any later call, if the file is no such thing or anything about it is
-// odd. What it takes cpu_jpeg_open() takes, too, with the same rows and without
-// a warning.
+// Our own decoder of a sequential JPEG (jpeg/scan.h). This and any later call
+// return CPU_REDO if the file is no such JPEG or has an irregularity.
+// cpu_jpeg_open() accepts every file that this accepts, with the same rows and
+// without a warning.
 struct cpu_decode *cpu_sequential_open(const struct cpu_decode_params *p,
                                        const struct cpu_ops *ops,
                                        struct cpu_arena *arena,
@@ -126,12 +126,13 @@ struct cpu_decode *cpu_webp_open(const struct cpu_decode_params *p,
 int cpu_decode_rows(struct cpu_decode *d, const uint8_t **rows, int max,
                     struct cpu_decode_error *err);
 
-// Ends it early or late. After the last row, with `check` set, reads on to the
-// end of the picture as Pillow does, so that damage and a missing end below
-// the window are found: *err tells. Without check it just stops. What Pillow
-// bears behind the last row (no end marker; anything in a PNG) is a warning.
-// In both cases err->warnings and, if all is well, the text of the first are
-// filled in. After a failure of rows() the result is that failure.
+// Ends the decoder, before or after the last row. After the last row, with
+// `check` set, reads on to the end of the picture as Pillow does, so that
+// damage and a missing end below the window are found and stand in *err.
+// Without check it just stops. Faults behind the last row that Pillow tolerates
+// (no end marker; anything in a PNG) are warnings. In both cases err->warnings
+// and, if all is well, the text of the first are filled in. After a failure of
+// rows() the result is that failure.
 enum cpu_result cpu_decode_close(struct cpu_decode *d, bool check,
                                  struct cpu_decode_error *err);
 

@@ -6,7 +6,7 @@
 
 #include "decode_impl.h"
 
-// What libpng may still ask for after open: zlib's window of 32 KiB.
+// Bytes that libpng may still allocate after open: zlib's window of 32 KiB.
 #define RESERVE ((size_t)48 << 10)
 
 // How a row comes from libpng, one or two bytes per sample.

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Threads that have nothing else to do, lent to one picture. The decoder says
-// what there is to help with, whoever has the threads sends them.
+// Idle threads, lent to one picture. The decoder says what there is to help
+// with; the owner of the threads sends them.
 #ifndef CPU_HELPERS_H
 #define CPU_HELPERS_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-// What a picture wants help with.
+// Work of one picture that other threads may share.
 struct cpu_help {
     // Helps until there is nothing to do, or leave(ctx), which is asked every
     // some ten microseconds, is true. Any number of threads at once.
@@ -21,10 +21,10 @@ struct cpu_help {
 struct cpu_helpers {
     // How many threads have nothing to do right now.
     int (*idle)(struct cpu_helpers *h);
-    // n threads would find something to do. Those that are idle come, and those
-    // that become so later. Does not wait.
+    // Says that n threads would find something to do. Idle threads come, and so
+    // do threads that become idle later. Does not wait.
     void (*call)(struct cpu_helpers *h, struct cpu_help *help, int n);
-    // Waits until none is in help->run(). None comes any more.
+    // Waits until no thread is in help->run(). No thread enters it afterwards.
     void (*end)(struct cpu_helpers *h, struct cpu_help *help);
     int pixels;    // of a picture that is worth it, at least
     size_t bytes;  // that rows ahead may take, if four of them take less

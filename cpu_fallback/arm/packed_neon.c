@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Packed lines with NEON, in the steps of packed_avx2.c. What pdep and pext do
-// there tables of shuffles do here: bytes of a row go between list and places.
+// Packed lines with NEON, in the steps of packed_avx2.c. Tables of shuffles
+// replace pdep and pext: they move the bytes of a row between a list and their
+// places.
 #if defined(__AARCH64EL__)
 
 #include <arm_neon.h>
@@ -16,7 +17,7 @@
     }
 // How many bits of m below bit i are set, if that one is.
 #define PLACE(m, i) ((m) >> (i)&1 ? BEFORE(m, i) : 255)
-// Which bit of m is set behind i others.
+// The bit of m that is set behind i other set bits.
 #define IF(m, i, bit) ((m) >> (bit)&1 && BEFORE(m, bit) == (i) ? (bit) : 0)
 #define TAKEN(m, i)                                                           \
     (BITS(m) <= (i) ? 255                                                     \
@@ -31,8 +32,8 @@
     SIXTEEN(of, m), SIXTEEN(of, m + 16u), SIXTEEN(of, m + 32u), \
         SIXTEEN(of, m + 48u)
 #define ALL(of) MANY(of, 0u), MANY(of, 64u), MANY(of, 128u), MANY(of, 192u)
-// Of each mask the shuffle that brings a list to the bits that are set, and the
-// one that makes a list of them. 255 takes 0 from nowhere.
+// For each mask, the shuffle that spreads a list to the bits that are set, and
+// the one that collects these bits' bytes in a list. An index of 255 gives 0.
 static const uint8_t places[256][8] = {ALL(PLACES)};
 static const uint8_t takes[256][8] = {ALL(TAKE)};
 static const uint8_t ones[256] = {ALL(BITS)};
@@ -54,7 +55,7 @@ CPU_INLINE unsigned mask_of(uint8x8_t bytes)
 
 enum { CHUNK = 16 };
 
-// What the first pass leaves of some blocks.
+// The result of the first pass for a chunk of blocks.
 struct chunk {
     uint8_t mask[CHUNK][8];     // where coefficients are that are not 0
     uint8_t before[CHUNK][8];   // of them, in the rows before each row
@@ -224,7 +225,7 @@ CPU_INLINE uint8_t *put_list(uint8_t *to, uint8x8_t bytes, unsigned mask)
     return to + ones[mask];
 }
 
-// Those that are nibbles, else 0.
+// Returns the values that fit in a nibble; 0 for the others.
 CPU_INLINE uint8x8_t nibbles_of(uint8x8_t v)
 {
     uint8x8_t fit = vclt_u8(vadd_u8(v, vdup_n_u8(8)), vdup_n_u8(16));

@@ -21,7 +21,7 @@ CPU_INLINE struct cpu_lut cpu_lut_load(const uint8_t table[256])
                              vld1q_u8_x4(table + 192)}};
 }
 
-// What is not among a look-up's 64 stays as it is.
+// An index outside of a look-up's 64 entries leaves its byte unchanged.
 CPU_INLINE uint8x16_t cpu_look_up(const struct cpu_lut *t, uint8x16_t i)
 {
     const uint8x16_t step = vdupq_n_u8(64);

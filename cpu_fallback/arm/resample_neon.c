@@ -24,7 +24,7 @@ struct packed {
     struct cpu_select select;
 };
 
-// Of words, what a shuffle takes from nowhere is 0.
+// An out-of-range index: a shuffle gives 0 for it.
 #define NOWHERE 255
 
 // ---- packing ----------------------------------------------------------------

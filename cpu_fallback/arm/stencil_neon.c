@@ -104,8 +104,8 @@ void cpu_kernel3_neon(uint8_t *dst, const uint8_t *const rows[3], int n,
 
 // ---- Boxes ------------------------------------------------------------------
 
-// Weights of 25 bits in two halves. What the lower come to, without the low
-// 16 bits, and the products of the upper ones make 255 * 256 at most.
+// Weights of 25 bits in two halves. The lower halves' products, shifted right
+// by 16, and the upper halves' products add up to 255 * 256 at most.
 struct halves {
     uint16_t inner[2], outer[2];
 };
@@ -154,7 +154,7 @@ void cpu_box_near_neon(uint8_t *dst, const uint8_t *const *taps, int n,
 {
     const struct halves w = halves_of(box);
 
-    // Of the reach that today's recipes have the loops are unrolled.
+    // The loops are unrolled for the reaches that today's recipes have.
     if (box->reach == 0)
         box_near(dst, taps, n, 0, w);
     else if (box->reach == 1)

@@ -6,8 +6,8 @@
 #include "cpu_fallback/arm/pixels_neon.h"
 #include "cpu_fallback/pixel/store_rows.h"
 
-// Of one channel, 16 values to a plane, which are loaded before any is stored:
-// so stores go two at a time.
+// Writes one channel to a plane. 16 values are loaded before any is stored, so
+// that the compiler pairs the stores.
 CPU_INLINE void plane_f32(float *dst, size_t next, const uint8_t *src, int in,
                           int w, const float *table)
 {

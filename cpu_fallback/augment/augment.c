@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The list of codes, one after the other on the whole picture. What a code finds
-// out about a picture (a mean, a histogram) becomes a table here.
+// Runs the list of codes, one after the other on the whole picture. Statistics
+// that a code takes from a picture (a mean, a histogram) become a table here.
 #include "cpu_fallback/augment/augment_kernels.h"
 
 struct walk {

@@ -60,7 +60,8 @@ static void warp_fixed(uint8_t *dst, const struct cpu_pixels *src, int w, int y,
     }
 }
 
-// What Pillow adds up, row by row and then along the row, rounds at each step.
+// Pillow adds the coordinates up, row by row and then along the row, and each
+// addition rounds. This does the same.
 void cpu_warp_sums(const struct cpu_pixels *dst, const struct cpu_pixels *src,
                    const struct hr__warp *warp)
 {

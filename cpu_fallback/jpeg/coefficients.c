@@ -19,7 +19,7 @@ _Static_assert(sizeof(JBLOCK) == 64 * sizeof(int16_t),
 #error "the packed form is little endian"
 #endif
 
-// What is packed, by whomever it was decoded.
+// The state of the packing, the same for both decoders.
 struct packing {
     struct cpu_decode *d;
     struct hr__coefficients *plan;  // without its offsets
@@ -81,7 +81,7 @@ static void cover_blocks(unsigned from, unsigned len, unsigned ratio,
     *blocks = hi / DCTSIZE - lo / DCTSIZE + 1;
 }
 
-// Of component i factors, size and quantizers are known.
+// Plans component i, of which factors, size and quantizers are known.
 static void plan_component(struct packing *k, int i)
 {
     struct hr__coefficients *head = k->plan;
@@ -97,7 +97,7 @@ static void plan_component(struct packing *k, int i)
     head->segments += comp->blocks_h;
 }
 
-// Of the head all is known but what comes of the window.
+// Fills in the head's fields that depend on the window; the others are there.
 static void plan(struct packing *k)
 {
     const struct hr__rect *w = &k->d->p.window;

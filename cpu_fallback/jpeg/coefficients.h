@@ -3,9 +3,9 @@
 // blocks that a window needs, packed: stage entropy alone, for an engine that
 // does the rest.
 //
-// Only what every decoder reads alike is packed: Huffman coding, one scan, 8
-// bits, grey, YCbCr or RGB, and not one fault. Whoever wants the rest, faults
-// mended, decodes to rows (decode.h).
+// Only pictures that every decoder reads alike are packed: Huffman coding, one
+// scan, 8 bits, grey, YCbCr or RGB, and not one fault. All others are decoded
+// to rows (decode.h), with their faults mended.
 #ifndef CPU_COEFFICIENTS_H
 #define CPU_COEFFICIENTS_H
 

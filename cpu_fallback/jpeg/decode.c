@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "reader.h"
 
-// What libjpeg may still ask for after open: tables between the end of the
-// picture and EOI, at most 4 + 8 of them and below 400 bytes each.
+// Bytes that libjpeg may still allocate after open: for tables between the end
+// of the picture and EOI, at most 4 + 8 of them and below 400 bytes each.
 #define RESERVE 8192
 
 struct jpeg_decode {

@@ -35,7 +35,7 @@ static void done(void *ctx, enum cpu_lane_result result)
 
 // ---- Opening ----------------------------------------------------------------
 
-// What the lane hands out: what the window needs, or all.
+// Plans the blocks that the lane hands out: the ones the window needs, or all.
 static bool plan_lane(struct cpu_lane_picture *pic, struct cpu_arena *arena,
                       struct cpu_pieces *pack)
 {

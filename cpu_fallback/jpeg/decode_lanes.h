@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A picture in a lane (lanes.h): what decode_sequential.c is for one stream. Rows
-// of MCUs come when the lane has them, and whoever wants the window's rows is
-// told how many there are by then.
+// Decodes a picture in a lane (lanes.h), as decode_sequential.c does in one
+// stream. Rows of MCUs come when the lane has them, and the caller is told how
+// many of the window's rows are ready by then.
 #ifndef CPU_DECODE_LANES_H
 #define CPU_DECODE_LANES_H
 

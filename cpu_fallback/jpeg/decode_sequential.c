@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Our own decoder: a row of MCUs at a time through the stages entropy and
-// reconstruct into rings of samples, from there through color into rows. Of all
-// that only the blocks exist that the window needs. Coefficients may come from a
+// reconstruct into rings of samples, from there through color into rows. Only
+// the blocks that the window needs are stored. Coefficients may come from a
 // packed picture instead of the stage entropy: then nothing above the window is
 // touched. If there are threads to help with a large picture, they make rows
 // ahead (split.h), and the rings are longer.
@@ -15,8 +15,8 @@
 #include "split.h"
 
 enum {
-    // Of helped pictures: rows of the rings at least, and bytes at most. Who
-    // changes them looks at helped_bytes() of hal/job/prepare.c.
+    // For pictures that threads help with: rows of the rings at least, and
+    // bytes at most. helped_bytes() of hal/job/prepare.c depends on both.
     HELPED_ROWS = 4,
     HELPED_MOST = 8 << 20,
 };
@@ -27,7 +27,7 @@ struct sequential {
     const struct cpu_packed_head *packed;  // or
     struct cpu_entropy whole;              // or, in bands,
     struct cpu_entropy *entropy;           // the one of each
-    struct cpu_split *split;               // NULL: nobody helps
+    struct cpu_split *split;               // NULL: no thread helps
     int period;                            // rows of a band
     int kept;                              // rows whose blocks are
     struct cpu_entropy_lines lines[3];     // of the first of these
@@ -131,7 +131,7 @@ static void ask_for_help(struct sequential *d)
     d->split = split;
 }
 
-// What comes now the owner does alone.
+// Ends the help: the owner does the rest alone.
 static void close_step(struct cpu_decode *base)
 {
     struct sequential *d = sequential(base);
@@ -306,7 +306,8 @@ static void rows_step(struct cpu_decode *base)
     lap(d, CPU_STAGE_COLOR);
 }
 
-// Below the window nobody helps: the last band goes on.
+// Reads to the end of the scan. Below the window no thread helps: the decoder
+// of the last band goes on.
 static void finish_step(struct cpu_decode *base)
 {
     struct sequential *d = sequential(base);

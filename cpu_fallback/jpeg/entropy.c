@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// One stream, 64 bits of it at hand, two symbols per look-up where both fit into
-// what it sees. A block costs one unforeseen branch, its end, and what comes
-// behind that is as short as can be: the next block's first look-up waits for
-// it. Blocks that nobody wants are parsed and not stored.
+// Decodes one stream with a bit buffer of 64 bits, two symbols per look-up
+// where both fit into its index. A block costs one mispredicted branch, at its
+// end. The code behind that branch is as short as can be, since the next
+// block's first look-up waits for it. Blocks that are not needed are parsed and
+// not stored.
 #include "entropy.h"
 
 #include <string.h>
@@ -58,9 +59,9 @@ static bool make_dc(struct cpu_dc_table *t, const uint8_t *counts)
     return true;
 }
 
-// What the first `size` bits (0 .. 15) of the buffer mean: ITU-T T.81 figure
-// F.12. The first bit says whether it is negative, and is as good as random:
-// so, no branch.
+// Returns the value of the first `size` bits (0 .. 15) of the buffer: EXTEND of
+// ITU-T T.81, figure F.12. The first bit gives the sign and cannot be
+// predicted, so there is no branch.
 CPU_INLINE int extended(uint64_t buffer, int size)
 {
     int negative = (int)(buffer >> 63) - 1;
@@ -114,8 +115,9 @@ static bool shows(const struct one *one, int n)
            one->code + one->size <= n + CPU_AC_MORE;
 }
 
-// What a second symbol adds to an entry of which it sees `left` bits, for each
-// value of these: the symbol at an index made of them, then zeros. 0: none.
+// Computes, for each value of an index's last `left` bits, what a second symbol
+// adds to an entry: the symbol found at these bits followed by zeros. 0: there
+// is no second symbol.
 static void make_seconds(uint64_t *to, const struct one *one, int left)
 {
     for (unsigned i = 0; i < 1u << left; i++) {
@@ -200,7 +202,7 @@ bool cpu_entropy_tables(struct cpu_entropy_tables *t,
 
 // ---- Bits -------------------------------------------------------------------
 
-// Those of struct cpu_entropy, in registers.
+// The bit buffer of struct cpu_entropy, in registers.
 struct bits {
     const uint8_t *p, *safe;  // safe: up to there 8 bytes can be read
     uint64_t buffer;
@@ -311,9 +313,10 @@ static __attribute__((noinline)) uint64_t long_code(
 // behind the end of a block is the block's slack.
 static const uint8_t natural[256] = {HR__ZIGZAG, [64 ... 255] = 64};
 
-// Whoever looks up finds the bits of an index; a refill comes when the look-up
-// is on its way, so that neither waits for the other. What it brings is enough
-// for the DC and the two look-ups that follow, or for three. False: no such code.
+// The buffer always holds the bits of an index; the refill comes after the
+// look-up has been issued, so that neither waits for the other. A refill is
+// enough for the DC and the two look-ups that follow, or for three. False: no
+// such code.
 CPU_INLINE bool decode_dc(struct cpu_entropy *e, const struct cpu_dc_table *t,
                           struct bits *b, int *dc)
 {
@@ -483,8 +486,8 @@ static bool restart(struct cpu_entropy *e)
     return true;
 }
 
-// One of the blocks of an MCU, from MCU to MCU. What decoding one needs lies
-// here side by side.
+// One of the blocks of an MCU, from MCU to MCU. All that decoding one needs
+// lies here side by side.
 struct unit {
     const struct cpu_dc_table *dc;
     const struct cpu_ac_table *ac;
@@ -628,7 +631,7 @@ bool cpu_entropy_row(struct cpu_entropy *e,
                                            : decode_interleaved(e, lines);
 
     e->row++;
-    // Bits that nobody wrote were used?
+    // False if bits were used that refills made up behind the end of the data.
     return ok && e->bits >= e->made_up && !at_cut(e);
 }
 

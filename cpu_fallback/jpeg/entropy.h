@@ -2,8 +2,8 @@
 // Stage entropy: the Huffman-coded data of a scan -> quantised coefficients, a
 // row of MCUs at a time.
 //
-// Nothing is mended. What is odd (a code that does not exist, a coefficient
-// behind the 63rd, a marker or an end where none belongs) ends it: then
+// Nothing is mended. An irregularity (a code that does not exist, a coefficient
+// behind the 63rd, a misplaced marker or end) stops the decoding: then
 // libjpeg-turbo decodes the picture again from its beginning, with its own
 // mends and messages.
 #ifndef CPU_ENTROPY_H
@@ -13,11 +13,11 @@
 #include "scan.h"
 
 enum {
-    // What one look-up sees. Two AC tables of 8 KiB lie in any first level
-    // cache, beside the blocks; 11 bits were no faster with 32 KiB of it.
+    // Bits of a look-up's index. Two AC tables of 8 KiB fit any first level
+    // cache, beside the blocks; 11 bits were no faster with a cache of 32 KiB.
     CPU_AC_BITS = 10,
-    // How many more bits it may use up: of the 56 of a refill three take 45, and
-    // the fourth sees 10 again.
+    // How many more bits a look-up may consume: three look-ups take 45 of a
+    // refill's 56 bits, and the fourth sees 10 again.
     CPU_AC_MORE = 5,
     CPU_AC_MOST = CPU_AC_BITS + CPU_AC_MORE,
     CPU_DC_BITS = 9,
@@ -33,8 +33,8 @@ struct cpu_huffman_codes {
 };
 
 // One entry of an AC table: up to two symbols, if their codes are among the
-// bits that were looked up. Of the last one's value the last bits may be missing:
-// they are added to what the others make.
+// bits that were looked up. The last symbol's value may lack its last bits,
+// which are added later.
 //
 //   bits   0  bits of all, up to CPU_AC_MOST; 6 bits
 //          7  special: only the first symbol's code was seen, or (0 bits) not
@@ -63,7 +63,7 @@ struct cpu_entropy_tables {
     struct cpu_ac_table ac[4];
 };
 
-// Those that the scan uses. False: one of them is no Huffman code.
+// Makes the tables that the scan uses. False: one of them is no Huffman code.
 bool cpu_entropy_tables(struct cpu_entropy_tables *t,
                         const struct cpu_scan *scan);
 
@@ -96,8 +96,8 @@ void cpu_entropy_go_on(struct cpu_entropy *e, int row, const uint8_t *p,
 // Without one in such a place: all of them.
 int cpu_entropy_period(const struct cpu_scan *scan);
 
-// Where the data of the first n bands begin, if the markers in front of them
-// are those that belong there; n > 0. Of what lies between them nothing is known.
+// Finds where the data of the first n bands begin; n > 0. False: a marker in
+// front of one is not the expected one. The data between are not checked.
 bool cpu_entropy_find(const struct cpu_scan *scan, const uint8_t **starts,
                       int n);
 

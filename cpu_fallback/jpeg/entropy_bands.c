@@ -16,7 +16,7 @@ int cpu_entropy_period(const struct cpu_scan *scan)
 
     if (!each)
         return scan->rows;
-    // What divides both.
+    // n becomes the greatest common divisor of the two.
     for (n = each; (rest = mcus % n); n = rest)
         mcus = n;
     return each / n < scan->rows ? each / n : scan->rows;

@@ -11,15 +11,15 @@ enum {
     AC = 2,
     LONGER = 4,
     ENTRIES = 256,
-    // What a lane leaves of its data to one stream: what that would read ahead,
-    // and look at for a cut file.
+    // Bytes at the end of the data that a lane leaves to one stream, which
+    // reads ahead and looks for a cut file there.
     LEFT = 40,
     // Lanes' memory, apart by so much that they share no cache sets.
     STREAM = CPU_LANE_STREAM + CPU_LANE_PAD + 3 * CPU_ALIGN,
     TABLES = (CPU_LANE_TABLES + 1) * ENTRIES,
     BLOCKS = CPU_LANE_BLOCKS + CPU_LANE_SPARE + 1,
-    // Of the rows that are handed out: lines of all components, and blocks
-    // behind each.
+    // For the rows that are handed out: lines of all components, and spare
+    // blocks behind each.
     LINES = 12,
     BEHIND = 3,
 };
@@ -40,7 +40,7 @@ struct cpu_lanes {
     const struct cpu_heap *heap;
     int num_used;
     struct lane lane[CPU_LANES];
-    struct cpu_entropy_tables alone;  // of who goes on as one stream
+    struct cpu_entropy_tables alone;  // for going on as one stream
     _Alignas(CPU_ALIGN) uint8_t streams[CPU_LANES][STREAM];
     _Alignas(CPU_ALIGN) uint32_t tables[CPU_LANES * TABLES + ENTRIES];
     // (One more than there are: lanes that store nothing write there.)
@@ -119,7 +119,8 @@ static bool make_table(struct tables *t, uint32_t which, const uint8_t *counts)
     return true;
 }
 
-// Of the components at most two pairs of tables.
+// Makes the tables. False: the components use more than two pairs of them, or
+// one is not for lanes.
 static bool make_tables(uint32_t *entry, const struct cpu_scan *scan,
                         uint32_t *second)
 {
@@ -248,7 +249,7 @@ static bool fill(struct cpu_lanes *l, int i)
     return l->s.pos[i] <= l->s.limit[i];
 }
 
-// What is stored of the row that comes.
+// Sets lane i up for its next row: only DCs are stored above the wanted rows.
 static void begin_row(struct cpu_lanes *l, int i)
 {
     const struct lane *lane = &l->lane[i];
@@ -396,7 +397,8 @@ static void end(struct cpu_lanes *l, int i, enum cpu_lane_result result)
     p->done(p->ctx, result);
 }
 
-// A lane wants something. Whether its picture is done.
+// Serves lane i, which has stopped: takes its row or refills it. Returns true
+// if its picture is done.
 static bool serve(struct cpu_lanes *l, int i)
 {
     struct lane *lane = &l->lane[i];

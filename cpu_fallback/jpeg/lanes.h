@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stage entropy of up to 16 pictures at a time in one thread, one in each 32-bit
-// lane of a register: the sister of entropy.h for whoever has that many. What a
-// lane makes of a row of MCUs is what cpu_entropy_row() makes; a lane that comes
-// to anything odd, or to the end of its data, stops in front of that row, and
-// cpu_entropy goes on there.
+// Stage entropy of up to 16 pictures at a time in one thread, one in each
+// 32-bit lane of a register: the sister of entropy.h for batches. A lane makes
+// the same of a row of MCUs as cpu_entropy_row(). At an irregularity, or at the
+// end of its data, it stops in front of that row, and cpu_entropy goes on
+// there.
 //
-// A lane knows no picture but its own: who lies in which lane, and who beside
-// it, changes nothing.
+// A lane knows no picture but its own: the result does not depend on which lane
+// a picture is in, nor on the pictures in the others.
 #ifndef CPU_LANES_H
 #define CPU_LANES_H
 
@@ -97,7 +97,7 @@ struct cpu_lane_ops {
 extern const struct cpu_lane_ops cpu_lane_ops_avx512;
 extern cpu_lane_steps_fn cpu_lane_steps_half_avx512;
 
-// What has become of a picture.
+// How a picture left its lane.
 enum cpu_lane_result {
     CPU_LANE_ROWS,  // it has the rows that were wanted
     CPU_LANE_GIVEN_UP,
@@ -114,7 +114,7 @@ struct cpu_lane_params {
     void *ctx;
 };
 
-// What is left to do of a picture that has left its lane.
+// The remaining work of a picture that has left its lane.
 struct cpu_lane_rest {
     struct cpu_lane_params p;
     int row;            // the next,
@@ -139,8 +139,8 @@ int cpu_lanes_empty(const struct cpu_lanes *l);
 bool cpu_lanes_add(struct cpu_lanes *l, const struct cpu_lane_params *p);
 // Goes on until a picture is done, or each lane has had a row or so.
 void cpu_lanes_run(struct cpu_lanes *l, enum cpu_lane_form form);
-// Empties all lanes; returns how many there were. Whoever has what is left of
-// them calls cpu_lanes_alone() for each.
+// Empties all lanes; returns how many pictures were in them. The caller then
+// calls cpu_lanes_alone() for each rest.
 int cpu_lanes_leave(struct cpu_lanes *l, struct cpu_lane_rest rest[CPU_LANES]);
 // The same with one of them: the lane whose params have this ctx.
 void cpu_lanes_leave_one(struct cpu_lanes *l, const void *ctx,

@@ -17,8 +17,8 @@
 
 static char found[64];
 
-// Text from p on, in n bytes: the version between the words and a blank. What
-// is behind these words in this file is no number.
+// Takes the version between the words and a blank from the n bytes at p. In
+// this file's own copy of the words no number follows them.
 static bool take_version(const char *p, size_t n)
 {
     static const char words[] = "libjpeg-turbo version ";
@@ -60,8 +60,8 @@ static int look(struct dl_phdr_info *object, size_t size, void *at)
     for (int i = 0; i < object->dlpi_phnum; i++) {
         const ElfW(Phdr) *p = &object->dlpi_phdr[i];
 
-        // What the file does not fill is no text; what may be written may be
-        // written meanwhile.
+        // Only the bytes that come from the file are text, and writable
+        // segments may change meanwhile.
         if (p->p_type == PT_LOAD && p->p_flags & PF_R && !(p->p_flags & PF_W) &&
             take_version((const char *)(object->dlpi_addr + p->p_vaddr),
                          p->p_filesz))

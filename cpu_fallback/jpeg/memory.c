@@ -170,7 +170,8 @@ static JDIMENSION access_end(j_common_ptr cinfo, const void *rows,
         ERREXIT(cinfo, JERR_BAD_VIRTUAL_ACCESS);
     if (end <= defined)
         return defined;
-    // Reading what nobody wrote is a bug of the caller, as in jmemmgr.c.
+    // Reading rows that were never written is a bug of the caller, as in
+    // jmemmgr.c.
     if (!may_define)
         ERREXIT(cinfo, JERR_BAD_VIRTUAL_ACCESS);
     return end;

@@ -56,7 +56,7 @@ static void put_component(struct cpu_packed_head *head, int i, int h, int v)
     head->comp[i].v = alone ? 1 : (uint32_t)v;
 }
 
-// Of the head all is known that cpu_packed_head_init() asks for.
+// Begins with a head that has the fields cpu_packed_head_init() asks for.
 static bool begin(struct cpu_packing *k, const struct cpu_packed_head *head,
                   const struct cpu_ops *ops, struct cpu_arena *arena,
                   struct cpu_pieces *pieces)
@@ -327,7 +327,7 @@ static void jpeg_open(struct cpu_decode *base)
             cpu_jpeg_refuse(&d->j, CPU_UNSUPPORTED, "a component without scan");
         for (int q = 0; q < DCTSIZE2; q++)
             head.comp[i].quant[q] = info->quant_table->quantval[q];
-        // What is not there to the last bit libjpeg smooths.
+        // libjpeg smooths coefficients whose last bits are missing.
         for (int q = 0; cinfo->coef_bits && q < DCTSIZE2; q++)
             if (cinfo->coef_bits[i][q])
                 cpu_jpeg_refuse(&d->j, CPU_UNSUPPORTED, "missing scans");

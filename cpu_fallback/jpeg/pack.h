@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Encoded JPEG bytes -> a packed picture (packed.h): stage entropy of the whole
-// picture, a row of MCUs at a time, each packed before the next is read. And
-// the same for whoever has rows of coefficients from elsewhere.
+// picture, a row of MCUs at a time, each packed before the next is read.
+// cpu_packing_row() does the same for rows of coefficients from elsewhere.
 #ifndef CPU_PACK_H
 #define CPU_PACK_H
 
@@ -15,12 +15,11 @@ struct cpu_pack {
     struct cpu_pack_piece *pieces;
 };
 
-// Where packed pictures in the making have their pieces, all of one size: what
-// one has given back the next one gets. Zero but for the heap. Threads: one at
-// a time.
+// A free list of the pieces that packed pictures are built in, all of one size.
+// Zero but for the heap. Threads: one at a time.
 struct cpu_pieces {
     const struct cpu_heap *heap;
-    int keep;  // so many that nobody has
+    int keep;  // so many free pieces are kept
     int spare;
     struct cpu_pack_piece *first;  // of these
     uint8_t *line;                 // room for a line that does not fit a piece
@@ -51,9 +50,10 @@ struct cpu_packing {
 struct cpu_scan;
 struct cpu_entropy_lines;
 
-// Begins; then all rows of MCUs from the first to the last, with all columns of
-// their blocks; then end(), which says what there is to write. False: it goes
-// no further, and the arena keeps what it has until the caller resets it.
+// Begins; then come all rows of MCUs from the first to the last, with all
+// columns of their blocks; then end(), which says what there is to write.
+// False: the packing has failed, and the arena keeps its memory until the
+// caller resets it.
 bool cpu_packing_begin(struct cpu_packing *k, const struct cpu_scan *scan,
                        const struct cpu_ops *ops, struct cpu_arena *arena,
                        struct cpu_pieces *pieces);

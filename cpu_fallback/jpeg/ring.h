@@ -38,9 +38,10 @@ int cpu_ring_ready(const struct cpu_scan *scan, int rows);
 int cpu_ring_to_read(const struct cpu_scan *scan,
                      const struct hr__rect *window);
 
-// Of so many rows, in memory of the arena, for the picture and window of p; the
-// scan must stay where it is. *from: the window's rows, as far as they are
-// ready. CPU_NOMEM; CPU_CORRUPT: not for stage color.
+// Opens a ring of so many rows of MCUs, in memory of the arena, for the picture
+// and window of p; the scan must stay where it is. *from reads the window's
+// rows, as far as they are ready. CPU_NOMEM; CPU_CORRUPT: stage color cannot
+// take it.
 enum cpu_result cpu_ring_open(struct cpu_ring *r, const struct cpu_scan *scan,
                               int rows, const struct cpu_decode_params *p,
                               const struct cpu_ops *ops,

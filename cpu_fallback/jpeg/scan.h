@@ -25,7 +25,8 @@ struct cpu_scan {
     int mcu_v;       // rows of pixels of an MCU
     int restart;     // MCUs between two restart markers; 0 = none
     struct cpu_scan_component comp[3];
-    // What DHT segments say: 16 counts of codes, then their symbols. [0]: DC.
+    // The tables of DHT segments: 16 counts of codes, then their symbols. [0]:
+    // DC.
     const uint8_t *huffman[2][4];
     const uint8_t *data, *end;  // of the scan, to the end of the file
 };
@@ -33,8 +34,8 @@ struct cpu_scan {
 // False: not such a file. Reads nothing behind data + size.
 bool cpu_scan_parse(struct cpu_scan *scan, const uint8_t *data, size_t size);
 
-// What the header of a packed picture's JPEG would say, as far as rows and
-// coefficients are made of it: no tables, no data.
+// Fills in the scan of a packed picture's JPEG, as far as making rows and
+// coefficients needs it: no tables, no data.
 void cpu_packed_scan(const struct cpu_packed_head *head, struct cpu_scan *scan);
 
 #endif

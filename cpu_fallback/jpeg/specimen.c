@@ -137,8 +137,8 @@ static void write_pixels(struct writer *w)
 
 static void fill_block(struct writer *w, JCOEFPTR block, const UINT16 *quant)
 {
-    // A picture's DC is within +-1024 before quantisation. What the AC add
-    // to it leaves 0 .. 255 often, but never the 16 bits of SIMD decoders.
+    // A picture's DC is within +-1024 before quantisation. With the ACs added,
+    // samples often leave 0 .. 255, but never the 16 bits of SIMD decoders.
     block[0] = (JCOEF)((int)(draw(w, 2001) - 1000) / quant[0]);
     for (int i = 1; i < 64; i++)
         if (!draw(w, 6))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One lock guards who does what; rows take tens of microseconds, so it is
-// seldom asked for.
+// One lock guards the assignment of rows to threads. Rows take tens of
+// microseconds, so it is seldom contended.
 #include "split.h"
 
 #include <assert.h>
@@ -89,7 +89,7 @@ static void call(split *s, int n)
     pthread_mutex_lock(&s->lock);
 }
 
-// Those that found nothing are called again when half of the ring is free: a
+// Calls threads that found nothing to do again when half of the ring is free: a
 // wake-up costs as much as a part of a row.
 static void call_again(split *s)
 {

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// One picture decoded by several threads: who decodes which row of MCUs, and
-// when. What is done with a row the decoder says; nothing here knows of JPEG.
+// Splits one picture between several threads: decides which thread decodes
+// which row of MCUs, and when. The decoder supplies the work on a row; nothing
+// here knows of JPEG.
 //
 // The owner wants the rows from top to bottom. Before it can have one, entropy
 // makes blocks of it, then reconstruct makes samples. Rows come in bands: within
 // one, entropy goes on where the row above ended; bands need nothing of each
 // other. The owner does whatever keeps it from its next row,
-// and sleeps only while somebody else is at that. Threads that help do entropy
+// and sleeps only while another thread is at that. Threads that help do entropy
 // of the highest row that can be done, else reconstruct, and leave when there
-// is nothing to do. So it ends whether anybody helps or not, and what is made
-// does not depend on it.
+// is nothing to do. So it ends with and without help, and the result is the
+// same.
 #ifndef CPU_SPLIT_H
 #define CPU_SPLIT_H
 
@@ -45,7 +46,7 @@ struct cpu_split {
     int at;       // the row that the owner wants: it still uses the one above
     int wakes;    // it sleeps until this row has blocks; -1: it does not sleep
     bool odd;     // a row is: nothing more is wanted
-    bool hungry;  // somebody who would help found nothing to do
+    bool hungry;  // a helping thread found nothing to do
     bool over;
     struct {
         int row;
@@ -56,7 +57,7 @@ struct cpu_split {
 
 struct cpu_split_band {
     int next;   // the first row without entropy
-    bool busy;  // somebody is at it
+    bool busy;  // a thread is at it
 };
 
 // How many bands so many rows are.
@@ -72,7 +73,7 @@ void cpu_split_begin(struct cpu_split *s, const struct cpu_split_params *p,
 // needed any more.
 bool cpu_split_row(struct cpu_split *s, int row);
 
-// Nobody helps any more. Whatever has been done or not.
+// Ends the help, at any point. No thread helps afterwards.
 void cpu_split_end(struct cpu_split *s);
 
 #endif

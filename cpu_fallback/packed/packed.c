@@ -119,8 +119,8 @@ void cpu_unpack_line_c(int16_t (*blocks)[64], const uint8_t *segment, int n,
 
 // ---- Checking ---------------------------------------------------------------
 
-// Eight bytes or sixteen nibbles at a time, in a plain register. What is loaded
-// may lie behind the segment, as far as CPU_PACKED_PAD reaches.
+// Eight bytes or sixteen nibbles at a time, in a plain register. Loads may
+// reach behind the segment, by CPU_PACKED_PAD bytes at most.
 
 // The lowest n bits, 0 .. 64.
 static uint64_t low(uint64_t x, int n)
@@ -161,9 +161,10 @@ static int nibbles_used(uint64_t x)
     return sum_of_bytes((x + (x >> 4)) & UINT64_C(0x0303030303030303));
 }
 
-// Bytes of the payload that begins at p, for a block whose rows are not 0, if
-// what lies there is one. 0: it says of DC or of a row what it must not. There
-// are no branches but for what is rare: nobody would foresee them.
+// Returns the bytes of the payload at p, of a block whose rows are not 0. 0: it
+// is no payload: a row's mask is empty, it names DC, or there is something
+// behind the last nibble. Only rare cases have branches, since others would be
+// mispredicted.
 static int payload(const uint8_t *p, unsigned rows)
 {
     int of_rows = ones(rows), n, bytes, words, faults;
@@ -211,8 +212,8 @@ bool cpu_packed_check_line(const uint8_t *segment, size_t size, int n)
     return true;
 }
 
-// Four sums that do not wait for each other. Whoever wants a damaged picture to
-// have the same one can: what it is for is memory and disks that fail.
+// Four sums that do not wait for each other. The checksum is to find damage by
+// failing memory and disks; it does not withstand a forger.
 static uint64_t checksum(const void *data, size_t size)
 {
     const uint64_t odd = UINT64_C(0x9e3779b97f4a7c15);

@@ -22,16 +22,16 @@
 //
 //   u8  mask[]         of each row that has any: bit c = column c
 //   u4  nibbles[k]     in natural order, low half of a byte first, two's
-//                      complement; 0: not -8 .. 7, see the bytes. What is left
-//                      of the last byte is 0
+//                      complement; 0: not -8 .. 7, see the bytes. The unused
+//                      half of the last byte is 0
 //   i8  bytes[]        for each nibble that is 0; 0: not -128 .. 127, see
 //   i16 words[]        for each byte that is 0
 //
-// Whoever wants to begin in the middle of a line adds up d and len from its
+// A reader that begins in the middle of a line adds up d and len from its
 // start: 40 blocks in 6 ns with AVX-512, 26 with AVX2 (check_simd --bench, the
 // last 10 blocks of 50 and the first). Offsets within a line would save less,
-// for the DCs must be added up anyway, and would need 32 bits: a line may have
-// 8192 blocks of 229 bytes.
+// since the DCs must be added up anyway, and would need 32 bits: a line may
+// have 8192 blocks of 229 bytes.
 #ifndef CPU_PACKED_H
 #define CPU_PACKED_H
 
@@ -75,7 +75,7 @@ struct cpu_packed_head {
 
 // ---- Writing ----
 
-// What pack_line may write for a line of n blocks.
+// The most bytes that pack_line writes for a line of n blocks.
 static inline size_t cpu_packed_bound(size_t n)
 {
     return 2 + n * (3 + 2 + CPU_PACKED_MOST) + 64;
@@ -115,7 +115,7 @@ const uint8_t *cpu_packed_line(const struct cpu_packed_head *head,
 struct cpu_packed_cut {
     const uint8_t *segment;
     int n, first, count;
-    // What cpu_packed_cut() finds:
+    // The rest is found by cpu_packed_cut():
     int16_t dc;                 // of the first block
     uint32_t skipped, escapes;  // DC differences that escape: up to the first
                                 // block, and behind it

@@ -220,7 +220,7 @@ static const uint8_t *component_row(struct cpu_planes_rows *r,
     int j = y / c->ratio_y, beside = y % c->ratio_y ? j + 1 : j - 1;
     const uint8_t *near = line(r, c, j), *far;
 
-    // What would lie beyond the component's edge is the edge itself.
+    // Beyond the component's edge its edge row is repeated.
     if (beside < 0 || beside >= c->height)
         beside = j;
     switch (c->how) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Planes of samples, as the inverse DCT leaves them: between the stages
-// reconstruct and color. decode_planes.c makes them of encoded bytes, planes.c
-// makes rows of RGB or grey of them, whoever made them; both together give the
-// bytes that decoding to rows (decode.h) does.
+// reconstruct and color. decode_planes.c makes them from encoded bytes.
+// planes.c makes rows of RGB or grey from planes of any source. Together they
+// give the same bytes as decoding to rows (decode.h).
 #ifndef CPU_PLANES_H
 #define CPU_PLANES_H
 
@@ -13,12 +13,11 @@
 // The planes that p->window needs: its samples, and around them one more of
 // every component on each side where the component goes on. In memory of the
 // arena: struct hr__planes, then the samples, CPU_SLACK bytes behind the last
-// included. Any coding and any number of scans, but grey, YCbCr or RGB, and
-// not one fault: those who mend faults decode to rows.
-// p->channels means nothing here.
-// *err as of cpu_decode_close(). CPU_CORRUPT, also for a fault that decoding
-// to rows would mend and count as a warning. CPU_UNSUPPORTED: no picture for
-// this form. On failure the arena is as it was.
+// included. Takes any coding and any number of scans, but only grey, YCbCr or
+// RGB, and not one fault: only decoding to rows mends faults. p->channels means
+// nothing here. *err as of cpu_decode_close(). CPU_CORRUPT, also for a fault
+// that decoding to rows would mend and count as a warning. CPU_UNSUPPORTED: no
+// picture for this form. On failure the arena is as it was.
 enum cpu_result cpu_planes_decode(const struct cpu_decode_params *p,
                                   const struct cpu_ops *ops,
                                   struct cpu_arena *arena,
@@ -34,14 +33,15 @@ struct cpu_planes_params {
     int width, height;       // of the picture
     struct hr__rect window;  // inside the picture, not empty
     int channels;            // 3 = RGB, 1 = grey
-    // Of a component: 0, or how many of its rows lie in memory at a time; then
-    // row r lies at byte at + r % ring * stride of the data.
+    // 0, or how many rows of each component lie in memory at a time; then row r
+    // lies at byte at + r % ring * stride of the data.
     uint32_t ring[3];
 };
 
-// What a window needs of component i, by the planes' sampling: its samples
-// and one more on each side where the component goes on. False: the header
-// makes no sense for such a picture, or those samples are not in the data.
+// Gives the samples of component i that a window needs, by the planes'
+// sampling: its own and one more on each side where the component goes on.
+// False: the header makes no sense for such a picture, or those samples are not
+// in the data.
 bool cpu_planes_need(const struct cpu_planes_params *p, int i,
                      struct hr__rect *samples);
 
@@ -55,8 +55,8 @@ enum cpu_result cpu_planes_open(const struct cpu_planes_params *p,
                                 struct cpu_arena *arena,
                                 struct cpu_planes_rows **out);
 
-// The next rows of the window, top to bottom: min(max, those that are left),
-// max at most CPU_DECODE_ROWS. Valid until the next call; CPU_SLACK bytes
+// Gives the window's next rows, top to bottom: max of them, or all that are
+// left; max at most CPU_DECODE_ROWS. Valid until the next call; CPU_SLACK bytes
 // behind each may be read. Returns how many.
 int cpu_planes_read(struct cpu_planes_rows *r, const uint8_t **rows, int max);
 

@@ -48,7 +48,7 @@ static const uint8_t join_index[192] = {BYTES64(0), BYTES64(64), BYTES64(128)};
 #undef BYTES16
 #undef BYTES4
 #undef BYTE
-// Those of them that are channel 2; there the index is of one register.
+// The bytes of channel 2, whose indices are into one register.
 static const uint64_t join_third[3] = {UINT64_C(0x4924924924924924),
                                        UINT64_C(0x2492492492492492),
                                        UINT64_C(0x9249249249249249)};

@@ -16,9 +16,9 @@
 
 enum { LANES = 16, SETS = 1 };
 
-// What a gather leaves as it was it takes from its register, all of which it
-// therefore waits for: the register is cleared first. Written out, because
-// compilers drop that where nothing is left as it was.
+// A gather takes the lanes that it does not load from its destination, and so
+// waits for that register: it is cleared first. This is written out, because
+// compilers drop the clearing where all lanes are loaded.
 #define GATHER(name, result, from, at, mask) \
     __asm__("vpxord %0, %0, %0\n\t" name     \
             : "=&v"(result), "+&Yk"(mask)    \
@@ -104,7 +104,7 @@ static size_t unstuff(uint8_t *dst, size_t room, const uint8_t **src,
         after = ff >> 63;
         p += 64;
     }
-    // What is left, or comes before a marker: byte by byte. (A 0xff whose zero
+    // The rest, or the bytes before a marker, go one by one. (A 0xff whose zero
     // has not come is given back.)
     if (after) {
         p--;

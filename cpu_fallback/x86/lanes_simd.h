@@ -91,7 +91,7 @@ CPU_INLINE void step(const struct cpu_lane_steps *s, int n, struct lanes *l,
     l->table = OP(mask_add_epi32)(
         l->table, who, base, SI(and)(OP(srli_epi32)(entry, 10), set1(0x3f00)));
     l->table = OP(mask_mov_epi32)(l->table, ends, l->next_dc);
-    // Which tables the block after this one has.
+    // Select the tables of the block after this one.
     l->block = OP(mask_add_epi32)(l->block, ends, l->block, l->block);
     wraps = OP(cmpeq_epi32_mask)(l->block, LOAD(s->top + n));
     l->block = OP(mask_mov_epi32)(l->block, wraps, set1(1));

@@ -49,14 +49,15 @@ CPU_INLINE uint64_t byte_mask(__m256i low, __m256i high)
 
 enum { CHUNK = 16 };
 
-// What the first pass leaves of some blocks.
+// The result of the first pass for a chunk of blocks.
 struct chunk {
     _Alignas(32) uint64_t mask[CHUNK];  // where coefficients are that are not 0
     uint64_t escapes[CHUNK];            // and which of these are bytes
-    // Coefficients of the rows before each row: all, and those that are bytes.
+    // Coefficients in the rows before each row: all, and the ones stored as
+    // bytes.
     uint8_t value_at[CHUNK][8], byte_at[CHUNK][8];
-    uint8_t values[CHUNK + 1][64];  // as nibbles; those that escape are 0. The
-                                    // last 8 may be fetched from behind them
+    uint8_t values[CHUNK + 1][64];  // as nibbles; 0 for an escape. The last 8
+                                    // may be fetched from behind them
     const uint8_t *bytes[CHUNK];    // those of a block
     const uint8_t *end[CHUNK];      // of its payload
     int16_t dc[CHUNK];
@@ -95,9 +96,9 @@ CPU_INLINE void open_block(struct chunk *c, int i, const uint8_t *p,
     c->bytes[i] = p + (n + 1) / 2;
 }
 
-// Of four blocks: how many bits of their masks are 1 before each byte. Counted
-// one by one they would be half of what the second pass does, for all of it
-// that has no vectors goes through one port of Intel's cores.
+// Counts, for four blocks, the bits of their masks that are 1 before each byte.
+// Counting them one by one would be half of the second pass's work, for all its
+// scalar instructions of this kind share one port of Intel's cores.
 CPU_INLINE void count_before(uint8_t (*before)[8], const uint64_t *masks)
 {
     const __m256i ones = _mm256_broadcastsi128_si256(
@@ -116,7 +117,7 @@ CPU_INLINE void count_before(uint8_t (*before)[8], const uint64_t *masks)
     _mm256_store_si256((__m256i *)before, n);
 }
 
-// Those of the bytes of a block that are 0 have words. Few blocks do.
+// Sets the coefficients whose byte is 0: they have words. Few blocks have any.
 static void set_words(int16_t *block, uint64_t escapes, const uint8_t *p)
 {
     for (uint64_t m = escapes; m; m &= m - 1) {

@@ -50,8 +50,8 @@ CPU_INLINE void get_block(int16_t *block, const uint8_t *p, unsigned rows,
         set_words(block, _pdep_u64(escapes, mask), p);
 }
 
-// What is left of x after the elements of one lane of 128 bits have been added
-// up: the last of each lane goes into all of the later ones.
+// Completes prefix sums within lanes of 128 bits to those of the whole of x:
+// the last element of each lane is added to all later lanes.
 CPU_INLINE __m512i add_lanes(__m512i x)
 {
     const __m512i one = _mm512_set_epi64(
@@ -129,7 +129,7 @@ struct block {
     uint64_t mask, wide;  // what is not 0; what has more than 8 bits
 };
 
-// 32 words as bytes, 0 for those that are none.
+// Narrows 32 words to bytes; 0 where a word does not fit.
 CPU_INLINE __m256i narrow(__m512i x, uint32_t *mask, uint32_t *wide)
 {
     __m256i bytes = _mm512_cvtepi16_epi8(x);

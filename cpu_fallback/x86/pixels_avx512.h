@@ -18,7 +18,7 @@ struct cpu_rgb {
 // the pixels (AMD Zen 4), so whole vectors are loaded and stored without one.
 #define CPU_SIXTEEN 0xffffffffffffull
 
-// Of three bytes for each of n <= 16 pixels.
+// The mask of three bytes for each of n <= 16 pixels.
 CPU_INLINE __mmask64 cpu_bytes_of(int n)
 {
     return n >= 16 ? CPU_SIXTEEN : (1ull << 3 * n) - 1;

@@ -80,7 +80,7 @@ CPU_INLINE __m256i row_of(const int16_t (*blocks)[64], int y,
     return _mm256_shuffle_epi8(v, order);
 }
 
-// What pass 1 needs, the first four columns and the last four.
+// The input of pass 1: the first four columns and the last four.
 CPU_INLINE void rows_of(struct pairs in[2], const int16_t (*blocks)[64],
                         const uint16_t *quant)
 {
@@ -118,8 +118,8 @@ CPU_INLINE void columns_of(__m256i first[2], __m256i second[2],
     }
 }
 
-// What has 32 bits has 14 after the shift: two columns fit beside each other
-// without saturation.
+// Words of 32 bits have 14 bits left after the shift: two columns fit beside
+// each other without saturation.
 CPU_INLINE __m256i two_columns(const __m256i *v)
 {
     return _mm256_blend_epi16(_mm256_srai_epi32(v[0], SHIFT2),

@@ -169,8 +169,8 @@ CPU_INLINE struct pairs columns_of(const __m512i v[8])
     };
 }
 
-// What has 32 bits has 14 after the shift: two columns fit beside each other
-// without saturation.
+// Words of 32 bits have 14 bits left after the shift: two columns fit beside
+// each other without saturation.
 CPU_INLINE __m512i two_columns(const __m512i *v)
 {
     return _mm512_mask_srai_epi16(_mm512_srai_epi32(v[0], SHIFT2), 0xaaaaaaaa,

@@ -53,7 +53,7 @@ CPU_INLINE void pass(VEC out[8], struct pairs in, int shift)
     }
 }
 
-// Of what pass 1 made: two rows, with 16 bits again.
+// Packs two rows of pass 1's result into 16 bits again.
 CPU_INLINE VEC two_rows(const VEC *v)
 {
     return OP(packs_epi32)(OP(srai_epi32)(v[0], SHIFT1),

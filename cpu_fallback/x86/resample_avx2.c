@@ -72,7 +72,7 @@ static bool next_piece(struct piece *piece, int m[2], struct cpu_walk *at)
     return true;
 }
 
-// What both ways of cutting the axis would cost.
+// The cost of both ways of cutting the axis.
 struct costs {
     int pieces, steps;  // dense
     int long_steps;     // each of one lane only

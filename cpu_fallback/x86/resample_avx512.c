@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// AVX-512 VBMI + VNNI, the horizontal pass. What digits of weights are:
-// resample_avx512.h.
+// AVX-512 VBMI + VNNI, the horizontal pass. resample_avx512.h explains the
+// digits of weights.
 #if defined(__x86_64__)
 
 #include "cpu_fallback/x86/resample_avx512.h"
@@ -36,7 +36,7 @@ struct packed {
 
 // ---- packing ----
 
-// What both ways of cutting the axis would cost, in steps.
+// The cost of both ways of cutting the axis, in steps.
 struct costs {
     int pieces, steps;  // dense
     int long_steps;

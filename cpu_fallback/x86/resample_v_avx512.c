@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// AVX-512 VNNI, the vertical pass. What digits of weights are:
-// resample_avx512.h.
+// AVX-512 VNNI, the vertical pass. resample_avx512.h explains the digits of
+// weights.
 #if defined(__x86_64__)
 
 #include "cpu_fallback/x86/resample_avx512.h"

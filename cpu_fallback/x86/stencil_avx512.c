@@ -125,7 +125,7 @@ void cpu_box_near_avx512(uint8_t *dst, const uint8_t *const *taps, int n,
 {
     struct halves w = halves_of(box);
 
-    // Of the reach that today's recipes have the loops are unrolled.
+    // The loops are unrolled for the reaches that today's recipes have.
     if (box->reach == 0)
         box_near(dst, taps, n, 0, w);
     else if (box->reach == 1)

@@ -20,8 +20,8 @@ struct plane {
     I16(b, s), I16((b) + 16 * (s), s), I16((b) + 32 * (s), s), \
         I16((b) + 48 * (s), s)
 
-// Which pixel must stand at which byte, so that interleaving the planes
-// inside 128-bit lanes gives registers of consecutive pixels.
+// The order of the pixels in which interleaving the planes inside 128-bit lanes
+// gives registers of consecutive pixels.
 #define OF_QUARTERS(b) \
     I4(b, 1), I4((b) + 16, 1), I4((b) + 32, 1), I4((b) + 48, 1)
 #define OF_HALVES(b) I8(b, 1), I8((b) + 32, 1)
@@ -32,7 +32,7 @@ static const uint8_t pixel_order[3][64] = {
     [HR_U8] = {I64(0, 1)},
 };
 
-// Of two registers: the even bytes.
+// Selects the even bytes of two registers.
 static const uint8_t even_bytes[64] = {I64(0, 2)};
 
 // One R, G, B of 1, 2 or 4 bytes each; G is the second register of a

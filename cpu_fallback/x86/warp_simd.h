@@ -19,7 +19,8 @@ struct places {
     FLT dx, dy;  // from its centre
 };
 
-// Of the pixels from (x, y) on. (The one function that stands behind this file.)
+// The places of the pixels from (x, y) on. (The file that includes this one
+// defines it.)
 CPU_INLINE struct places places_of(const struct cpu_pixels *src, int x, int y,
                                    const struct hr__warp *warp, bool nearest);
 
