@@ -77,7 +77,7 @@ void *hr__alloc(struct hr__device *dev, size_t size)
     return mem;
 }
 
-// What the C library has from the kernel is clear already, and it knows.
+// calloc() does not clear pages that are fresh from the kernel.
 void *hr__alloc_clear(struct hr__device *dev, size_t size, void **aligned)
 {
     void *mem;

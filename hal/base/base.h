@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The room base: status, log, clock, heap, threads, files kept on disk. What
-// engines may use of it is in engine/base.h; this is the rest.
+// The room base: status, log, clock, heap, threads, files kept on disk. The
+// part that engines may use is in engine/base.h; this is the rest.
 #ifndef HR__BASE_H
 #define HR__BASE_H
 
 #include "hal/engine/base.h"
 
-// What this room knows of a device, which begins with it.
+// The part of a device that this room knows. A device begins with it.
 struct hr__device_head {
     struct hr_device_t pub;  // first
     _Atomic uint64_t heap_allocations;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the library keeps on disk. What is in there decides what the device
-// runs, so it is read only where nobody else can have put it.
+// The files that the library keeps on disk. They decide what the device runs,
+// so they are read only where no other user can have put them.
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 
 enum { PATH_BYTES = 1024, NAME_BYTES = 128, MAX_TEMPS = 100 };
 
-// True: nobody but this user and root can have written it. name: for why.
+// True: only this user and root can have written it. name: for the text in why.
 static bool is_ours(int fd, bool folder, const char *name,
                     char why[HR__CACHE_WHY])
 {

@@ -70,7 +70,8 @@ struct start {
     void *arg;
 };
 
-// Who they are, without a lock: a fork could inherit it.
+// The library's threads, kept without a lock, which a fork could inherit
+// locked.
 enum { MAX_LISTED = 1024 };
 static _Atomic pid_t listed[MAX_LISTED];
 

@@ -13,7 +13,8 @@
 
 // ---- Patience -------------------------------------------------------------
 
-// What pthread_getcpuclockid() makes of a thread; and back, 0: it has ended.
+// The clock id that pthread_getcpuclockid() makes for a thread; tid_of() is the
+// inverse, 0: the thread has ended.
 static clockid_t clock_of(pid_t tid)
 {
     return (clockid_t)(~(unsigned)tid << 3 | 6);
@@ -79,10 +80,10 @@ static bool wants_to_run(pid_t tid)
     return name_ends && !strncmp(name_ends, ") R", 3);
 }
 
-// Of the thread that calls the driver, and of those that the driver has started
-// from ours, in this call or before it: their CPU time, and whether one of them
-// works without any: it has none to use, or has started a process that is still
-// there.
+// Returns the CPU time of the thread that calls the driver and of the threads
+// that the driver has started from ours, in this call or before it. *waits: one
+// of them works without CPU time: it is ready to run and gets no core, or it
+// has started a process that is still there.
 static int64_t driver_cpu(pid_t caller, bool *waits)
 {
     DIR *dir = opendir("/proc/self/task");

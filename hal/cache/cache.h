@@ -11,7 +11,7 @@
 struct stat;
 struct hr__cache;
 
-// What a picture was made of.
+// Identifies the file or the bytes that a picture was made of.
 struct hr__cache_key {
     uint64_t words[6];
 };
@@ -21,8 +21,7 @@ void hr__cache_key_data(const struct hr__cache *cache,
                         struct hr__cache_key *key, const void *data,
                         size_t size);
 
-// A picture, which whoever holds an entry may read, also when the cache has
-// given it up.
+// A picture. The holder of a reference may read it, also after its eviction.
 struct hr__cache_entry {
     struct hr_cached_t pub;  // first; header is NULL if it is too long
     struct hr__cache *cache;

@@ -17,8 +17,8 @@ static uint64_t ns_of(const struct timespec *t)
     return (uint64_t)t->tv_sec * 1000000000 + (uint64_t)t->tv_nsec;
 }
 
-// Times of files are those of the last clock tick: whoever writes within the
-// same one leaves no trace.
+// The kernel stamps files with the time of its last clock tick: a second write
+// within the same tick leaves no trace.
 static bool settled(const struct timespec *changed)
 {
     const int64_t tick = changed->tv_nsec ? 100000000 : 2000000000;
@@ -40,7 +40,7 @@ bool hr__cache_key_file(struct hr__cache_key *key, const struct stat *st)
     return settled(&st->st_ctim);
 }
 
-// Nobody who does not know the seed makes two that are one.
+// Without knowing the seed one cannot construct two pictures of the same key.
 void hr__cache_key_data(const struct hr__cache *cache,
                         struct hr__cache_key *key, const void *data,
                         size_t size)

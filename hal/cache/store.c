@@ -148,10 +148,10 @@ hr_cache hr__cache_retain(hr_cache handle)
 
 void hr__cache_unref(struct hr__cache *cache)
 {
-    // A child does not know who held the lock when it was made.
+    // In a child of a fork another thread of the parent may have held the lock.
     if (!cache || atomic_fetch_sub(&cache->refs, 1) != 1 || is_parents(cache))
         return;
-    // (Whoever holds an entry has a reference.)
+    // (Every holder of an entry has a reference to the cache.)
     while (cache->oldest)
         hr__free(evict(cache, cache->oldest));
     pthread_mutex_destroy(&cache->lock);
@@ -298,8 +298,8 @@ void hr__cache_count(struct hr__cache *cache, bool hit)
 }
 
 // Evicts entries until `bytes` bytes of memory are free, the oldest first, and
-// returns them as a list. What somebody holds stays: it would free nothing. NULL:
-// there are not so many.
+// returns them as a list. Entries that are in use stay, as evicting them would
+// free nothing. NULL: there are not so many.
 static struct entry *evict_bytes(struct hr__cache *cache, size_t bytes)
 {
     struct entry *gone = NULL, *newer;

@@ -18,7 +18,7 @@ struct hr__cache {
     struct entry **buckets;  // in this memory
     void *memory;
     size_t mask;                    // of buckets
-    struct entry *newest, *oldest;  // of those that are found
+    struct entry *newest, *oldest;  // of the entries in buckets
     struct hr_cache_stats stats;
 };
 

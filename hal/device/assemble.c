@@ -73,7 +73,7 @@ static struct hr__device *make_device(const struct hr_device_params *params)
     return dev;
 }
 
-// What the memory of the engines in front of e belongs to.
+// Finds the display that the memory of the engines in front of e belongs to.
 static void find_display(struct hr__engine *e)
 {
     for (int i = e->index; i-- > 0 && !e->display.kind;) {
@@ -236,7 +236,8 @@ static void publish(struct hr__device *dev)
         pub->params.threads = host->caps.threads;
     if (dev->num_engines < 3)
         return;
-    // Of a longer chain all are named; that is what opens it again.
+    // A longer chain's name lists all engines but the host, so that it opens
+    // the same chain again.
     for (int i = 0; i < dev->num_engines - 1; i++) {
         size_t name = strlen(dev->name), text = strlen(dev->description);
 

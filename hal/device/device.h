@@ -5,7 +5,7 @@
 //
 // Locks, in the order in which they may be taken together:
 //   registry (entry/default.c)
-//   graph (track.c)    who waits for whose image; image and batch tracks
+//   graph (track.c)    the queues of accesses to images and batch slots
 //   job->lock          state of one job, its condition
 //   device->lock       counts, budget, waiting lists
 //   pool->lock
@@ -25,7 +25,8 @@ struct hr__job;
 
 // ---- Waiting ------------------------------------------------------------------
 
-// Who waits for turns at images and slots (track.c), and for bytes (budget.c).
+// A work or job that waits for turns at images and slots (track.c), and for
+// bytes (budget.c).
 struct hr__waiter {
     struct hr__waiter *next;  // in the list that has it
     struct hr__device *dev;
@@ -164,11 +165,11 @@ bool hr__device_thread_start(struct hr__device *dev,
                              struct hr__device_thread *thread,
                              void *(*run)(void *dev));
 
-// assemble.c: a device of the engines that a name asks for, which nobody has
-// tested yet. NULL with hr_last_error().
+// assemble.c: makes a device of the engines that a name asks for, not yet
+// tested. NULL with hr_last_error().
 struct hr__device *hr__device_assemble(const char *name,
                                        const struct hr_device_params *params);
-// Known without opening one: every device of the backend is software.
+// Says, without opening one, whether every device of the backend is software.
 bool hr__all_software(const struct hr__backend *b);
 
 static inline bool hr__device_forked(const struct hr__device *dev)
@@ -195,33 +196,36 @@ bool hr__budget_wait(struct hr__waiter *w);
 // A payload: out of what was granted, and more if it must be; it is under way
 // and cannot wait, those behind it do.
 void hr__budget_charge(struct hr__waiter *w, size_t bytes);
-// Those with that `stop` that wait for bytes, taken off the list, linked by next.
+// Takes the waiters with that `stop` off the list of those for bytes and
+// returns them, linked by next.
 struct hr__waiter *hr__budget_unwait(struct hr__device *dev,
                                      const atomic_int *stop);
 
 // registry.c
 const struct hr__backend *const *hr__backends(int *n);
 const struct hr__backend *hr__backend_host(void);  // the CPU, their last
-// Of that name; NULL with HR_ENODEVICE, which says what there is.
+// Returns the backend of that name; NULL with HR_ENODEVICE, whose message lists
+// the available ones.
 const struct hr__backend *hr__backend_find(const char *name, size_t len);
-// Of those that this build could have had and has not, the i-th; NULL: no more.
+// Returns the name of the i-th backend that was left out of this build; NULL:
+// no more.
 const char *hr__backend_absent(int i);
 void hr__registry_add(const struct hr__backend *backend);  // tests
 
 // offer.c
-// The offer of engine i without what it may not do.
+// Asks engine i for its offer and removes the spans that it may not make.
 void hr__device_offer(struct hr__device *dev, int i,
                       const struct hr__picture *pic, struct hr__offer *out);
 // Says whether engine i makes the host's bytes of a span of that picture: the
 // tier exact would have it. first_step: as its offer says.
 bool hr__device_exact(const struct hr__device *dev, int i, struct hr_span span,
                       bool first_step, const struct hr__picture *pic);
-// What the certificate found of a span (HR_SPAN_BIT) and a kind of JPEG; NULL:
-// nothing.
+// Returns the certificate's record of a span (HR_SPAN_BIT) and a kind of JPEG;
+// NULL: there is none.
 const struct hr_certificate_record *hr__certificate_record(
     const struct hr_certificate *cert, uint32_t span, int kind);
 
-// report.c: what the device tells the trace.
+// report.c: reports of the device to the trace.
 enum hr__wait { HR__WAIT_ROOM, HR__WAIT_RESULT };
 void hr__watch_wait(struct hr__device *dev, enum hr__wait what,
                     uint64_t job,  // its id; 0: it has none yet

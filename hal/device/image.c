@@ -5,8 +5,8 @@
 
 #include "hal/device/device.h"
 
-// Of an image, or of one picture of a batch: fills strides that are 0, checks
-// the others. *size = bytes to the last element's end.
+// Lays out an image, or one picture of a batch: fills strides that are 0,
+// checks the others. *size = bytes to the last element's end.
 static bool image_layout(struct hr_image_params *p, size_t *size)
 {
     size_t elem = hr_dtype_size(p->dtype), row, used;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory of engines: who makes it.
+// Memory that engines allocate for images and batches.
 #include "hal/device/device.h"
 
 struct hr__engine *hr__memory_owner(struct hr__device *dev)

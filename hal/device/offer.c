@@ -4,9 +4,9 @@
 // pixels.
 #include "hal/device/device.h"
 
-// What is left of the spans of an engine that does not do a picture's codes; those
-// between two steps are of resample. Where they make a channel of three the rest
-// is the host's, too.
+// Returns the remaining spans of an engine that cannot run the picture's codes.
+// Codes between two steps belong to resample. If codes make one channel of
+// three, the host does all that follows.
 static uint32_t without_augment(const struct hr__picture *pic, bool first_step)
 {
     const struct hr__geometry *geo = &pic->geo;
@@ -25,8 +25,8 @@ static uint32_t without_augment(const struct hr__picture *pic, bool first_step)
     return spans;
 }
 
-// Spans that make the first step, as the planner knows them, and those that end
-// before it.
+// Returns the spans that make the first step, in the planner's terms, and the
+// spans that end before it.
 static uint32_t to_color(uint32_t spans)
 {
     uint32_t to = 0;

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which engine takes the next sample, if several could: a pure function of what
-// they have and of what their tasks took, so that it is tested without devices
-// and in simulated time.
+// Decides which engine takes the next sample, if several could: a pure function
+// of the engines' loads and their tasks' times, so that it is tested without
+// devices and in simulated time.
 //
 // A sample goes to a device engine if that has room and would finish before all
 // engines together drain the queue: so no batch waits for a slow engine at its
-// end. Else the host, on whose thread this is decided, makes it at once. There
-// is room for twice what the engine works at together, or for what it makes
-// while the host's threads are busy; then no more is queued on it, so a stall
-// holds up no more than that.
+// end. Else the host, on whose thread this is decided, makes it at once. An
+// engine has room for twice the number of tasks that it runs concurrently, or
+// for as many as it finishes while the host's threads are busy. No more is
+// queued on it, so a stall delays no more than that.
 //
-// What a task takes is counted as if no more than `depth` were there: of more
-// each waits for its share. An engine that moves again after a stall, and one
-// that nobody knows yet, makes one list of tasks on trial.
+// The time of a task is counted as if at most `depth` were in flight, since
+// beyond that each waits for its share. An engine that moves again after a
+// stall, and one that has not been measured yet, makes one list of tasks on
+// trial.
 #include <stdlib.h>
 
 #include "hal/device/schedule.h"
@@ -79,13 +80,13 @@ static bool is_stalled(const struct hr__engine_load *l, int64_t now)
            now - l->progress_at > (quiet > STALL_LEAST ? quiet : STALL_LEAST);
 }
 
-// Until it will have made one more, if what it has began together.
+// Time until it has made one more, if its tasks began together.
 static int64_t expected(const struct hr__engine_load *l)
 {
     return (l->in_flight + l->depth) / l->depth * l->task_ns;
 }
 
-// Also to have enough while all threads of the host are busy for so long.
+// The room also covers the time for which all threads of the host are busy.
 static bool has_room(const struct hr__engine_load *l, int64_t host)
 {
     if (l->trial)
@@ -166,7 +167,7 @@ static bool takes_it(const struct hr__schedule *s,
         return true;
     if (ask->latest - now >= host && !in_time(l, ask->latest, now))
         return false;
-    // What nobody has measured yet is tried, each in turn.
+    // Engines that were not measured yet are tried, each in turn.
     if (!has_room(l, host) || !l->task_ns || !host)
         return has_room(l, host) && !l->task_ns;
     return expected(l) <= together(s, ask->waiting + 1, now);

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which engine takes the next sample. Pure functions: the caller keeps the lock,
-// and brings the time.
+// Decides which engine takes the next sample. Pure functions: the caller holds
+// the lock and passes the time.
 #ifndef HR__SCHEDULE_H
 #define HR__SCHEDULE_H
 
 #include "hal/engine/engine.h"
 
-// What the host's threads may use of the CPU: fills with time, empties with
-// what they use, and may be overdrawn by what is under way.
+// A token bucket for the CPU time of the host's threads: it fills with time,
+// empties with their use, and tasks under way may overdraw it.
 struct hr__allowance {
     int64_t milli;   // thousandths of a core; 0 = all there is
     int64_t level;   // ns of CPU time
-    int64_t filled;  // when that was last reckoned
+    int64_t filled;  // when level was last computed
 };
 void hr__allowance_fill(struct hr__allowance *a, int64_t now);
 // ns that the host's threads rest for, as there is a debt.
 int64_t hr__allowance_wait(const struct hr__allowance *a);
-// ns until one more task of `task_ns` is done, and paid is what it and the n at
-// work use.
+// ns until one more task of `task_ns` is done, and the CPU time of it and of
+// the n at work has been paid.
 int64_t hr__allowance_next(const struct hr__allowance *a, int64_t task_ns,
                            int n);
 
@@ -43,12 +43,13 @@ struct hr__schedule {
 
 struct hr__schedule_ask {
     unsigned may;    // engines that can make the sample, bit per index
-    int waiting;     // samples behind it that nobody has been given
+    int waiting;     // samples behind it that no engine has been given
     int64_t latest;  // when it should be made; INT64_MAX
 };
 
 void hr__schedule_init(struct hr__schedule *b, int num);
-// Which takes the sample; the host if no other should, whatever may says.
+// Returns the engine for the sample: the host if no other should take it, even
+// where its bit in may is 0.
 int hr__schedule_pick(const struct hr__schedule *b,
                       const struct hr__schedule_ask *ask, int64_t now);
 void hr__schedule_give(struct hr__schedule *b, int engine, int64_t now);

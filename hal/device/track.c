@@ -74,7 +74,7 @@ void hr__track_drop(struct hr__access *a, enum hr_status status)
 {
     struct hr__access *i;
 
-    // (Those that know already were told together.)
+    // (Readers that were told before were all told at the same time.)
     for (i = a->next; i && !i->write && i->input != status; i = i->next)
         i->input = status;
     if (!i)
@@ -92,8 +92,8 @@ struct hr__waiter *hr__track_remove(struct hr__access *a)
     *(a->next ? &a->next->prev : &track->tail) = a->prev;
     a->track = NULL;
     track->writers -= a->write;
-    // Only those right behind it may have waited for it; one that is open
-    // already waits for nobody, nor do the readers behind that one.
+    // Only accesses right behind it may have waited for it. An open access does
+    // not wait, nor do the readers behind that one.
     for (struct hr__access *i = a->next; i && !i->open && may_open(i);
          i = i->next) {
         i->open = true;

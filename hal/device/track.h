@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Turns: who reads and writes images and slots of batches, in which order.
+// Turns: the order in which works read and write images and slots of batches.
 #ifndef HR__TRACK_H
 #define HR__TRACK_H
 
@@ -7,8 +7,8 @@
 
 struct hr__waiter;
 
-// What is read and written in turns: an image, a slot of a batch. Accesses
-// queue in the order of submission; readers in a row go together.
+// The queue of accesses to an image or to a slot of a batch. Accesses queue in
+// the order of submission; consecutive readers go together.
 struct hr__access {
     struct hr__access *prev, *next;
     struct hr__track *track;
@@ -33,12 +33,12 @@ void hr__graph_init(void);
 void hr__graph_lock(void);
 void hr__graph_unlock(void);
 bool hr__graph_wait(pthread_cond_t *cond, int64_t deadline);
-// All under that lock. add: true if its turn is now. remove: those that became
-// ready, of any device, are linked by next; it looks at no others.
+// All are called under that lock. add: true if its turn is now. remove: returns
+// the waiters, of any device, that became ready, linked by next.
 bool hr__track_add(struct hr__track *track, struct hr__access *a,
                    struct hr__waiter *w, bool write);
 struct hr__waiter *hr__track_remove(struct hr__access *a);
-// A writer ends before its turn: those who wanted its pixels shall know.
+// A writer ends before its turn: tells the readers that wait for its pixels.
 void hr__track_drop(struct hr__access *a, enum hr_status status);
 
 #endif

@@ -32,7 +32,8 @@ enum hr__augment_code {
         HR__NUM_AUGMENT
 };
 
-// What the ops that change values by a table make of each byte of a channel.
+// The result of the ops that change values by a table, for each byte of a
+// channel.
 struct hr__values {
     uint8_t of[3][256];
 };

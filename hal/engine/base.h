@@ -56,8 +56,8 @@ bool hr__cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock,
 // Extends a deadline by a second at a time while the driver works: while its
 // threads use CPU time or would if they got some, or a process that it has
 // started runs (a linker). A hung driver sleeps and gets no extension after the
-// first. Ends a minute of such work later, or at `most`. What the rest of the
-// process does is not asked.
+// first. Ends a minute of such work later, or at `most`. The rest of the
+// process is not considered.
 struct hr__patience {
     int64_t deadline, most;
     const pthread_t *caller;  // the thread that is in the driver; may be NULL
@@ -88,8 +88,8 @@ enum hr_status hr__fork_check(_Atomic pid_t *user, bool use, const char *what);
 // Differs between a process and its children, once it was asked.
 unsigned hr__forks(void);
 
-// Which loaded library has that address: its build id, or else its file's size,
-// date and name. One line without its end; "" if none has it.
+// Identifies the loaded library that has that address: by its build id, or else
+// its file's size, date and name. One line without its end; "" if none has it.
 void hr__library_text(uintptr_t address, char *text, size_t size);
 
 // Functions of a library that is opened at run time. open: `name`, or the file
@@ -105,10 +105,11 @@ void *hr__library_open(const char *variable, const char *name);
 const char *hr__library_fill(void *library, void *table,
                              const struct hr__entry *entries, size_t n);
 
-// What the library keeps on disk: files in $XDG_CACHE_HOME/headrace, or in
+// The files that the library keeps on disk, in $XDG_CACHE_HOME/headrace or
 // ~/.cache/headrace; in no folder for a program with more rights than its user
-// (secure_getenv()). Read only if nobody else can have written it: folder and
-// file belong to the effective user or to root, and others may not write there.
+// (secure_getenv()). They are read only if no other user can have written them:
+// folder and file belong to the effective user or to root, and others may not
+// write there.
 //
 // open: a descriptor of a regular file, at its begin; -1: as if there were
 // none, and why says so if something is there ("" if not). write: the parts as
@@ -135,14 +136,14 @@ void hr__free(void *mem);
 // them. False if the system says no.
 bool hr__thread_start(pthread_t *thread, void *(*run)(void *arg), void *arg);
 
-// For threads that take what time is left: who wakes one keeps the core, which
-// the kernel would otherwise give to the thread that has slept. (A consumer that
+// For threads that take spare time: the thread that wakes one keeps its core,
+// which the kernel would otherwise give to the woken one. (A consumer that
 // submits lost a millisecond of each batch to a worker while another core was
 // idle.) A policy other than the default was chosen by the program, and stays.
 void hr__thread_gives_way(pthread_t thread);
 
-// Cores that this process may use: the affinity mask, and what the cgroup's
-// quota pays for. At least 1.
+// Cores that this process may use by its affinity mask and its cgroup's quota.
+// At least 1.
 int hr__usable_cores(void);
 
 // The NUMA nodes with cores that the caller may run on, and which these are, for

@@ -6,7 +6,7 @@
 //   engine.h   the table, and the engine that the HAL makes of it
 //   task.h     one span of one sample, and how it ends
 //   picture.h  the sample: source, geometry, destination
-//   payload.h  what one span leaves for the next
+//   payload.h  the data between two spans
 //   base.h     errors, log, time, memory, threads
 //   trace.h    telling what the engine does
 //   ref.h      for threads that may be left behind in a driver
@@ -20,8 +20,8 @@
 // prepares it (reads the file, parses the header, folds the ops to geometry)
 // and plans it: its stages are cut into spans, each on one engine. Then
 // each span in turn becomes a task that its engine gets by submit(), together
-// with others, and ends with hr__task_done(). What one span makes and the
-// next reads is the payload between them; the last span writes pic->dst.
+// with others, and ends with hr__task_done(). The data that one span makes and
+// the next reads are the payload between them; the last span writes pic->dst.
 #ifndef HR__ENGINE_H
 #define HR__ENGINE_H
 
@@ -69,11 +69,11 @@ struct hr__backend {
     // Names of devices that could be opened, also of absent ones (available =
     // false and a reason). May load a driver. NULL: just `name`.
     int (*list)(struct hr_device_info *infos, int max);
-    // Some task that the engine may hold was cancelled: end those
-    // that have not begun and for which hr__task_stop() is true. On a thread
-    // of the library, no lock held.
+    // Some task that the engine may hold was cancelled: ends its tasks that
+    // have not begun and for which hr__task_stop() is true. On a thread of the
+    // library, no lock held.
     void (*cancel)(struct hr__engine *e);
-    // What its pixels depend on besides the library's version and
+    // Names all that its pixels depend on besides the library's version and
     // e->description: the hash of its kernels, the driver's file. Text, valid
     // until close. Called when open() has returned.
     const char *(*fingerprint)(struct hr__engine *e);
@@ -87,19 +87,20 @@ struct hr__backend {
     // Memory this engine reads payloads from fastest; NULL = heap.
     void *(*buffer_alloc)(struct hr__engine *e, size_t size);
     void (*buffer_free)(struct hr__engine *e, void *data, size_t size);
-    // A sample's plan begins with this engine, at its file: whoever has planned it
-    // copies the file to where the device reads it from, in the form that is
-    // wanted there, so that this is not left to the engine's own thread.
-    // ahead->data is of buffer_alloc or the like, and goes back by buffer_free;
-    // ahead is left alone if there is no room, or the file is odd. No lock held.
+    // Called for a sample whose plan begins with this engine, at its file, on
+    // the thread that has planned it: copies the file to where the device reads
+    // it from, in the form that is wanted there, so that this is not left to
+    // the engine's own thread. ahead->data is of buffer_alloc or the like, and
+    // goes back by buffer_free; ahead is left alone if there is no room, or the
+    // file is odd. No lock held.
     void (*copy_file)(struct hr__engine *e, const struct hr__picture *pic,
                       struct hr__payload *ahead);
     // All or none: memory for images and batches, HR_MEMORY_PINNED or
     // HR_MEMORY_DEVICE. alloc may wait for the device, not beyond the deadline
     // (hr__now()); NULL with hr__fail(). clear: all zero.
     // own_object: a memory object of its own. free: any thread, no lock held,
-    // does not wait; the last use of the memory may have been given up. What a
-    // hung driver still has is left behind.
+    // does not wait; the last use of the memory may have been given up. Memory
+    // that a hung driver still has is left behind.
     struct hr__memory *(*memory_alloc)(struct hr__engine *e,
                                        enum hr_memory kind, size_t size,
                                        bool clear, bool own_object,
@@ -119,16 +120,16 @@ struct hr__backend {
     // in the order from the last of the chain to the first.
     void (*shared_display)(struct hr__engine *e,
                            struct hr__shared_display *out);
-    // All engines of the chain are open, and nobody knows the device
-    // yet: it chooses how it hands on what it makes. e->description may change
+    // Called when all engines of the chain are open, before the device is used:
+    // the engine chooses how it hands its results on. e->description may change
     // here.
     void (*chained)(struct hr__engine *e);
 
     // ---- Media engines ----
 
-    // It makes planes and leaves the rest to others: an engine that goes on
-    // from there is put behind it (hal/entry/open.c), its certificate is kept by
-    // kinds of JPEG, and its pictures are compared now and then
+    // The engine makes planes and leaves the rest to others: an engine that
+    // goes on from there is put behind it (hal/entry/open.c), its certificate
+    // is kept by kinds of JPEG, and its pictures are compared now and then
     // (hal/job/crosscheck.c).
     bool media;
 
@@ -140,12 +141,12 @@ struct hr__backend {
     bool (*specimen)(struct hr__engine *e, int i, uint8_t *to, size_t room,
                      size_t *size);
     // From now on n of its caps.threads threads take tasks (more: all of them);
-    // 0 = as it is. What others have begun they end. Returns how many it were
-    // before. Any thread, does not wait.
+    // 0 = as it is. The others finish the tasks that they have begun. Returns
+    // the number before. Any thread, does not wait.
     int (*use_threads)(struct hr__engine *e, int n);
     // See hr_jpeg_library(). No device need be open.
     const char *(*jpeg_library)(void);
-    // See hr_pack() and hr_packed_check(); info: what the header said. No device
+    // See hr_pack() and hr_packed_check(); info: the header's facts. No device
     // need be open.
     enum hr_status (*pack)(const void *data, size_t size,
                            const struct hr_info *info,
@@ -154,16 +155,16 @@ struct hr__backend {
     bool (*packed_check)(const void *data, size_t size);
 };
 
-// What an engine would do of a sample: one bit per span, and why not more.
+// The spans of a sample that an engine would make, and why not more.
 struct hr__offer {
     uint32_t spans;  // a set, in the picture's tier
     unsigned why;    // reasons for what it cannot do of a plain sample
     // The picture has several resample steps, and spans that end with resample
     // make the first of them. They become spans that end with color, whose
-    // payload says first_step, and another engine goes on from there. Of its
-    // other spans only those count that end before color.
+    // payload says first_step, and another engine goes on from there. Its other
+    // spans count only if they end before color.
     bool first_step;
-    // The engine paints on tensors that it stores what ops erase, see
+    // The engine paints the erased rectangles on tensors that it stores, see
     // hr__task_erases(); else the host does, if it reaches them.
     bool erases;
 };

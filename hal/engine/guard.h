@@ -8,8 +8,8 @@
 // A thread says when it is in the driver (enter, leave). If a call takes longer
 // than the deadline, the clock thread ends every task that the device holds, so
 // that other engines make them, and the device is dead: nothing is offered to
-// it. If the call returns after all, the device goes on with what it has; the
-// next failure then counts as a lost device, unless something works before
+// it. If the call returns after all, the device goes on with its tasks; the
+// next failure then counts as a lost device, unless a task succeeds before
 // (doubt). After three late calls, each within an hour of the one before, the
 // device stays out until it is opened anew. A thread that is still in its call
 // when the device is closed is left behind, with all the memory that it can
@@ -18,9 +18,9 @@
 // An engine keeps a struct hr__guard in memory of its own, which is freed only
 // if hr__guard_stop() says so.
 //
-// Locks: guard->lock guards what is marked so, and whatever else the engine
-// wants. It is not held with the lock of guard->ref, and neither in a call to
-// the driver, in hr__task_done() or in the log.
+// Locks: guard->lock guards the members marked so, and any data of the
+// engine's. It is not held together with the lock of guard->ref, nor in a call
+// to the driver, in hr__task_done() or in the log.
 #ifndef HR__ENGINE_GUARD_H
 #define HR__ENGINE_GUARD_H
 
@@ -134,8 +134,8 @@ int64_t hr__guard_deadline(const struct hr__engine *e);
 void hr__guard_init(struct hr__guard *g, const struct hr__guard_ops *ops,
                     void *owner, struct hr__engine *e);
 // Starts the threads and waits until the device is open: for the user's
-// deadline, or most (ns) if that is less; longer while the driver works. What
-// goes wrong is in hr_last_error(); hr__guard_stop() must follow then, too.
+// deadline, or most (ns) if that is less; longer while the driver works. A
+// failure is in hr_last_error(); hr__guard_stop() must follow then, too.
 enum hr_status hr__guard_start(struct hr__guard *g, const struct hr__engine *e,
                                int64_t most);
 // Waits for ns; patient: longer while the driver works. True: all is closed,
@@ -182,11 +182,11 @@ void hr__guard_failed(struct hr__guard *g, unsigned why, bool strike);
 // a lower bound of that time.
 bool hr__guard_overdue(const struct hr__guard *g, int64_t since, int64_t now,
                        int64_t *due);
-// What is in the queue will not be taken up soon.
+// Says whether the queued tasks have no chance to be taken up soon.
 bool hr__guard_hopeless(const struct hr__guard *g);
 // The clock thread shall look at that time at the latest.
 void hr__guard_look(struct hr__guard *g, int64_t at);
-// All that wait at the guard's conditions look again.
+// Wakes all threads that wait at the guard's conditions.
 void hr__guard_wake_all(struct hr__guard *g);
 // Says whether the caller is that thread.
 bool hr__guard_is_thread(const struct hr__guard *g, int thread);
@@ -195,7 +195,8 @@ bool hr__guard_is_thread(const struct hr__guard *g, int thread);
 
 struct hr__task *hr__guard_take_queue(struct hr__guard *g);
 struct hr__task *hr__guard_take_in_hand(struct hr__guard *g);
-// Those that must not wait any longer, looked for now and then.
+// Takes tasks that must not wait any longer out of the queue; looks for them
+// now and then.
 struct hr__task *hr__guard_sweep(struct hr__guard *g, int64_t now);
 void *hr__guard_clock(void *guard);
 bool hr__guard_all_gone(const struct hr__guard *g);

@@ -5,8 +5,9 @@
 
 #include "hal/engine/picture.h"
 
-// What a span leaves for the next one, in memory that the next engine named
-// (its buffer_alloc, e.g. pinned upload memory). Freed by the HAL.
+// The data that a span leaves for the next one, in memory that the next engine
+// has allocated (by its buffer_alloc, e.g. pinned upload memory). Freed by the
+// HAL.
 struct hr__payload {
     enum hr_stage after;  // the stage that made it
     void *data;
@@ -35,9 +36,9 @@ enum { HR__VA_SURFACE = 1 };  // kinds, as bits
 struct hr__external {
     unsigned kind;
     size_t size;  // bytes of what hr__planes speaks of
-    // Of HR__VA_SURFACE, in NV12; how its bytes lie only drivers know, so
-    // hr__planes says where they would if the surface had rows of `width`
-    // bytes without gaps, and chroma followed after `height` of them.
+    // For HR__VA_SURFACE, in NV12. Only drivers know how its bytes lie, so
+    // hr__planes describes a surface with rows of `width` bytes without gaps,
+    // and with chroma after `height` of them.
     uint32_t surface, width, height;
     uint64_t id;  // of this memory, in this process never used again
     int place;    // at the maker, from 0 on: memory with another id at
@@ -45,8 +46,9 @@ struct hr__external {
     void *ctx;    // the maker's
     // An engine that reads it by commands retains it while the task is claimed,
     // and releases it when the last of them has run; also if the task has ended
-    // long since, and also after the maker was closed. One whose driver does
-    // not answer never does. Any thread, no lock held, does not wait.
+    // long since, and also after the maker was closed. An engine whose driver
+    // does not answer never releases it. Any thread, no lock held, does not
+    // wait.
     void (*retain)(const struct hr__external *external);
     void (*release)(const struct hr__external *external);
     // Only its maker makes it reachable for the host: gives the payload data
@@ -55,10 +57,11 @@ struct hr__external {
     bool (*map)(struct hr__payload *payload);
 };
 
-// What the memory of an engine belongs to. An engine that opens behind it makes
-// its own objects for that, or does without; it retains the handle before it
-// tells a driver of it, and releases it when no driver has it any more. One
-// whose driver does not answer never does, and then the handle stays open.
+// The display that the memory of an engine belongs to. An engine that opens
+// behind it makes its own objects for that display, or does without. It retains
+// the handle before it passes it to a driver, and releases it when no driver
+// has it any more. An engine whose driver does not answer never releases it,
+// and then the handle stays open.
 struct hr__shared_display {
     unsigned kind;  // HR__VA_SURFACE, or 0: there is none
     void *handle;   // the VADisplay: any thread may call its driver

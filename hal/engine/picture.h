@@ -92,21 +92,21 @@ void hr__table_through(struct hr__table *out, const struct hr__table *table,
 
 // ---- The picture: everything that is known before an engine starts ---------
 
-// Memory that an engine made, see memory_alloc. What else it must know of it
-// the engine keeps behind this struct.
+// Memory that an engine made, see memory_alloc. The engine keeps its own data
+// behind this struct.
 struct hr__memory {
     struct hr__engine *owner;
     size_t size;
     void *host;   // NULL: device memory; else the host may use it as its own
     bool direct;  // .. but transfers of the engine's write there, too, also for
                   // a task that was given up and has not ended:
-    atomic_int late;  // tasks whose transfers may still come; then nobody else
-                      // may write
+    atomic_int late;  // tasks whose transfers may still come; others may not
+                      // write meanwhile
     struct hr_native native;
 };
 
-// Where the tensor shall be. data is NULL only for the engine whose own memory
-// that is: it writes it in place, at byte `at`. Everybody else has data.
+// The place of the tensor. data is NULL only for the engine that owns the
+// memory: it writes in place, at byte `at`. For all other engines data is set.
 struct hr__dst {
     uint8_t *data;
     size_t stride_c, stride_h;  // bytes
@@ -116,7 +116,8 @@ struct hr__dst {
     struct hr__memory *memory;  // NULL: ordinary host memory
     size_t at;
 };
-// Of struct hr_image_params or hr_batch_params (its first slot), on the host.
+// Makes the struct from hr_image_params or hr_batch_params (its first slot),
+// for memory on the host.
 #define HR__DST_OF(params)                            \
     ((struct hr__dst){.data = (params)->data,         \
                       .stride_c = (params)->stride_c, \
@@ -135,7 +136,7 @@ struct hr__picture {
     size_t size;
     struct hr_info info;    // of the encoded source
     bool verified;          // a packed picture, known to be sound
-    bool keep;              // whoever decodes it packs it: hr__task_keep()
+    bool keep;              // its decoder packs it, too: hr__task_keep()
     hr_image image;         // or the source pixels (u8): its size and layout
     const uint8_t *pixels;  // and where it begins on the host; NULL only
     struct hr__memory *memory;  // for the engine that owns its memory, where
@@ -189,8 +190,9 @@ enum hr_status hr__decode_other(const uint8_t *data, size_t size,
                                 uint8_t *pixels, char text[128]);
 // The kind of a JPEG, enum hr_jpeg_kind; -1: none of them.
 int hr__jpeg_kind(const struct hr_info *info);
-// What keeps a JPEG decoder of whole scans, Huffman and 8 bits from it, besides
-// colours and chroma: HR_WHY_*; HR_WHY_FORMAT alone, if it is no JPEG.
+// Returns the reasons (HR_WHY_*), besides colours and chroma, why a decoder of
+// whole scans, Huffman coding and 8 bits cannot decode it; HR_WHY_FORMAT alone,
+// if it is no JPEG.
 unsigned hr__why_not_baseline(const struct hr_info *info);
 // Says whether every component is smaller than the largest by whole numbers:
 // others libjpeg does not upsample.

@@ -30,14 +30,14 @@ struct hr__table {
 
 // ---- Between stages --------------------------------------------------------
 
-// What a span that ends in ENTROPY leaves in its payload: one block of memory,
-// compact enough for a bus, with this header at its start, its offsets behind
-// it, and then segments, one behind the other. A segment is a line of 8x8
-// blocks of one component, packed as a cache keeps them; what its bytes are
-// stands in cpu_fallback/packed/packed.h. Little endian, no padding; device code reads
-// it as it is. The window of the picture that the geometry needs is in it, and
-// around that window one more sample of every component on each side where the
-// picture goes on. What came from outside was checked before it came here.
+// The payload of a span that ends in ENTROPY: one block of memory, compact
+// enough for a bus, with this header at its start, its offsets behind it, and
+// then segments, one behind the other. A segment is a line of 8x8 blocks of one
+// component, packed as a cache keeps them; cpu_fallback/packed/packed.h
+// describes its bytes. Little endian, no padding; device code reads it as it
+// is. It covers the window of the picture that the geometry needs, and around
+// that window one more sample of every component on each side where the picture
+// goes on. Data from outside were checked before they came here.
 enum { HR__COEF_MAGIC = 0x32464f43 };
 
 struct hr__coef_component {
@@ -66,17 +66,17 @@ struct hr__coefficients {
     uint32_t offset[];
 };
 
-// What a span that ends in RECONSTRUCT leaves: the samples of each component
+// The payload of a span that ends in RECONSTRUCT: the samples of each component
 // as the IDCT made them, before upsampling. This header is at payload.extra
 // (its memory is the payload's, or lives as long); the sample in column c and
-// row r of component i is the byte comp[i].at + (r - y) * stride +
-// (c - x) * step of payload.data. Packed by an engine of ours the header is the
-// beginning of data; a surface that is mapped as it lies has its header
-// elsewhere. Interleaved chroma (NV12) has step 2, that of YUY2 step 4. What
-// is there covers the window of the picture that the geometry needs and one
-// more sample of every component on each side where the picture goes on; it
-// may be more, up to width and height, and nothing behind payload.size is
-// read. Who reads it checks it: a header that cannot be true ends the span.
+// row r of component i is the byte comp[i].at + (r - y) * stride + (c - x) *
+// step of payload.data. Packed by an engine of ours the header is the beginning
+// of data; a surface that is mapped as it lies has its header elsewhere.
+// Interleaved chroma (NV12) has step 2, that of YUY2 step 4. The samples cover
+// the window of the picture that the geometry needs and one more sample of
+// every component on each side where the picture goes on; they may be more, up
+// to width and height, and nothing behind payload.size is read. The reader
+// checks the header: an impossible one ends the span.
 struct hr__plane {
     uint32_t h, v;           // sampling factors, 1 .. 4
     uint32_t width, height;  // samples of the whole component, unpadded:

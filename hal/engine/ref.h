@@ -15,15 +15,16 @@ struct hr__engine_ref {
     pthread_cond_t unused;
     struct hr__engine *e;  // NULL: revoked
     int users;
-    struct hr__engine_ref *next;  // of those that are revoked
+    struct hr__engine_ref *next;  // the list of revoked ones
 };
 void hr__engine_ref_init(struct hr__engine_ref *ref, struct hr__engine *e);
 struct hr__engine *hr__engine_ref_get(struct hr__engine_ref *ref);
 void hr__engine_ref_put(struct hr__engine_ref *ref);
-// What the pointer is a part of is left behind for good.
+// Revokes the pointer: the object that contains it is left behind for good.
 void hr__engine_ref_revoke(struct hr__engine_ref *ref);
-// What only counts needs no get; each takes the lock, and does nothing once
-// the pointer is revoked. counter: offsetof(struct hr__meter, ...).
+// These count and report without get and put: each takes the lock, and does
+// nothing once the pointer is revoked. counter: offsetof(struct hr__meter,
+// ...).
 void hr__engine_ref_count(struct hr__engine_ref *ref, size_t counter,
                           uint64_t n);
 // Bytes of device memory that the engine has got, or let go (< 0), as far as it

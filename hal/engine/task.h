@@ -9,9 +9,9 @@
 
 struct hr__engine;
 
-// Of a picture that threads without a task help with: pixels down to the window's
-// bottom, as few as gain (docs/performance.md), and bytes for what they do ahead
-// (hal/job/prepare.c counts them).
+// Threads without a task help with a picture of at least so many pixels down to
+// the window's bottom: the fewest that gain (docs/performance.md). The bytes
+// are for the rows that they do ahead (hal/job/prepare.c counts them).
 enum { HR__HELPED_PIXELS = 1500000, HR__HELPED_BYTES = 2 << 20 };
 
 // A copy between an engine's memory and the host. Neither to nor from: the
@@ -33,8 +33,8 @@ struct hr__task {
     // Tasks of one job whose samples read the same bytes have the same, and come
     // one behind the other; NULL: no other reads them.
     const void *source;
-    // What backend->copy_file() made of the sample's file; NULL: nothing. The
-    // host's memory, as what claim and unclaim are for.
+    // The copy of the sample's file by backend->copy_file(); NULL: there is
+    // none. It is the host's memory in the sense of claim and unclaim.
     const struct hr__payload *ahead;
     struct hr__copy copy;  // then pic, span and in mean nothing
 };
@@ -65,8 +65,9 @@ void hr__tasks_stopped(struct hr__task *list);
 // up cannot take the memory away in between. false = given up: drop the
 // memory at once and end the task with hr__task_done() when the driver
 // returns it; its outcome is ignored. An engine's own memory is not the host's:
-// a task that was given up may still write it until it ends. What comes later
-// to the same memory, also in its next life, must not be overtaken by that.
+// a task that was given up may still write it until it ends. Such a late write
+// must not overtake later writes to the same memory, also if that has been
+// allocated anew.
 bool hr__task_claim(struct hr__task *task);
 void hr__task_unclaim(struct hr__task *task);
 
@@ -86,10 +87,10 @@ enum hr_status hr__task_stop_status(const struct hr__task *task);
 // out of memory. Free with the task by the HAL.
 struct hr__payload *hr__task_payload(struct hr__task *task, size_t size);
 
-// Memory for the packed picture that the task's picture is to be kept as, at a
-// multiple of 64: the task's until it ends, whoever makes the spans behind it;
-// then the cache's, if the sample has come out well. NULL: the cache has no
-// room. At most once for a task.
+// Returns memory, aligned to 64 bytes, for the packed picture that a cache is
+// to keep. It belongs to the task until that ends, whichever engine makes the
+// spans behind it; then to the cache, if the sample succeeds. NULL: the cache
+// has no room. At most once for a task.
 void *hr__task_keep(struct hr__task *task, size_t size);
 
 // Rectangles to paint on the tensor when it is complete, one after the other: of
@@ -97,12 +98,14 @@ void *hr__task_keep(struct hr__task *task, size_t size);
 int hr__task_erases(const struct hr__task *task,
                     struct hr_erase out[HR_MAX_OPS]);
 
-// Says whether another engine makes it if this one ends it with HR_EDEVICE.
-// Whether its job has a time limit, which runs in any case.
+// may_leave: says whether another engine makes it if this one ends it with
+// HR_EDEVICE. is_timed: says whether its job has a time limit, which runs in
+// any case.
 bool hr__task_may_leave(const struct hr__task *task);
 bool hr__task_is_timed(const struct hr__task *task);
-// Still queued, but not because the device is slow: restarts its deadline, and
-// those of tasks that wait for engines in front of this one.
+// For a task that is still queued, but not because the device is slow: restarts
+// its deadline, and the deadlines of tasks that wait for engines in front of
+// this one.
 void hr__task_defer(struct hr__task *task);
 
 // ---- Own memory, zero copy -------------------------------------------------
@@ -122,8 +125,9 @@ unsigned hr__task_imports(const struct hr__task *task);
 // Kinds that some engine behind e in its chain imports.
 unsigned hr__chain_imports(const struct hr__engine *e);
 // Makes an external payload reachable for the host: then it has data, until it
-// is freed, and hr__planes at extra may have changed. False: that cannot be.
-// Whoever holds the task, claimed; a media engine's driver may have to do it.
+// is freed, and hr__planes at extra may have changed. False: it cannot be
+// mapped. Called by the holder of the claimed task; a media engine's driver may
+// have to do it.
 bool hr__payload_map(struct hr__payload *payload);
 
 // ---- Only the host ---------------------------------------------------------

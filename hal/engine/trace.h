@@ -12,7 +12,8 @@
 struct hr__engine;
 struct hr__task;
 
-// What an engine's work comes to (hal/trace/meter.c); relaxed atomics, any thread.
+// The sums of an engine's work (hal/trace/meter.c); relaxed atomics, any
+// thread.
 struct hr__meter {
     const char *_Atomic name;  // of the engine, interned
     uint32_t serial;           // two of one name are two
@@ -32,23 +33,23 @@ struct hr__meter {
     int64_t idle_ns;  // of all, but for now times idle
 };
 
-// How an engine tells what it does. Each function may be called on any thread,
-// under any lock, costs one load if nobody watches, and never fails.
+// An engine reports its work by these. Each function may be called on any
+// thread, under any lock, costs one load if no trace or report is on, and never
+// fails.
 //
-//   int64_t begin = hr__watch_begin();        // 0: nobody watches
-//   ... the work ...
+//   int64_t begin = hr__watch_begin(); // 0: nothing is on ... the work ...
 //   hr__watch_task(task, begin);              // a span of one sample, or
-//   hr__watch_part(e, HR_PART_PACK, batch, begin);  // what is not a sample's
+//   hr__watch_part(e, HR_PART_PACK, batch, begin); // other work
 //
-// Both end now, on the thread that began, nested or apart. What a device did
-// in its own time goes to hr__watch_device(), on one row per queue.
+// Both end now, on the thread that began, nested or apart. Work that a device
+// did in its own time goes to hr__watch_device(), on one row per queue.
 
 enum { HR__WATCH_TRACE = 1, HR__WATCH_TIMES = 2 };
 extern _Atomic unsigned hr__watch;  // bits
 
 static inline unsigned hr__watched(void)
 {
-#if HR_NO_WATCH  // tests/bench/trace_cost.py: what does all this cost?
+#if HR_NO_WATCH  // tests/bench/trace_cost.py measures the cost of all this
     return 0;
 #endif
     return atomic_load_explicit(&hr__watch, memory_order_relaxed);

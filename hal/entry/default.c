@@ -9,7 +9,8 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct hr__device *current;  // holds one reference
-// What the user named; a child of this process opens it, too. "": nothing.
+// The device name that the user has set; a child of this process opens it, too.
+// "": none.
 static char named[sizeof(((struct hr_device_info *)0)->name)];
 
 // Another thread may have held the lock when the process forked.

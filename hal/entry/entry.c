@@ -45,7 +45,8 @@ hr_job hr_submit(hr_device handle, const struct hr_sample *samples, int n,
         hr__fail(HR_EINVAL, "submit: unknown tier or on_error");
         return NULL;
     }
-    // Of what is the default now a batch of before knows nothing.
+    // The default device may have changed since the batch was made: the batch's
+    // own counts.
     handle = !handle && batch ? &batch->dev->pub : handle;
     if (!(dev = hr__device_get(handle)))
         return NULL;

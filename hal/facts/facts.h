@@ -22,22 +22,22 @@ void hr__limits_default(struct hr_limits *out, const struct hr_limits *in);
 // Reads the header of size bytes at data. whole: they are the complete file;
 // else they are its first part, and HR_PENDING asks for more of it.
 //
-// Of a complete file the markers behind the first scan are read too where
-// they matter: the scans of a progressive or multi-scan JPEG are counted, and
-// info->ends looks for the end marker behind trailing bytes. Of a part,
+// In a complete file the markers behind the first scan are read too where they
+// matter: the scans of a progressive or multi-scan JPEG are counted, and
+// info->ends looks for the end marker behind trailing bytes. For a part,
 // info->scans is 1 and info->ends false: see hr__header_ends().
 //
-// Accepts what libjpeg-turbo 2.1.5 starts to decode to three 8-bit channels,
-// if it begins like a JPEG to Pillow (FF D8 FF). Other statuses are those of
-// hr_probe(); *err (may be NULL) is set with each of them. *info holds what
-// was read. Threads: any.
+// Accepts files that libjpeg-turbo 2.1.5 starts to decode to three 8-bit
+// channels, if Pillow takes their begin for a JPEG (FF D8 FF). Other statuses
+// are those of hr_probe(); *err (may be NULL) is set with each of them. *info
+// holds what was read. Threads: any.
 enum hr_status hr__header_parse(const uint8_t *data, size_t size, bool whole,
                                 const struct hr_limits *limits,
                                 struct hr_info *info,
                                 struct hr__header_error *err);
 
-// Does the same, and asks the program's decoder of what is of no format of ours;
-// of a part of it HR_PENDING asks for all. err is not NULL.
+// Does the same, and asks the program's decoder about data of no format of
+// ours; HR_PENDING then asks for all of the file. err is not NULL.
 enum hr_status hr__header_any(const uint8_t *data, size_t size, bool whole,
                               const struct hr_limits *limits,
                               struct hr_info *info,

@@ -57,7 +57,7 @@ static const struct hr__format formats[] = {
      hr__header_webp,
      hr__webp_ends,
      hr__webp_bytes},
-    // What else ImageFolder of torchvision takes for pictures.
+    // The other suffixes that torchvision's ImageFolder takes for pictures.
     {HR_FORMAT_OTHER,
      {"other", ".bmp .pgm .ppm .tif .tiff"},
      0,
@@ -97,7 +97,7 @@ const struct hr_format_info *hr_format_info(enum hr_format format)
     return NULL;
 }
 
-// Of a format that a parser has found.
+// Returns the row of a format that a parser has found.
 static const struct hr__format *row(enum hr_format format)
 {
     int i = FORMATS - 1;

@@ -104,7 +104,8 @@ static enum hr_status read_length(struct hr__reader *j, size_t *n)
         return hr__header_short(h, marker_name(j->marker, buf));
     length = hr__be16(h->data + j->pos);
     if (length < 2) {
-        // Of segments that it skips, libjpeg takes 0 and 1 for an empty one.
+        // In segments that it skips, libjpeg takes lengths 0 and 1 for an empty
+        // one.
         if (is_app(j->marker) || j->marker == HR__JPEG_COM ||
             j->marker == HR__JPEG_DNL)
             return HR_OK;
@@ -191,7 +192,7 @@ static void read_app(struct hr__reader *j, const uint8_t *p, size_t n)
 
     if (j->marker == HR__JPEG_APP0 && n >= 14 && !memcmp(p, "JFIF", 5)) {
         t->jfif = true;
-        // Of other versions libjpeg warns.
+        // libjpeg warns of other versions.
         if (p[5] != 1)
             t->why |= HR_WHY_TABLES;
     }
@@ -419,10 +420,10 @@ bool hr__jpeg_ends(const uint8_t *tail, size_t size)
            tail[size - 1] == HR__JPEG_EOI;
 }
 
-// A picture of one scan is taken to end at the file's last bytes. Of others
+// A picture of one scan is taken to end at the file's last bytes. In others
 // every scan is visited, as libjpeg reads all of them before the first row
-// comes out, and its end marker must be one that it sees. Markers are found as
-// its entropy decoders find them.
+// comes out, and the end marker must be one that it sees. Markers are found as
+// libjpeg's entropy decoders find them.
 static enum hr_status read_rest(struct hr__reader *j)
 {
     struct hr__header *h = j->h;

@@ -90,9 +90,10 @@ static size_t column_bytes(const struct hr_info *info)
     return 32 * blocks / hmax + 64;
 }
 
-// What a sequential picture that threads help with keeps ahead: so many bytes,
-// or four rows of MCUs (cpu_fallback/jpeg/decode_sequential.c); for smaller ones the
-// sizes of their rows have room.
+// Returns the bytes that a sequential picture needs for rows that helping
+// threads decode ahead: a fixed number, or four rows of MCUs
+// (cpu_fallback/jpeg/decode_sequential.c). For smaller pictures
+// hr__rows_bytes() has room.
 static size_t helped_bytes(const struct hr_info *info)
 {
     size_t rows = (size_t)info->width * (column_bytes(info) - 64) * 3;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The head of a packed picture. What it says of itself is checked as far as
-// facts, limits and estimates depend on it; whoever reads the picture checks
-// all of it (cpu_fallback/packed/packed.h).
+// Reads the head of a packed picture. Its fields are checked as far as facts,
+// limits and estimates depend on them; the decoder checks all of the picture
+// (cpu_fallback/packed/packed.h).
 #include "hal/facts/parts.h"
 
 // Byte offsets into struct cpu_packed_head; little endian.
@@ -43,7 +43,7 @@ static bool take_factors(struct hr__header *h)
     return true;
 }
 
-// What the picture is made of, once its size is known.
+// Takes the picture's components and colours, once its size is known.
 static enum hr_status take_form(struct hr__header *h)
 {
     uint32_t components = le32(h, COMPONENTS_AT), color = le32(h, COLOR_AT);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the files of the header parser share; nobody else includes it.
+// Shared by the files of the header parser, which alone include it.
 #ifndef HR__FACTS_PARTS_H
 #define HR__FACTS_PARTS_H
 
@@ -52,11 +52,11 @@ struct hr__format {
 };
 // Whose magic data begins with, or NULL.
 const struct hr__format *hr__format_of(const uint8_t *data, size_t size);
-// What data is too short for, if it may be the beginning of such a file, or
-// NULL.
+// Returns the format for which data is too short, if it may be the beginning of
+// such a file, or NULL.
 const char *hr__format_begun(const uint8_t *data, size_t size);
 
-// Of rows that stream, at most.
+// The most bytes that decoding in rows needs.
 static inline size_t hr__rows_bytes(const struct hr_info *info)
 {
     return (size_t)info->width * (size_t)info->components * 96 + (256 << 10);

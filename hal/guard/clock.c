@@ -7,7 +7,7 @@
 enum { LATE_CALLS = 3 };
 #define LATE_SPAN INT64_C(3600000000000)
 
-// A strike, and time that is lost for those who use the device.
+// Counts a late call; the breaker counts it as a failure.
 static void count_late(struct hr__guard *g, int64_t now)
 {
     if (now - g->last_late > LATE_SPAN)

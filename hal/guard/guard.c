@@ -19,7 +19,7 @@ void hr__guard_log(struct hr__guard *g, enum hr_log_level level,
     va_start(args, fmt);
     vsnprintf(text, sizeof(text), fmt, args);
     va_end(args);
-    // Who leaves this thread behind waits until the line is out.
+    // A close that leaves this thread behind waits until the line is out.
     if (!(e = hr__engine_ref_get(&g->ref)))
         return;
     hr__log(e->device, level, "%s: %s", g->name, text);
@@ -68,7 +68,8 @@ static bool come_back(struct hr__guard *g, struct hr__guard_thread *thread)
             return false;
     g->dead = false;
     g->doubt = true;
-    // What the device still has may land now; nobody has looked for so long.
+    // Tasks that the device still has may end now; their deadlines begin again,
+    // since they were not looked at for so long.
     g->back = hr__now();
     hr__guard_wake_all(g);
     return true;
@@ -82,7 +83,8 @@ bool hr__guard_leave(struct hr__guard *g, int thread)
     pthread_mutex_lock(&g->lock);
     l->busy_since = 0;
     late = l->late;
-    // Who has left this thread behind has given up what it needs to go on.
+    // A close that has left this thread behind has given up the engine's
+    // resources.
     back = late && (!g->abandoned || g->ops->outlives) && come_back(g, l);
     out = g->out;
     pthread_mutex_unlock(&g->lock);

@@ -138,8 +138,8 @@ void hr__guard_cancel(struct hr__guard *g)
     hr__tasks_stopped(list);
 }
 
-// What the HAL has given up goes back: its job may be what keeps the device
-// from taking anything up.
+// Tasks that the HAL has given up go back: their job may be the cause that the
+// device takes nothing up.
 static bool must_not_wait(struct hr__guard *g, struct hr__task *task,
                           int64_t now)
 {

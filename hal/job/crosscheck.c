@@ -53,7 +53,7 @@ bool hr__check_wanted(struct hr__work *work)
         hr__job_stops(work->job))
         return false;
     n = atomic_fetch_add(&dev->media_pictures, 1);
-    // What was on its way when it was found out is made again, too.
+    // After a mismatch the pictures that were under way are made again, too.
     return n < FIRST || n % EVERY == 0 || atomic_load(&dev->mismatched);
 }
 
@@ -141,7 +141,8 @@ static enum verdict compare(const struct hr__work *work)
     hr__compare(d, &aside, units, &diff);
     if (!diff.differing)
         return SAME;
-    // What the processor has scaled is not within levels of anything.
+    // A bound on levels does not apply to pictures scaled by the video
+    // processor.
     alike = check->plan.spans[0].span.last == HR_RECONSTRUCT
                 ? diff.max <= allowed(work)
                 : diff.alike;
@@ -202,7 +203,7 @@ static void judge(struct hr__work *work)
                                  .text = "its picture is not the CPU's"};
 }
 
-// Whoever makes the picture would have to say so.
+// Such a status is the file's fault: every decoder would report it.
 static bool of_the_file(enum hr_status status)
 {
     return status == HR_ECORRUPT || status == HR_ETRUNCATED ||

@@ -6,7 +6,7 @@
 
 #include "hal/job/work.h"
 
-// What a media engine made of a sample, while the CPU makes it again.
+// A media engine's picture of a sample, kept while the CPU makes it again.
 struct hr__check {
     bool looked;  // the result is in device memory
     unsigned excluded, why;
@@ -15,11 +15,11 @@ struct hr__check {
     struct hr_span_result spans[HR_NUM_STAGES];
     uint8_t picture[];  // packed
 };
-// A sample has been made: whether it is one of those that are made again.
+// Says whether a sample that has been made is to be made again.
 bool hr__check_wanted(struct hr__work *work);
 // Puts the picture aside, which is at dst.data, or at work->result if it has
 // been copied there to be looked at, and plans the work for the CPU alone.
-// False: that cannot be, and nothing has changed.
+// False: that is impossible, and nothing has changed.
 bool hr__check_begin(struct hr__work *work);
 // It is made, or has failed. If it was made again: judges, and work->out may
 // become a failure. If the CPU could not make it again, for another reason than

@@ -172,7 +172,7 @@ static void stage(struct hr__work *work, struct hr__engine *e)
     staged->tail = &work->next;
     staged->count++;
     last = leave(work);
-    // A work that came back from an engine is nobody's neighbour.
+    // A work that came back from an engine is submitted if none is upstream.
     if (!last && (job->upstream == 0 ||
                   (e->caps.batch && staged->count >= e->caps.batch)))
         full = take_staged(job, e->index);

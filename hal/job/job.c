@@ -91,8 +91,8 @@ int hr_job_fd(hr_job handle)
     return fd;
 }
 
-// The library may hold the job a little longer, and its fd must not tell of
-// that: who watches it has forgotten the job.
+// Closes the job's fd. The library may hold the job a little longer, but the
+// user has released it and may not be told of its end.
 static void close_fd(struct hr__job *job)
 {
     // (Only calls of the user's make one, and none of them is under way now.)

@@ -7,11 +7,11 @@
 #include "hal/cache/cache.h"
 #include "hal/device/device.h"
 
-// Where a work stands: work.c draws and decides it. A work is in the hands of
-// one thread, of one engine, or of one list at a time; whoever has it may
-// change this.
+// The state of a work: work.c draws and decides it. A work is owned by one
+// thread, one engine, or one list at a time, and only its owner may change
+// this.
 enum hr__work_state {
-    HR__AWAY = -1,  // (not a state: somebody else has the work now)
+    HR__AWAY = -1,  // (not a state: an engine or a list owns the work now)
     HR__TURN,       // waits for its turns at images and batch slots
     HR__HOST,       // waits in the host's queue
     HR__PREPARE,    // its header is read, its geometry folded
@@ -35,12 +35,12 @@ enum hr__work_state {
     HR__NUM_STATES,
 };
 
-// Whose a task is; changed in work.c and task.c only.
+// The owner of a task; changed in work.c and task.c only.
 //   IDLE -> RUNNING <-> CLAIMED -> IDLE
 //                  \-> GIVEN_UP (by the watchdog, for ever)
-// The host's tasks are CLAIMED from the start: nobody takes memory from them.
-// Of a task that was given up and may still write pinned memory: that is held
-// until it ends, which may be before it is.
+// The host's tasks are CLAIMED from the start: their memory is never taken
+// away. hr__late: a task that was given up may still write pinned memory, which
+// is held until the task ends. The task may also end before the memory is held.
 enum hr__late { HR__NOT_LATE, HR__LATE_HELD, HR__LATE_ENDED };
 
 enum hr__task_state { HR__IDLE, HR__RUNNING, HR__CLAIMED, HR__GIVEN_UP };

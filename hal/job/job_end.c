@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The end of a job: its status, its callback, and who waits for it.
+// The end of a job: its status, its callback, and the threads that wait for it.
 //
 // A device has a thread that runs callbacks, one after the other, in the order
 // in which the jobs ended. Nothing of the library waits for it: a slow callback
@@ -38,13 +38,14 @@ static void ring(int fd)
 static void done(struct hr__job *job, int64_t begin)
 {
     hr__watch_done(job, begin);
-    // After delist nobody finds the job by its device any more; hr_wait_all()
-    // returns, so everything the user may want to free comes before it.
+    // After delist the job is not found by its device any more, and
+    // hr_wait_all() returns. So everything that the user may want to free comes
+    // before it.
     pthread_mutex_lock(&job->lock);
     job->done = true;
     pthread_cond_broadcast(&job->done_cond);
     ring(job->fd);
-    // Under the lock: who has seen the end may close his fd.
+    // Under the lock, since a caller that has seen the end may close its fd.
     if (job->params.event_fd > 0)
         ring(job->params.event_fd);
     pthread_mutex_unlock(&job->lock);

@@ -99,7 +99,8 @@ static struct hr__waiter *join(struct hr__waiter *a, struct hr__waiter *b)
     return a;
 }
 
-// Ends the turns of a work. Those whose turn has come, linked by next.
+// Ends the turns of a work. Returns the waiters whose turn has come, linked by
+// next.
 static struct hr__waiter *leave_tracks(struct hr__work *work)
 {
     struct hr__image *out = (struct hr__image *)work->sample.out;
@@ -182,8 +183,8 @@ int hr__engine_to_leave(const struct hr__work *work)
     return engine;
 }
 
-// The sample is made again from its source by those that are left. Never
-// silent: counted, with the reason.
+// The other engines make the sample again from its source. Never silent:
+// counted, with the reason.
 void hr__fall_back(struct hr__work *work, int engine)
 {
     struct hr__device *dev = work->job->dev;

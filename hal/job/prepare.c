@@ -24,8 +24,8 @@ enum { HEAD_BYTES = 64 << 10 };
 
 // ---- What decoding will need -----------------------------------------------------
 
-// Of rows under a filter that is higher than the 96 that hr__decode_bytes() has
-// room for, and that a sample from an image has for nothing.
+// Returns the bytes of a filter's rows beyond the 96 that hr__decode_bytes()
+// has room for (a sample from an image has them for nothing).
 static size_t filter_bytes(const struct hr__geometry *geo, int channels)
 {
     size_t bytes = 0;
@@ -41,8 +41,8 @@ static size_t filter_bytes(const struct hr__geometry *geo, int channels)
     return bytes;
 }
 
-// What will lie between two engines: pixels, or packed coefficients, which are
-// seldom twice as long as their code, and 3 bytes of each block.
+// Estimates the payload between two engines: pixels, or packed coefficients,
+// which are seldom twice as long as their code, and 3 bytes of each block.
 static size_t between_bytes(const struct hr__work *work)
 {
     const struct hr__device *dev = work->job->dev;
@@ -147,7 +147,7 @@ static bool take_facts(struct hr__work *work, enum hr_status status,
     return true;
 }
 
-// Of a picture that is there as a whole.
+// Reads the facts of a picture that is there as a whole.
 static bool take_data(struct hr__work *work)
 {
     struct hr__picture *pic = &work->pic;
@@ -158,7 +158,7 @@ static bool take_data(struct hr__work *work)
     pic->data = work->hit ? work->entry->data : work->sample.data;
     pic->size = work->hit ? work->entry->size : work->sample.size;
     pic->verified = work->hit || work->sample.verified;
-    // What comes from a cache has passed its limits, in another form.
+    // A cached picture has passed its limits already, in another form.
     if (work->hit)
         limits.file_bytes = SIZE_MAX;
     status = hr__header_any(pic->data, pic->size, true, &limits, &pic->info,
@@ -375,9 +375,10 @@ static void look_below(struct hr__picture *pic)
         info->ends = false;  // once: engines that were given up may read it
 }
 
-// What is painted on a tensor the host paints, unless the engine does that: else
-// who stores it must not do so out of the host's reach. Where a media engine has
-// decoded, the tensor may be compared with the CPU's before it is painted on.
+// Erased rectangles are painted by the engine that stores the tensor, if it
+// offers that, else by the host. In the second case no engine may store the
+// tensor out of the host's reach. Where a media engine has decoded, the host
+// paints, since the tensor may be compared with the CPU's before.
 static void leave_store(const struct hr__work *work, const struct hr__engine *e,
                         struct hr__offer *offer)
 {

@@ -29,7 +29,7 @@ void hr__watch_task(const struct hr__task *task, int64_t begin)
     trace_span((const struct hr__engine_task *)task, HR__EVENT_SPAN, begin);
 }
 
-// (Of the host's tasks nobody has noted when they began.)
+// (The begin of the host's tasks is not recorded.)
 void hr__watch_span(const struct hr__engine_task *et)
 {
     hr__count(&hr__engine_of(et)->meter.tasks, 1);

@@ -12,7 +12,7 @@ static bool is_balanced(const struct hr__work *w)
            !w->job->no_picture && !w->check;
 }
 
-// What a user has said about engines counts, and so does what has failed.
+// The user's choice of engines counts, and so do engines that have failed.
 static bool may_choose(const struct hr__work *w)
 {
     return !w->excluded && !w->job->params.spans && !w->job->params.strict;
@@ -48,8 +48,8 @@ static bool is_exact(const struct hr__work *w, const struct hr__plan *plan,
     return true;
 }
 
-// The engines that the sample can begin its chain with, bit per index; *head:
-// the one that it has if nobody is asked.
+// Returns the engines that the sample's chain can begin with, a bit per index;
+// *head: the one that it begins with by default.
 static unsigned find_engines(const struct hr__work *w,
                              const struct hr__offer *offers, int *head)
 {

@@ -443,7 +443,7 @@ static void enlist(struct hr__job *job)
 }
 
 // Takes the turns of all samples in one go, so that jobs are ordered as wholes.
-// Returns those that may start, linked by next.
+// Returns the waiters that may start, linked by next.
 static struct hr__waiter *take_turns(struct hr__job *job)
 {
     struct hr__waiter *ready = NULL, **end = &ready;
@@ -474,7 +474,7 @@ static struct hr__waiter *take_turns(struct hr__job *job)
 
 static bool threads(struct hr__device *dev, const struct hr_job_params *params)
 {
-    // Deadlines need somebody who looks at the clock.
+    // Deadlines need the watchdog's thread.
     if ((params->timeout_ns > 0 || dev->num_engines > 1) &&
         !hr__watchdog_start(dev))
         return hr__fail(HR_ENOMEM, "cannot start the watchdog"), false;

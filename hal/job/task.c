@@ -14,10 +14,10 @@ bool hr__task_stop(const struct hr__task *task)
 {
     const struct hr__copy *copy = &task->copy;
 
-    // What failed is cleared, whatever becomes of its job.
+    // Failed results are cleared even if their job is stopped.
     if (copy->memory && !copy->to && !copy->from)
         return false;
-    // The watchdog looks at the clock.
+    // (Only the watchdog looks at the clock.)
     return hr__job_stops(hr__work_of(task)->job);
 }
 

@@ -121,7 +121,7 @@ static bool reach_dst(struct hr__work *work)
         return true;
     if (!staging(work, &work->result, bytes_of(d)))
         return false;
-    // What lies between its elements travels, too.
+    // The bytes between its elements are copied, too.
     if (fresh)
         memset(work->result, 0, bytes_of(d));
     d->data = work->result;

@@ -5,8 +5,8 @@
 
 static const struct hr_job_params none;
 
-// A job of n works that are still to be filled in. Of the budget it takes its
-// own records: the memory is the user's.
+// Makes a job of n works that are still to be filled in. The budget counts only
+// its own records, since the memory is the user's.
 static struct hr__job *make(struct hr__device *dev, int n,
                             const struct hr_job_params *params)
 {

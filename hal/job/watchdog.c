@@ -6,7 +6,7 @@
 
 enum { TICK_NS = 20000000, MAX_DUE = 64 };
 
-// What is due, each with a reference to its job.
+// Jobs and tasks that are due, each with a reference to its job.
 struct due {
     struct hr__job *stopped[MAX_DUE];
     struct hr__engine_task *hung[MAX_DUE];

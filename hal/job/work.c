@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The way of a work, from its turn to its end: the states, what happens in
-// each, and which comes next. Other files do what a state is about; where a
-// work goes is decided here, and nowhere else.
+// The state machine of a work, from its turn to its end: the states, what
+// happens in each, and which comes next. Other files do the work of a state;
+// only this file decides the next one.
 //
 //   TURN -> HOST -> PREPARE -> BYTES -> READ -> PLAN -> SPAN.. -> CHECK -> MADE
 //             ^                  `-> WAIT                ^  `-> FALL         |
@@ -10,11 +10,11 @@
 //
 // enter() runs on whatever thread has the work and returns the next state; or
 // HR__AWAY, when an engine or a list has the work: it is not touched any more
-// then, as it may be anywhere, or gone. What comes back from an engine passes
-// back(), with how that went.
+// then, as it may be anywhere, or gone. A work that comes back from an engine
+// passes back(), with its outcome.
 //
 // Each thread has one list of works that are ready, and one loop that runs
-// them. Who makes works ready while the loop runs puts them to its end.
+// them. Works that become ready while the loop runs go to the list's end.
 #include <assert.h>
 
 #include "hal/job/crosscheck.h"
@@ -31,8 +31,8 @@ static enum hr__work_state stopped(struct hr__work *w)
     return HR__END;
 }
 
-// Its turn has come. What an engine copies need not wait for the host; nor does
-// a caller who waits himself.
+// Its turn has come. Copies by an engine need not wait for the host's queue,
+// nor does a job that runs on its caller's thread.
 static enum hr__work_state turn_has_come(struct hr__work *w)
 {
     return w->job->no_picture && (w->copy.memory || w->job->here) ? HR__MOVE
@@ -58,8 +58,8 @@ static enum hr__work_state take_bytes(struct hr__work *w)
     return hr__budget_take(&w->wait) ? HR__READ : HR__WAIT;
 }
 
-// What waits holds neither memory nor a file: it begins anew. Nor do the lists
-// of other engines wait for it.
+// A waiting work holds neither memory nor a file: it begins anew. Nor do the
+// lists of other engines wait for it.
 static enum hr__work_state wait_for_bytes(struct hr__work *w)
 {
     hr__prepare_drop(w);
@@ -160,10 +160,11 @@ static enum hr__work_state fall_back(struct hr__work *w)
     int engine = hr__engine_to_leave(w);
 
     hr__share_left(w, w->plan.spans[w->at].engine);
-    // (Who cannot divide entropy coding leaves it to the host, and nothing else.)
+    // (An engine that cannot divide entropy coding leaves only that to the
+    // host.)
     if (!hr__may_fall_back(w, engine) && w->out.why != HR_WHY_SERIAL)
         return HR__END;
-    // It would have been made elsewhere, had nobody stopped it.
+    // A stopped job's sample is not made elsewhere.
     if (hr__job_stops(w->job))
         return stopped(w);
     hr__fall_back(w, engine);
@@ -179,7 +180,7 @@ static enum hr__work_state check(struct hr__work *w)
 {
     if (!hr__check_wanted(w))
         return HR__MADE;
-    // What an engine stored in its own memory is looked at on the host.
+    // A result in an engine's own memory is copied to the host for the check.
     if (w->pic.dst.data)
         return HR__AGAIN;
     return hr__copy_look(w) ? HR__LOOK : HR__MADE;
@@ -214,8 +215,8 @@ static void paint(struct hr__work *w)
         hr__paint(&w->pic.dst, &erases[i]);
 }
 
-// What a check has to say comes before the result is painted on, and before it
-// leaves the host.
+// The check is judged before the result is painted on, and before it leaves the
+// host.
 static enum hr__work_state judge(struct hr__work *w)
 {
     hr__check_end(w);
@@ -226,8 +227,8 @@ static enum hr__work_state judge(struct hr__work *w)
 
 static enum hr__work_state end(struct hr__work *w)
 {
-    // What the CPU could not make again was made nevertheless, and may have to
-    // leave the host.
+    // The CPU could not make the sample again: the device's picture counts, and
+    // may have to leave the host.
     if (w->check)
         return HR__MADE;
     if (!hr__clears(w))
@@ -443,7 +444,7 @@ static void run(void)
     ready.runs = false;
 }
 
-// Those behind it that go to the same host go with it.
+// Ready works behind it that go to the same host go with it.
 static enum hr__work_state queue_at_host(struct hr__work *w)
 {
     struct hr__work *list = w, **end = &w->next;
@@ -534,8 +535,9 @@ static void let_go_of_dst(struct hr__work *w)
         hr__batch_unref(w->job->batch);
 }
 
-// Pinned memory of the engine's, which it may still write: nobody else may, and
-// it stays. (The engine may end the task at the same time.)
+// Holds pinned memory that the engine may still write: no other engine may
+// write it, and it is not freed. (The engine may end the task at the same
+// time.)
 static void hold_dst(struct hr__engine_task *et)
 {
     struct hr__work *w = et->work;
@@ -559,14 +561,14 @@ void hr__task_done(struct hr__task *task, const struct hr__outcome *out)
     struct hr__work *w = et->work;
 
     if (atomic_exchange(&et->state, HR__IDLE) == HR__GIVEN_UP) {
-        // The driver came back after all. Nobody waits for it any more.
+        // The driver came back after all. No work waits for it any more.
         if (atomic_exchange(&et->late, HR__LATE_ENDED) == HR__LATE_HELD)
             let_go_of_dst(w);
         hr__job_unref(w->job);
         return;
     }
     atomic_store(&et->deadline, 0);
-    // What is only taken from a queue is no sign of life.
+    // A task that was only taken out of a queue is no sign of life.
     if (!hr__task_stop(task))
         hr__clock_alive(et);
     if (!task->copy.memory)
@@ -574,7 +576,7 @@ void hr__task_done(struct hr__task *task, const struct hr__outcome *out)
     comes_back(w, out);
 }
 
-// What the hung engine reads and makes must stay till it comes back.
+// Payloads that the hung engine reads or makes must stay until it comes back.
 static void keep_payloads(struct hr__work *w, int engine)
 {
     for (int i = 0; i < 2; i++) {

@@ -70,7 +70,7 @@ void hr__queue_at_host(struct hr__work *list);
 bool hr__hand_over(struct hr__work *work, bool here);
 // A work is upstream while the host works at it and it may still come to a
 // list of tasks for another engine; such a list is submitted when nothing is
-// upstream any more. So who will not come soon leaves.
+// upstream any more. So a work that will not come soon leaves.
 void hr__leave_upstream(struct hr__work *work);
 
 // transfer.c
@@ -85,7 +85,7 @@ bool hr__copy_clear(struct hr__work *work);
 // The next piece of the copy goes to the engine that owns the memory (true: it
 // is under way), or all of it is copied here; or *out says why not.
 bool hr__copy_next(struct hr__work *work, struct hr__outcome *out);
-// A piece is there. Whether there are more.
+// A piece has been copied. Says whether there are more.
 bool hr__copy_more(struct hr__work *work);
 
 // span_clock.c: the task is in the engine's hands from now on, which must have
@@ -114,8 +114,9 @@ bool hr__clears(const struct hr__work *work);
 struct hr__waiter *hr__work_finish(struct hr__work *work);
 
 // payload.c
-// Whether the span that has just ended left what the next one goes on from.
-// What is in coefficients and planes their readers check.
+// Says whether the span that has just ended left a payload that the next one
+// can go on from. The contents of coefficients and planes are checked by their
+// readers.
 bool hr__payload_made(const struct hr__work *work);
 void hr__payloads_free(struct hr__work *work, struct hr__payload *payloads,
                        int n);

@@ -121,7 +121,7 @@ static enum hr_status add_code(struct hr__fold *f,
     return HR_OK;
 }
 
-// What ops that change values have come to becomes a code.
+// Turns the table of the ops that change values into a code.
 static enum hr_status flush_table(struct hr__fold *f)
 {
     struct hr__augment code = {.code = HR__AUGMENT_TABLE};
@@ -394,9 +394,9 @@ static void begin_filter(struct hr__step *s, enum hr_filter filter,
     set_out(s);
 }
 
-// Of a picture of w x h; box may be all of it. With one pass only there is no
-// order, and NEAREST takes every pixel from its place: then Pillow's passes stay
-// in the order that costs less.
+// Returns the order of the passes for a picture of w x h; box may be all of it.
+// With a single pass there is no order, and NEAREST takes every pixel from its
+// place: then Pillow's passes stay in the order that costs less.
 static enum hr_order order_of(const struct hr__fold *f,
                               const struct hr_resize *op, const float box[4],
                               int w, int h, int rw, int rh)

@@ -496,7 +496,7 @@ enum hr_status hr_ops_draw(const struct hr_op *ops, int num_ops,
 
     if (!out || !num_out)
         return hr__fail(HR_EINVAL, "no place for the ops");
-    // What can be wrong with them for any key.
+    // Finds the faults that do not depend on the key.
     if ((status = hr_ops_output_size(ops, num_ops, width, height, orientation,
                                      &w, &h)))
         return status;

@@ -12,8 +12,8 @@
 
 // ---- Fields ----------------------------------------------------------------
 
-// Of struct hr_op: the member of one of its structs; what follows are lo and hi,
-// or values.
+// Describes a member of one of struct hr_op's structs; lo and hi, or values,
+// follow.
 #define HR__FIELD_AS(is_called, op, member, is, ...)                \
     {                                                               \
         .name = is_called, .kind = HR_FIELD_##is,                   \
@@ -61,7 +61,7 @@ static inline const void *hr__field_of(const struct hr_op *op,
 // side of 256): only a window of it need be one.
 enum { HR__RESIZED_MOST = 1 << 24 };
 
-// What ops that change values are.
+// The form in which ops that change values are applied.
 enum hr__value_way {
     HR__VALUES_STORED,  // the store's table has them: nothing here
     HR__VALUES_CODES,
@@ -106,20 +106,21 @@ enum hr_status hr__fold_augment(struct hr__fold *f,
                                 const struct hr__augment *code);
 // The matrix of one that is around a point.
 void hr__affine_around(const double m[6], double x, double y, double out[6]);
-// What affine makes of the picture: as few codes as say it.
+// Adds an affine op in as few codes as possible.
 enum hr_status hr__fold_affine(struct hr__fold *f, const struct hr_affine *op);
-// Boxes of these radii along x and y; of 0 there is none.
+// Adds boxes of these radii along x and y; none for a radius of 0.
 enum hr_status hr__fold_boxes(struct hr__fold *f, const double radius[2],
                               int passes);
-// Says whether both are what a blur has: "OP: FIELD must be ...".
+// Checks both values of a blur's field; text: "OP: FIELD must be ...".
 enum hr_status hr__box_check(const char *what, const double x[2],
                              char text[128]);
-// short_side has been made w and h.
+// Adds a resize whose short_side has been replaced by w and h.
 enum hr_status hr__fold_resize(struct hr__fold *f, const struct hr_resize *op);
 
 // ---- Drawing ---------------------------------------------------------------
 
-// What a random op is drawn from, and the picture as it is at this op.
+// The key and place that a random op is drawn from, and the picture's size at
+// this op.
 struct hr__draw {
     const struct hr_random *key;
     int place;  // of the op in its list
@@ -223,19 +224,19 @@ struct hr__op_def {
     // Says whether it may add codes though its stage is another one; NULL:
     // never.
     bool (*augments)(const struct hr_op *op);
-    // What a byte of a channel becomes. The store does it, or, where the list has
+    // Maps a byte of a channel. The store applies it, or, where the list has
     // codes, a code.
     uint8_t (*value)(const struct hr_op *op, int channel, uint8_t x);
     // Random ops: writes the plain ops that it becomes, and returns how many;
     // -1 with the reason.
     int (*draw)(const struct hr_op *op, const struct hr__draw *draw,
                 struct hr_op *out, char text[128]);
-    // Groups: whether that item of it, from 0, runs.
+    // Groups: says whether its item of that number, from 0, runs.
     bool (*stays)(const struct hr_op *op, const struct hr__draw *draw,
                   int item);
 };
 
-// What can be said of one op before any picture is known.
+// Checks one op as far as that is possible before the picture is known.
 enum hr_status hr__op_check(const struct hr__op_def *def,
                             const struct hr_op *op, int channels,
                             char text[128]);
@@ -251,9 +252,11 @@ void hr__group_drop(const struct hr_op *ops, int num_ops,
 // A random op becomes so many plain ones at most; any other is one.
 int hr__op_draws(const struct hr__op_def *def, const struct hr_op *op);
 
-// Of Pillow's rotate() by degrees, counter-clockwise, for a `centered` affine.
+// Computes the matrix of Pillow's rotate() by degrees, counter-clockwise, for a
+// `centered` affine.
 void hr__rotation_matrix(double degrees, double matrix[6]);
-// The same of a picture of w x h as plain ops; how many: 0 or 1.
+// Writes the same for a picture of w x h as plain ops; returns how many: 0 or
+// 1.
 int hr__rotation(double degrees, int w, int h, enum hr_filter filter,
                  const uint8_t fill[3], struct hr_op *out);
 

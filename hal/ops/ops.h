@@ -27,31 +27,31 @@ void hr__geometry_size(const struct hr__geometry *geo, int *w, int *h);
 // them.
 size_t hr__geometry_bytes(const struct hr__geometry *geo, int channels);
 
-// What the ops that change values make of each byte. The table of the store takes
-// that in, so such an op costs nothing and every engine does it, unless the list
-// has ops of stage augment: then they are codes like these. So they are where a
-// picture is padded or resized behind them: one whose geometry has codes is
-// stored without these values.
-// False: no op of the list does, or they are codes of each picture. ops have
-// passed hr__ops_check().
+// Computes the result for each byte of the ops that change values. The store's
+// table absorbs these ops, so they cost nothing and every engine does them. If
+// the list has ops of stage augment, or a picture is padded or resized behind
+// such an op, they become codes instead, and the picture is stored without
+// these values. False: the list has no such op, or they are codes of each
+// picture. ops have passed hr__ops_check().
 bool hr__ops_values(const struct hr_op *ops, int num_ops,
                     struct hr__values *out);
 
-// So many codes at most come of the list. 0: it has no op of stage augment.
+// Returns the most codes that the list may become. 0: it has no op of stage
+// augment.
 int hr__ops_augments(const struct hr_op *ops, int num_ops);
 
-// So many ops make the tensor; those behind them paint on it. ops may be
-// unchecked, but for their number.
+// Returns how many ops make the tensor; the ops behind them paint on it. ops
+// may be unchecked, but for their number.
 int hr__ops_making(const struct hr_op *ops, int num_ops);
 // NULL: the tensor has the bytes themselves.
 const struct hr_normalize *hr__ops_normalize(const struct hr_op *ops,
                                              int num_ops);
-// What is painted on a tensor of w x h, in this order; returns how many.
-// ops have passed hr__ops_check().
+// Writes the rectangles to paint on a tensor of w x h, in order; returns how
+// many. ops have passed hr__ops_check().
 int hr__ops_erases(const struct hr_op *ops, int num_ops,
                    const struct hr_random *key, int w, int h,
                    struct hr_erase out[HR_MAX_OPS]);
-// n of the normal numbers that `noise` stands for, from that one on.
+// Writes n of the normal numbers that `noise` stands for, from number first on.
 void hr__random_normals(int noise, uint64_t first, float *out, int n);
 
 // Four words for draw number draw of the op at that place in its list.

@@ -33,12 +33,12 @@ struct hr__magnitudes {
     int bits;  // that posterize takes away
 };
 
-// Of rand_augment and auto_augment.
+// The magnitudes of rand_augment and auto_augment.
 extern const struct hr__magnitudes hr__rand_magnitudes;
 
 enum { HR__BINS = 1 << 16 };  // at most
 
-// Which bin of how many, and what pixels from outside are.
+// The bin that was drawn, of how many, and the filter and fill of a warp.
 struct hr__change_as {
     const struct hr__magnitudes *most;
     int bin, bins;
@@ -47,8 +47,8 @@ struct hr__change_as {
     const uint8_t *fill;
 };
 
-// Writes the plain op that it becomes for the picture of the draw, and returns
-// how many: 0 or 1.
+// Writes the plain op that the change becomes for the draw's picture, and
+// returns how many: 0 or 1.
 int hr__change_op(enum hr__change change, const struct hr__change_as *as,
                   const struct hr__draw *draw, struct hr_op *out);
 

@@ -31,8 +31,8 @@ static struct hr_op *add_pad(const struct hr_random_crop *op, int x, int y,
     return out + 1;
 }
 
-// What is mirrored twice depends on where it was first: `pad`, then what is
-// needed, then the crop.
+// Mirroring twice depends on the order: first `pad`, then the padding that is
+// still needed, then the crop.
 static int crop_edges(const struct hr_random_crop *op, const struct hr__draw *d,
                       struct hr_crop crop, struct hr_op *out)
 {

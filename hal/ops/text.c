@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads lists of ops. What is said of an op stands in the words of its file.
+// Reads lists of ops. Each op's file describes its own text.
 #include <float.h>
 #include <math.h>
 #include <stdarg.h>
@@ -8,7 +8,7 @@
 
 #include "hal/ops/text.h"
 
-// Where the parser stands. Every reading function returns false after it has
+// The parser's position. Every reading function returns false after it has
 // written why.
 struct parser {
     const char *text, *at;
@@ -319,7 +319,7 @@ static bool told_once(struct parser *p, const char *at, int i, uint32_t *told)
     return true;
 }
 
-// Any op by its fields: those that are not 0, in any order.
+// Reads any op by its fields: the ones that are not 0, in any order.
 static bool read_fields(struct parser *p, const struct hr_op_info *info,
                         struct hr_op *op)
 {

@@ -114,10 +114,10 @@ static inline double distance(enum hr_dtype dtype, double a, double b,
 
 // ---- Comparing -------------------------------------------------------------
 
-// What of one channel decides whether the pictures are alike.
+// The sums of one channel that decide whether the pictures are alike.
 struct channel {
     double offset;  // the sum of the differences, with their signs
-    double detail;  // the sum of the squares of what neighbours differ by
+    double detail;  // the sum of the squared differences of neighbours
 };
 
 static inline void count(struct hr_difference *out, double levels, int c, int y,
@@ -265,7 +265,8 @@ double hr__psnr(double squares, double elements)
 
     if (!(squares > 0))
         return 0;
-    // Of the file's precision; the least there is says "differs", too.
+    // Rounded to the precision of certificate files; even the smallest value
+    // means that they differ.
     dB = floor(10 * log10(255. * 255 * elements / squares) * 1e9) / 1e9;
     return dB > 0 ? dB : 1e-9;
 }

@@ -23,7 +23,7 @@ static bool better(int cost, int spans, const struct cut *than)
     return cost != than->cost ? cost < than->cost : spans < than->spans;
 }
 
-// Of the stages from first to last so many are the picture's.
+// Counts the picture's stages from first to last.
 static int stages_in(unsigned stages, int first, int last)
 {
     return __builtin_popcount(stages >> first & ((2u << (last - first)) - 1));

@@ -27,7 +27,7 @@ const char *hr_part_name(enum hr_part part)
     return (unsigned)part < HR_NUM_PARTS ? names[part] : "?";
 }
 
-// A clock that stands while nobody measures, so that a wait counts only as far
+// A clock that stands while measuring is off, so that a wait counts only as far
 // as it was measured. Below 0 it runs, and is that much behind hr__now().
 static _Atomic int64_t measured;
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The room trace: events in rings, and the sums of what engines do. What engines
-// may use of it is in engine/trace.h.
+// The room trace: events in rings, and the sums of what engines do.
+// engine/trace.h is the part for engines.
 //
 //   trace.c        the threads' rings, start and stop
 //   trace_write.c  rings to JSON
-//   meter.c        what engines report, and the sums; device/report.c and
-//                  job/report.c are what the core reports
+//   meter.c        the engines' reports, and the sums; the core's reports are
+//                  in device/report.c and job/report.c
 //
 // A ring has one writer, its thread; readers take what was not overwritten
 // while they read. Its words are atomic, so nothing here races.
@@ -54,7 +54,7 @@ struct hr__ring {
 
 // Copies text to where it stays for ever; equal texts to the same place.
 const char *hr__intern(const char *text);
-// Of this thread, until the next one.
+// Names this thread, until the next call.
 void hr__trace_thread(const char *name);
 // Only while HR__WATCH_TRACE is set.
 void hr__trace(const struct hr__event *event);
@@ -70,12 +70,12 @@ struct hr__trace_state {
 };
 struct hr__trace_state *hr__trace_lock(void);
 void hr__trace_unlock(void);
-// Events that are there now; those that were dropped before them.
+// Returns the number of events there now; *dropped: events dropped before them.
 uint64_t hr__ring_kept(const struct hr__ring *ring, uint64_t *dropped);
 size_t hr__ring_read(const struct hr__ring *ring, struct hr__event *to,
                      size_t max);
 
-// ---- What is reported (meter.c) ---------------------------------------------
+// ---- Reports (meter.c) ------------------------------------------------------
 
 static inline bool hr__traced(void)
 {

@@ -100,8 +100,8 @@ static void read_ring(struct writer *w, const struct hr__ring *ring, size_t max,
     }
 }
 
-// Of the last trace: how many threads, how many events at most, and how many
-// were dropped.
+// Counts, for the last trace, the threads, the events at most, and the dropped
+// events.
 static uint64_t survey(struct writer *w, const struct hr__trace_state *state,
                        uint64_t *largest)
 {
@@ -122,7 +122,7 @@ static uint64_t survey(struct writer *w, const struct hr__trace_state *state,
     return total;
 }
 
-// What is to be written, as it is now; under the trace's lock.
+// Copies the events to write, as they are now; under the trace's lock.
 static bool gather(struct writer *w, const struct hr__trace_state *state)
 {
     uint64_t largest, total = survey(w, state, &largest);

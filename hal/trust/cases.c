@@ -147,9 +147,9 @@ static int scaled(int i, int w, int h, struct hr_op *ops)
     return n;
 }
 
-// Each code of stage augment, of a picture that has been cut: alone, or of every
-// second picture with another one behind it, and a table between the two where i
-// is even. The first are those that every device has.
+// Each code of stage augment, on a picture that has been cut: alone, or, in
+// every second picture, with another one behind it, and a table between the two
+// where i is even. The first are the codes that every device has.
 #define TURN .91, .38, -3, -.35, .88, 4
 static const struct hr_op codes[CODE_CASES] = {
     {.type = HR_OP_ADJUST_CONTRAST, .adjust_contrast = {1.6}},

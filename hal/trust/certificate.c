@@ -51,7 +51,8 @@ static uint32_t allowed(const struct hr_certificate *cert, int kind,
     return spans;
 }
 
-// Of engine k; what the device can do is what its first engine can.
+// Takes the certificate of engine k. The device's capabilities are those of its
+// first engine.
 static void judge(struct hr__device *dev, int k,
                   const struct hr_certificate *cert)
 {

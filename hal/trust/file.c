@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is found out of devices, on disk, one small text file per key:
+// Stores the test results of devices on disk, one small text file per key:
 //
 //   headrace certificate 5
 //   <the key, line by line>
-//   tested <seconds since 1970> codes <bits of those that are wrong>
+//   tested <seconds since 1970> codes <bits of the wrong ones>
 //   record <first> <last> <kind> <tier> <pictures> <failed> <differing> <max>
 //     <mean> <psnr>                       (one line, for each of them)
 //   sum <hash of all lines before>
 //
 // Numbers with a fraction are counted in 1e-9, so that no locale matters. A
 // file that is not exactly this, or of another key with the same hash, is as
-// good as none. Where it lies, and which folders are trusted: cache.c.
+// good as none. cache.c decides where it lies and which folders are trusted.
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>

@@ -4,14 +4,14 @@
 // the readable C of a CPU device, and compared. There is a record for each span
 // and, of a media engine, each kind of JPEG.
 //
-// It runs through the public way of a job, on a device that nobody else knows
-// yet: dev->probing leaves the planner one span, strict forbids it to fall
-// back, dev->on_planes copies planes that go from one engine to another. What the
-// user limited is lifted meanwhile, and the counters start again afterwards.
-// Bounded: the cases of one picture are one job, small pictures all; the clock
-// that finds a hung engine starts again with each job, for a busy machine is
-// slow at all of them. An engine that gets on but is not through in TOTAL_NS
-// opens without the spans that nobody has seen to the end.
+// It runs as ordinary jobs, on a device that is not published yet: dev->probing
+// leaves the planner one span, strict forbids it to fall back, dev->on_planes
+// copies planes that go from one engine to another. The user's limits are
+// lifted meanwhile, and the counters start again afterwards. Bounded: the cases
+// of one picture are one job, small pictures all; the clock that finds a hung
+// engine starts again with each job, for a busy machine is slow at all of them.
+// An engine that makes progress but has not finished in TOTAL_NS opens without
+// the spans whose test is incomplete.
 #include <math.h>
 #include <string.h>
 
@@ -19,9 +19,9 @@
 
 #define PLANES HR_SPAN_BIT(HR_ENTROPY, HR_RECONSTRUCT)
 #define CODES HR_SPAN_BIT(HR_AUGMENT, HR_STORE)
-// Of one job, besides two deadlines of a span. These are the user's, as far as
-// they are neither for ever nor, but for media engines, short: some drivers
-// still compile.
+// JOB_NS is the time of one job, besides two deadlines of a span. A span's
+// deadline is the user's, unless that is unlimited, or short and not of a media
+// engine: some drivers still compile.
 #define JOB_NS INT64_C(10000000000)
 #define MIN_SPAN_NS INT64_C(10000000000)
 #define MAX_SPAN_NS INT64_C(60000000000)
@@ -126,7 +126,7 @@ static void judge_codes(struct hr__trial *t)
     t->num_suspects = 0;
 }
 
-// Of kinds that it took none of there is no record.
+// Drops the records of kinds of which the engine took no picture.
 static void tidy_up(struct hr__trial *t)
 {
     int n = 0;
@@ -193,7 +193,7 @@ static enum hr_status run_job(struct hr__trial *t, int k, uint32_t span,
     dev->on_planes = t->pass == HR__PASS_PLANES ? note_planes : NULL;
     dev->planes_ctx = &t->planes[k];
     t->planes[k].size = 0;
-    // What stands there must not be what the span before has made.
+    // The result of the span before must not be taken for this one's.
     for (int i = 0; i < t->n; i++)
         memset(t->cases[i].out[k]->params.data, 0xa5, t->cases[i].out[k]->size);
     atomic_fetch_add(&t->refs, 1);
@@ -212,8 +212,8 @@ static enum hr_status run_job(struct hr__trial *t, int k, uint32_t span,
     return HR_OK;
 }
 
-// What a failed sample of the device says of all: HR_OK, nothing; else the test
-// ends here.
+// Judges a failed sample of the device: HR_OK: the test goes on; else it ends
+// here.
 static enum hr_status failed(const struct hr_result *r)
 {
     if (r->status == HR_ENOMEM)
@@ -223,8 +223,8 @@ static enum hr_status failed(const struct hr_result *r)
     return HR_OK;
 }
 
-// What the results of a span say. Samples that the engine does not take, and
-// those that even the CPU could not make, say nothing.
+// Looks at the results of a span. Samples that the engine does not take, or
+// that the CPU could not make either, do not count.
 static enum hr_status look(struct hr__trial *t, int record, hr_job cpu,
                            hr_job job)
 {
@@ -233,7 +233,8 @@ static enum hr_status look(struct hr__trial *t, int record, hr_job cpu,
     for (int i = 0; i < t->n; i++) {
         const struct hr_result *r = &job->results[i];
 
-        // (What the device says that it cannot divide is no fault of its own.)
+        // (Entropy coding that the device cannot divide is no fault of its
+        // own.)
         if (cpu->results[i].status || r->status == HR_EUNSUPPORTED ||
             r->why & HR_WHY_SERIAL)
             continue;
@@ -388,7 +389,7 @@ struct hr_device_params hr__lift_limits(struct hr__device *dev)
     return mine;
 }
 
-// Nobody else has submitted anything yet.
+// Resets the device; no other jobs have been submitted to it yet.
 void hr__put_back_limits(struct hr__device *dev,
                          const struct hr_device_params *mine)
 {

@@ -49,13 +49,13 @@ enum {
 enum hr__pass {
     HR__PASS_EXACT,   // geometries x element types: the bits must be equal
     HR__PASS_PLANES,  // of a media engine: planes as its inverse DCT leaves
-                      // them, before anybody upsamples
-    HR__PASS_SCALED,  // of its video processor, in tier FAST. Nobody says how
-                      // a processor scales: its pictures must be alike
+                      // them, before upsampling
+    HR__PASS_SCALED,  // of its video processor, in tier FAST. How a processor
+                      // scales is not specified: its pictures must be alike
     HR__PASS_CODES,   // of engines that have stage augment: each of its codes
 };
 
-// What both sides make of one picture: [0] the CPU, [1] the device.
+// The results of both sides for one picture: [0] the CPU, [1] the device.
 struct hr__case {
     struct hr_op ops[HR__CASE_OPS];
     const struct hr_normalize *normalize;  // NULL: its elements are levels
@@ -117,9 +117,8 @@ enum { HR__CERTIFICATE_KEY = 2048 };
 void hr__certificate_key(const struct hr__device *dev, int k,
                          char key[HR__CERTIFICATE_KEY]);
 
-// file.c: lines of text that are kept under a key. read: they begin there, in
-// text; NULL: there are none, or not those that were written. write: false with
-// errno.
+// file.c: lines of text that are kept under a key. read: returns their begin in
+// text; NULL: there are none, or they are damaged. write: false with errno.
 enum { HR__KEPT_BYTES = HR__CERTIFICATE_KEY + 2560 };
 struct hr__kept {
     const char *what;  // a word

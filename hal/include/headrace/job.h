@@ -51,14 +51,15 @@ struct hr_sample {
     const char *name;         // for messages if there is no path; copied
     struct hr_random random;  // what the random ops among ops draw from
     hr_cache cache;           // that keeps it; NULL = the device's
-    bool verified;            // data is a packed picture to which
-                              // hr_packed_check() said yes, and which nobody
-                              // has written to since: a check is spared
+    bool verified;            // data is a packed picture that has passed
+                              // hr_packed_check() and was not written to since:
+                              // a check is spared
     hr_cached cached;         // data is its packed picture
-    // data is all of the file that had this status when it was read, and
-    // before and after; and a tenth of a second later than its st_ctim (two
-    // seconds, if that has no fractions). A cache finds it by the status, as it
-    // finds a path, without a look at all of data. NULL = not known.
+    // data are all bytes of a file. The file had this status before and after
+    // it was read, and it was read at least a tenth of a second after its
+    // st_ctim (two seconds, if that has no fractions). A cache finds the
+    // picture by the status, as by a path, without hashing data. NULL = not
+    // known.
     const struct stat *status;
 };
 

@@ -38,7 +38,7 @@ struct hr_loader_state {
 struct hr_loader_settings {
     int threads;   // of the device's workers that make pictures
     int reads;     // samples that are read at the same time
-    int depth;     // batches made ahead of those that the consumer has
+    int depth;     // batches made ahead of the consumer's
     size_t bytes;  // of encoded samples in memory
 };
 
@@ -281,7 +281,8 @@ HR_API enum hr_status hr_loader_save(hr_loader loader,
 struct hr_loader_stats {
     uint64_t batches, samples;  // delivered
     uint64_t failed, replaced;  // samples of them
-    uint64_t by_decoder;        // and those that hr_set_decoder()'s took
+    uint64_t by_decoder;        // samples that hr_set_decoder()'s decoder
+                                // took
     uint64_t dropped;           // batches that could not be made
     uint64_t waits;             // of hr_loader_next() for a batch,
     int64_t wait_ns;            // altogether

@@ -39,7 +39,7 @@ typedef const struct hr_pack_file_t {
     const char *path;       // as it was opened
     uint32_t version;       // of the format: 1, or 2 if it says its classes
     size_t num;             // pictures
-    size_t packed;          // of these, those that are packed
+    size_t packed;          // packed ones among these
     uint64_t bytes;         // of the file
     uint64_t data_bytes;    // of the pictures in it
     uint64_t source_bytes;  // of the files that they were made of

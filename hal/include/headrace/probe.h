@@ -93,9 +93,9 @@ struct hr_format_info {
 HR_API const struct hr_format_info *hr_format_info(enum hr_format format);
 
 // A decoder of the program's for formats that the library does not decode. Jobs
-// ask it of data that are of no known format, and make its pixels into what ops
-// say. Calls are made by threads of the library, several at once, and may not
-// come back late: no limit of time ends them. text: a clause that says why not.
+// pass it data of no known format, and apply the ops to its pixels. Threads of
+// the library call it, several at once. The calls must return in time: no time
+// limit ends them. text: a clause with the reason of a failure.
 struct hr_decoder {
     void *ctx;
     // Sets width, height and orientation. HR_EFORMAT: it is no decoder for it.
@@ -106,15 +106,15 @@ struct hr_decoder {
                              const struct hr_info *info, int channels,
                              void *pixels, char text[128]);
 };
-// Of this process; NULL: none, as at first. The struct must stay as it is while
-// jobs are in flight. Threads: any.
+// Sets the decoder of this process; NULL: none, the default. The struct must
+// stay as it is while jobs are in flight. Threads: any.
 HR_API void hr_set_decoder(const struct hr_decoder *decoder);
 
 // Reads header facts of size encoded bytes. limits may be NULL.
-// HR_OK: *info is filled. HR_EFORMAT: of no format that is decoded.
-// HR_ECORRUPT, HR_ETRUNCATED, HR_EUNSUPPORTED, HR_ELIMIT: as decoding would
-// end, with offset and reason in hr_last_error(); *info holds what was read so
-// far. Touches nothing but the bytes. Threads: any.
+// HR_OK: *info is filled. HR_EFORMAT: the format is not supported. HR_ECORRUPT,
+// HR_ETRUNCATED, HR_EUNSUPPORTED, HR_ELIMIT: as decoding would end, with offset
+// and reason in hr_last_error(); *info holds what was read so far. Touches
+// nothing but the bytes. Threads: any.
 HR_API enum hr_status hr_probe(const void *data, size_t size,
                                const struct hr_limits *limits,
                                struct hr_info *info);

@@ -35,13 +35,13 @@ struct hr_encoded {
     bool verified;     // see hr_sample.verified
     void *memory;      // for hr_source_read(): what data lies in, and its size;
     size_t room;       // it is used again, and freed by hr_encoded_finish()
-    void *owner;       // for callbacks: who lends the data
+    void *owner;       // for callbacks: the lender of the data
     // > 0: data is not encoded, but w x h pixels of c (1 or 3) bytes, with
     // nothing between them.
     int w, h, c;
     enum hr_layout layout;
-    // hr_source_read() says of a picture of a pack file whether data is packed,
-    // and of a file of how many bytes.
+    // Set by hr_source_read() for a picture of a pack file: whether data is
+    // packed, and the size of the file that it was made of.
     bool packed;
     uint64_t source;
     // From callbacks: the class comes with the bytes, class_of is not asked.
@@ -139,16 +139,16 @@ struct hr_http_params {
                       // next, and is drawn between half of that and that; 100
     int deadline_ms;             // of a read with all its tries; 30000
     uint64_t max_bytes;          // of an object; 4 TiB
-    const char *const *headers;  // "NAME: VALUE", and NULL: for the hosts that
-                                 // the program names, not for those that a list
-                                 // of another host or a redirect leads to
+    const char *const *headers;  // "NAME: VALUE", and NULL; sent to the
+                                 // hosts that the program names, not to hosts
+                                 // from another host's list or a redirect
     const char *user_agent;      // "headrace"
     const char *ca_file;         // PEM, certificates to trust; the system's
     uint64_t seed;               // of the draws
-    uint64_t unsized_bytes;  // of a picture of which no answer says how long it
-                             // is: it takes memory as it comes; 32 MiB
-    uint64_t index_bytes;    // of a list, or of the index of a pack file; 1 GiB
-    int add_ms;              // that adding one URL may take; 0 = any time
+    uint64_t unsized_bytes;      // of a picture whose size no answer gives: it
+                                 // takes memory as it comes; 32 MiB
+    uint64_t index_bytes;  // of a list, or of the index of a pack file; 1 GiB
+    int add_ms;            // that adding one URL may take; 0 = any time
 };
 #define hr_http_params(...) (&(struct hr_http_params){__VA_ARGS__})
 
@@ -180,9 +180,9 @@ HR_API enum hr_status hr_source_set_classes(hr_source source,
                                             const char *const *labels,
                                             const int64_t *numbers, size_t num);
 
-// Adds the samples of what is at path, behind those that are there. A file is
-// taken whatever it is called, but for these, of which all pictures are taken,
-// with their names and labels:
+// Adds the samples of the file or folder at path, behind the existing ones. A
+// file is taken whatever it is called, but for these, of which all pictures are
+// taken, with their names and labels:
 //   .hrp  pack files
 //   .tar  in WebDataset form, not compressed: members that follow each other
 //         and are called alike up to the first dot of their last part are one
@@ -192,8 +192,8 @@ HR_API enum hr_status hr_source_set_classes(hr_source source,
 //   .rec  RecordIO of MXNet, with or without an .idx. Records with two labels
 //         and no picture are the index of a data set of faces, and no samples
 //   .tfrecord .tfrecords, and any file that begins like one
-//         TFRecord of tf.Example, not compressed, with or without an index. Which
-//         features are picture and label says hr_source_set_fields()
+//         TFRecord of tf.Example, not compressed, with or without an index.
+//         hr_source_set_fields() names the features of picture and label
 //   index.json, and folders with one that begins as these do
 //         MDS of MosaicML's streaming, and chunks of litData, not compressed:
 //         the samples of all files that it names, which lie beside it. Columns
@@ -206,9 +206,9 @@ HR_API enum hr_status hr_source_set_classes(hr_source source,
 // through once;
 // of pack files header and index are read. The server must give ranges, and
 // samples are read by them: each answer must be of the object that was opened, by
-// length, ETag and Last-Modified. What cannot be read is HR_EIO or
-// HR_ETIMEDOUT, HR_EUNSUPPORTED without libcurl or ranges; hr_last_error() names
-// URL (without its query), stage, offset, status and reason.
+// length, ETag and Last-Modified. A failed read is HR_EIO or HR_ETIMEDOUT;
+// HR_EUNSUPPORTED without libcurl or ranges. hr_last_error() names URL (without
+// its query), stage, offset, status and reason.
 // A folder gives its regular files that end in .jpg .jpeg .jpe .jfif .mpo .png
 // .webp .bmp .pgm .ppm .tif or .tiff
 // (ImageFolder takes all of these but .jpe .jfif .mpo), as they are sorted above.
@@ -221,9 +221,9 @@ HR_API enum hr_status hr_source_set_classes(hr_source source,
 // Compressed archives, and URLs of other kinds, are HR_EUNSUPPORTED.
 // HR_EIO, HR_EINVAL, HR_ENOMEM, and those of hr_pack_open(); hr_last_error()
 // names file and reason. After a failure nothing was added.
-// num paths are added in their order. Shards (.hrp, .tar, .rec, ..) are opened
-// side by side, up to eight at a time. What fails is the first path that does,
-// and then none of them was added. Threads: one at a time.
+// num paths are added in their order. Shards (.hrp, .tar, .rec, ..) are opened in
+// parallel, up to eight at a time. The first path in that order that fails
+// decides the error, and then none of them was added. Threads: one at a time.
 HR_API enum hr_status hr_source_add_all(hr_source source,
                                         const char *const *paths, size_t num);
 static inline enum hr_status hr_source_add(hr_source source, const char *path)
