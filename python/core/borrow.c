@@ -33,7 +33,7 @@ static bool same_shape(const struct tensor *t, int ndim,
 
 static void take_strides(struct tensor *t, const Py_ssize_t *strides)
 {
-    // Of an axis with one element anything may be said.
+    // The stride of an axis with one element may be anything.
     for (int i = 0; i < t->ndim; i++)
         if (t->shape[i] != 1)
             t->strides[i] = strides[i];
@@ -71,7 +71,7 @@ static bool borrow_buffer(struct tensor *t, PyObject *data)
 {
     const Py_buffer *v = &t->view;
 
-    // Of Pixels, which have three axes, a source may be read-only.
+    // Memory of Pixels, which have three axes, may be a read-only source.
     if (PyObject_GetBuffer(data, &t->view,
                            PyBUF_FORMAT | PyBUF_STRIDES |
                                (t->ndim == 4 ? PyBUF_WRITABLE : 0)))
@@ -110,7 +110,7 @@ static bool take_dlpack(struct tensor *t, const struct dl_tensor *d)
         return wrong_shape(t);
     for (int i = 0; i < d->ndim; i++)
         shape[i] = (Py_ssize_t)d->shape[i];
-    // What follows multiplies sizes that are the tensor's own, then.
+    // The sizes that are multiplied below are then the tensor's own.
     if (!same_shape(t, d->ndim, shape))
         return wrong_shape(t);
     for (int i = d->ndim; i-- > 0; size *= shape[i]) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// headrace._core: what its files share (inputs.h, tensor.h and flight.h have what
-// only some do). One file per subject:
+// headrace._core: shared by all its files (inputs.h, tensor.h and flight.h are
+// for some of them). One file per subject:
 //
 //   module    the module, its constants, process-wide settings; exit and fork
 //   errors    statuses become exceptions
@@ -10,15 +10,15 @@
 //   pack      PackFile, PackEntry
 //   pack_writer  PackWriter
 //   ops       tuples become ops, and back
-//   ops_calls what is said of lists of ops without a picture
+//   ops_calls checks and sizes of lists of ops, without a picture
 //   probe     header facts
-//   file      FileBytes, SharedFiles: what was read of files
+//   file      FileBytes, SharedFiles: the bytes of files
 //   submit    tuples become samples, samples become a job
 //   errand    calls that may wait for ever, on threads of their own
-//   flight    what a job in flight borrows; its end
+//   flight    the references of a job in flight; its end
 //   job       Job
 //   result    Result
-//   tensor    what batches and pixels are; buffers and arrays
+//   tensor    attributes of batches and pixels; buffers and arrays
 //   borrow    the caller's memory in them
 //   dlpack    and DLPack tensors of them
 //   batch     Batch
@@ -26,20 +26,20 @@
 //   loader    Loader: its life
 //   loaded    Loaded: a batch of a Loader
 //   pixels    Pixels
-//   other     what the library does not decode
+//   other     formats that the library does not decode
 //
-// Who holds what. The library borrows the bytes, tables and tensors of a job
-// until the job is done. A struct flight holds references to them, apart from
-// the Python object: that may be collected earlier.
+// References. The library borrows the bytes, tables and tensors of a job until
+// the job is done. A struct flight holds references to them, apart from the
+// Python object: that may be collected earlier.
 //
-// A handle of the library that is used is held: device_find() gives a reference.
-// A borrowed Python object is not used behind a call that may run Python code:
-// that may drop it, or give the GIL to a thread that does.
+// A call holds the library's handles that it uses: device_find() returns a
+// reference. A borrowed Python object is not used behind a call that may run
+// Python code: that may drop it, or give the GIL to a thread that does.
 //
 // Locks: the GIL, then the mutex of flight.c, of loader.c or of errand.c. A
 // thread that has a mutex does not ask for the GIL. Calls of the library that
 // may wait are made without both, in slices of time between which signals are
-// heard; what cannot be cut into slices is an errand.
+// heard; a call that cannot be cut into slices is an errand.
 #ifndef HR_PY_CORE_H
 #define HR_PY_CORE_H
 
@@ -64,7 +64,7 @@
 #define X(name) extern PyType_Spec name##_spec;
 CORE_TYPES(X)
 #undef X
-// Of a type: more are the flags that not all have.
+// The spec of a type; more: flags beside the common ones.
 #define CORE_SPEC(title, object, table, more)                            \
     {                                                                    \
         .name = "headrace._core." title, .basicsize = sizeof(object),    \
@@ -124,10 +124,10 @@ bool core_alive(struct core *core);
 // All set an exception of headrace.errors and return NULL.
 void *core_raise(struct core *core, enum hr_status status, const char *text);
 void *core_raise_last(struct core *core);  // of the call that failed last
-// Of a sample; file: a path, or NULL.
+// As the result of a sample says; file: a path, or NULL.
 void *core_raise_result(struct core *core, const struct hr_result *r,
                         PyObject *file);
-// Takes the exception: its class, and what it says.
+// Takes the exception; message is its class and its text.
 void core_explain(char message[256]);
 // The last part of a result's message: the reason.
 const char *core_reason(const struct hr_result *r);

@@ -16,7 +16,7 @@ struct device {
 
 // ---- The default device --------------------------------------------------------
 
-// What was asked for last, and in which process. The child of a fork has no
+// The last choice, and the process that made it. The child of a fork has no
 // default device: the library would take the best there is.
 static char chosen[64];
 static unsigned chosen_in;
@@ -150,7 +150,8 @@ static struct device *device_of(PyObject *self)
     return (struct device *)self;
 }
 
-// Of this process, and open; borrowed. NULL, perhaps with an exception.
+// The open device of that name in this process; borrowed. NULL, perhaps with an
+// exception.
 static PyObject *find_cached(struct core *core, PyObject *name)
 {
     PyObject *found = core_alive(core)
@@ -163,8 +164,8 @@ static PyObject *find_cached(struct core *core, PyObject *name)
                : NULL;
 }
 
-// A device opened before fork is opened again in the child. Of two threads that
-// open it at once the second finds the first one's.
+// A device opened before fork is opened again in the child. If two threads open
+// it at once, the second one finds the first one's.
 static PyObject *cached(struct core *core, PyObject *name)
 {
     PyObject *found = Py_XNewRef(find_cached(core, name)), *opened;
@@ -281,9 +282,9 @@ PyObject *device_list(PyObject *module, PyObject *none)
     return list;
 }
 
-// What the device says of itself, taken at once: when a list or a dict is made
-// other code may run, which closes the device. (Its texts are not copied; what
-// makes a str of them runs no code.) False with an exception.
+// Copies the device's facts at once: when a list or a dict is made other code
+// may run, which closes the device. (Its texts are not copied; making a str of
+// them runs no code.) False with an exception.
 static bool facts_of(PyObject *self, struct hr_device_t *facts)
 {
     hr_device device = device_of(self)->device;
@@ -371,7 +372,7 @@ static PyObject *get_stats(PyObject *self, PyObject *none)
 
 // ---- Closing ----------------------------------------------------------------
 
-// Those that use it at the moment have a reference.
+// Calls that use it at the moment have a reference.
 static void shut(PyObject *self)
 {
     hr_device device = device_of(self)->device;

@@ -127,7 +127,8 @@ static bool asks_for_version(PyObject *version, bool *versioned)
     return !(major == -1 && PyErr_Occurred());
 }
 
-// Of another device it would be a copy.
+// True with an exception if another device than the host is asked for: that
+// would need a copy.
 static bool asks_for_device(PyObject *device)
 {
     int type = DL_CPU, number = 0;

@@ -128,7 +128,7 @@ bool errand_send(void (*run)(void *ctx), void (*leave)(void *ctx), void *ctx)
     return false;
 }
 
-// For a slice of time at most, without the GIL. Whether it is done.
+// Waits for a slice of time at most, without the GIL; says whether it is done.
 static bool wait_slice(const struct errand *e, int64_t end)
 {
     PyThreadState *gil = PyEval_SaveThread();

@@ -64,8 +64,8 @@ void file_room_leave(struct room *room)
     free(room);
 }
 
-// What a child of a worker is to find in the worker's memory: made before the
-// fork, since the worker goes on and uses it again.
+// A copy of the worker's memory for its child: made before the fork, since the
+// worker goes on and uses the memory again.
 static void *childs;
 
 void file_forking(void)

@@ -11,8 +11,7 @@
 
 enum { GRAIN = 16384, GRAINS = 4096, MOST_OWNERS = 200 };
 
-// What is known of the bytes. It lies before those that are lent, for the other
-// process.
+// Facts about lent bytes, for the other process. It lies in front of them.
 struct head {
     size_t size;  // of the bytes
     struct stat status;

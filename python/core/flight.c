@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a job in flight borrows, and who gives it back.
+// The references of a job in flight, and how they are released.
 //
 //   NEW -> FLYING -> DONE
 //
@@ -9,7 +9,8 @@
 // GIL, and the library's threads shall not wait for it.
 //
 // The mutex guards the two lists, f->state, f->orphan, f->job and the flags. It
-// is taken with the GIL or without, and nobody who has it asks for the GIL.
+// is taken with the GIL or without, and a thread that has it never asks for the
+// GIL.
 #include "flight.h"
 #include "inputs.h"
 
@@ -95,7 +96,7 @@ static void bury(void *unused)
 {
     (void)unused;
     pthread_mutex_lock(&mutex);
-    burying = false;  // those that die from now on have the next one
+    burying = false;  // later deaths get an errand of their own
     pthread_mutex_unlock(&mutex);
     free_dead();
 }
@@ -175,7 +176,7 @@ void flight_leave(struct flight *f)
     pthread_mutex_lock(&mutex);
     job = f->job;
     f->job = NULL;
-    // In the child of a fork nobody else uses the parent's.
+    // In the child of a fork no library thread uses the parent's flights.
     mine = f->state != FLIGHT_FLYING || f->generation != generation;
     f->orphan = !mine;
     pthread_mutex_unlock(&mutex);

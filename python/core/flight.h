@@ -55,7 +55,7 @@ PyObject *submit(PyObject *module, PyObject *args, PyObject *kwargs);
 // Takes the flight, also on failure.
 PyObject *job_new(struct core *core, struct flight *f);
 PyObject *result_tuple(struct core *core, PyObject *job, struct flight *f);
-// Of n facts, which keep keeps.
+// Results of n facts, which the object keep owns.
 PyObject *results_of(struct core *core, PyObject *keep, struct flight *f,
                      const struct hr_result *facts, int n);
 

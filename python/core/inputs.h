@@ -34,8 +34,8 @@ bool ops_add_constants(PyObject *module);
 
 // ---- device -----------------------------------------------------------------
 
-// Of None (NULL: the default device, or that of a batch), a name, or a Device.
-// *out is a reference, for hr_device_close() without the GIL, or for
+// Takes None (NULL: the default device, or that of a batch), a name, or a
+// Device. *out is a reference, for hr_device_close() without the GIL, or for
 // device_leave(). False with an exception.
 bool device_find(struct core *core, PyObject *device, hr_device *out);
 void device_leave(hr_device device);
@@ -46,7 +46,7 @@ PyObject *device_get_default(PyObject *module, PyObject *none);
 // ---- cache ------------------------------------------------------------------
 
 bool cache_add_stats(PyObject *module, struct core *core);
-// Of None (NULL), or of a Cache, which keeps it. False with an exception.
+// Takes None (NULL), or a Cache, which owns *out. False with an exception.
 bool cache_find(struct core *core, PyObject *cache, hr_cache *out);
 PyObject *cache_set(PyObject *module, PyObject *value);
 PyObject *cache_get(PyObject *module, PyObject *none);
@@ -54,8 +54,8 @@ PyObject *cache_pack(PyObject *module, PyObject *source);
 
 // ---- pack -------------------------------------------------------------------
 
-// Of a PackEntry. Its picture as the source of a sample, perhaps not checked
-// yet. False with an exception.
+// A PackEntry's picture as the source of a sample, perhaps not checked yet.
+// False with an exception.
 bool entry_sample(struct core *core, PyObject *self, struct hr_sample *sample);
 // A sample as entry_sample() left it was made.
 void entry_passed(PyObject *self);

@@ -30,7 +30,7 @@ PyObject *job_new(struct core *core, struct flight *f)
     return (PyObject *)self;
 }
 
-// What flies is held from outside as well: the collector must not see it.
+// The library holds a job in flight as well: the collector must not see it.
 static int traverse(PyObject *self, visitproc visit, void *arg)
 {
     struct flight *f = flight_of(self);
@@ -93,8 +93,8 @@ static void note_passed(struct core *core, struct flight *f)
     }
 }
 
-// What the job has borrowed goes back as soon as somebody knows that it is done
-// (not inside its own callback: the library has it a moment longer).
+// Releases the job's references as soon as a call finds it done (not inside its
+// own callback: the library has the job a moment longer).
 static void settle(struct core *core, struct flight *f)
 {
     note_passed(core, f);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Loaded: a batch that a Loader delivered. Its memory is lent by the loader, and
-// goes back when nobody has it any more; or it is a copy.
+// goes back with the last reference; or it is a copy.
 #include "flight.h"
 #include "inputs.h"
 #include "tensor.h"
@@ -216,7 +216,7 @@ PyObject *loaded_file(PyObject *self, int i)
     return source_file(loaded->source, loaded->indices[i], &loaded->results[i]);
 }
 
-// Of one sample.
+// The number of one sample in the source.
 static PyObject *index_of(const void *loaded, size_t i)
 {
     return PyLong_FromUnsignedLongLong(
@@ -257,7 +257,7 @@ static PyObject *get_copied(PyObject *self, void *closure)
     return PyBool_FromLong(loaded_of(self)->copy != NULL);
 }
 
-// What a tensor is, by its own attributes.
+// A tensor's attribute, read by the tensor's own getter.
 static PyObject *get_of_tensor(PyObject *self, void *closure)
 {
     PyGetSetDef *def = tensor_getset;

@@ -176,7 +176,7 @@ static PyObject *end(PyObject *self, PyObject *none)
     Py_RETURN_NONE;
 }
 
-// Nobody can be told of a signal here: it waits for a moment only.
+// A signal cannot raise an exception here, so it waits for a moment only.
 static void dealloc(PyObject *self)
 {
     const int64_t moment = 1000000000;
@@ -309,7 +309,7 @@ static bool read_param(const struct hr_loader_param *row, PyObject *value,
     }
 }
 
-// What the table has goes from kwargs to params.
+// Reads the parameters of the table from kwargs to params.
 static bool read_params(PyObject *kwargs, struct hr_loader_params *params)
 {
     const struct hr_loader_param *row;

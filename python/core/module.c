@@ -23,7 +23,7 @@ static PyObject *jpeg_library(PyObject *module, PyObject *none)
 
 static PyObject *at_exit(PyObject *module, PyObject *none)
 {
-    // What a data set's code would still give is of no use to anybody.
+    // Items that a data set's code would still return are of no use now.
     const int64_t loader_patience = 5000000000, patience = 60000000000;
     int64_t begin = core_now();
 

@@ -52,7 +52,7 @@ struct fields {
     bool bad;           // with an exception
 };
 
-// What the field that was read last must be.
+// Sets an exception that says what the last read field must be.
 static void *refuse_as(struct fields *f, PyObject *kind, const char *what)
 {
     PyObject *value = f->i - 1 < f->n ? PyTuple_GetItem(f->op, f->i - 1)

@@ -40,8 +40,8 @@ PyObject *ops_fixed_size(PyObject *module, PyObject *list)
     int n, w, h;
 
     n = ops_parse(list, 1, ops, &tables);
-    // What is wrong with the list is wrong for the largest picture, too, or, where
-    // ops make it larger still, for half of it.
+    // A faulty list fails for the largest picture, too, or, if ops make that
+    // larger still, for half of it.
     for (int side = HR_MAX_SIDE; n >= 0 && side > HR_MAX_SIDE / 4; side /= 2)
         if (!(status = hr_ops_output_size(ops, n, side, side, 1, &w, &h)))
             break;

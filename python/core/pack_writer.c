@@ -95,8 +95,8 @@ static PyObject *close_it(PyObject *self, PyObject *none)
     Py_RETURN_NONE;
 }
 
-// Nobody else has it. (In the child of a fork a thread that is not there may
-// seem to have its turn.)
+// No other thread has it. (In the child of a fork a thread that is not there
+// may seem to have its turn.)
 static void dealloc(PyObject *self)
 {
     PyTypeObject *type = Py_TYPE(self);
@@ -139,13 +139,13 @@ static enum hr_status read_sample(hr_source source, uint64_t i,
         return status;
     entry->data = read->data ? read->data : "";
     entry->size = read->size;
-    // Of a pack file, or a file that is a packed picture.
+    // It came from a pack file, or the file is a packed picture.
     entry->packed = read->packed || hr_packed_check(entry->data, entry->size);
     entry->source = read->packed ? read->source : read->size;
     return HR_OK;
 }
 
-// What became of a sample.
+// The outcome of a sample.
 struct taken {
     enum hr_status status;  // of the writer, or HR_ENOMEM
     enum hr_status read;    // not HR_OK: it cannot be read, nothing was added

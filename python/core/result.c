@@ -12,7 +12,7 @@ struct result {
     int index;
 };
 
-// Of a job that is done.
+// The results of a job that is done.
 PyObject *result_tuple(struct core *core, PyObject *job, struct flight *f)
 {
     return results_of(core, job, f, f->job->results, f->job->num_samples);

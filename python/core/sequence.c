@@ -200,7 +200,7 @@ static enum hr_status read_sequence(void *ctx, uint64_t i,
 
 // ---- Many at once --------------------------------------------------------------
 
-// What __getitems__() gives for the numbers of samples; NULL: an exception.
+// The items that __getitems__() returns for these samples; NULL: an exception.
 static PyObject *ask_many(struct source *s, int num,
                           const struct hr_source_read *samples)
 {

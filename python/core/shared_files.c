@@ -82,7 +82,8 @@ static PyObject *adopt(PyObject *self, PyObject *none)
     return file_own(fd) ? Py_NewRef(Py_None) : NULL;
 }
 
-// What a worker has left there counts no more; what this process has taken does.
+// Frees the bytes that a worker left there; refuses while this process still
+// uses files of it.
 static PyObject *clear(PyObject *self, PyObject *none)
 {
     struct room *room = ((struct shared *)self)->room;

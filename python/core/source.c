@@ -32,7 +32,7 @@ int64_t source_class(PyObject *self, uint64_t i, int64_t found)
     return labels ? labels[i] : found;
 }
 
-// Of a sequence the message names the path, if that was not bytes.
+// A sequence names the path in its message, if that was not bytes.
 PyObject *source_file(PyObject *self, uint64_t i,
                       const struct hr_result *result)
 {
@@ -55,11 +55,11 @@ PyObject *source_file(PyObject *self, uint64_t i,
 
 enum { NO_CIFAR = -1 };
 
-// What hr_source_add_all() works with: a server may let it wait for long.
+// A call of hr_source_add_all() on an errand: a server may keep it waiting.
 struct adding {
     struct core *core;
     hr_source source;
-    PyObject **kept;  // [num] paths, and what they are for the library
+    PyObject **kept;  // [num] objects that own the texts
     const char **texts;
     Py_ssize_t num;
     enum hr_status status;
@@ -153,7 +153,7 @@ static bool add_path(struct source *s, PyObject *path, bool as_item, int cifar)
     return !status || core_raise_last(s->core);
 }
 
-// What a mapping says of URLs. Headers are a sequence of lines.
+// Reads a mapping of options for URLs. Headers are a sequence of lines.
 static bool set_http(struct source *s, PyObject *http)
 {
     static char *names[] = {
@@ -433,8 +433,8 @@ static int traverse(PyObject *self, visitproc visit, void *arg)
     return 0;
 }
 
-// Loaders hold it, so nobody reads it any more. (It has no tp_clear: loaders may
-// read it as long as it lives.)
+// Loaders hold it, so no loader reads it any more. (It has no tp_clear: loaders
+// may read it as long as it lives.)
 static void dealloc(PyObject *self)
 {
     struct source *s = source_of(self);

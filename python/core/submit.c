@@ -7,8 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// What one call of submit() works with; nothing of it outlives the call but the
-// flight.
+// The state of one call of submit(); only the flight outlives the call.
 struct request {
     struct core *core;
     struct flight *flight;

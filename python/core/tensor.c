@@ -134,7 +134,7 @@ bool tensor_reachable(struct tensor *t)
                         "the memory is the device's: use read()");
         return false;
     }
-    // Of a batch only the jobs tell.
+    // A batch cannot tell; its jobs can.
     return !t->image || pixels_wait(t, HR_FOREVER);
 }
 
@@ -291,7 +291,7 @@ int tensor_traverse(PyObject *self, visitproc visit, void *arg)
     return 0;
 }
 
-// Nobody has it any more: a flight that writes it would hold it.
+// It has no users any more: a flight that writes it would hold it.
 int tensor_clear(PyObject *self)
 {
     PyThreadState *gil;

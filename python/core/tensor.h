@@ -34,7 +34,7 @@ static inline Py_ssize_t tensor_item(const struct tensor *t)
 // Strides without gaps, and nbytes. False with an exception: no memory has so
 // many bytes.
 bool tensor_pack(struct tensor *t);
-// What a Batch or Pixels was called with.
+// The arguments of a Batch or Pixels.
 struct tensor_call {
     bool is_batch;  // of n
     int n, c, h, w;
@@ -43,10 +43,10 @@ struct tensor_call {
 PyObject *tensor_create(PyTypeObject *type, const struct tensor_call *call);
 // A copy in host memory: of slots of a batch, or of all of pixels.
 PyObject *tensor_read(struct tensor *t, int first, int n, int64_t timeout_ns);
-// Says whether the host may read it now; waits for who writes it. False with a
-// BufferError, or what went wrong.
+// Says whether the host may read it now; waits for jobs that write it. False
+// with a BufferError, or the job's error.
 bool tensor_reachable(struct tensor *t);
-// The caller's memory: an object, or an address and who owns it.
+// The caller's memory: an object, or an address and its owner.
 bool tensor_borrow(struct tensor *t, PyObject *data, PyObject *keep);
 bool tensor_parse_form(PyObject *dtype, PyObject *layout, PyObject *memory,
                        struct tensor *t);

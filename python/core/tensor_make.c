@@ -109,7 +109,7 @@ PyObject *tensor_create(PyTypeObject *type, const struct tensor_call *call)
     }
     PyObject_GC_UnTrack(t);  // the collector must not show it half made
     if (tensor_parse_form(call->dtype, call->layout, call->memory, t)) {
-        // Pictures are interleaved bytes if nobody says otherwise.
+        // Pictures are interleaved bytes by default.
         if (!call->is_batch && (!call->dtype || call->dtype == Py_None))
             t->dtype = HR_U8;
         if (!call->is_batch && (!call->layout || call->layout == Py_None))
@@ -160,7 +160,7 @@ static bool may_wait(struct core *core)
 // Waits for a job that writes to twin.
 static bool await_copy(struct core *core, hr_job job, struct tensor *twin)
 {
-    const int64_t patience = 2000000000;  // for one that nobody wants any more
+    const int64_t patience = 2000000000;  // for one that was canceled
     enum hr_status status = hr_job_poll(job, 0);
     int64_t end = INT64_MAX;
 
