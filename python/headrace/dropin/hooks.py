@@ -5,10 +5,10 @@ One list of Hook(owner, name, old, new) is the whole state. A module that is
 not imported yet is hooked as soon as it is: a finder in sys.meta_path watches
 for the names in SETS. Nothing is imported that the program did not import.
 
-What is replaced is looked at first; an attribute that is missing, or is not
-what it should be, is an error that names it, and nothing stays replaced. Then
-a picture of 16 x 24 goes through stock Pillow (and torchvision) and through
-the recording; they must be equal to the bit.
+Attributes are checked before they are replaced: a missing or unexpected one is
+an error that names it, and nothing stays replaced. Then a picture of 16 x 24
+goes through stock Pillow (and torchvision) and through the recording; they must
+be equal to the bit.
 
 uninstall() goes through the list from its end and puts back what is still
 ours. If somebody has wrapped a function of ours since, it stays, passes
@@ -89,9 +89,9 @@ def _function(owner: Any, name: str) -> Any:
     return _copies[found]
 
 
-# Stock functions of modules, and what has their code when they run ours.
+# Stock functions of modules -> copies with the stock code.
 _copies: dict[types.FunctionType, Any] = {}
-# What they run.
+# The functions that run in their place.
 called: dict[str, Callable[..., Any]] = {}
 _CODE = """
 def {name}({parameters}):
@@ -228,7 +228,7 @@ def _functional_hooks(module: Any) -> Triples:
         yield module, name, wrap(_function(module, name))
 
 
-# Of bytes they make bytes, one by one.
+# Functions that make each byte of one byte.
 _POINTWISE = "adjust_brightness", "posterize", "solarize", "invert"
 
 
@@ -470,7 +470,7 @@ def installed() -> bool:
 
 
 def hooks() -> tuple[Hook, ...]:
-    """What is replaced at the moment, oldest first."""
+    """The hooks in place, oldest first."""
     return tuple(_hooks)
 
 
@@ -602,12 +602,12 @@ def _apply(name: str, arrived: str | None) -> None:
 
 def _arrived(name: str) -> None:
     """A watched module was imported just now, on this thread."""
-    # The lock of the import is held: who has the turn may wait for it, and
-    # will find the module imported when it is released.
+    # The lock of the import is held: the thread that has the turn may wait for
+    # it, and will find the module imported when it is released.
     if not _turn.acquire(timeout=_PATIENCE):
         return
     try:
-        # (Hooks import modules; who applies them looks for more then.)
+        # (Hooks import modules; the thread that applies them looks for more.)
         if _watch is not None and not _applying and _apply_new(name):
             _self_test()
     except Exception as error:
@@ -618,7 +618,7 @@ def _arrived(name: str) -> None:
 
 
 def _give_up(error: Exception) -> None:
-    """Of a release that the drop-in does not know nothing is replaced."""
+    """Takes all hooks away: the drop-in does not know this release."""
     global _failure
     uninstall()
     _failure = "%s" % error

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """One picture of 16 x 24, stock and recorded: run when hooks are installed.
 
-What is wrong with it stops the drop-in. Ops that change pixels are compared one
-by one, once: an op that differs (another compiler's Pillow, a program's own
-ImageOps) stays with stock Pillow.
+A difference stops the drop-in. Ops that change pixels are compared one by one,
+once: an op that differs (another compiler's Pillow, a program's own ImageOps)
+stays with stock Pillow.
 """
 
 from __future__ import annotations

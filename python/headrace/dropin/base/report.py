@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the drop-in did: counters of this process, and a text of them.
+"""The drop-in's counters of this process, and a text of them.
 
 Counters are grouped: "recorded", "materialised", "pillow", "failed",
 "devices", "notes". A name within a group is a reason in words that stay the

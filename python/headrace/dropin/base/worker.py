@@ -7,8 +7,8 @@ made, each lazy tensor goes over a channel (workers/channel.py) to the process
 that owns the device, which submits it at once, and a Ticket takes its place
 in the DataLoader's queue. next() exchanges tickets for tensors.
 
-Whether this process is a worker is decided by its process id, for a worker
-may be a thread one day, and a thread can use the device itself.
+The process id decides if this process is a worker, for a worker may be a
+thread one day, and a thread can use the device itself.
 """
 
 from __future__ import annotations

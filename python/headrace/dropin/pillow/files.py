@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which files Headrace decodes as Pillow does, and what they are taken as.
+"""The files that Headrace decodes as Pillow does, and their modes.
 
 Nothing here decodes: one look at a header. Threads: any.
 """
@@ -139,7 +139,7 @@ def take(picture: Any) -> bytes | _core.FileBytes:
 
 
 def _take_blocks(fp: Any, block: int) -> bytes:
-    """Of a stream: behind the picture it may have anything, or no end."""
+    """Reads a picture from a stream, which may go on behind it for ever."""
     data = b""
     fp.seek(0)
     while not _end_of(data):

@@ -81,8 +81,8 @@ def _load_rgb(path: Any) -> HeadraceImage | None:
 # Files whose headers are not plain and that Pillow opens as JPEGs.
 _opened: set[headers.Identity] = set()
 _MOST_OPENED = 1 << 17  # about 40 MB
-# Of these, what this worker has found out: the workers of the next epoch are
-# forked from its parent.
+# The ones that this worker found, for its parent: the workers of the next epoch
+# are forked from that.
 _learned: list[headers.Identity] = []
 
 
@@ -103,7 +103,7 @@ def _opens(data: _core.FileBytes) -> bool:
 
 
 def learn(identities: list[headers.Identity]) -> None:
-    """What take_learned() returned in a worker."""
+    """Takes the list that take_learned() returned in a worker."""
     if len(_opened) > _MOST_OPENED:
         _opened.clear()
     _opened.update(identities)

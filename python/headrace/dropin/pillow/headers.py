@@ -20,7 +20,7 @@ from typing import Any
 # Device, inode, size, times of change in ns: of contents, of anything.
 Identity = tuple[int, int, int, int, int]
 
-# What is another one in each picture.
+# Attributes that differ in each picture.
 _OWN = ("fp", "filename")
 _PLAIN = (int, float, str, bytes, bool, type(None))
 # A file of the last seconds may be written again within one tick of its file
@@ -67,7 +67,7 @@ class Header:
         return None if text > _MOST_EACH or "mp" in picture.info else text
 
     def attributes(self) -> dict[str, Any]:
-        """Of a new picture; nothing that can be changed is shared."""
+        """Attributes of a new picture; no mutable one is shared."""
         own = self.plain.copy()
         for name, value in self.flat:
             own[name] = value.copy()
@@ -100,12 +100,14 @@ _used = 0
 
 
 def is_plain_file(fp: Any) -> bool:
-    """What open() returns: its descriptor and its name say what it reads."""
+    """Says whether it is open()'s own type, whose descriptor and name tell the
+    file."""
     return type(fp) is io.BufferedReader and type(fp.raw) is io.FileIO
 
 
 def identify(fp: Any) -> Identity | None:
-    """Of a regular file that was opened by Python and not read yet."""
+    """The identity of a regular file that open() opened and that was not read
+    yet; else None."""
     if not is_plain_file(fp) or fp.tell():
         return None
     status = os.fstat(fp.fileno())

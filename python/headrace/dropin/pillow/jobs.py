@@ -2,9 +2,10 @@
 """Recordings, and the two ways to make their pixels.
 
 Pixels are made by a job of the library, or by stock Pillow, which repeats the
-ops one by one (``replay``), for each picture that failed in a job. What Pillow
-then raises is what the user would have seen without Headrace. A DataLoader
-worker has a CPU engine without threads for what is needed while it fetches.
+ops one by one (``replay``), for each picture that failed in a job. Pillow then
+raises the error that the user would have seen without Headrace. A DataLoader
+worker has a CPU engine without threads for pixels that it needs while it
+fetches.
 
 Everything here works without torch. Threads: any.
 """
@@ -39,7 +40,7 @@ HORIZONTAL, VERTICAL, TORCH = 1, 2, 3  # orders of passes
 # Pillow's numbers of its six filters -> ours.
 FILTERS = {number: _core.PIL_FILTER[number] for number in range(6)}
 
-# In the report, behind the names of those that made pictures there.
+# In the report, behind the names of devices that made pictures there.
 IN_WORKERS = ", in workers"
 # Bytes that the jobs of a worker process may hold.
 _WORKER_BUDGET = 64 << 20
@@ -255,7 +256,7 @@ class Part:
         self._job.wait()
 
     def cancel(self) -> None:
-        """Of all of them."""
+        """Cancels the job of all views."""
         self._job.cancel()
 
 
@@ -303,9 +304,9 @@ def _pixels(size: tuple[int, int], channels: int) -> _core.Pixels:
 
 
 class _Last(threading.local):
-    """What this thread's last job of one picture was made of.
+    """The source and ops of this thread's last job of one picture.
 
-    From the second of one source on: pixels, and the ops that made them.
+    From the second job of a source on: pixels, and the ops that made them.
     """
 
     source: Any = None
@@ -343,7 +344,7 @@ def _alone(recordings: Sequence[Recording]) -> tuple[Any, Any, Any]:
 
 
 def _size_of(source: Source, op: tuple[Any, ...]) -> tuple[int, int]:
-    """Of what a decode op makes of a file."""
+    """Width and height of a file as a decode op makes it."""
     info = _core.probe(source)
     if op[2] and info.orientation >= 5:
         return info.height, info.width
@@ -396,8 +397,8 @@ def failures(
             failed.append((index, result.status_name))
             continue
         if result.warnings:
-            # What the decoder mended Pillow may refuse, when it gets to the
-            # end of the file.
+            # Pillow may refuse a file that the decoder mended, when it gets to
+            # the end.
             failed.append((index, "warnings"))
             continue
         fetch.made(recordings[index].source)

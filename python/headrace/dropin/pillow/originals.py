@@ -21,7 +21,7 @@ def _as_pillow_has_it(name: str) -> Any:
     return function if code and code.co_filename == theirs else None
 
 
-# What is replaced in Pillow is called, for recorded pictures as well.
+# Pillow's own functions in place of replaced ones; also for recorded pictures.
 STOCK = {
     name: _as_pillow_has_it(name)
     for name in (

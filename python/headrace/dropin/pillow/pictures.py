@@ -52,7 +52,7 @@ _MODE = "_mode" if isinstance(vars(Image.Image).get("mode"), property) else (
     "mode"
 )
 _CORE = "_im" if isinstance(vars(Image.Image).get("im"), property) else "im"
-# What every picture has, besides pixels, size, mode and info.
+# Attributes of every picture, besides pixels, size, mode and info.
 _PLAIN = {
     name: value
     for name, value in vars(Image.Image()).items()
@@ -62,7 +62,7 @@ _copy_info = getattr(
     Image.Image, "_copy_info", lambda image: image.info.copy()
 )
 _new = object.__new__
-# Of any picture, also where our class answers otherwise.
+# Work on any picture, also where our class answers otherwise.
 _own = vars(Image.Image)["__dict__"].__get__
 _set_own = vars(Image.Image)["__dict__"].__set__
 _set_class = vars(object)["__class__"].__set__
@@ -174,8 +174,8 @@ class _Recorder:
         return self.__getstate__()
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        # Pixels, not paths: a pickle may outlive the file. What goes between
-        # processes of one program is reduced by transport().
+        # Pixels, not paths: a pickle may outlive the file. Between processes of
+        # one program transport() reduces pictures.
         materialise(self)
         return self.__reduce_ex__(protocol)
 
@@ -468,7 +468,7 @@ def _make_plain(picture: Any) -> None:
 
 
 def _leave(picture: Any) -> None:
-    """Its pixels go: whoever has access to them keeps it."""
+    """Its pixels go: a PixelAccess to them stays valid."""
     pixels = _own(picture).get("_hr_pixels", lambda: None)()
     if pixels is not None:
         materialise(picture)
@@ -549,10 +549,10 @@ def record(
     size: tuple[int, int] | None = None,
     fresh: bool = False,
 ) -> HeadraceImage | None:
-    """What the op makes of it; None: stock Pillow must make it.
+    """The recorded result of an op; None: stock Pillow must make it.
 
-    size: what it makes, if that is another one. fresh: stock makes it of
-    nothing that the picture has besides pixels.
+    size: the result's, if it is another one. fresh: stock makes the result of
+    the pixels alone, without the picture's other attributes.
     """
     hr = recording(picture) if op is not None else None
     if op is None or hr is None or len(hr.ops) >= jobs.MAX_OPS:
@@ -644,7 +644,7 @@ def open_jpeg(stock: Any) -> Any:
 
 
 def _open_again(header: headers.Header, fp: Any, filename: str) -> Any:
-    """What the stock factory would make of a file that is the same."""
+    """The picture that the stock factory would make of an unchanged file."""
     picture = _new(HeadraceJpeg)
     _set_own(picture, header.attributes())
     picture.fp = fp

@@ -31,7 +31,7 @@ compared = False
 
 
 def refuse(names: Iterable[str]) -> None:
-    """What selftest.py found; a worker is told so."""
+    """Sets the ops that selftest.py found to differ; workers are told them."""
     global refused, compared
     refused, compared = frozenset(names), True
 
@@ -68,7 +68,7 @@ _MOST = 1e6  # of a factor
 
 
 def degenerate(name: str) -> Op | None:
-    """What an enhancer blends the picture with: a factor of 0."""
+    """The op of an enhancer's other picture in the blend: factor 0."""
     return _op(name, 0.0)
 
 
@@ -144,7 +144,7 @@ def filtered(by: Any) -> Op | None:
     return _op(name + "_blur", tuple(map(float, both)))
 
 
-# Whether blurs take a radius for each axis.
+# Blurs take a radius for each axis.
 _PAIRS = tuple(map(int, PIL_VERSION.split(".")[:2])) >= (10, 1)
 # Exact types -> how they filter.
 _FILTERS = {
@@ -179,7 +179,7 @@ def _is_number(x: Any, low: float, high: float) -> bool:
 
 
 def looked_up(table: Any, bands: int) -> Op | None:
-    """Of a list of numbers, 256 for each channel."""
+    """The op of a table as a list of numbers, 256 for each channel."""
     if type(table) not in (list, tuple) or len(table) != 256 * bands:
         return None
     if not {int, float}.issuperset(map(type, table)):
@@ -236,7 +236,7 @@ def padded(mode: str, size: Any, x: int, y: int, color: Any) -> Op | None:
 
 
 def filled(mode: str, color: Any) -> int | tuple[int, ...] | None:
-    """What Image.new() makes of a color: a value for all channels, or each."""
+    """A color's numbers as of Image.new(): one for all channels, or each."""
     if color is None:
         return 0
     values = color if type(color) is tuple else (color,)

@@ -99,7 +99,8 @@ def _buffer(source: jobs.Source) -> Any:
 
 
 class Handle:
-    """A submitted record. Dropping it cancels its job if nobody else waits."""
+    """A submitted record. Dropping it cancels its job if no other Handle of
+    the job is left."""
 
     __slots__ = ("_group", "_record", "_start")
 

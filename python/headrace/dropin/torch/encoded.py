@@ -5,11 +5,11 @@ decode_image(), decode_jpeg() and read_image() give lazy tensors of those JPEG
 files of which they and Headrace make the same bytes. A tensor of a file is
 copied, and a path is read, at the call. Imports torch.
 
-What a job cannot make the stock package makes, or says what is wrong with it,
-in whatever process: the op that decodes such a picture is a Decode.
+The stock package makes the pictures that a job cannot make, or raises its own
+error, in any process: the op that decodes such a picture is a Decode.
 
-Each function takes the stock one and returns what is called in its place, with
-all arguments that the stock one has.
+Each function takes the stock one and returns its replacement, which has all
+arguments of the stock one.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from .wrappers import modes
 
 MODULE = "torchvision.io.image"
 CODEC = "torchcodec.decoders._image_decoders"
-# Those of them that decode as Headrace does. Set by selftest.py.
+# The packages that decode as Headrace does. Set by selftest.py.
 agree: set[str] = set()
 
 
@@ -44,7 +44,7 @@ class Decode(tuple[Any, ...]):
     __slots__ = ()
 
     def open(self, source: jobs.Source) -> Image.Image:
-        """What torchvision makes of the file. Raises what it raises."""
+        """torchvision's decode of the file. Raises torchvision's errors."""
         if jobs.is_packed(source):
             return jobs.open_stock(source)
         data = torch.frombuffer(bytearray(source), dtype=torch.uint8)
@@ -273,7 +273,7 @@ def _takes_texts(module: Any) -> bool:
 
 
 def _source(module: Any, file: Any) -> bytes | _core.FileBytes | None:
-    """What the decoders read of a tensor, or of what read_file() reads."""
+    """The encoded bytes in a tensor, or of a file; None: left to stock."""
     if module.__name__ == CODEC and type(file) is not Tensor:
         if type(file) in (bytes, bytearray):
             return bytes(file)

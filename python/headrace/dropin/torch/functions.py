@@ -87,10 +87,10 @@ def _clone(func: Any, args: Any, kwargs: Any) -> Any:
 
 
 def keeps_hwc(tensor: Any, run: Callable[[Tensor], Any]) -> bool | None:
-    """Cell.hwc of what run(tensor) makes; None: its strides are others.
+    """Cell.hwc of run(tensor)'s result; None: its strides are others.
 
-    Torch keeps the strides of a picture. What it makes of those of a window,
-    or of a side of one, a small tensor of the kind shows.
+    Torch keeps the strides of a picture. For a window, or a side of one, it
+    runs on a small tensor of the kind, and reads that one's strides.
     """
     cell = tensor._hr
     if cell.owner().strides is not None:
@@ -243,7 +243,7 @@ def _run_on_table(
 
 
 def _key(func: Any, args: Any, kwargs: Any, cell: Cell) -> Any:
-    """What a result depends on, hashable; None: it is not pointwise."""
+    """A hashable key of a pointwise result; None: it is not pointwise."""
     parts = [func, len(cell.lead)]
     for arg in args[1:]:
         part = _operand(arg, cell)
@@ -539,9 +539,9 @@ def _cat(func: Any, args: Any, kwargs: Any) -> Any:
 
 
 def _joins(cells: Sequence[Cell]) -> bool:
-    """Has what torch.cat() makes of them plain strides?
+    """Has torch.cat()'s result plain strides?
 
-    Of sides of one it may take another order.
+    With sides of one it may take another order.
     """
     if 1 not in cells[0].size:
         return True

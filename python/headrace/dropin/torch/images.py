@@ -138,7 +138,7 @@ def _filter(module: Any, interpolation: Any, antialias: Any) -> str | None:
 
 
 def _sides(module: Any, have: Sides, size: Any, most: Any) -> Sides:
-    """What it is resized to. Raises what stock raises."""
+    """The sides of the resized picture. Raises stock's errors."""
     if most is None and type(size) is not int and len(size) == 2:
         h, w = size
     else:
@@ -184,7 +184,8 @@ def crop(stock: Any) -> Any:
 def _over_edges(
     cell: Cell, top: int, left: int, height: int, width: int
 ) -> tuple[Any, Sides] | None:
-    """Which edges the window is over, and what is within; None: nothing is."""
+    """The edges that a window crosses, and its sides within the picture; None:
+    it crosses none, or is left to stock."""
     h, w = cell.size[1:]
     if _is_within(cell, left, top, width, height):
         return None
@@ -274,7 +275,7 @@ def _padded(
 
 
 def _color(fill: Any, channels: int) -> Any:
-    """Of bytes: a number, or one for each of three channels."""
+    """The fill of bytes: a number, or one for each of three channels."""
     if fill is None:
         return 0
     if type(fill) in (list, tuple):
@@ -428,7 +429,7 @@ def _layout(
 
 
 def _kinds(cell: Cell, h: int, w: int) -> Any:
-    """What small_twin()'s strides depend on."""
+    """A key of all that small_twin()'s strides depend on."""
     facts: list[Any] = [(h, w)]
     while cell.base is not None:
         whole, index = cell.base

@@ -8,7 +8,7 @@ again when no tensor, view or array lies over them any more, which their
 reference count says: torch.frombuffer() holds one reference per storage.
 
 At most two unused blocks are kept, or 256 MB: DINO's ten views of 64
-pictures are 133. Those of sizes that were not asked for lately are given back.
+pictures are 133. Blocks of sizes that were not asked for lately are given back.
 
 Threads: any.
 """
@@ -48,7 +48,8 @@ class _Block:
         self.forks = _forks
 
     def renew(self) -> None:
-        """What a forked child has, too, costs a copy of each page written."""
+        """Gives back the pages after a fork: a write to a page that a child
+        shares would copy it."""
         if self.forks != _forks:
             with contextlib.suppress(OSError):  # after mlockall()
                 self.map.madvise(mmap.MADV_DONTNEED)
@@ -63,8 +64,8 @@ class _Block:
 
 _forks = 0  # of this process
 _FLAGS = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
-# References to the memory of an unused block: the block's own, and
-# those that counting them takes.
+# References to the memory of an unused block: the block's own, and those of
+# the count.
 _FREE = _Block(mmap.PAGESIZE).references()
 _lock = renewed(threading.Lock())
 _blocks: list[_Block] = []
@@ -129,7 +130,7 @@ def _take(size: int) -> _Block:
 
 
 def _give_back(free: list[_Block]) -> None:
-    """Those of these unused blocks that are too old, or too many."""
+    """Gives back the unused blocks that are too old, or too many."""
     size = 0
     for number, block in enumerate(sorted(free, key=_last_used)):
         size += block.size
@@ -143,6 +144,6 @@ def _last_used(block: _Block) -> int:
 
 
 def clear() -> None:
-    """Gives back what nobody uses."""
+    """Gives back all unused blocks."""
     with _lock:
         _blocks[:] = [block for block in _blocks if not block.is_free()]

@@ -2,15 +2,15 @@
 """Image processors of Hugging Face's transformers, recorded. Imports torch.
 
 A processor whose steps are those of its backend's class, or of a class that
-_processors.py knows, gets a batch at once: what it would do to each picture
-becomes ops, and pixel_values one lazy tensor, which one job makes. In a fetch
-the loader makes it; elsewhere it is made now.
+_processors.py knows, gets a batch at once: its steps for each picture become
+ops, and pixel_values one lazy tensor, which one job makes. In a fetch the
+loader makes it; elsewhere it is made now.
 
 All pictures of such a call must be recorded: opened under the drop-in and not
 yet made, paths of JPEG files, or lazy tensors. Else, and where a class has
-other steps (Qwen2-VL, LLaVA-NeXT), those of backend torchvision run as they
-are, on lazy tensors: process_image() makes one of a picture. Those of backend
-pil are stock's, counted.
+other steps (Qwen2-VL, LLaVA-NeXT), processors of backend torchvision run as
+they are, on lazy tensors: process_image() makes one of a picture. Calls of
+backend pil are left to stock, and counted.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _KNOWN = {
     for kind in ("ConvNext", "Beit")
     for pil in ("", "pil_")
 }
-# What a processor calls on its way.
+# The methods that a processor calls on its way.
 _STEPS = (
     "_preprocess", "resize", "center_crop", "rescale", "normalize",
     "rescale_and_normalize", "process_image", "convert_to_rgb",
@@ -80,7 +80,7 @@ def preprocess(stock: Any) -> Any:
     def _preprocess_image_like_inputs(
         self: Any, images: Any, *args: Any, **kwargs: Any
     ) -> Any:
-        # (Those that others may be: maps of labels.)
+        # (args may be maps of labels, which are left to stock.)
         if pictures.active and not fetch.is_off() and not modes():
             if all(x is None for x in args):
                 made = _features(self, images, kwargs)
@@ -159,7 +159,7 @@ def _is_picture(x: Any) -> bool:
 
 
 def _features(processor: Any, given: Any, kwargs: Any) -> Any:
-    """What it returns; None: stock must make it."""
+    """The processor's result, recorded; None: stock must make it."""
     try:
         made = _recorded(processor, given, kwargs)
     except _Stock as why:
@@ -427,7 +427,7 @@ def _of_tensor(lazy: Any) -> _Picture:
 
 
 def _of_path(backend: str, path: str) -> _Picture:
-    """What load_image(), or torchvision, makes of it: upright and RGB."""
+    """A file as load_image(), or torchvision, makes it: upright and RGB."""
     if not os.path.isfile(path):
         raise _Stock("a text that is no path")
     module = sys.modules[_PACKAGE + "image_utils"]

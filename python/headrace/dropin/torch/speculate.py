@@ -116,7 +116,7 @@ class _Begun:
         return self.group
 
     def drop(self) -> None:
-        """Nobody will take it."""
+        """Cancels the group that was begun in vain."""
         if self.group is not None:
             self.group.cancel()
             total("begun in vain", self.sent)
@@ -154,7 +154,7 @@ def sample_ends(cell: Cell | None) -> None:
     if plan is None:
         return
     if begun is None:
-        # What was recorded last belongs to the batch before.
+        # The last record belongs to the batch before.
         here.begun = _Begun(plan)
     elif not begun.add(cell):
         _miss()

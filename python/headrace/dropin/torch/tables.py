@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What pointwise operations make of the 256 values of a byte. Imports torch.
+"""Pointwise operations as tables of the 256 values of a byte. Imports torch.
 
-Threads: any; a table is never written after it was made, and what it
-remembers are single dictionary updates.
+Threads: any; a table is never written after it was made, and its cache of
+results changes by single dictionary updates.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _MEMORY = 64
 
 
 class Table:
-    """What each of the 256 byte values of each channel has become.
+    """The number that each of the 256 byte values of each channel became.
 
     values: tensor of C x 1 x 256. Never written after it was made. version:
-    how often stock's functions wrote into what they made of a tensor.
+    how often stock's functions wrote into their result.
     """
 
     __slots__ = (

@@ -5,9 +5,9 @@ A LazyTensor is a torch.Tensor without memory: shape (C, H, W) of one picture,
 or (N, C, H, W), (N, K, C, H, W) ... of a stack of them. LazyTVImage is the
 same for transforms v2, a torchvision.tv_tensors.Image.
 
-What it holds is a Cell (cell.py): recordings (see jobs.py), a Table, or the
-value, as soon as it was needed. as_subclass() and detach() share the cell, as
-they share memory in stock torch.
+It holds a Cell (cell.py): recordings (see jobs.py), a Table, or the value, as
+soon as it was needed. as_subclass() and detach() share the cell, as they share
+memory in stock torch.
 
 A lazy tensor exists in the fetch of a DataLoader only. Where it is needed, and
 at the latest behind the fetch, it becomes the plain tensor: torch swaps what
@@ -22,9 +22,9 @@ Slices of the picture and flips are recorded as ops, and so is what is written
 into a window (_set_item() of functions.py). torch.stack and collating give a
 lazy stack. Everything else makes the value first.
 
-What is made one by one is made in groups: forcing one lazy tensor forces up to
-GROUP others of this fetch that have the same shape and are still alive, in one
-job.
+Tensors that are needed one by one are made in groups: forcing one lazy tensor
+forces up to GROUP others of this fetch that have the same shape and are still
+alive, in one job.
 
 For DataLoader workers (worker.py):
 
@@ -128,7 +128,7 @@ def any_of_fetch() -> list[Cell]:
 def any_lazy() -> bool:
     """Did this thread's fetches make tensors that are still lazy?
 
-    Those are made in the process with the device.
+    The process with the device makes these.
     """
     kept = _alive()
     _here.live[:] = map(weakref.ref, kept)
@@ -166,15 +166,16 @@ def _has_windows(cell: Cell) -> bool:
 
 
 def forget() -> None:
-    """Of a fetch that is done again: what is left raises where it is needed."""
+    """Drops the lazy tensors of a fetch that is done again: a use of one
+    raises."""
     _here.live.clear()
 
 
 def settle() -> bool:
-    """At the end of a fetch: what is still lazy is kept, and gets its value.
+    """Makes the values of tensors that are still lazy at the end of a fetch.
 
-    False: nothing was. One that cannot be made is an error if there can be a
-    second fetch; else it stays as it is, and raises where it is needed.
+    False: there were none. One that cannot be made is an error if there can be
+    a second fetch; else it stays as it is, and raises where it is needed.
     """
     kept = _alive()
     _here.live.clear()
@@ -275,7 +276,7 @@ def _laid(cell: Cell, value: Tensor) -> Tensor:
 
 
 def _shaped(cell: Cell, value: Tensor) -> Tensor:
-    """What stock makes is no view, but for the bytes of a picture."""
+    """The value in stock's shape: no view, but for the bytes of a picture."""
     if cell.viewed:
         return value.detach().view(cell.shape)
     if cell.lead:
@@ -477,8 +478,8 @@ class Lazy:
         return wrap(type(self), made)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        # Values, not paths: what is saved may outlive the file. What goes
-        # between processes of one program is reduced by transport().
+        # Values, not paths: a saved tensor may outlive the file. Between
+        # processes of one program transport() reduces tensors.
         return plain(self).__reduce_ex__(protocol)
 
 
@@ -624,7 +625,7 @@ def transport(tensor: Any) -> Any:
     return value.__reduce_ex__(pickle.HIGHEST_PROTOCOL)
 
 
-# What is recorded; functions.py puts it here.
+# Function of torch -> its recording one; filled by functions.py.
 RECORDED: dict[Any, Callable[..., Any]] = {}
 
 from . import functions as _functions  # noqa: E402, F401

@@ -67,7 +67,8 @@ def taken(cells: Sequence[Cell]) -> Group | None:
 def begun(
     cells: Sequence[Cell], of_fetch: Callable[[], Sequence[Cell]]
 ) -> Group | None:
-    """A group for these, begun with those that follow; None: none do.
+    """A group for these cells, begun with the ones of the columns that follow;
+    None: there are no such.
 
     of_fetch: the cells of this fetch that are still lazy, oldest first.
     """

@@ -176,7 +176,7 @@ def _floats(numbers: Any) -> Any:
 def _table_of(
     stock: Any, table: Table, *args: Any, **kwargs: Any
 ) -> Table | None:
-    """What it makes of the table; None: it is not value by value."""
+    """stock's result on the table; None: it is not value by value."""
     values = table.values
     try:
         with torch.inference_mode(False):

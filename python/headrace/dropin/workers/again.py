@@ -6,14 +6,14 @@ is an error that stock Pillow would have raised inside __getitem__, where the
 data set may catch it and give another sample. So the whole batch is fetched
 again with recording off, from the states that the generators of torch, random
 and NumPy had when it was fetched first: everything is stock's then, draws
-included. What a data set counts in __getitem__ happens twice; files change once
+included. Counters in a data set's __getitem__ count twice; files change once
 (_audit).
 
-num_workers=0: fetch() makes what a batch leaves open at its end, and does the
-second fetch itself. A worker does so for what is needed while it fetches. The
-rest of its pictures are made in its parent, which finds the damage when the
-batch is asked for; it puts Again(number) into the worker's own queue of
-indexes, so the worker's loop fetches the batch again as it fetches any other:
+num_workers=0: fetch() makes the lazy tensors that are left at a batch's end,
+and does the second fetch itself. A worker does so for pixels that it needs
+while it fetches. Its other pictures are made in its parent, which finds the
+damage when the batch is asked for; it puts Again(number) into the worker's own
+queue of indexes, so the worker's loop fetches the batch again as any other:
 in the process with the worker's data set, files and get_worker_info(). Batches
 that the worker had fetched since are fetched again as well, unless the draws
 come out as before; all go back as one Redone.
@@ -47,7 +47,7 @@ _WHY = "a damaged picture: a batch was fetched again without recording"
 
 
 class States:
-    """Of the generators that transforms draw from."""
+    """States of the generators that transforms draw from."""
 
     __slots__ = ("_numpy", "_python", "_torch")
 
@@ -189,7 +189,8 @@ def within(owner: Any, stock: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def fetchers() -> list[tuple[Any, str]]:
-    """What hooks.py replaces by within(); torch.utils.data is imported."""
+    """The methods that hooks.py replaces by within(); torch.utils.data is
+    imported."""
     module = sys.modules["torch.utils.data._utils.fetch"]
     return [
         (module._MapDatasetFetcher, "fetch"),
@@ -207,7 +208,7 @@ class Again(NamedTuple):
 
 
 class Fetched:
-    """What a worker's loop sends in place of a batch with recordings."""
+    """Sent by a worker's loop in place of a batch with recordings."""
 
     def __init__(self, data: Any, worker: int, number: int | None) -> None:
         self.data = data
@@ -248,7 +249,7 @@ class _Past(NamedTuple):
     states: States
 
 
-# What this worker has fetched, as much as may not have been delivered.
+# This worker's last fetches, as many as may not have been delivered.
 _past: collections.deque[_Past] = collections.deque()
 _numbers = 0
 

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The side channel of DataLoader workers.
 
-A worker records pictures and never opens a device. What it recorded travels
-over an AF_UNIX stream socket to the process that owns the device, and a
-thread there submits it as soon as it arrives, long before the consumer asks
-for the batch. What travels in the DataLoader's own queue is the number of
-the message only (see Ticket in loader.py).
+A worker records pictures and never opens a device. Its records travel over an
+AF_UNIX stream socket to the process that owns the device, and a thread there
+submits them as soon as they arrive, long before the consumer asks for the
+batch. In the DataLoader's own queue only the number of the message travels
+(see Ticket in loader.py).
 
 One Channel belongs to one DataLoader iterator with workers: a listening
 socket, one daemon thread and one connection per worker. It is closed with
-its iterator; whatever was submitted and not yet claimed is cancelled then.
+its iterator; jobs that were submitted and not yet claimed are cancelled then.
 
 A forked worker finds the memory for files in its parent (Rooms), which keeps
 it for the next epoch's workers: memory that is new costs more than reading.
@@ -41,7 +41,7 @@ from ... import _core
 from ..._forks import renewed
 from . import message
 
-# What a worker says first: the channel's key, its own name, its number.
+# A worker's first message: the channel's key, its own name, its number.
 _HELLO = struct.Struct("<32s16sq")
 # A worker that stops in the middle of a message for so long is given up.
 _READ_SECONDS = 60.0
@@ -487,7 +487,8 @@ class Sender:
         self._sock.close()
 
     def share_files(self, number: int = 0, room: Any = None) -> None:
-        """What is read from now on is lent, not sent. Raises OSError.
+        """Lends files that are read from now on, in place of sending them.
+        Raises OSError.
 
         room: memory of the parent's, with that number there.
         """
@@ -588,7 +589,7 @@ def _after_fork_in_child() -> None:
 
 # The open channels of this process by address.
 _channels: dict[str, Channel] = {}
-# What a parent's channels held at the fork.
+# Objects that a parent's channels held at the fork.
 _inherited: list[Any] = []
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -59,8 +59,8 @@ class Home(NamedTuple):
 
 
 class _Scope(threading.local):
-    """The iterator that this thread is making; a forked worker, and who
-    pickles the loop for another, find its home here."""
+    """The iterator that this thread is making; a forked worker, and the
+    pickling of the loop for another process, find its home here."""
 
     home: Home | None = None
 
@@ -151,9 +151,9 @@ class Ticket(torch.Tensor):
 
 
 def _forget_frames(met: BaseException) -> None:
-    """What a ticket keeps must not keep who asked for it: with the iterator
-    in a frame that is a circle, and stock waits 5 s for each worker of an
-    iterator that is collected in one."""
+    """Drops the traceback: a ticket that kept it would keep the caller's frame
+    with the iterator. That is a circle, and stock waits 5 s for each worker of
+    an iterator that is collected in one."""
     met.__traceback__ = None
 
 
@@ -262,8 +262,8 @@ def _ship(lazy: Any) -> Any:
         _tell(sender)
         number = sender.ship(record, single=len(shape) < 4)
     except OSError:
-        # The owner is gone or closing: what is made from now on is made
-        # here, and most likely nobody reads it.
+        # The owner is gone or closing: pictures are made here from now on,
+        # and most likely never read.
         Worker.sender = None
         sender.close()
         return None
@@ -288,7 +288,7 @@ def _tell(sender: channel.Sender) -> None:
 
 
 def _hear(news: Any) -> None:
-    """What _tell() sent; on the channel's thread."""
+    """Takes the counts and files that _tell() sent; on the channel's thread."""
     counts, learned = news
     add(counts)
     folder.learn(learned)
@@ -342,7 +342,7 @@ class WorkerLoop:
 
 
 class _Known(NamedTuple):
-    """What selftest.py has found in the process with the hooks."""
+    """selftest.py's findings in the process with the hooks."""
 
     reference: str | None
     refused: frozenset[str]
@@ -497,7 +497,7 @@ def _opening(stock: type) -> type:
             def _get_data(self) -> Any:
                 others = self._headrace_others
                 got = others.popleft() if others else super()._get_data()
-                while type(got[0]) is _Mark:  # nobody waits for it any more
+                while type(got[0]) is _Mark:  # of an earlier wait
                     got = super()._get_data()
                 return got
 
@@ -580,8 +580,8 @@ _LEAVES = frozenset(
 def walk(data: Any) -> Any:
     """Tensors for tickets and lazy tensors, wherever they are in a batch.
 
-    Lists, dicts and plain objects that come out of a fetch belong to nobody
-    else: they are changed in place and keep their type.
+    Lists, dicts and plain objects that come out of a fetch have no other owner:
+    they are changed in place and keep their type.
     """
     return _walk(data, tensor.lazy_types(), 0)
 
@@ -647,7 +647,7 @@ def _like(data: Any, new: Any) -> Any:
 
 
 def hooks(install: Install) -> Iterator[tuple[Any, Any, Any]]:
-    """What hooks.py puts into its list, in this order."""
+    """The hooks that hooks.py puts into its list, in this order."""
     base = dataloader._BaseDataLoaderIter
     yield loop_hook(_TORCH_LOOP, install)
     if _TORCHDATA_LOOP in sys.modules:

@@ -2,8 +2,8 @@
 """How a value travels over a socket between two processes of a program.
 
 A message is a header, a pickle and its out-of-band buffers (pickle protocol
-5). What a worker has read of files lies in memory that both ends map (_core's
-SharedFiles): only its place is sent. Other buffers follow the pickle in the
+5). Files that a worker has read lie in memory that both ends map (_core's
+SharedFiles): only their place is sent. Other buffers follow the pickle in the
 stream, or, if they are large, are written to an anonymous memory file whose
 descriptor goes along; the receiver maps it. So nothing is left in any file
 system, whichever process dies first.
