@@ -5,7 +5,7 @@
 #ifdef HR__AUGMENT
 // ---- Neighbours ---------------------------------------------------------------
 
-// Bytes x - 1 to x + 4 of a row, of which those that are not there may be
+// Reads bytes x - 1 to x + 4 of a row; bytes outside of the row may be
 // anything.
 static inline void hr__six(__global const uchar *row, uint x, uint stride,
                            uint six[6])

@@ -64,7 +64,7 @@ static inline void hr__kernel_bits(const float *from, int n, hr__u32 *to)
     memcpy(to, from, sizeof(*to) * (size_t)n);
 }
 
-// Of a picture of w x h. words: its own, if it has some.
+// Plans a warp for a picture of w x h. words: its own, if it has some.
 static inline void hr__kernel_warp(struct hr__kernel_code *k,
                                    const struct hr__warp *warp, int w, int h,
                                    hr__i32 *words)
@@ -199,8 +199,8 @@ static inline void hr__kernel_list_codes(struct hr__kernel_augment *k,
     }
 }
 
-// Where stage store puts its bytes. Of the tensor, its table and the work buffer
-// as hr__kernel_store() and hr__kernel_axes().
+// Plans the place where stage store puts its bytes. Tensor, table and work
+// buffer are as for hr__kernel_store() and hr__kernel_axes().
 static inline uint64_t hr__kernel_augment(struct hr__kernel_augment *k,
                                           const struct hr__kernel_codes *c,
                                           hr__u32 at, int channels,

@@ -48,8 +48,8 @@ struct hr__notes {
     uchar table[768];
     int span[6];   // lowest of each channel, highest
     uint sums[2];  // low 16 bits, and the others
-    // Of the code at hand: read anew in each phase, as PoCL's compiler fails at
-    // barriers between two questions that it takes for one.
+    // The code at hand: read anew in each phase, as PoCL's compiler fails at
+    // barriers between two conditions that it merges.
     uint code;
 };
 

@@ -19,8 +19,8 @@ static inline struct hr__job hr__job_of(__global const uint *plan, uint list)
     return job;
 }
 
-// What lies at a multiple of the type's size. vload and vstore promise drivers
-// no more than an element's alignment, and some then move bytes.
+// An access aligned to the type's size. vload and vstore promise drivers no
+// more than an element's alignment, and some then move bytes.
 #define HR__AT(type, p) (*(__global type *)(p))
 
 // Four bytes from anywhere, read as the aligned words that they lie in.

@@ -35,8 +35,8 @@ struct hr__reader {
     __global const struct hr__huffman *dc, *ac;  // of the block
 };
 
-// What was read: a coefficient, if it is not 0, in place k of its block, `run`
-// places behind the one before.
+// A symbol that was read: a coefficient, if it is not 0, in place k of its
+// block, `run` places behind the one before.
 struct hr__symbol {
     uint k, run;
     int value;
@@ -115,7 +115,7 @@ static inline ushort hr__kept(bool dc, const struct hr__symbol *s)
                        : s->run << 11 | ((uint)s->value & 0x7ffu));
 }
 
-// Of subsequence `sub`.
+// Returns a reader of subsequence `sub`.
 static inline struct hr__reader hr__reader_of(
     __global const struct hr__entropy *pic, __global uchar *work,
     __global const struct hr__interval *i, uint sub, uint at, uint state)

@@ -1,29 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
-// What host and kernels agree on of stage entropy on a device (entropy.cl);
-// read by C11 and by OpenCL C 1.2. Every number has 32 bits. entropy_plan.h is
-// the host's side.
+// Definitions that host and kernels share for stage entropy on a device
+// (entropy.cl); read by C11 and by OpenCL C 1.2. Every number has 32 bits.
+// entropy_plan.h is the host's side.
 //
 // The scan's bytes, with neither stuffing nor markers, are cut at restart
 // markers into intervals and these into subsequences of HR__SUB_BITS. A decoder
 // that begins anywhere soon falls into step with the right one. So each
-// subsequence has a decoder that begins where it does and leaves marks: where it
-// is every HR__MARK_BITS. Behind its end the decoder goes on until it is in step
-// with that of another subsequence, as a mark of that one tells. From the first
-// subsequence on these meetings are a chain, and each decoder of the chain tells
-// the truth from the mark where it was met to the one that it meets.
+// subsequence has a decoder that begins where it does and leaves marks: its
+// position every HR__MARK_BITS. Behind its end the decoder goes on until it is
+// in step with that of another subsequence, as a mark of that one shows. From
+// the first subsequence on these meetings are a chain, and each decoder of the
+// chain is correct from the mark where it was met to the one that it meets.
 //
 //   hr_entropy_begin   codes           -> tables; coefs: zeros; no flag
 //   hr_entropy_guess   scan            -> subs, marks; kept
 //   hr_entropy_again   scan, marks     -> subs: what each meets; kept; GPUs
-//   hr_entropy_check   subs, marks     -> subs: the chain; flag. What again does
-//                                         comes first if it was not launched
+//   hr_entropy_check   subs, marks     -> subs: the chain; flag. Does the
+//                                         work of again first, if that was
+//                                         not launched
 //   hr_entropy_write   subs, kept or scan -> coefs but DCs; differences of DCs
 //   hr_entropy_dc      differences     -> coefs: DCs
 //
 // Their launches are those of layout.h: an item of guess, again and write is
 // a subsequence; check and dc have a group for each interval, begin one for each
-// code and for as many blocks of the window as it has items. A picture of which
-// anything is odd gets flags; its coefficients mean nothing then.
+// code and for as many blocks of the window as it has items. A picture with an
+// irregularity gets flags; its coefficients mean nothing then.
 #ifndef HR__KERNELS_ENTROPY_H
 #define HR__KERNELS_ENTROPY_H
 
@@ -47,8 +48,9 @@ enum {
     HR__SUB_BACK = 64,  // that an item of hr_entropy_check goes back to find one
                         // that is of the chain for certain
     HR__SUB_ROOM = 512,  // symbols of a decoder that a GPU keeps
-    // Of a picture, in which an item of hr_entropy_check goes on for a 64th of them
-    // (layout.h says of HR__MAX_TAPS what happens to longer loops).
+    // Subsequences of a picture for which hr_entropy_check goes on by itself,
+    // each item for a 64th of them (HR__MAX_TAPS of layout.h explains the limit
+    // on loops).
     HR__SUBS_ALONE = 8192,
     HR__MCU_BLOCKS = 10,    // at most
     HR__CODES = 6,          // of a scan, at most
@@ -57,11 +59,11 @@ enum {
     HR__DC_SIZE = 11,       // most bits of a value
     HR__AC_SIZE = 10,
     // Blocks of an interval and a component, at most: an item of hr_entropy_dc
-    // goes through a 64th of them, twice, of three components (layout.h says of
-    // HR__MAX_TAPS what happens to longer loops).
+    // goes through a 64th of them, twice, for three components (HR__MAX_TAPS of
+    // layout.h explains the limit on loops).
     HR__INTERVAL_BLOCKS = 600000,
-    // Flags: the file is odd; so much of it is out of step that one thread of the
-    // host is faster.
+    // Flags: the file is irregular; so much of it is out of step that one
+    // thread of the host is faster.
     HR__ODD_FILE = 1,
     HR__ODD_STEP = 2,
 };
@@ -79,9 +81,9 @@ struct hr__code {
     hr__byte counts[16], symbols[256];
 };
 
-// What is made of it. Codes of up to HR__FAST_BITS bits: length << 8 | symbol,
-// else 0; the others by their length: the largest code, -1 without one, and
-// what is added to a code for the place of its symbol.
+// The table that is made of it. Codes of up to HR__FAST_BITS bits: length << 8
+// | symbol, else 0; the others by their length: the largest code, -1 without
+// one, and the number to add to a code for the place of its symbol.
 struct hr__huffman {
     hr__half fast[1 << HR__FAST_BITS];
     hr__word last[17], add[17];

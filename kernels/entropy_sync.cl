@@ -191,8 +191,8 @@ static inline __global uint *hr__open(__global const struct hr__entropy *pic,
     return (__global uint *)(work + pic->open);
 }
 
-// What is open then is listed: few of many, so that the items of the next launch
-// lie side by side.
+// Lists the decoders that are still open: they are few of many, and so the
+// items of the next launch lie side by side.
 __kernel void hr_entropy_again(__global const uint *restrict plan, uint list,
                                __global const uchar *restrict in,
                                __global uchar *restrict work,
@@ -227,8 +227,8 @@ __kernel void hr_entropy_far(__global const uint *restrict plan, uint list,
     }
 }
 
-// Whether every decoder that comes from before subsequence n is in step with
-// that of n, or of one before.
+// Says whether every decoder from before subsequence n is in step with that of
+// n, or of one before.
 static inline bool hr__all_meet(__global const struct hr__sub *subs, uint n)
 {
     for (uint k = n - min(n, (uint)HR__SUB_FAR); k < n; k++)
@@ -244,8 +244,9 @@ static inline uint hr__blocks_at(__global const struct hr__entropy *pic,
     return mark ? hr__marks(pic, work, sub)[mark - 1].counts & 0xffff : 0;
 }
 
-// What the decoder of subsequence w finds in n, two or more behind it, the item
-// of n writes. between: blocks that do not belong to w, but are counted before n.
+// Plans for the item of n, two or more behind w, to write the coefficients that
+// the decoder of subsequence w finds in n. between: blocks that do not belong
+// to w, but are counted before n.
 static inline void hr__cover(__global const struct hr__entropy *pic,
                              __global uchar *work,
                              __global const struct hr__interval *i, uint w,
@@ -261,7 +262,8 @@ static inline void hr__cover(__global const struct hr__entropy *pic,
                       by->blocks - between;
 }
 
-// What is odd about a decoder that tells the truth.
+// Returns the flag for an irregularity that a correct decoder has found; 0:
+// none.
 static inline uint hr__odd(__global const struct hr__sub *s,
                            __global const struct hr__interval *i)
 {

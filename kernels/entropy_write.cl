@@ -99,7 +99,7 @@ static inline void hr__write_bits(struct hr__writer *w, struct hr__reader *r,
     }
 }
 
-// What a decoder has found that tells the truth, from its mark on.
+// Writes the coefficients of a correct decoder, from its mark on.
 static inline void hr__write_own(__global const struct hr__entropy *pic,
                                  __global uchar *work,
                                  __global const struct hr__interval *i, uint sub)

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Stages reconstruct and color in the form for GPUs: the arithmetic is that of
-// the other form, but an item has little to do, so that many are at work, what
-// neighbours read and write lies side by side, and nobody has an array that
-// would not fit in registers. In programs built with HR__GPU.
+// the other form, but an item has little to do. So many items are at work,
+// accesses of neighbours are coalesced, and no item has an array that would not
+// fit in registers. In programs built with HR__GPU.
 //
 // Eight items make a block: each a row of its coefficients, then a column, then
-// a row of samples. What they hand on lies in local memory. All items of a
-// group come by every barrier; those behind the end make the last block once
+// a row of samples. Intermediate results lie in local memory. All items of a
+// group come by every barrier; items behind the end make the last block once
 // more and write nothing. (Some drivers make wrong code of barriers behind a
 // return.)
 
 #ifdef HR__GPU
-// What the items of a block share.
+// Local memory that the items of a block share.
 struct hr__shared {
     ulong counts[2];  // a byte of each item
     ushort c[8][9];   // rows, and a gap: columns lie in different banks
@@ -90,8 +90,8 @@ static inline void hr__unpack_row(__global const uchar *in, uint at, uint rows,
     }
 }
 
-// Row `lane` of block number i of a component, and whether it is one of those
-// that are not 0.
+// Unpacks row `lane` of block number i of a component, and finds out whether it
+// is not 0.
 static inline void hr__row(__global const struct hr__kernel_component *comp,
                            uint i, __global const uchar *in,
                            __global const uchar *work, bool dense, uint lane,
@@ -101,7 +101,8 @@ static inline void hr__row(__global const struct hr__kernel_component *comp,
                        : HR__AT(const uint2, work + comp->index + 8 * i);
     uint rows = head.y >> 16, some = rows >> lane & 1;
 
-    // (Of dense ones nothing; but barriers are for all.)
+    // (For dense blocks this does nothing, but all items must reach the
+    // barriers.)
     hr__unpack_row(in, head.x, rows, lane, block);
     if (!dense && !lane)
         block->c[0][0] = (ushort)head.y;

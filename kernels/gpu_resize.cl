@@ -103,8 +103,8 @@ static inline void hr__put4(__global const struct hr__kernel_picture *pic,
     }
 }
 
-// Which rows of the source a tile needs: each item asks for one of its rows.
-// (Neither beginnings nor ends need rise from row to row.)
+// Finds the rows of the source that a tile needs: each item looks at one of its
+// rows. (Neither beginnings nor ends need rise from row to row.)
 static inline void hr__tile_rows(__global const struct hr__kernel_picture *pic,
                                  __global const int *table, int y, uint lane,
                                  __local int span[2])
@@ -125,8 +125,8 @@ static inline void hr__tile_rows(__global const struct hr__kernel_picture *pic,
     barrier(CLK_LOCAL_MEM_FENCE);
 }
 
-// What the first pass makes of `rows` rows from byte `src` on, for the columns
-// of a tile from x on.
+// Runs the first pass on `rows` rows from byte `src` on, for the columns of a
+// tile from x on.
 static inline void hr__fill_tile(__global const struct hr__kernel_picture *pic,
                                  __global const int *table,
                                  __global const uchar *work, uint src, int x,

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// What host and kernels agree on; read by C11 and by OpenCL C 1.2, where it is
-// the first string of the program. Every field has 32 bits.
+// Definitions that host and kernels share; read by C11 and by OpenCL C 1.2,
+// where this is the first string of the program. Every field has 32 bits.
 //
 // A batch is one launch per stage. The buffer `plan` begins with one struct
 // hr__kernel_picture per picture (and per resample step of it); behind them
 // lie lists of groups, and store tables. The buffer `axes` has the weights of
 // the resample steps of many batches. A list has two words for each
-// work-group of a launch: picture, and which group of that picture it is; so
-// nobody idles when pictures differ in size, and part of a list can be
-// launched alone. Groups have HR__GROUP x 1 items and lie in rows.
+// work-group of a launch: picture, and which group of that picture it is; so no
+// group idles when pictures differ in size, and part of a list can be launched
+// alone. Groups have HR__GROUP x 1 items and lie in rows.
 //
 //   hr_entropy_begin .. hr_entropy_dc: in: a scan -> work: coefficients
 //                    as they are (entropy.h), in programs built with
@@ -37,9 +37,9 @@
 // x is the axis of the first pass, and a row of theirs is a column of the
 // picture. Planes that hr_color reads have columns in either case.
 // Buffers of kernels that read vectors have HR__SLACK bytes in front of the
-// first and behind the last plane. `in` ends with HR__PAYLOAD bytes: whatever
-// the bytes of a segment say, what is read as a block's payload begins no later
-// than the segment ends.
+// first and behind the last plane. `in` ends with HR__PAYLOAD bytes of padding:
+// even with damaged segments a block's payload is read from no later than the
+// segment's end.
 #ifndef HR__KERNELS_LAYOUT_H
 #define HR__KERNELS_LAYOUT_H
 
@@ -63,8 +63,9 @@ enum {
     HR__TILE = 32,          // columns and rows of a group of hr_resize_gpu
     HR__SLACK = 64,
     HR__PAYLOAD = 256,  // more than 8 + 64 / 2 + 64 + 64 * 2
-    // Of one output. Some drivers end the loops of an item, silently, after
-    // 65535 rounds in all; hr_resample and hr_store go through 16 outputs.
+    // Taps of one output. Some drivers end the loops of an item, silently,
+    // after 65535 rounds in all; hr_resample and hr_store go through 16
+    // outputs.
     HR__MAX_TAPS = 4000,
     HR__MAX_ROUNDS = 65000,
     // Items of a group of hr_augment on a GPU, if it has groups of so many; on a
@@ -73,7 +74,7 @@ enum {
 };
 
 // Kernels, in the order of the stages: the name, and the stage that their time
-// counts for. Those from RECONSTRUCT_GPU on are others' forms for GPUs.
+// counts for. From RECONSTRUCT_GPU on they are forms for GPUs of earlier ones.
 #define HR__KERNELS(X)                                    \
     X(BEGIN, "hr_entropy_begin", ENTROPY)                 \
     X(GUESS, "hr_entropy_guess", ENTROPY)                 \
@@ -207,8 +208,8 @@ struct hr__kernel_picture {
 
 // ---- Op erase ---------------------------------------------------------------
 
-// What is painted on the tensor: the rectangles follow it. A later one covers
-// what an earlier one has.
+// The head of the rectangles that are painted on the tensor, which follow it. A
+// later one covers earlier ones.
 struct hr__kernel_erase {
     hr__u32 num;
     hr__u32 out, out_x, out_y, out_c, channels;  // of the tensor

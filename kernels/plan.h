@@ -39,7 +39,7 @@ static inline bool hr__kernel_turned(const struct hr__kernel_picture *p)
     return p->flags & HR__TURNED;
 }
 
-// What resample reads begins with this window of the picture.
+// Sets the window of the picture that resample's input begins with.
 static inline void hr__kernel_reads(struct hr__kernel_picture *p,
                                     struct hr__rect w)
 {
@@ -90,8 +90,8 @@ static inline uint64_t hr__kernel_window(struct hr__kernel_picture *p,
     return work;
 }
 
-// Of a component whose size is known. libjpeg-turbo src/jdsample.c
-// jinit_upsampler.
+// Plans the upsampling of a component whose size is known, as jinit_upsampler
+// of libjpeg-turbo's src/jdsample.c.
 static inline void hr__kernel_upsampling(struct hr__kernel_component *k,
                                          hr__u32 step_x, hr__u32 step_y)
 {
@@ -123,7 +123,8 @@ static inline void hr__kernel_component_of(struct hr__kernel_component *k,
                           one ? 1 : c->v_max / comp->v);
 }
 
-// What resample reads are planes that are there, from the first block on.
+// Lets resample read the component's planes as they are, from the first block
+// on.
 static inline void hr__kernel_blocks(struct hr__kernel_picture *p,
                                      struct hr__rect w)
 {
@@ -219,7 +220,7 @@ static inline uint64_t hr__kernel_components(struct hr__kernel_picture *p,
     return work;
 }
 
-// What is made of those components.
+// Plans the stages behind these components.
 static inline uint64_t hr__kernel_decoded(struct hr__kernel_picture *p,
                                           const struct hr__coefficients *c,
                                           bool gray, bool fuse, uint64_t work)
@@ -504,8 +505,8 @@ static inline hr__u32 hr__kernel_groups(const struct hr__kernel_picture *p,
     return (hr__u32)((items + HR__GROUP - 1) / HR__GROUP);
 }
 
-// The kernel that does in the form for GPUs what that one does; where there is
-// none of its own, the same, or none at all: HR__NUM_KERNELS.
+// Returns the form for GPUs of a kernel: the kernel itself if it has none of
+// its own, HR__NUM_KERNELS if another one does its work.
 static inline int hr__kernel_gpu(int kernel)
 {
     switch (kernel) {
@@ -522,8 +523,9 @@ static inline int hr__kernel_gpu(int kernel)
     }
 }
 
-// Whether those can make a picture whose plan is complete: an item of
-// hr_resize_gpu has not too many rounds with the rows that its tile needs.
+// Says whether the form for GPUs can make a picture whose plan is complete: an
+// item of hr_resize_gpu has not too many rounds for the rows that its tile
+// needs.
 static inline bool hr__kernel_suits_gpu(const struct hr__kernel_picture *p)
 {
     uint64_t rows = (uint64_t)p->rows;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Stage reconstruct: packed coefficients -> planes of samples. One item makes
 // one block: unpack, dequantise, islow inverse DCT, clamp. Before that, one
-// item of hr_index finds where the blocks of one line begin. What is packed is
-// described in cpu_fallback/packed/packed.h. Dense coefficients, which stage entropy
-// has left in work, need neither.
+// item of hr_index finds where the blocks of one line begin.
+// cpu_fallback/packed/packed.h describes the packed form. Dense coefficients,
+// which stage entropy has left in work, need neither.
 //
 // Where decoders differ, x86 decides (libjpeg-turbo simd/x86_64/
 // jidctint-avx2.asm): 16-bit products and sums wrap, the first pass is
@@ -57,10 +57,10 @@ static inline uint hr__lowest(ulong bits)
     return 63 - (uint)clz(bits & -bits);
 }
 
-// Payload of a block whose rows are not 0: nibbles become values 16 at a time,
-// those that escape get theirs, and then each value gets its place. At most
-// HR__PAYLOAD bytes are read, whatever they are. (Oclgrind cannot make kernels
-// with restrict in what they call.)
+// Unpacks the payload of a block whose rows are not 0: nibbles become values 16
+// at a time, escapes get their values, and then each value gets its place. At
+// most HR__PAYLOAD bytes are read, whatever they are. (Oclgrind cannot make
+// kernels that call functions with restrict.)
 static inline void hr__unpack(short *c, __global const uchar *p, uint rows)
 {
     ulong mask = 0, words = 0;
@@ -248,8 +248,8 @@ static inline uint hr__dense(__global const struct hr__kernel_component *comp,
 }
 #endif
 
-// The samples of the block at column bx, row by of those that are here: its
-// columns, or rows if turned.
+// Makes the samples of the block at column bx, row by of the component's blocks
+// here: its columns, or rows if turned.
 static inline void hr__block(__global const struct hr__kernel_component *comp,
                              uint bx, uint by, __global const uchar *in,
                              __global const uchar *work, uint flags, bool turn,

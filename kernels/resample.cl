@@ -4,7 +4,7 @@
 
 enum { HR__WEIGHT_BITS = 22, HR__WEIGHT_HALF = 1 << 21 };
 
-// Of sums that began with HR__WEIGHT_HALF.
+// Turns sums that began with HR__WEIGHT_HALF into bytes.
 #define HR__WEIGHED(n, sum) \
     convert_uchar##n(clamp(as_int##n(sum) >> HR__WEIGHT_BITS, (int##n)(0), \
                            (int##n)(255)))

@@ -30,7 +30,7 @@
 #include "cpu_fallback/helpers.h"
 #include "hal/engine/engine.h"
 
-// What an idle worker keeps of its arena.
+// Bytes of its arena that an idle worker keeps.
 enum { CPU_KEEP = 4 << 20 };
 
 // The trial or the environment decides whether there are lanes, and in which form
@@ -52,7 +52,7 @@ struct cpu_worker {
     int64_t used;              // CPU time of the thread that is accounted for
     struct cpu_many *many;     // NULL: not yet, or no memory
     int64_t in_lanes;          // pictures that lanes have made
-    struct cpu_pieces pieces;  // of those that are packed on the way
+    struct cpu_pieces pieces;  // of pictures that are packed on the way
 };
 
 struct cpu_engine {
@@ -62,14 +62,14 @@ struct cpu_engine {
     struct cpu_worker *workers;
     int num_workers;  // that run
     struct cpu_helpers helpers;
-    bool here;  // it has no threads: the one worker is who submits
+    bool here;  // it has no threads: the submitting thread is its worker
 
     // lock guards everything below; nothing is called with it held.
     pthread_mutex_t lock;
     pthread_cond_t wake;
     struct hr__task *head, **tail;
     int queued_tasks;        // from head on
-    int idle;                // of those in use
+    int idle;                // of the workers in use
     int use;                 // workers 0 .. use - 1 work,
     pthread_cond_t unused;   // the others wait here
     pthread_cond_t resting;  // the cap on their CPU time is reached
@@ -78,8 +78,8 @@ struct cpu_engine {
     struct cpu_place *apart;  // pictures that have left their lanes (many.c),
     int num_apart;            // so many
     struct cpu_help *helps;   // of tasks at work
-    pthread_cond_t alone;     // nobody is inside one of them
-    atomic_bool queued;       // there is a head; for those without the lock
+    pthread_cond_t alone;     // no thread is inside one of them
+    atomic_bool queued;       // there is a head; read without the lock
 
     _Atomic enum cpu_lanes_use lanes;
 };
@@ -92,8 +92,8 @@ static inline struct cpu_engine *cpu_engine(struct hr__engine *e)
 // At most so many tasks of one source are taken together.
 enum { CPU_VIEWS = 16 };
 
-// The first task of the queue, and linked to it those behind it that have its
-// source; or NULL. The lock is held.
+// Takes the first task of the queue, and linked to it the tasks behind it that
+// have its source; or NULL. The lock is held.
 static inline struct hr__task *cpu_queue_pop(struct cpu_engine *c)
 {
     struct hr__task *t = c->head, *last = t;
@@ -125,8 +125,8 @@ int cpu_use_threads(struct hr__engine *e, int n);
 // ---- Threads without a task (lend.c) ----
 
 void cpu_lend_init(struct cpu_engine *c);
-// What wants help now, lock held, and which call that answers; NULL. Then,
-// without the lock, run() it.
+// Returns the work that wants help now, and in *call which call that answers;
+// NULL: none. The lock is held. Then run() it without the lock.
 struct cpu_help *cpu_lend_take(struct cpu_engine *c, unsigned *call);
 void cpu_lend_run(struct cpu_engine *c, struct cpu_help *help, unsigned call);
 
@@ -141,24 +141,24 @@ void cpu_run(struct cpu_worker *w, struct hr__task *task,
 void cpu_many_run(struct cpu_worker *w, struct hr__task *task);
 void cpu_many_destroy(struct cpu_worker *w);
 
-// What a thread sees when it has `in_lanes` pictures in its lanes; with none, the
-// first is at hand.
+// The state that a thread with `in_lanes` pictures in its lanes decides by;
+// with none, the first picture is at hand.
 struct cpu_many_view {
     int in_lanes;
     int queued;   // tasks in the queue,
     int idle;     // threads without anything to do,
-    int apart;    // pictures out of lanes that nobody has yet
+    int apart;    // pictures out of lanes that no thread has yet
     int threads;  // in use
 };
 enum cpu_many_next {
     CPU_MANY_TAKE,   // one more from the queue
-    CPU_MANY_LANES,  // go on with those that are there
-    CPU_MANY_APART,  // one by one, with whoever has nothing to do
+    CPU_MANY_LANES,  // go on with the pictures in lanes
+    CPU_MANY_APART,  // one by one, together with idle threads
 };
 enum cpu_many_next cpu_many_next(const struct cpu_many_view *v);
 
-// A picture that has left its lane, for a thread without a task, lock held;
-// NULL. Then, without the lock, finish() ends its task.
+// Returns a picture that has left its lane, for a thread without a task; NULL:
+// none. The lock is held. Then finish() ends its task, without the lock.
 struct cpu_place *cpu_many_take(struct cpu_engine *c);
 void cpu_many_finish(struct cpu_worker *w, struct cpu_place *place);
 // Tries lanes with CPU_LANES pictures (trial.c), for some milliseconds.
@@ -226,15 +226,15 @@ struct cpu_run {
     struct hr__task *task;
     const struct hr__picture *pic;
     int64_t deadline;  // item_ms
-    int64_t begin;     // 0: nobody watches
+    int64_t begin;     // 0: no trace is on
     unsigned asked;    // how often cpu_run_stops() was
     bool plain;        // libjpeg-turbo decodes: our own decoder gave up
     bool redo;         // it does now
-    bool packed;       // what is decoded is a packed picture
-    const struct cpu_shared *shared;  // what it begins with was decoded before
+    bool packed;       // the decoder's input is a packed picture
+    const struct cpu_shared *shared;  // its source was decoded before
     struct hr__payload *payload;  // for the next engine, also of a run before
     enum hr_part decode_part;     // which decoding counts for
-    int64_t lap;  // if somebody watches: when the last part ended,
+    int64_t lap;                  // if a trace is on: when the last part ended,
     int64_t spent[HR_NUM_PARTS];  // and ns of each
     struct hr__outcome out;
 };
@@ -267,7 +267,7 @@ bool cpu_run_damaged(struct cpu_run *run, const struct cpu_decode_error *err);
 // Memory for what the next engine gets; NULL with text as the failure.
 struct hr__payload *cpu_run_payload(struct cpu_run *run, size_t size,
                                     struct hr__rect rect, const char *text);
-// What decoders must know, but for the window.
+// The parameters of decoders, but for the window.
 struct cpu_decode_params cpu_run_decode(struct cpu_run *run);
 
 // ---- Packed pictures (packed.c) ---------------------------------------------
@@ -275,7 +275,7 @@ struct cpu_decode_params cpu_run_decode(struct cpu_run *run);
 // If the task's picture is a packed one, or is to be kept as one: p->data is
 // that, checked, and run->packed is set. false = failed, the run knows why.
 bool cpu_run_packed(struct cpu_run *run, struct cpu_decode_params *p);
-// Of the engine table: pack().
+// The engine table's pack().
 enum hr_status cpu_pack_alone(const void *data, size_t size,
                               const struct hr_info *info,
                               const struct hr_limits *limits, void **packed,

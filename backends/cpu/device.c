@@ -64,9 +64,9 @@ static uint32_t from_planes(void)
     return HR_SPAN_BIT(HR_COLOR, HR_COLOR) | to_the_end(HR_COLOR);
 }
 
-// Every run of stages that begins with the bytes, with planes, with pixels, or
-// at the end; but of those that end in the middle of a decode and begin there
-// only the ones that other engines go on from, or leave.
+// Returns every run of stages that begins with the bytes, with planes, with
+// pixels, or at the end. Among the runs that end or begin in the middle of a
+// decode it has only the ones that other engines go on from, or leave.
 static uint32_t all_spans(void)
 {
     return from_planes() | HR_SPAN_BIT(HR_ENTROPY, HR_ENTROPY) |

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Workers that have nothing to do help with a large picture. A task always
-// comes first: whoever helps looks after each row of MCUs whether there is one.
+// Idle workers help with a large picture. A task always comes first: a helping
+// worker checks after each row of MCUs whether there is one.
 #include "backends/cpu/cpu.h"
 
 static struct cpu_engine *engine_of(struct cpu_helpers *h)
@@ -86,10 +86,10 @@ void cpu_lend_run(struct cpu_engine *c, struct cpu_help *help, unsigned call)
     int64_t begin = hr__watch_begin();
 
     help->run(help, task_waits, c);
-    // (All of it is entropy, if nobody looks closer.)
+    // (All of it counts as entropy; the parts are not measured.)
     hr__watch_part(c->e, HR_PART_ENTROPY, 0, begin);
     pthread_mutex_lock(&c->lock);
-    // What it was called for is done: those who follow would find nothing.
+    // The work of this call is done: further helpers would find nothing.
     if (help->calls == call)
         help->wanted = 0;
     if (--help->inside == 0)

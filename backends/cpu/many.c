@@ -2,10 +2,10 @@
 // Many tasks in one worker: the stage entropy of up to 16 pictures at a time
 // (cpu_fallback/jpeg/lanes.h), each in its own lane. When a lane has a row of MCUs,
 // that goes at once through the other stages, as far as it reaches; when a
-// picture is complete, its lane takes the next task from the queue. Nobody waits
-// for a lane: with few tasks in the queue there are none; when few are left, or
-// a thread has nothing to do, pictures leave their lanes, and are finished one by
-// one by all threads that are free.
+// picture is complete, its lane takes the next task from the queue. No thread
+// waits for lanes: with few tasks in the queue lanes are not used. When few are
+// left, or a thread is idle, pictures leave their lanes, and all free threads
+// finish them one by one.
 #include <limits.h>
 #include <stddef.h>
 #include <string.h>
@@ -17,19 +17,20 @@ enum {
     // photo of 500 x 375 with the head of its packed form.
     KEEP = 512 << 10,
     BLOCK = 140 << 10,
-    // Bytes of what is packed in lanes. Photos of 120 KB in 16 lanes never come
-    // to that; where pictures are larger, the one that has least to go leaves
-    // its lane whenever they do, and soon none is as far as another.
+    // Bytes that are packed in lanes, at most. Photos of 120 KB in 16 lanes
+    // never reach that. Whenever larger pictures do, the one with the fewest
+    // rows to go leaves its lane, and soon all are at different rows.
     PACKED = 2800 << 10,
 };
 
-// Whoever has taken it has it to himself, until it is given back.
+// A picture's place. The thread that has taken it is its only user until it is
+// given back.
 struct cpu_place {
     atomic_bool taken;
     struct hr__task *task;
     struct cpu_many *many;      // of the thread that has it
-    struct cpu_lane_rest rest;  // apart: what is left of it, and
-    struct cpu_place *next;     // who else is
+    struct cpu_lane_rest rest;  // apart: the picture's rest, and
+    struct cpu_place *next;     // the next place apart
     bool in_lane;               // only the owner of the lanes asks
     bool through, given_up;
     struct cpu_worker w;  // the worker, but with an arena of the place's own
@@ -41,7 +42,7 @@ struct cpu_place {
 struct cpu_many {
     struct cpu_lanes *lanes;
     int tasks;    // in lanes
-    int64_t lap;  // if somebody watches: when the last part ended
+    int64_t lap;  // if a trace is on: when the last part ended
     struct cpu_place place[CPU_LANES];
 };
 
@@ -94,8 +95,8 @@ static bool fits(const struct hr__task *task)
            !(pic->keep && pic->geo.num_augments) && cpu_entropy_takes(pic);
 }
 
-// What passes between two laps of this thread is the stage entropy, whoever's:
-// it counts for the picture whose row it has led to.
+// The time between two laps of this thread is stage entropy of any of the
+// pictures: it counts for the picture whose row it has led to.
 static void lap(void *ctx, enum cpu_stage stage)
 {
     struct cpu_place *place = ctx;
@@ -198,7 +199,7 @@ static void augment(struct cpu_worker *w, struct cpu_place *place)
     cpu_arena_clear(&w->arena, CPU_KEEP);
 }
 
-// What has been packed is kept as far as the cache wants it.
+// Gives the packed picture to the cache, if that wants it.
 static void keep(struct cpu_place *place)
 {
     struct cpu_run *run = &place->run;
@@ -252,7 +253,7 @@ static void end_through(struct cpu_worker *w)
     }
 }
 
-// Says whether lanes pay, if nobody knows yet. All are full.
+// Measures whether lanes pay. All lanes are full.
 static void try_lanes(struct cpu_worker *w)
 {
     const struct cpu_lane_params *p[CPU_LANES];

@@ -38,7 +38,7 @@ static bool pack_source(struct cpu_run *run, struct cpu_decode_params *p)
 
     if (cpu_pack(p, run->pic->info.orientation, &w->engine->ops, &w->arena,
                  &pack, &err))
-        // It is made as if nobody wanted to keep it: with the faults' own
+        // The picture is made without keeping it: with the faults' own
         // messages, if there are any.
         return err.result != CPU_STOPPED || (cpu_run_stops(run), false);
     to = hr__task_keep(run->task, pack.size);

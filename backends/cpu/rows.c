@@ -98,8 +98,8 @@ bool cpu_rows_decode(struct cpu_run *run, struct cpu_rows *rows)
     p.window = rows->window;
     rows->channels = pic->channels;
     rows->decode = decoders[pic->info.format](run, &p, &err);
-    // Of our own decoders opening is entropy: tables, or the check of a packed
-    // picture.
+    // Opening one of our own decoders counts as entropy: it makes tables, or
+    // checks a packed picture.
     cpu_lap(run, run->decode_part == HR_PART_COLOR ? HR_PART_ENTROPY
                                                    : run->decode_part);
     if (run->out.status)

@@ -91,7 +91,7 @@ static void lap(void *ctx, enum cpu_stage stage)
     };
     struct cpu_run *run = ctx;
 
-    // What has passed then counts for nothing.
+    // The time until then is not counted.
     if (stage == CPU_STAGE_NONE)
         run->lap = hr__now();
     else

@@ -5,8 +5,8 @@
 
 #include "backends/cpu/cpu.h"
 
-// Rows become columns. What one row touches fits the second level cache, and
-// the next row touches the same lines.
+// Rows become columns. The cache lines that one row touches fit the second
+// level cache, and the next row touches the same ones.
 static void sink_column(const struct cpu_sink *s, int x, const uint8_t *row)
 {
     size_t c = (size_t)s->channels;

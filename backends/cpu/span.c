@@ -130,7 +130,8 @@ bool cpu_run_span(struct cpu_run *run)
     return run_steps(run, &final, made, span->last >= HR_AUGMENT);
 }
 
-// What the laps did not see: the end of a decoder, a span of one stage.
+// Returns the part for the time behind the last lap: the end of a decoder, or a
+// span of one stage.
 static enum hr_part last_part(const struct cpu_run *run)
 {
     const struct hr_span *span = &run->task->span;
@@ -176,8 +177,8 @@ void cpu_run(struct cpu_worker *w, struct hr__task *task,
     bool ok;
 
     run.payload = payload;
-    // What our own decoder gives up is done again from its source, within the
-    // same time limit.
+    // If our own decoder gives up, the picture is made again from its source,
+    // within the same time limit.
     do {
         run.out = (struct hr__outcome){.offset = -1, .stage = task->span.first};
         run.plain = run.redo;

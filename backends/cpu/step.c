@@ -201,7 +201,7 @@ static void emit_row(struct cpu_run *run, struct resample *r,
 static void emit(struct cpu_run *run, struct resample *r,
                  const struct cpu_sink *s)
 {
-    // (Who stops is noticed by the next read, too.)
+    // (The next read notices a stop, too.)
     while (r->left &&
            r->y.lo[r->next] + r->y.n[r->next] - r->y.src_lo <= r->done &&
            !cpu_run_stops(run)) {
@@ -358,7 +358,8 @@ struct cpu_step {
     size_t waiting;      // bytes of that, when its first row comes
 };
 
-// 224 x 224 pixels are some less. Of what is larger entropy is a small part.
+// 224 x 224 pixels take a little less. For larger pictures entropy is a small
+// part of the work.
 enum { WAITING = 176 << 10 };
 
 bool cpu_step_begin(struct cpu_run *run, struct cpu_step **out,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The worker threads of one CPU engine: one queue, each worker takes the next
 // task when it is free, and if there is none helps with another's. Results
-// cannot depend on who takes what: a task shares nothing with its neighbours but
-// read-only tables.
+// cannot depend on which worker takes a task: it shares nothing with its
+// neighbours but read-only tables.
 #include "backends/cpu/cpu.h"
 
 // n tasks have come. One by one: waking all threads for one task costs more than
@@ -67,7 +67,7 @@ void cpu_submit(struct hr__engine *e, struct hr__task *list)
     int n = 1;
 
     pthread_mutex_lock(&c->lock);
-    // What was begun elsewhere is made before more is begun: its memory waits.
+    // A sample that another engine has begun goes first, since it holds memory.
     if (e->params.balance && list->in && !list->next) {
         list->next = c->head;
         if (!c->head)
@@ -126,8 +126,8 @@ int cpu_use_threads(struct hr__engine *e, int n)
     before = c->use;
     if (n > 0) {
         c->use = n < e->caps.threads ? n : e->caps.threads;
-        // All look again: a task's signal may be on its way to one of those
-        // that are not used any more.
+        // All threads look again: a task's signal may be on its way to one that
+        // is not used any more.
         pthread_cond_broadcast(&c->wake);
         pthread_cond_broadcast(&c->unused);
     }
@@ -172,7 +172,7 @@ static void rest(struct cpu_worker *w)
     }
 }
 
-// What a thread finds to do: one of them, or nothing any more.
+// The work that a thread finds: one of these, or none at the end.
 struct found {
     struct cpu_place *place;  // that has left another's lanes
     struct hr__task *task;
@@ -202,7 +202,7 @@ static struct found take(struct cpu_worker *w, int number)
         waited = true;
         wait(c, number);
     }
-    // (At the end what is queued is done, nobody is helped.)
+    // (At the end queued tasks are still done, without help for others.)
     if (c->stop && !f.place && !f.task && !f.help)
         f.task = cpu_queue_pop(c);
     pthread_mutex_unlock(&c->lock);

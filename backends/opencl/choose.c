@@ -127,8 +127,8 @@ static enum hr_status none_called(const struct ocl_facts *facts, int n,
                     which, names);
 }
 
-// GPUs before accelerators before CPUs; then those that the media engine in
-// front shares surfaces with; then the first.
+// Ranks GPUs before accelerators before CPUs; then devices that the media
+// engine in front shares surfaces with; then the first.
 static int rank(const struct ocl_facts *f)
 {
     int type = f->type & CL_DEVICE_TYPE_GPU           ? 3

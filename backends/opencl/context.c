@@ -3,7 +3,8 @@
 // program, pinned memory, imports. It is opened again after a loss.
 #include "backends/opencl/opencl.h"
 
-// What files and coefficients of a picture take on their way up, in all but few.
+// Bytes that a picture's file or coefficients take in the upload, in all but
+// few.
 #define RESERVED ((size_t)128 << 10)
 
 // ---- Memory ----------------------------------------------------------------
@@ -28,9 +29,9 @@ static void set_limits(struct ocl *o)
                           : n * OCL_PICTURE_BUFFER;
 }
 
-// What every batch needs, whatever becomes of its pictures. The rest grows with
-// the first full batch: results may stay in other memory. A device that has not
-// so much now may have what a batch needs when it comes.
+// Reserves the memory that every batch needs. The rest grows with the first
+// full batch, since results may stay in other memory. A failure is ignored: the
+// device may have the memory when a batch comes.
 static void reserve(struct ocl *o)
 {
     size_t size = (size_t)o->most * RESERVED;

@@ -52,8 +52,8 @@ static bool hopeless(const void *owner)
     return true;
 }
 
-// Whether no other engine can do it, because its bytes are device memory, or
-// none may.
+// Says whether no other engine can do the task, because its bytes are device
+// memory, or none may.
 static bool only_here(const struct hr__task *t)
 {
     const struct hr__picture *pic = t->pic;
@@ -62,9 +62,10 @@ static bool only_here(const struct hr__task *t)
            (pic->image && !pic->pixels);
 }
 
-// While the driver completes a new program nothing else is begun, and that is
-// not held against the device. Tasks that only it can do wait, and their clocks
-// do not run; other tasks with a time limit go on elsewhere at once.
+// While the driver completes a new program, nothing else is begun, and the
+// delay does not count as a failure. Tasks that only this device can do wait,
+// and their clocks do not run; other tasks with a time limit go on elsewhere at
+// once.
 static bool stays(void *owner, struct hr__task *t, int64_t now)
 {
     struct ocl *o = owner;

@@ -37,7 +37,7 @@ static unsigned why_not_coefficients(const struct hr_info *info)
     return why;
 }
 
-// What has none, or not ours, is refused for other reasons.
+// Pictures without chroma, or of other formats, are refused for other reasons.
 static bool chroma_fits(const struct hr_info *info)
 {
     return (info->format != HR_FORMAT_JPEG &&
@@ -45,8 +45,8 @@ static bool chroma_fits(const struct hr_info *info)
            info->components > 3 || hr__sampling_is_whole(info);
 }
 
-// An upper bound of what is downloaded: the tensor, unless device memory is where
-// it is made; pixels, if the CPU goes on behind the first step.
+// Returns an upper bound of the download: the tensor, unless it is made in
+// device memory; pixels, if the CPU goes on behind the first step.
 static uint64_t out_bytes(const struct hr__picture *pic)
 {
     const struct hr__step *step = &pic->geo.steps[0];
@@ -94,7 +94,7 @@ static unsigned why_not_filter(const struct hr__step *step)
     return 0;
 }
 
-// Whether the result has a pixel of the picture.
+// Says whether the result has a pixel of the picture.
 static bool shows_it(const struct hr__step *step)
 {
     const struct hr__rect *w = &step->win;
@@ -105,8 +105,8 @@ static bool shows_it(const struct hr__step *step)
 }
 
 // Returns whether the device also decodes the entropy coding of a picture that it
-// takes from reconstruct on. The host does for those that a cache shall keep,
-// since it packs them. more: of work, besides.
+// takes from reconstruct on. The host decodes pictures that a cache shall keep,
+// since it packs them. more: other bytes of work.
 static uint32_t from_bytes(const struct ocl *o, const struct hr__picture *pic,
                            uint64_t more, unsigned *why)
 {

@@ -100,8 +100,8 @@ enum hr_status ocl_choose(const struct ocl_facts *facts, int n,
 
 // ---- variant.c -------------------------------------------------------------
 
-// Which kernels make a picture: one per stage, or the form for GPUs, which does
-// reconstruct and color in one go where the picture allows it, and resample and
+// The kernels that make a picture: one per stage, or the form for GPUs, which
+// fuses reconstruct and color where the picture allows it, and resample and
 // store. The bytes are the same, the speed is not.
 enum ocl_variant { OCL_UNKNOWN, OCL_STAGED, OCL_GPU };
 
@@ -109,18 +109,18 @@ const char *ocl_variant_name(enum ocl_variant variant);
 // Reads HEADRACE_OPENCL_VARIANT: OCL_UNKNOWN if it is not set. HR_EINVAL: it
 // names no variant.
 enum hr_status ocl_variant_wanted(enum ocl_variant *wanted);
-// Who shall decode entropy coding: by the parameter, or
-// HEADRACE_OPENCL_ENTROPY. FASTER: the HAL chooses by timing it; SHARED: .. and
-// divides them. HR_EINVAL as above.
-// HR_WHERE_DEFAULT: neither the parameter nor the variable says where.
+// Reads where entropy coding shall be decoded, from the parameter or
+// HEADRACE_OPENCL_ENTROPY. FASTER: the HAL chooses by timing it; SHARED: the
+// HAL also divides pictures. HR_EINVAL as above. HR_WHERE_DEFAULT: neither the
+// parameter nor the variable says where.
 enum hr_status ocl_entropy_wanted(enum hr_where where, enum hr_where *wanted);
-// HEADRACE_OPENCL_AUGMENT says where codes are done; HR_WHERE_DEFAULT: it says
-// nothing. HR_EINVAL as above.
+// Reads from HEADRACE_OPENCL_AUGMENT where codes are done; HR_WHERE_DEFAULT: it
+// is not set. HR_EINVAL as above.
 enum hr_status ocl_augment_wanted(enum hr_where *wanted);
 // Sets o->variant, if it is not set, o->entropy and o->augment, once the device is
 // known.
 void ocl_variant_settle(struct ocl *o);
-// The one for such a device.
+// Returns the default variant for such a device.
 enum ocl_variant ocl_variant_of(cl_device_type type);
 
 // ---- warm.c (on the driver thread, in a FREE batch) ------------------------
@@ -171,7 +171,7 @@ struct ocl_await {
     int64_t since, asked;
 };
 
-// Who copies the tensors of a batch (deliver.c).
+// The threads that copy the tensors of a batch (deliver.c).
 enum { OCL_HELPERS = 7 };
 struct ocl_delivery {
     pthread_t threads[OCL_HELPERS];
@@ -179,16 +179,17 @@ struct ocl_delivery {
     pthread_mutex_t lock;        // taken alone; guards all that follows
     int helpers;
     const struct ocl_batch *batch;
-    int next, left;  // its items from here on are nobody's yet; not ended yet
+    int next, left;  // the first item not taken yet; items not ended yet
     bool stop;
     uint64_t helped;  // items that helpers have ended, for tests
 };
 
 // The device's time (times.c); the driver thread's.
 struct ocl_clock {
-    bool on;                       // the queues tell
+    bool on;                       // queues are profiled
     int64_t low, high;             // host's clock less the device's
-    int64_t last[OCL_QUEUES + 1];  // when the last command ended; of imports
+    int64_t last[OCL_QUEUES + 1];  // when the last command ended; last: of
+                                   // imports
     uint64_t launches;             // before this batch
 };
 
@@ -272,8 +273,8 @@ static inline struct ocl *ocl_of(struct hr__engine *e)
 
 extern const struct hr__guard_ops ocl_guard_ops;
 
-// Of ocl_guard_ops: the driver thread opens, works and closes; a batch that is
-// DONE is delivered.
+// Functions of ocl_guard_ops: the driver thread opens, works and closes; a
+// batch that is DONE is delivered.
 enum hr_status ocl_open_first(void *o);
 bool ocl_drive(void *o);
 bool ocl_complete(void *o);
@@ -325,10 +326,10 @@ void ocl_times_begin(struct ocl *o, struct ocl_batch *batch);
 void ocl_times_uploaded(struct ocl_batch *batch);
 void ocl_times_sent(struct ocl *o, struct ocl_batch *batch, size_t up,
                     size_t down);
-// Of copies only the bytes are counted.
+// Counts copies, of which only the bytes are known.
 void ocl_times_moved(struct ocl *o, size_t up, size_t down);
-// Where the event goes of command i of an upload that has several; of imports,
-// when they begin; of a launch. NULL: nobody wants it.
+// Return the place for the event of command i of an upload that has several; of
+// the begin of imports; of a launch. NULL: the event is not wanted.
 cl_event *ocl_times_upload(struct ocl *o, struct ocl_batch *batch, int i);
 cl_event *ocl_times_import(struct ocl *o, struct ocl_batch *batch);
 cl_event *ocl_times_kernel(struct ocl *o, struct ocl_batch *batch, int launch,
@@ -351,8 +352,8 @@ bool ocl_run_batch(struct ocl *o, struct ocl_batch *batch,
                    struct hr__task **rest, struct ocl_fault *fault);
 // Makes buffers for the planned batch.
 bool ocl_grow(struct ocl *o, struct ocl_batch *batch, struct ocl_fault *fault);
-// Of the planned batch: copies the plan into pinned memory, in front of the
-// sources; enqueues upload, kernels and download.
+// For the planned batch: fill copies the plan into pinned memory, in front of
+// the sources; enqueue enqueues upload, kernels and download.
 void ocl_fill(struct ocl *o, struct ocl_batch *batch, enum hr_stage first);
 bool ocl_enqueue(struct ocl *o, struct ocl_batch *batch,
                  struct ocl_fault *fault);

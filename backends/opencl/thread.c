@@ -25,7 +25,8 @@ static bool wait(struct ocl *o, int64_t deadline)
     return true;
 }
 
-// Whether all batches but mine are free. *stuck: the guard has given one up.
+// Says whether all batches but mine are free. *stuck: the guard has given one
+// up.
 static bool others_free(const struct ocl *o, const struct ocl_batch *mine,
                         bool *stuck)
 {
@@ -249,8 +250,8 @@ static struct ocl_batch *next_batch(struct ocl *o)
     return batch;
 }
 
-// If the device failed the last batch in this memory, nobody knows whether its
-// pinned buffers are mapped. False: mending took too long.
+// If the device failed the last batch in this memory, its pinned buffers may
+// still be mapped. False: mending took too long.
 static bool mend_failed(struct ocl *o, struct ocl_batch *batch)
 {
     if (batch->result == CL_COMPLETE)

@@ -8,8 +8,8 @@
 
 enum { SIDE = 16, OUT = SIDE / 2, BLOCKS = SIDE / 8, SEGMENTS = 3 * BLOCKS };
 
-// What follows the DC of each block: the masks of four rows, 18 nibbles of which
-// three escape, and those as bytes.
+// The payload of each block, behind its DC: the masks of four rows, 18 nibbles
+// of which three escape, and these three as bytes.
 static const uint8_t payload[] = {0x1e, 0x1f, 0x1f, 0x0f, 0x21, 0xf3,
                                   0x10, 0x2e, 0x01, 0xd2, 0x3f, 0x10,
                                   0x12, 20,   0xe8, 9};
@@ -26,7 +26,7 @@ static const uint8_t file_end[] = {
     0,    0xff, 0xda, 0,    8, 1, 1,    0x00, 0,    63, 0,  0x00, 0xff, 0xd9};
 enum { QUANTIZERS = 64 };
 
-// Of packed coefficients: the head with its offsets, and a segment.
+// Sizes of packed coefficients: the head with its offsets, and a segment.
 enum {
     HEAD = sizeof(struct hr__coefficients) + (SEGMENTS + 1) * sizeof(uint32_t),
     LINE = 2 + (3 + sizeof(payload)) * BLOCKS,

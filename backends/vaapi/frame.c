@@ -4,10 +4,11 @@
 // frame, or its memory.
 #include "backends/vaapi/vaapi.h"
 
-// Of all surfaces; one alone may be larger.
+// The most bytes of all surfaces together; one alone may be larger.
 #define MOST_BYTES ((int64_t)512 << 20)
 
-// ---- Which frame -----------------------------------------------------------
+// ---- Choosing a frame
+// ------------------------------------------------------
 
 static bool same(const struct va_key *a, const struct va_key *b)
 {

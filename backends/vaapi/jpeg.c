@@ -26,7 +26,7 @@ static unsigned put_quant(const struct hr__jpeg *j, struct va_jpeg *out)
 }
 
 // A length has no more codes than are left, and no code is all ones (T.81,
-// C.2): nobody knows what a driver does with other tables.
+// C.2). With other tables drivers may do anything.
 static bool codes_fit(const uint8_t counts[16])
 {
     unsigned code = 0;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A picture's samples, on the host. Their places are read from the image each
-// time, never assumed: drivers choose pitches, and some choose another format
-// than they were asked for. What an image says is checked before it is
-// believed.
+// Reads a picture's samples back to the host. Their places are read from the
+// image each time, never assumed: drivers choose pitches, and some choose
+// another format than they were asked for. The image's fields are checked
+// before they are used.
 #include "backends/vaapi/vaapi.h"
 
 const char *va_rung_name(enum va_rung rung)

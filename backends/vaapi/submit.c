@@ -106,14 +106,15 @@ static bool open_again(struct va *va, struct va_fault *fault)
         ok = va_display_open(va, fault);
     }
     may = va_leave(va, VA_DRIVER);
-    // (Also if it was slow: nobody has seen it fail yet.)
+    // (Also if it was slow: it has not failed yet.)
     hr__guard_renewed(&va->guard, ok);
     return ok && may;
 }
 
 // ---- To the driver ---------------------------------------------------------
 
-// All that the driver has were given up: perhaps none is ever ready. Locked
+// Says whether all pictures in flight were given up: perhaps none is ever
+// ready. Locked
 static bool all_stuck(const struct va *va)
 {
     for (int i = 0; i < va->num_frames; i++)
@@ -122,9 +123,9 @@ static bool all_stuck(const struct va *va)
     return true;
 }
 
-// Waits until the driver has fewer pictures than it may have, with those that
-// were given up. A larger context, and a new one after a failure, is made when
-// nothing uses the one that is there; not if that may be never.
+// Waits until the driver has fewer pictures than it may have, including the
+// ones that were given up. A larger context, or a new one after a failure, is
+// made only when the present one is unused. False: that may never be.
 static bool wait_for_turn(struct va *va, const struct va_key *key,
                           struct va_fault *fault)
 {
@@ -193,8 +194,8 @@ static bool submit_picture(struct va *va, struct va_frame *frame,
 }
 
 // Also for a picture that was too late, and has no task any more: its surface
-// must be ready before it is used again. While the waiter is late nobody waits
-// for the picture, so then its task ends here.
+// must be ready before it is used again. While the waiter is late no thread
+// waits for the picture, so then its task ends here.
 static void submitted(struct va *va, struct va_frame *frame)
 {
     struct hr__task *lost = NULL;

@@ -75,9 +75,9 @@ static bool all_done(const struct va *va)
     return true;
 }
 
-// True: nobody else will use the display any more. The driver may still wait
-// for a picture that was given up when its surface is destroyed: then that
-// call is left behind.
+// Waits until the display can be closed. True: it has no other users any more.
+// The driver may still wait for a picture that was given up when its surface is
+// destroyed: then that call is left behind.
 static bool may_close(struct va *va)
 {
     const struct hr__guard_thread *waiter = &va->guard.threads[VA_WAITER];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The VA-API backend: JPEG bytes to component planes on a media engine, many
-// pictures at once. Upsampling, colour and all that follows is done by others.
+// pictures at once. Other engines do upsampling, colour and the later stages.
 //
 // Each file uses only files above it:
 //
@@ -32,9 +32,8 @@
 // The HAL's threads push to the guard's queue and return. The thread that gives
 // a mapped surface back marks its frame and returns.
 //
-// A driver may hang in any call; guard.h says what happens then. If a late call
-// returns, the pictures that it was late for are waited for like those that
-// were given up.
+// A driver may hang in any call; guard.h describes the consequences. If a late
+// call returns, its pictures are waited for like the ones that were given up.
 //
 //   submit() -> queue -> driver thread: frame FREE -> BUSY -> SUBMITTED
 //                -> waiter: READING -> LENT (planes go on as they lie)
@@ -42,9 +41,9 @@
 //                   or, of a surface that is shared: HELD -> FREE
 //   map(), of a shared one: LENT -> ASKED -> waiter: READING -> LENT
 //
-// Locks: the guard's, which guards what is marked so below ("locked" means it);
-// va->calls is held around calls to drivers that are not known to be safe with
-// two threads, and may be held when one of the guard's is taken.
+// Locks: the guard's, which guards the members marked so below ("locked" means
+// it); va->calls is held around calls to drivers that are not known to be safe
+// with two threads, and may be held when one of the guard's is taken.
 #ifndef HR_VAAPI_H
 #define HR_VAAPI_H
 
@@ -100,7 +99,7 @@ struct va_key {
     int w, h;  // whole MCUs
 };
 
-// What the video processor writes: an RGB surface, and an image to get it by.
+// The output of the video processor: an RGB surface, and an image to get it by.
 struct va_output {
     VASurfaceID surface;
     VAImage image;
@@ -414,7 +413,7 @@ struct va_frame *va_next_picture(struct va *va);
 // Submits the picture of a BUSY frame, or ends its task.
 void va_take_up(struct va *va, struct va_frame *frame);
 void va_close_all(struct va *va);
-// Of the guard's table.
+// Functions of the guard's table.
 enum hr_status va_open_first(void *va);
 bool va_drive(void *va);
 void va_wait_for_pictures(void *va);

@@ -44,8 +44,8 @@ bool va_vpp_formats(struct va *va, unsigned *kinds)
     for (int k = 0; k < HR_NUM_KINDS; k++) {
         uint32_t fourcc = va->facts.kinds[k].fourcc;
 
-        // Grey in the luma of another format does not go in: nobody writes its
-        // chroma.
+        // Grey in the luma of another format does not go in: its chroma is
+        // never written.
         if (fourcc && va_fourcc_kind(fourcc) == k && lists(list, n, fourcc) &&
             va_image_format(va, fourcc))
             *kinds |= 1u << k;
@@ -55,7 +55,7 @@ bool va_vpp_formats(struct va *va, unsigned *kinds)
 
 // ---- Its output ------------------------------------------------------------
 
-// Of surface and image.
+// Returns the bytes of surface and image.
 static int64_t output_bytes(const struct va_output *o)
 {
     return 4 * (int64_t)o->w * o->h + (o->w ? (int64_t)o->image.data_size : 0);

@@ -35,7 +35,7 @@ static void paint(const struct trial *t, uint8_t *to)
     }
 }
 
-// What comes out of them is in pixels then.
+// Runs the fields through the processor; t->pixels has the result.
 static bool pass(struct va *va, struct trial *t, unsigned mirror)
 {
     struct va_fault *fault = &t->fault;

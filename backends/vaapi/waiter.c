@@ -191,8 +191,8 @@ static void tell_time(struct va *va, const struct va_frame *frame)
                           frame->number, begin, end);
 }
 
-// What was submitted behind a picture that is ready now has had to wait for
-// it: its turn begins.
+// Restarts the clocks of pictures that were submitted behind one that is ready
+// now: they had to wait for it.
 static void start_clocks(struct va *va, uint64_t ready)
 {
     int64_t now = hr__now();
@@ -260,7 +260,7 @@ static VAStatus wait_for(struct va *va, struct va_frame *frame)
 }
 
 // Where a wait keeps the driver thread out of the driver, the waiter first lets
-// it submit what it has. Locked
+// it submit its pictures. Locked
 static bool others_first(const struct va *va)
 {
     if (va->facts.driver->quirks & VA_QUIRK_SAFE || va->waits || va->guard.stop)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Computes what hue.c describes for eight pixels at a time. Quotients are whole
-// or at least 1 / 65025 away from whole numbers, and their operands fit 24 bits,
-// so a float32 division that rounds right, and then truncation, is the integer
-// division. Values that fit in a byte stay bytes.
+// or at least 1 / 65025 away from whole numbers, and their operands fit 24
+// bits, so a float32 division that rounds right, and then truncation, is the
+// integer division. Values that fit in a byte stay bytes.
 #if defined(__AARCH64EL__)
 
 #include "cpu_fallback/arm/pixels_neon.h"

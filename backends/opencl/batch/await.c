@@ -35,8 +35,8 @@ int64_t ocl_await_due(const struct ocl *o)
     return due;
 }
 
-// If nobody knows whether commands have ended, none may go on behind the end of
-// its tasks.
+// If it is unknown whether commands have ended, none may run on after the end
+// of its tasks.
 static void finish_all(struct ocl *o)
 {
     bool ok = true;
@@ -48,7 +48,7 @@ static void finish_all(struct ocl *o)
     pthread_mutex_unlock(&o->guard.lock);
 }
 
-// Whether the commands have ended: > 0: not yet, < 0: they failed.
+// Asks whether the commands have ended: > 0: not yet, < 0: they failed.
 static cl_int ask(struct ocl *o, const struct ocl_await *a)
 {
     cl_int state = CL_QUEUED, err;

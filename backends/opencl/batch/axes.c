@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Weights of axes, kept on the device from batch to batch. They are found by the
-// step that only they depend on (hr__axis_alone()). What is there is only added
-// to, so that batches which the device has are not disturbed; when there are too
-// many all is forgotten, and another buffer takes what comes: the driver keeps
-// the old one until the last command that reads it has run.
+// Weights of axes, kept on the device from batch to batch. They are found by
+// the step that only they depend on (hr__axis_alone()). Weights are only added,
+// so that batches in flight are not disturbed. When there are too many, all are
+// forgotten, and another buffer takes the next ones: the driver keeps the old
+// one until the last command that reads it has run.
 #include <string.h>
 
 #define XXH_INLINE_ALL
@@ -44,7 +44,7 @@ static bool build(struct ocl_axes *a, struct ocl_axis *e)
     hr__axis_build(&e->axis, &e->step, 0, a->data + a->used);
     e->at = a->used;
     e->w = (size_t)((uint8_t *)e->axis.w - a->data);
-    // What is behind the weights was scratch.
+    // The bytes behind the weights were scratch.
     a->used = ocl_aligned(e->w + (size_t)e->axis.out * (size_t)e->axis.stride *
                                      sizeof(int32_t));
     e->used = true;

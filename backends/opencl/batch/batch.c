@@ -126,8 +126,8 @@ bool ocl_batch_send(struct ocl *o, struct ocl_batch *batch, int queue, bool ok,
         // After the callback is set: on some drivers the flush runs it.
         o->api.clFlush(o->queues[queue]);
     else
-        // What was enqueued reads and writes its buffers: the next batch must
-        // not meet that.
+        // Enqueued commands use its buffers: they must be over before the next
+        // batch.
         ocl_batch_mend(o, batch);
     return ok;
 }
@@ -169,9 +169,9 @@ void ocl_batch_end(struct ocl *o, struct ocl_batch *batch,
 
 // ---- After a failure -------------------------------------------------------
 
-// Nobody knows what still runs, and drivers crash if what that maps is taken
-// away: such buffers are left behind, and the next batches get others. Batches
-// that the device has are left to their callbacks.
+// It is unknown which commands still run, and drivers crash if the buffers that
+// these map are released. Such buffers are left behind, and the next batches
+// get others. Batches in flight are left to their callbacks.
 static void not_drained(struct ocl *o)
 {
     for (int i = 0; i < OCL_BATCHES; i++) {
@@ -213,7 +213,7 @@ bool ocl_drain(struct ocl *o)
 void ocl_batch_mend(struct ocl *o, struct ocl_batch *batch)
 {
     ocl_drain(o);
-    // Nobody knows which of them are mapped.
+    // It is unknown which of them are mapped.
     ocl_buffer_drop(o, &batch->up);
     ocl_buffer_drop(o, &batch->down);
     ocl_axes_drop(o, false);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A batch, that is its memory, its items and its events, and the plan that
-// tells kernels of it. opencl.h says who has it when. The memory is used by one
-// batch after the other.
+// A batch: its memory, its items, its events, and the plan that describes it to
+// kernels. opencl.h describes its owners over time. One batch after the other
+// uses the memory.
 #ifndef HR_OPENCL_BATCH_H
 #define HR_OPENCL_BATCH_H
 
@@ -44,8 +44,8 @@ _Static_assert((int)OCL_BATCH <= (int)HR__ROW_GROUPS, "two groups a picture");
 // when the device has fallen behind. A device that has the host's memory never
 // takes more; and none takes more than the budget has MiB, or LEAST.
 enum { OCL_LIST = 64, OCL_BATCH_LEAST = 16 };
-// Of the device's memory batches take at most so much for each picture that one
-// may have: work, and of each slot what goes up and what comes down.
+// The most device memory that batches take for each picture that one may have:
+// work, and each slot's upload and download.
 #define OCL_PICTURE_WORK ((size_t)4 << 20)
 #define OCL_PICTURE_BUFFER ((size_t)1 << 20)
 
@@ -57,10 +57,10 @@ enum ocl_batch_state {
     OCL_DELIVERING  // its pictures are copied to the tensors
 };
 
-// Of a picture that begins with its file.
+// The scan of a picture that begins with its file.
 struct ocl_file {
     struct ocl_scan scan;
-    struct hr__entropy entropy;  // what the kernels are told of that
+    struct hr__entropy entropy;  // its description for the kernels
 };
 
 struct ocl_item {
@@ -69,7 +69,7 @@ struct ocl_item {
     struct hr__rect window;    // of pixels
     size_t out_at, out_bytes;  // in the download
     cl_mem src, dst;           // memory of images; NULL: upload, download
-    struct hr__dst tensor;     // that is made: the sample's; or pixels for the
+    struct hr__dst tensor;     // the result: the sample's; or pixels for the
                                // next engine, whose memory comes last
     const struct hr__table *table;
     bool augment;                   // its codes are done, too
@@ -109,14 +109,14 @@ struct ocl_copy {
     size_t from, stride;  // in what hr__planes speaks of
     size_t width, rows;   // bytes of a row; they are uploaded without gaps
     size_t to;            // in the upload
-    // Of imported memory
+    // For imported memory
     cl_mem mem;          // the image
-    size_t texel, x, y;  // of it: bytes of a pixel; from where
+    size_t texel, x, y;  // bytes of a pixel; where it begins in the image
 };
 
 enum { OCL_PLANES = 2 };  // of a surface
 
-// When its batch did what (times.c); the driver thread's.
+// The times of its batch (times.c); used by the driver thread.
 struct ocl_batch_times {
     bool pending;           // to be read when it is back
     uint64_t number;        // which batch, from 1 on
@@ -163,8 +163,8 @@ struct ocl_batch {
     cl_int result;  // of the download
     int64_t since;  // SENT: from when on
     bool stuck;     // .. for so long that it may never come back
-    // What it may still write for tasks that were given up; each is held, as if
-    // its image or batch were still there.
+    // Memory that it may still write for tasks that were given up; each is
+    // held, as if its image or batch were still there.
     struct hr__memory *late[OCL_BATCH];
     int num_late;
 };
@@ -180,8 +180,8 @@ struct ocl_batch *ocl_batch_find(struct ocl *o, enum ocl_batch_state state);
 struct hr__task *ocl_batch_take(struct ocl_batch *batch, int from);
 // Claims a task. False: it was cancelled or given up, and has been ended.
 bool ocl_claim(struct hr__task *task);
-// Ends one task that was not delivered; a list of those that failed, with a
-// line in the log (NULL is fine).
+// end_one ends one task that was not delivered; tasks_failed a list of failed
+// tasks (NULL is fine), with a line in the log.
 void ocl_end_one(struct hr__task *task, enum hr_status status, unsigned why,
                  const char *text);
 void ocl_tasks_failed(struct ocl *o, struct hr__task *list,
@@ -195,8 +195,7 @@ bool ocl_batch_send(struct ocl *o, struct ocl_batch *batch, int queue, bool ok,
 // NULL: its tasks were all given up.
 void ocl_batch_end(struct ocl *o, struct ocl_batch *batch,
                    const struct ocl_fault *fault);
-// Its tasks are given up, but it may still write what they were to write.
-// Locked
+// Its tasks are given up, but it may still write to their memory. Locked
 void ocl_batch_late(struct ocl_batch *batch);
 // Now it does not any more. Locked
 void ocl_batch_late_done(struct ocl *o, struct ocl_batch *batch);
@@ -243,14 +242,14 @@ static inline size_t ocl_axes_new(const struct ocl_axes *a)
 }
 // Sends what is new, by way of `from`, in the upload.
 bool ocl_axes_send(struct ocl *o, uint8_t *from, struct ocl_fault *fault);
-// Nobody knows what the device has of them; the objects are gone. forget: they
-// are left behind.
+// Drops the objects, as the state of the device's copies is unknown. forget:
+// they are left behind.
 void ocl_axes_drop(struct ocl *o, bool forget);
 void ocl_axes_free(struct ocl_axes *a);
 
 // ---- plan.c, entropy.c, augment.c, erase.c, describe.c ------------------------
 
-// What lies behind something else begins at such a multiple.
+// Alignment of parts that lie one behind the other.
 enum { OCL_ALIGN = 64 };
 
 static inline size_t ocl_aligned(size_t n)
@@ -272,8 +271,8 @@ static inline void ocl_copy_rows(uint8_t *to, size_t to_stride,
                bytes);
 }
 
-// What the kernels are told of a batch, in host memory: pictures, then tables.
-// Offsets count from its start.
+// The description of a batch for the kernels, in host memory: pictures, then
+// tables. Offsets count from its start.
 struct ocl_plan {
     struct hr__engine_ref *ref;  // pays for memory
     struct ocl_axes *axes;
@@ -283,9 +282,9 @@ struct ocl_plan {
     uint64_t pinned;         // and of payloads that the host does not copy
     uint64_t flags;          // bytes that are downloaded behind the tensors
     uint32_t groups;         // of all kernels, all pictures
-    bool fuse;               // by the fused kernel what it can make
+    bool fuse;               // use the fused kernel where it can make it
     bool gpu;                // by forms for GPUs, where all pictures suit them
-    // Of the picture before, for the next may be the same
+    // The picture before, since the next may have the same
     const struct hr__table *table;
     uint32_t table_at;
     uint32_t levels_at;    // of bytes as they are; 0: not there yet
@@ -297,9 +296,9 @@ bool ocl_plan_begin(struct ocl_plan *plan, int n);
 // All of it: lists of groups come behind pictures and tables.
 size_t ocl_plan_bytes(const struct ocl_plan *plan);
 struct hr__kernel_picture *ocl_plan_picture(struct ocl_plan *plan, int i);
-// Without the picture that was planned last.
+// Removes the picture that was planned last.
 void ocl_plan_return(struct ocl_plan *plan, const struct ocl_plan *before);
-// Where flags begin in the download, and where it ends.
+// Return where flags begin in the download, and where it ends.
 static inline size_t ocl_plan_flags(const struct ocl_plan *plan)
 {
     return ocl_aligned((size_t)plan->out);
@@ -308,9 +307,9 @@ static inline size_t ocl_plan_out(const struct ocl_plan *plan)
 {
     return ocl_plan_flags(plan) + (size_t)plan->flags;
 }
-// Whether what is planned so far is not too much for one batch.
+// Says whether the plan so far is not too large for one batch.
 bool ocl_fits(const struct ocl *o, const struct ocl_plan *plan);
-// Room of its own for size bytes of zeros; they begin at that word.
+// Adds room for size bytes of zeros, which begin at that word.
 void *ocl_plan_room(struct ocl_plan *plan, size_t size, uint32_t *word);
 // plan->table_at.
 bool ocl_plan_table(struct ocl_plan *plan, const struct hr__table *table,
@@ -342,8 +341,8 @@ unsigned ocl_augment_items(const struct ocl *o);
 unsigned ocl_why_not_augment(const struct ocl *o, const struct hr__picture *pic,
                              uint64_t *work);
 
-// Of files whose entropy coding the device decodes: bytes of the upload, and of
-// work besides coefficients and what is made of them.
+// For files whose entropy coding the device decodes: bytes of the upload, and
+// of work besides coefficients and later stages.
 size_t ocl_entropy_bytes(const struct ocl_scan *s);
 uint64_t ocl_entropy_work(const struct ocl_scan *s, bool gpu);
 // Adds the source of picture i. False: the window is empty, or as ocl_plan_add.
@@ -353,9 +352,9 @@ bool ocl_plan_entropy(struct ocl_plan *plan, int i,
 // As backend->copy_file(), into pinned memory.
 void ocl_copy_file(struct hr__engine *e, const struct hr__picture *pic,
                    struct hr__payload *ahead);
-// Copies its scan to where the plan wants it, unless it lies in pinned memory. If
-// that is odd, item->why says so, and no kernel decodes it. flags: where they
-// begin in the download.
+// Copies its scan to where the plan wants it, unless it lies in pinned memory.
+// If the scan is irregular, item->why says so, and no kernel decodes it. flags:
+// where they begin in the download.
 void ocl_describe_entropy(struct ocl_item *item, struct hr__kernel_picture *p,
                           size_t flags, uint8_t *to);
 // When the batch is done: why the host must make the picture; 0 = it need not.

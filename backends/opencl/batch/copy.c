@@ -180,7 +180,8 @@ bool ocl_run_copies(struct ocl *o, struct ocl_batch *batch,
     make_runs(batch, &runs);
     ocl_enter(o);
     ok = enqueue(o, batch, &runs, fault);
-    // Before it is sent: who has waited for the last byte finds all counted.
+    // Before it is sent, so that all is counted for a caller that has waited
+    // for the last byte.
     if (ok)
         ocl_times_moved(o, up, down);
     ok = ocl_batch_send(o, batch, OCL_COMPUTE, ok, fault);

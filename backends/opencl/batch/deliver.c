@@ -77,8 +77,8 @@ static void end_item(struct ocl *o, const struct ocl_batch *batch,
     hr__task_done(task, &out);
 }
 
-// Items of the batch, as long as there are some that nobody has: how many.
-// Locked, but it unlocks meanwhile.
+// Ends items of the batch as long as there are some that no thread has taken.
+// Returns how many. Locked, but it unlocks meanwhile.
 static uint64_t end_some(struct ocl *o)
 {
     struct ocl_delivery *d = &o->delivery;

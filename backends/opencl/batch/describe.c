@@ -75,7 +75,8 @@ struct planes_layout {
     size_t bytes;
 };
 
-// Whether component i can be true, and covers what the window needs of it.
+// Says whether component i is plausible and covers the samples that the window
+// needs.
 static bool plane_fits(const struct hr__payload *in,
                        const struct hr__picture *pic, int i,
                        struct hr__rect window, struct hr__rect *want)
@@ -195,7 +196,7 @@ static bool plan_planes(struct ocl_plan *plan, struct hr__kernel_picture *p,
     return true;
 }
 
-// Of the pixels only the window that the axes read is taken.
+// Takes only the window of the pixels that the axes read.
 static bool plan_pixels(struct ocl_plan *plan, struct hr__kernel_picture *p,
                         const struct hr__picture *pic,
                         const struct hr__payload *in, struct ocl_item *item)
@@ -238,7 +239,7 @@ struct hr__dst ocl_packed(const struct hr__dst *d, size_t *size)
     return packed;
 }
 
-// Of the form for GPUs, too, for which one it will be is not known yet.
+// Includes the groups of the form for GPUs, since the form is not chosen yet.
 static uint32_t groups_of(const struct ocl_plan *plan,
                           const struct hr__kernel_picture *p)
 {

@@ -9,9 +9,9 @@
 // ---- Launching ------------------------------------------------------------
 
 // The kernels in order, in the form for host processors if there is one, and the
-// stages at which spans that run them begin. From FIRST_OF_CODES on they are for
-// pictures that have codes, of which hr_store makes planes in work; the last one
-// is for those that are painted on.
+// stages at which spans that run them begin. From FIRST_OF_CODES on they are
+// for pictures that have codes, for which hr_store makes planes in work; the
+// last one is for pictures that are painted on.
 #define FIRST(stage) (1u << HR_##stage)
 static const struct {
     unsigned first;
@@ -39,7 +39,7 @@ static const struct {
 enum { FIRST_OF_CODES = OCL_LAUNCHES - 3 };
 #undef FIRST
 
-// Whether it has the items of hr_entropy_guess.
+// Says whether the kernel has the items of hr_entropy_guess.
 static bool goes_on(int kernel)
 {
     return kernel == HR__KERNEL_AGAIN || kernel == HR__KERNEL_FAR;

@@ -62,7 +62,7 @@ bool ocl_import_enqueue(struct ocl *o, struct ocl_batch *batch, cl_mem to,
 void ocl_surface_find(struct ocl *o, struct ocl_facts *facts, int n);
 // Writes the properties that a context needs for that; how many words, 0: none.
 int ocl_surface_properties(const struct ocl *o, cl_context_properties *to);
-// Whether surfaces can be imported, once the context is open.
+// Says whether surfaces can be imported, once the context is open.
 bool ocl_surface_open(struct ocl *o);
 // Makes images of m->of. False: the fault says why.
 bool ocl_surface_import(struct ocl *o, struct ocl_import *m,

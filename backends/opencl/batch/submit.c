@@ -306,12 +306,12 @@ static bool run_pictures(struct ocl *o, struct ocl_batch *batch,
     ocl_enter(o);
     ok = ocl_batch_send(o, batch, OCL_DOWNLOAD, ocl_enqueue(o, batch, fault),
                         fault);
-    // What was sent comes back, however late it is.
+    // (A batch that was sent comes back, however late it is.)
     ocl_leave(o);
     return ok;
 }
 
-// Whether reading other engines' memory failed, and nothing else: then the same
+// Says whether only reading other engines' memory failed: then the same
 // pictures can come through the host.
 static bool try_again(struct ocl *o, struct ocl_batch *batch)
 {

@@ -55,7 +55,7 @@ static bool find_entry(struct ocl *o, cl_platform_id platform, const char *name,
     return entry != NULL;
 }
 
-// Whether it is one of the devices that read that display's surfaces.
+// Says whether the device is one that reads that display's surfaces.
 static bool of_adapter(struct ocl *o, const struct ocl_facts *f)
 {
     clGetDeviceIDsFromVA_APIMediaAdapterINTEL_fn ask;

@@ -39,7 +39,7 @@ size_t ocl_entropy_bytes(const struct ocl_scan *s)
     return scan_at(s) + hr__entropy_room(s->size);
 }
 
-// Only of what was copied ahead.
+// Only for files that were copied ahead.
 static size_t facts_at(const struct ocl_scan *s)
 {
     return hr__kernel_round(ocl_entropy_bytes(s), 8);
@@ -51,7 +51,7 @@ static uint32_t most_subs(const struct ocl_scan *s)
     return (uint32_t)(8 * s->size / HR__SUB_BITS) + ocl_scan_intervals(s);
 }
 
-// Bytes of a subsequence, without those that its decoder keeps; and of a picture.
+// Bytes of a subsequence, without the symbols that its decoder keeps.
 #define SUB_BYTES                                \
     (sizeof(struct hr__sub) + sizeof(hr__word) + \
      HR__ALL_MARKS * sizeof(struct hr__mark))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A file's header for the kernels of stage entropy. What the device takes must
-// mean the same to libjpeg-turbo, without a warning.
+// Reads a file's header for the kernels of stage entropy. libjpeg-turbo must
+// read every file that the device takes alike, without a warning.
 #include "backends/opencl/entropy/scan.h"
 #include "kernels/entropy_plan.h"
 
@@ -12,8 +12,8 @@ static uint32_t divided(uint32_t n, uint32_t by)
     return (n + by - 1) / by;
 }
 
-// *number: which of the scan's codes it is; numbers: of those that are, from 1
-// on. False: there is no such code.
+// *number: its index among the scan's codes; *numbers: the same from 1 on, 0 if
+// it is new. False: there is no such code.
 static bool use_code(struct ocl_scan *s, const uint8_t *huffman, bool dc,
                      uint32_t *numbers, uint32_t *number)
 {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory for images and batches. Small images share memory objects (slabs), so
 // that one launch reaches many of them; larger images, and every batch, have
-// one of their own. The driver thread makes and releases objects, on request;
-// who waits for a request in vain leaves it to that thread. Taking a block of a
+// one of their own. The driver thread makes and releases objects, on request; a
+// caller that times out leaves the request to that thread. Taking a block of a
 // slab needs no request.
 //
-// All commands on device memory go through the compute queue. That is what
-// orders them: a kernel whose task was given up runs before anything that is
-// enqueued later, also to the same block when it belongs to another image.
+// All commands on device memory go through the compute queue. That orders them:
+// a kernel whose task was given up runs before any later command, also on the
+// same block when it belongs to another image.
 #include <string.h>
 
 #include "backends/opencl/memory/device_memory.h"
@@ -46,7 +46,7 @@ static struct ocl_memory *take_block(struct ocl *o, size_t block)
     return NULL;
 }
 
-// Nobody uses it: the driver thread shall release it.
+// Leaves an unused slab to the driver thread, which releases it.
 static void retire(struct ocl *o, struct ocl_slab *slab)
 {
     struct ocl_slab **at = &o->slabs;

@@ -4,12 +4,12 @@
 // a device that shares the host's memory reads a batch's upload in place, and
 // may not read memory that is mapped for others to write.
 //
-// Who makes payloads fills chunks from front to back. A chunk begins again when
-// nobody holds any of it: payloads that are not yet freed, and batches whose
-// upload may still read it, hold it. Only the driver thread makes and releases
-// chunks; so when there is no room a payload lies on the heap, and the next
-// batch makes another chunk, up to OCL_CHUNKS. A chunk that is held when the
-// device is lost takes nothing new, and is released when nobody holds it.
+// Payloads fill chunks from front to back. A chunk is held by payloads that are
+// not yet freed, and by batches whose upload may still read it. It begins again
+// when it is not held. Only the driver thread makes and releases chunks; so
+// when there is no room a payload lies on the heap, and the next batch makes
+// another chunk, up to OCL_CHUNKS. A chunk that is held when the device is lost
+// takes nothing new, and is released when its last holder is gone.
 #include "backends/opencl/opencl.h"
 
 void ocl_pinned_init(struct ocl_pinned *p)
@@ -134,7 +134,7 @@ static void put(struct ocl_pinned *p, struct ocl_chunk *c,
     pthread_mutex_unlock(&p->lock);
 }
 
-// The buffer of a chunk that is retired, and that nobody holds.
+// Takes the buffer of a chunk that is retired and not held.
 static struct ocl_buffer take_retired(struct ocl_pinned *p, struct ocl_chunk *c)
 {
     struct ocl_buffer buffer = {0};

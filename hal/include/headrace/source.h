@@ -221,8 +221,8 @@ HR_API enum hr_status hr_source_set_classes(hr_source source,
 // Compressed archives, and URLs of other kinds, are HR_EUNSUPPORTED.
 // HR_EIO, HR_EINVAL, HR_ENOMEM, and those of hr_pack_open(); hr_last_error()
 // names file and reason. After a failure nothing was added.
-// num paths are added in their order. Shards (.hrp, .tar, .rec, ..) are opened in
-// parallel, up to eight at a time. The first path in that order that fails
+// num paths are added in their order. Shards (.hrp, .tar, .rec, ..) are opened
+// in parallel, up to eight at a time. The first path in that order that fails
 // decides the error, and then none of them was added. Threads: one at a time.
 HR_API enum hr_status hr_source_add_all(hr_source source,
                                         const char *const *paths, size_t num);
