@@ -7,7 +7,7 @@
 #include "hal/facts/facts.h"
 #include "header_bytes.h"
 
-// What the last parse() said.
+// The results of the last parse().
 extern struct hr_info header_info;
 extern struct hr__header_error header_err;
 

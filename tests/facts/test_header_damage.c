@@ -142,7 +142,7 @@ TEST_CASE(cut_everywhere)
     }
 }
 
-// What must hold whatever the bytes are.
+// Invariants that hold whatever the bytes are.
 static bool sane(enum hr_status status)
 {
     if (status == HR_OK)
@@ -197,7 +197,7 @@ TEST_CASE(flips)
     CU_ASSERT(accepted > 0 && refused > 0);
 }
 
-// What is just valid, beside what just is not.
+// Values that are just valid, beside values that are just invalid.
 TEST_CASE(edges)
 {
     struct growing b = {0};

@@ -175,7 +175,7 @@ static int orientation(int big, uint16_t type, uint32_t count, uint32_t value)
     return found;
 }
 
-// What Pillow's getexif() makes of each was looked up there.
+// The expected values were looked up with Pillow's getexif().
 TEST_CASE(exif_values)
 {
     for (int big = 0; big < 2; big++) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fuzz target of what web servers answer: the first byte says what was asked
-// for, the lines behind it are the header. What is taken must be what was asked
-// for. Then the same bytes as a URL.
+// Fuzz target of web servers' answers: the first byte selects the request, the
+// lines behind it are the header. An answer that is accepted must match the
+// request. Then the same bytes as a URL.
 #include <string.h>
 
 #include "fuzz.h"

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #define _GNU_SOURCE  // memmem()
-// Differential fuzz target of what kernels read of bytes from outside. A file:
-// kernels/entropy.cl decodes its scan, and what it does not flag must decode to
-// the same coefficients on the CPU, without a warning. Else packed coefficients
-// (the first bytes say of how many blocks): kernels/reconstruct.cl makes
-// samples of them, whatever they are, and of those that hold together the right
-// ones. Which window, and at which end buffers have their wall
-// (kernel_guard.h), a sum of the bytes says.
+// Differential fuzz target of kernels on bytes from outside. A file:
+// kernels/entropy.cl decodes its scan, and unless it flags the scan the CPU
+// must decode the same coefficients, without a warning. Else packed
+// coefficients (the first bytes give the number of blocks):
+// kernels/reconstruct.cl makes samples of any bytes, and the right samples of
+// valid ones. A sum of the bytes selects the window, and the end at which
+// buffers have their wall (kernel_guard.h).
 #include "fuzz.h"
 #include "kernel_guard.h"
 
@@ -22,7 +22,7 @@
 
 enum { WIDE = 64, LINES = 4, FLAG = 20, OUT = 64, GAP = 64 };
 
-// What became of the inputs: who has run nothing has found nothing.
+// How the inputs ended: a run without any has found nothing.
 static struct {
     unsigned long same, flagged, host, right, odd;
 } count;
@@ -45,7 +45,7 @@ static uint32_t sum_of(const uint8_t *data, size_t size)
 
 // ---- Scans ----------------------------------------------------------------
 
-// What the engine decides before it reads the scan (offer.c).
+// The engine's decision before it reads the scan (offer.c).
 static bool is_for_us(const struct hr_info *info)
 {
     return info->format == HR_FORMAT_JPEG && !hr__why_not_baseline(info) &&
@@ -119,7 +119,7 @@ static void spread(struct scan *s)
     e->kept = e->open + GAP + (hr__word)ocl_aligned(open_bytes(s));
 }
 
-// What kernels may write, in the order of the places.
+// Allows the places that kernels may write, in order.
 static void allow(const struct scan *s)
 {
     const struct hr__entropy *e = &s->file.entropy;
@@ -143,7 +143,7 @@ static uint8_t *pack(struct scan *s)
 {
     uint8_t *in;
 
-    // (Enough for a picture: nobody allocates.)
+    // (Enough for a picture: nothing is allocated.)
     s->plan.data = (uint8_t *)(s->p = calloc(1, 4096));
     s->plan.room = 4096;
     s->plan.gpu = s->pic.size & 1;  // whether symbols are kept
@@ -304,7 +304,7 @@ static struct hr__coefficients *read_packed(const uint8_t *data, size_t *size)
         size_t bytes = y + 1 < h ? (size_t)(n[0] | n[1] << 8) : *size - at;
 
         c->offset[y] = (uint32_t)at;
-        // What the engine makes sure of (describe.c).
+        // The engine checks this (describe.c).
         if (bytes > *size - at || bytes < 2 + 3 * (size_t)w) {
             free(c);
             return NULL;

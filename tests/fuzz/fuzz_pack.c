@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Differential fuzz target of packing: any JPEG. What can be packed is sound,
-// and its rows are those that libjpeg-turbo makes of the file, which it decodes
+// Differential fuzz target of packing: any JPEG. A packed picture is sound, and
+// its rows are the rows that libjpeg-turbo makes of the file, which it decodes
 // to the end without a warning.
 #include <stdlib.h>
 

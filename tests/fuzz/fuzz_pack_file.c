@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fuzz target of pack files. The first byte says whether the checksums are made
-// right, so that what lies behind them is reached, too. What opens is read:
-// each picture is found by its name, and none lies outside.
+// right, so that the code behind them is reached, too. All pictures of a file
+// that opens are read: each is found by its name, and none lies outside.
 #define _GNU_SOURCE  // memfd_create
 #include <stdio.h>
 #include <string.h>
@@ -27,7 +27,7 @@ static void seal(uint8_t *data, size_t size)
     memcpy(data, &h, sizeof(h));
 }
 
-// What all bytes come to, so that all are read.
+// The sum of all bytes, so that all are read.
 static volatile uint8_t sum;
 
 static void read_all(hr_pack_file file, size_t size)
@@ -47,8 +47,8 @@ static void read_all(hr_pack_file file, size_t size)
     }
 }
 
-// What opens as a file opens as an index that comes bit by bit, and nothing else
-// does.
+// A file that opens also opens as an index that comes bit by bit, and no other
+// file does.
 static void in_parts(const uint8_t *data, size_t size, bool opens)
 {
     struct pack_header head = {0};

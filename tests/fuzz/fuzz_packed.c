@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fuzz target of packed coefficients. The first byte says what the others are:
 // a segment (of as many blocks as the second byte says), blocks, or a picture,
-// which is sealed if there is an end to it. What the check takes, every
-// instruction set reads alike, from memory that ends there; blocks come back.
+// which is sealed if there is an end to it. Every instruction set reads bytes
+// that the check takes alike, from memory that ends there; blocks come back.
 #include <string.h>
 
 #include "cpu_fallback/cpu_ops.h"

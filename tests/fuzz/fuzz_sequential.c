@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Differential fuzz target of our own JPEG decoder against libjpeg-turbo: any
-// file; what window of it, on which instruction set, and who helps when, a sum
-// of its bytes says. What it takes, libjpeg must decode to the same rows without
-// a warning; anything else it gives up. In lanes, where there are any, it comes to
-// the same rows or is given up; what it packs on the way is what cpu_pack() makes.
+// file; a sum of its bytes selects the window, the instruction set, and the
+// turns of helpers. libjpeg must decode an accepted file to the same rows
+// without a warning; any other file is given up. In lanes, where there are any,
+// the file gives the same rows or is given up; the packed bytes made on the way
+// equal those of cpu_pack().
 #include "cpu_fallback/jpeg/decode_lanes.h"
 #include "cpu_fallback/jpeg/scan.h"
 #include "fuzz_rows.h"
@@ -12,8 +13,8 @@
 static struct fuzz_rows f;
 static uint8_t own[3 * FUZZ_PIXELS], other[3 * FUZZ_PIXELS];
 
-// Of a picture, packed: no coefficient has more than three bytes, and what MCUs
-// add to narrow pictures is less than this for any.
+// Room for a packed picture: no coefficient has more than three bytes, and the
+// share of MCUs in narrow pictures is less than this for any.
 enum { FUZZ_PACKED = 64 << 20 };
 static _Alignas(8) uint8_t packed[2][FUZZ_PACKED];
 
@@ -55,7 +56,7 @@ static void write_pack(const struct cpu_pack *pack, uint8_t *to)
     cpu_pack_write(pack, to);
 }
 
-// What the first lane has packed.
+// Compares the bytes that the first lane has packed.
 static void check_packed(struct lane *l, const struct cpu_decode_params *p,
                          const struct cpu_ops *with)
 {
@@ -73,8 +74,8 @@ static void check_packed(struct lane *l, const struct cpu_decode_params *p,
     promise(!memcmp(packed[0], packed[1], want.size));
 }
 
-// Whether lanes have made it, into `other`: some of them have it, so that its
-// rows come when others' do.
+// Decodes the file in lanes into `other`; returns false if they give it up. It
+// is in several lanes, so that its rows come when others' do.
 static bool in_lanes(const struct cpu_decode_params *p,
                      const struct cpu_ops *with, int n, bool pack)
 {
@@ -120,7 +121,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     bool check, pack = size % 5 < 2;
 
     fuzz_rows_begin(&f);
-    // Of others only the sizes of a picture would be guessed.
+    // Only these files have sizes that need no guess.
     if (!cpu_scan_parse(&scan, p.data, p.size) || scan.width > FUZZ_PIXELS ||
         (int64_t)scan.width * scan.height > FUZZ_PIXELS)
         return 0;

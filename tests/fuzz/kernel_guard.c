@@ -40,7 +40,7 @@ static struct {
     int num_may;
 } g;
 
-// Of a sanitizer, if there is one.
+// Hooks of a sanitizer, if there is one.
 void __lsan_disable(void) __attribute__((weak));
 void __lsan_enable(void) __attribute__((weak));
 
@@ -164,8 +164,7 @@ void guard_begin(bool ends)
     g.num_may = 0;
 }
 
-// What lies between the buffer and the other end of the room, as far as it is
-// looked at.
+// The checked part of the room between the buffer and the other end.
 static uint8_t *beside(int which)
 {
     return g.ends ? g.data[which] - BESIDE
@@ -229,7 +228,7 @@ const uint8_t *guard_work(void)
 
 // ---- Launches -------------------------------------------------------------
 
-// A simulator sees, too, what of work is read that nobody has written.
+// A simulator also sees reads of work that was not written before.
 static cl_mem buffer(int which)
 {
     cl_mem_flags from = !g.reads              ? CL_MEM_USE_HOST_PTR
@@ -246,7 +245,7 @@ static cl_mem buffer(int which)
 
 static void launch(int k, size_t groups, cl_uint list, cl_mem mem[])
 {
-    // Those of stage entropy know the flag, in out.
+    // The kernels of stage entropy know the flag, in out.
     cl_uint num = k <= HR__KERNEL_DC ? GUARD_BUFFERS : GUARD_BUFFERS - 1;
     size_t local[2] = {HR__GROUP, 1}, global[2];
     cl_kernel kernel = g.kernels[k];

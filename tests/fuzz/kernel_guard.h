@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels on PoCL in buffers that end, or begin, at memory which nobody may
-// touch: an access outside is a crash, and a byte that is written where nobody
-// may write is found. PoCL's code has no sanitizer; this is in its place.
+// Kernels on PoCL in buffers that end, or begin, at inaccessible memory: an
+// access outside is a crash, and a byte written at a forbidden place is found.
+// PoCL's code has no sanitizer; this is in its place.
 //
 //   if (!guard_open()) ...;                  // once; there is no PoCL
 //   guard_begin(ends);                       // where they touch the wall
 //   in = guard_take(GUARD_IN, size); ...     // and fill it
 //   guard_run(&picture, kernels, n);
-//   guard_may(at, bytes);                    // of work: these may be written
+//   guard_may(at, bytes);                    // these bytes may be written
 //   guard_check();
 //
-// HEADRACE_TEST_OPENCL names another platform, as Oclgrind, which has no such
+// HEADRACE_TEST_OPENCL names another platform, like Oclgrind, which has no such
 // memory, but sees each access itself. A broken promise aborts. One thread.
 #ifndef HEADRACE_TESTS_KERNEL_GUARD_H
 #define HEADRACE_TESTS_KERNEL_GUARD_H
@@ -40,11 +40,12 @@ uint8_t *guard_take(enum guard_buffer which, size_t size);
 // One picture, which is copied to the plan; of each kernel the groups that it
 // needs, one at least.
 void guard_run(const struct hr__kernel_picture *p, const int *kernels, int n);
-// Of work; in the order of their places.
+// Offsets in the work buffer; in the order of their places.
 void guard_may(size_t at, size_t bytes);
 const uint8_t *guard_work(void);
-// Nothing else of work was written, and nothing of `in` and plan, nor beside
-// any of them. Of out, word `flag` only, which may lie behind its end.
+// Checks that nothing else of work was written, nothing of `in` and plan, and
+// nothing beside any of them. Only word `flag` of out may change; it may lie
+// behind its end.
 void guard_check(size_t flag);
 
 #endif
