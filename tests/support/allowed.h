@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-// ns, and more on a machine that others use, too, or with a sanitizer. What this
-// tells from a hang must take longer than that.
+// Returns ns, or more on a machine that others use, too, or with a sanitizer. A
+// hang that is to be told apart must take longer.
 static inline int64_t test_allowed(int64_t ns)
 {
     double load = 0, cores = (double)sysconf(_SC_NPROCESSORS_ONLN);

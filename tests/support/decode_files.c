@@ -188,7 +188,7 @@ static int channels_of(int type)
     return channels[type];
 }
 
-// What Pillow makes of one pixel: the wanted samples and, for RGB, three.
+// Makes Pillow's samples of one pixel: the wanted ones and, for RGB, three.
 static void expected_pixel(const struct png_spec *spec, const int *v,
                            const uint8_t *palette, uint8_t *rgb)
 {

@@ -22,8 +22,7 @@ uint64_t next_random(uint64_t *state);
 // In [0, n); n > 0.
 int random_below(uint64_t *state, int n);
 
-// libjpeg's errors end at the setjmp() of who called it: error_exit is
-// jpeg_leave.
+// libjpeg's errors end at the setjmp() of the caller: error_exit is jpeg_leave.
 struct jpeg_way_out {
     struct jpeg_error_mgr pub;
     jmp_buf jump;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who made a sample, as its result tells. Equal pixels prove nothing about a
-// device: what it does not take, the CPU makes. Every test of exactness counts
-// with these, in C here and in Python in made.py.
+// The engines that made a sample, by its result. Equal pixels prove nothing
+// about a device: the CPU makes the samples that it does not take. Every test
+// of exactness counts with these, in C here and in Python in made.py.
 #ifndef HEADRACE_TESTS_MADE_H
 #define HEADRACE_TESTS_MADE_H
 
@@ -31,7 +31,7 @@ static inline unsigned made_stages(const struct hr_result *r,
     return stages;
 }
 
-// Whether it did each stage from first to last.
+// True if the device did each stage from first to last.
 static inline bool made_by(const struct hr_result *r, const char *device,
                            enum hr_stage first, enum hr_stage last)
 {

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who made a sample, as its result or its manifest tells; made.h in Python.
+"""The engines that made a sample, by its result or manifest; made.h in Python.
 
-Equal pixels prove nothing about a device: what it does not take, the CPU
-makes. Every comparison of a device counts with this, and fails on what
-faults() says. Standard library only.
+Equal pixels prove nothing about a device: the CPU makes the samples that it
+does not take. Every comparison of a device counts with this, and fails on the
+sentences of faults(). Standard library only.
 """
 import collections
 
@@ -26,8 +26,8 @@ RESAMPLED = span("resample", "store")   # of pixels, and of a PNG
 
 
 def stages_of(spans):
-    """Of a manifest's "spans": the stages that engines other than the CPU
-    did."""
+    """Returns the stages of a manifest's "spans" that engines other than the
+    CPU did."""
     bits = 0
     for s in spans:
         if s["device"] != "cpu":

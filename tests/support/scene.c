@@ -106,8 +106,9 @@ static hr_batch make_batch(hr_device dev, int n)
     return b;
 }
 
-// What comes of sample i of every scene, for which it counts only whether it is
-// an image and has codes. Made once per program, for it takes more than most jobs do.
+// The result of sample i of every scene; it depends only on whether the sample
+// is an image and has codes. Made once per program, for it takes more than most
+// jobs do.
 static uint8_t *known[SCENE_MAX][2][2];
 
 static uint8_t **known_of(const struct scene *s, int i)

@@ -135,7 +135,7 @@ static bool wanted(const char *name, int argc, char **argv)
     return false;
 }
 
-// What CHECK() has not printed itself: CU_ASSERT() and the like.
+// Prints the failures that CHECK() has not printed: CU_ASSERT() and the like.
 static void print_failures(void)
 {
     for (CU_pFailureRecord f = CU_get_failure_list(); f; f = f->pNext)

@@ -41,8 +41,8 @@ enum { TEST_NOT_RUN = 77 };
 #define TEST_RACES 0
 #endif
 
-// Of HEADRACE_SEED or the clock; drawn and printed by test_main(), or before
-// it by test_begin().
+// The seed, from HEADRACE_SEED or the clock; drawn and printed by test_main(),
+// or before it by test_begin().
 extern uint64_t test_seed;
 void test_begin(void);
 // n loops, or fewer by HEADRACE_TEST_SCALE (0 < scale <= 1); at least 1.
@@ -94,8 +94,8 @@ void test_fewer(int n, int all, const char *what);
 bool test_is_absent(void);
 // In a case: not run if there is none, else failed.
 void test_no_device(void);
-// Whether a lock is held by who called this, for nobody else keeps it as long
-// as a second.
+// True if the caller holds the lock: no other thread keeps it as long as a
+// second.
 bool test_is_held(pthread_mutex_t *lock);
 
 // Encoded pictures; free .data. Abort the program if libjpeg refuses.
@@ -110,26 +110,26 @@ struct bytes test_damaged(int w, int h, uint64_t *seed);
 // ---- testing_files.c ------------------------------------------------------
 // Both live until the program ends, and are removed then, with all that was
 // put there. They end the program if they cannot be made.
-const char *test_folder(void);  // a new one, of which nobody else knows
+const char *test_folder(void);  // a new, private one
 const char *test_file(const struct bytes *b, const char *suffix);
 // The file's bytes, at most room - 1, and a NUL: how many; 0 if it is not there.
 size_t test_read(const char *path, char *to, size_t room);
 void test_write(const char *path, const void *data, size_t size);  // or aborts
 
-// Root, who may read and write everything, becomes a user to whom the folder
-// then belongs, and root again; nothing for others. False: it cannot be.
+// Root, with access to all files, becomes a user to whom the folder then
+// belongs, and root again; nothing for others. False: it cannot be.
 bool test_drop_root(const char *folder);
 void test_be_root_again(void);
 
 // ---- testing_fds.c --------------------------------------------------------
-// What descriptors are open now; and how many more of them there are later,
-// within a minute, without those that a driver keeps for good. Prints the
-// first. test_main() does so around each case, and fails it.
+// Notes the open descriptors; counts the ones that are added later, within a
+// minute, without the ones that a driver keeps for good. Prints the first.
+// test_main() does so around each case, and fails it.
 void test_fds_begin(void);
 int test_fds_left(const char *after);
-// In this case so many devices are left behind with a driver that hangs, and
-// what it may still use: of each at most 26 descriptors, those of 24 surfaces,
-// its node and a log. (Their memory is not lost: see hr__engine_ref_revoke().)
+// In this case so many devices are left behind with a hanging driver, which may
+// still use up to 26 descriptors of each: 24 surfaces, its node and a log.
+// (Their memory is not lost: see hr__engine_ref_revoke().)
 void test_hung(int devices);
 // In a build with AddressSanitizer, if HEADRACE_TEST_LEAKS is set: whether
 // there is memory that nothing points to. test_main() asks after each case.
@@ -170,7 +170,7 @@ void test_sleep(int64_t ns);
 int64_t test_clock(clockid_t clock);
 // The number behind the field in a file of /proc; -1: it is not there.
 long test_proc(const char *path, const char *field);
-// Calls of read() and the like by this thread so far; -1: nobody counts them.
+// Calls of read() and the like by this thread so far; -1: they are not counted.
 long test_reads(void);
 #define TEST_MS INT64_C(1000000)
 

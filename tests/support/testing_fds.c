@@ -22,7 +22,7 @@ const char *__asan_default_options(void)
 
 enum { MAX_FDS = 1024, TARGET = 120, OF_HUNG_DEVICE = 26 };
 
-// What was open, by descriptor; "" = nothing.
+// The files that were open, by descriptor; "" = none.
 static char before[MAX_FDS][TARGET];
 static int kept;  // may stay
 
@@ -51,7 +51,7 @@ static bool of_driver(const char *target)
     return false;
 }
 
-// Of those that were not there: how many, and the first of them.
+// Counts descriptors that were not there before, and names the first of them.
 static int new_fds(char first[TARGET])
 {
     DIR *dir = opendir("/proc/self/fd");

@@ -20,7 +20,7 @@ static int remove_one(const char *path, const struct stat *st, int type,
     return remove(path);
 }
 
-// Children of fork() leave them to who made them.
+// Children of fork() leave the folders to the process that made them.
 static void remove_all(void)
 {
     for (int i = 0; i < num_folders; i++) {
