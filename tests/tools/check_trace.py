@@ -127,7 +127,7 @@ def check_names(events):
 def check_ids(events):
     """Of which job and sample, or batch of a device, is it?"""
     for e in events:
-        # Who is idle has none, who waits for room none yet.
+        # An idle thread has none, a thread that waits for room has none yet.
         if (e["ph"] not in "Xb" or e.get("cat") not in IDS or
                 e["name"] in ("idle", "wait for room")):
             continue
@@ -156,7 +156,7 @@ def check_head(trace):
 
 
 def check(trace):
-    """What is wrong, as sentences."""
+    """Returns the faults, as sentences."""
     events = trace.get("traceEvents")
     if not isinstance(events, list) or not events:
         return ["no traceEvents"]
@@ -170,7 +170,7 @@ def check(trace):
 
 def mark_shift(events):
     """Microseconds from CLOCK_MONOTONIC to the axis of events, by the marks in
-    them; None: there are none. What delayed a mark made its time later."""
+    them; None: there are none. A delay of a mark made its time later."""
     return min((e["ts"] - int(e["name"].split()[2]) / 1000 for e in events
                 if "ts" in e and
                 str(e.get("name")).startswith("headrace clock ")),

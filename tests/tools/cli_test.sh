@@ -71,7 +71,7 @@ run 0 -V
 says out "headrace 0."
 run 2 help nothing
 says err "'nothing' is not a command (run, devices, "
-# Who reads no further is told nothing.
+# A reader that stops early causes no message.
 exec 7> >(exec true)
 wait $!
 (trap '' PIPE; exec "$headrace" --help >&7 2>err)
@@ -315,7 +315,7 @@ run 2 profile "$photos" --report /nowhere/report.html
 says err "cannot be written"
 run 2 profile "$photos" --trace /nowhere/trace.json
 says err "cannot be written"
-# Who may read everything asks as somebody else.
+# Root may read everything, so the command runs as another user.
 mkdir locked
 chmod 0 locked
 chmod 711 "$tmp"
@@ -337,13 +337,13 @@ if "${as[@]}" "$headrace" --version >/dev/null 2>&1; then
     expect "one line of it" [ "$(cat err)" = \
         "headrace: half/locked: Permission denied" ]
     json out 'd["images"] == 1 and d["unread"] == 1'
-    # Likewise of those that look at devices, each of their processes included.
+    # The same of commands that look at devices, and of each of their processes.
     "${as[@]}" "$headrace" validate half --backend cpu --json >out 2>err
     expect "an unreadable folder below is a failure of validate" [ $? = 1 ]
     expect "one line of validate" [ "$(cat err)" = \
         "headrace: half/locked: Permission denied" ]
     json out 'd["checked"] == 1 and d["unread"] == 1 and d["within"]'
-    # (Whoever that is may not write where the test's own TMPDIR is.)
+    # (That user may not write where the test's own TMPDIR is.)
     "${as[@]}" env TMPDIR=/tmp "$headrace" profile half --backends cpu \
         --threads 1 --seconds 0.3 --json >out 2>err
     expect "an unreadable folder below is a failure of profile" [ $? = 1 ]
@@ -428,7 +428,8 @@ run 0 run mixed --out skip.npy --on-error skip
 json skip.json '[p.get("index") for p in d["pictures"]] ==
                 [0, None, None, 1, 2]'
 run 0 run mixed --out zero/ --on-error zero
-# What failed has no file, nor that of an earlier run; other files stay.
+# A sample that failed has no file, nor that of an earlier run; other files
+# stay.
 mkdir -p faildir/a faildir/b
 echo mine >faildir/a/2.npy
 run 1 run mixed --out faildir/
@@ -440,7 +441,7 @@ json faildir/manifest.json '[p.get("file") for p in d["pictures"]][:4] ==
                             ["a/1.npy", None, None, "b/4.npy"]'
 json faildir/manifest.json 'd["pictures"][2]["stage"] == "header"'
 says err "mixed/b/3.png: header at byte 0: "
-# Of each what it is, once, and of many how many.
+# Each failure is named once; of many the number is given.
 mkdir many
 for i in $(seq 30); do echo "$i" >many/$i.jpg; done
 run 1 run many --out none --epochs 3
@@ -650,7 +651,7 @@ HEADRACE_BACKEND=nothing run 0 run "$photos" --out none --backend cpu
 )
 expect "a full disk is an error" [ $? = 0 ]
 expect "a full disk leaves nothing" [ ! -e big.npy ]
-# Of a folder it lists what was made before.
+# In a folder the manifest lists the files made before.
 "$headrace" samples --photos-only --count 1 --size 64x64 tiny >/dev/null
 mkdir full
 cp tiny/photos/*/*.jpg full/1.jpg
@@ -681,7 +682,7 @@ json out "d['peak_rss_bytes'] <= (64 + 60) << 20"
 json out "len(d['epochs']) == 100 and d['images'] == 100 * $num"
 run 0 run "$photos" --out none --budget 1 --threads 2
 
-# Whoever started this script may have ignored SIGHUP (nohup does).
+# The caller of this script may have ignored SIGHUP (nohup does).
 interrupt() {   # interrupt OUT SIGNAL
     env --default-signal=HUP \
         "$headrace" run "$photos" --out "$1" --epochs 1000000 --quiet >out 2>err &
@@ -704,13 +705,13 @@ for signal in INT HUP; do
     json stopped/manifest.json 'd.get("interrupted") is True'
     expect "no temporary files after $signal" no_parts
 done
-# What nohup starts does not hear it.
+# A program that nohup starts does not receive it.
 nohup "$headrace" run "$photos" --out none --epochs 200 -q >out 2>err &
 expect "it listens" listens $!
 kill -HUP $!
 wait $!
 expect "a SIGHUP that is ignored" [ $? = 0 ]
-# What a killed one leaves goes with the next run there.
+# The leftovers of a killed run go with the next run there.
 for out in killed/ killed/x.npy; do
     "$headrace" run "$photos" --out $out --epochs 1000000 -q 2>err &
     expect "it writes" until_any parts killed

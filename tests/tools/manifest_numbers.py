@@ -115,7 +115,7 @@ def main():
     names = {os.path.basename(p) for p in good}
     for policy in ("zero", "skip"):
         look(*run(headrace, "few", policy), names, policy)
-    # Of several epochs the last is kept, and nothing of the others.
+    # The last of several epochs is kept, and nothing of the others.
     _, manifest, array = run(headrace, "few", "skip", 2)
     check(len(manifest["pictures"]) == len(good) + len(wrong) and
           manifest["epoch"] == 1 and array[0][0] == len(good), "two epochs")

@@ -195,7 +195,7 @@ code=$?
 expect "SIGTERM exits with 143, or it was done" \
     test $code = 143 -o $code = 0
 set +m
-# What has changed since is packed again, and all behind it.
+# A file that has changed since is packed again, and all behind it.
 cp large.hrp t.hrp.part
 third=$(find large -type f | sort | sed -n 3p)
 cp "$one" "$third"

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a report's page shows its data: compares the elements of the opened
-page with the data that lies in it.
+"""Checks that a report's page shows its data: compares the elements of the
+opened page with the data that lies in it.
 
-    report_page.py DOM     what `chromium --dump-dom` prints of a report
+    report_page.py DOM     the output of `chromium --dump-dom` of a report
 """
 
 import html.parser
@@ -75,7 +75,7 @@ def number_says(text, value, unit):
     if text.startswith("< "):
         return 0 < abs(value) < float(text[2:])
     last = 10.0 ** -len(text.partition(".")[2])
-    # What is not zero does not read as zero.
+    # A value that is not zero does not read as zero.
     return abs(float(text) - value) <= last * .501 and \
         (float(text) != 0) == (value != 0)
 

@@ -37,8 +37,8 @@ attribute()  # name file
     grep -oE "data-$1=\"[^\"]*\"" "$2" | head -n 1 | cut -d'"' -f2
 }
 
-# A window of Chromium's is 500 pixels wide at least, a frame in it is not.
-# What the page says of itself (tools/report/report.h) is copied out of the frame.
+# A window of Chromium's is 500 pixels wide at least, a frame in it is not. The
+# page's own verdicts (tools/report/report.h) are copied out of the frame.
 frame()  # page width height
 {
     cat >"$tmp/frame.htm" <<END
@@ -111,7 +111,7 @@ END
         complain "$1 at $2, $3: the page says '${found:-nothing}'"
 }
 
-# What finds errors is tested, too: an error in the script, and charts that have
+# Tests the detection of errors: an error in the script, and charts that have
 # their axes, but not their data.
 self_test()
 {
@@ -155,7 +155,7 @@ open_page "$tmp/sample.html" 1280 $charts
 open_page "$tmp/sample.html" 400 $charts
 open_page "$tmp/sample.html" 1280 $charts dark
 contents "$tmp/sample.html"
-# What the commands write, of pictures with findings and of none.
+# Pages of the commands, with findings and without.
 if "$build/tests/test_validate" --sample "$tmp/validate.html"; then
     ((!charts)) || charts=2
     open_page "$tmp/validate.html" 1280 $charts

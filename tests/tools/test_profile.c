@@ -103,8 +103,8 @@ static double cpu_of(int64_t burn_ns)
     return s.cpu_seconds / (double)s.images;
 }
 
-// What a picture costs more, if the engine burns 10 ms more for it, is 10 ms:
-// nothing that was counted is missing, or of another window.
+// If the engine burns 10 ms more for a picture, the picture costs 10 ms more:
+// no counted time is missing, or from another window.
 TEST_CASE(cpu_seconds)
 {
     const double burnt = 0.010;
@@ -157,7 +157,8 @@ TEST_CASE(consumers)
     close_child(c);
 }
 
-// Seconds that this thread was ready and had no core; 0 if nobody counts them.
+// Seconds that this thread was ready and had no core; 0 if they are not
+// counted.
 static double without_core(void)
 {
     unsigned long long ran, waited = 0;
@@ -170,9 +171,9 @@ static double without_core(void)
     return 1e-9 * (double)waited;
 }
 
-// What a consumer takes of a core, by its thread's clock: what it is told, but
-// for the time that others had the cores. What the kernel counts for the
-// process beyond that is the data side's: it is little here, so the consumer
+// The share of a core that a consumer takes, by its thread's clock, is the one
+// it is told, less the time that others had the cores. The rest of the
+// process's CPU time is the data side's: it is little here, so the consumer
 // took no more than it says, and no less.
 static void loads(struct profile_child *c, double per_cent)
 {

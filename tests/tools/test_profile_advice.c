@@ -21,7 +21,8 @@ TEST_CASE(medians)
     CU_ASSERT_EQUAL(profile_quantile(w, 0, 0.99), 0);
 }
 
-// More than are kept: those that are kept stand for all. Every 40th is slow.
+// There are more than are kept, and the kept ones stand for all. Every 40th is
+// slow.
 TEST_CASE(many_latencies)
 {
     enum { ALL = 300000 };
@@ -64,7 +65,7 @@ TEST_CASE(threads_that_suffice)
     CU_ASSERT_EQUAL(ENOUGH(((const double[]){150, 220}), 2, 1842, 0.00114), 3);
     // Four were measured, and were too few.
     CU_ASSERT_EQUAL(ENOUGH(grows, 3, 361, 0.001), 5);
-    // What does not grow never gets there.
+    // A rate that does not grow never gets there.
     CU_ASSERT_EQUAL(ENOUGH(flat, 3, 500, 0.01), 0);
     CU_ASSERT_EQUAL(ENOUGH(one, 1, 600, 0.01), 6);
     CU_ASSERT(!measured);
@@ -89,8 +90,8 @@ TEST_CASE(largest_part)
     CU_ASSERT_PTR_NULL(profile_largest_part(&w, &share));
 }
 
-// What the lines beside a consumer say of some rates: (busy, fed rate), one for
-// each number of threads; noted is freed by the next call.
+// Returns the lines beside a consumer for some rates: (busy, fed rate), one for
+// each number of threads; the next call frees them.
 static const char *noted(const double (*fed)[2], int n, double cpu_per_1000)
 {
     static char *text;

@@ -297,7 +297,7 @@ TEST_CASE(bad_paths)
     CU_ASSERT_EQUAL(errno, ENOMEM);
     report_free(&r);
     report_free(&r);
-    // All of it takes NULL: nobody checks in between.
+    // All of it takes NULL: callers do not check in between.
     report_text_cell(NULL, "x");
     report_picture(NULL, "x", NULL, 1, 1, 1);
 }

@@ -247,7 +247,7 @@ TEST_CASE(too_many)
     CU_ASSERT(hr_ops_parse(text, list.ops, &list.num));
 }
 
-// What has a text comes back as the same text.
+// Ops that have a text come back as the same text.
 TEST_CASE(ops_and_back)
 {
     static const char *const texts[] = {

@@ -104,7 +104,7 @@ TEST_CASE(behind_a_link)
     CU_ASSERT_EQUAL(errno, ENOENT);
 }
 
-// What dead processes have left goes, what others write stays.
+// Files left by dead processes go, files of others stay.
 TEST_CASE(leftovers)
 {
     const char *dir = test_folder();
@@ -132,12 +132,12 @@ TEST_CASE(leftovers)
         CU_ASSERT_EQUAL(access(mine, F_OK) < 0, i == 0);
         unlink(mine);
     }
-    // Of a process with that number elsewhere: it holds a lock.
+    // A process with that number elsewhere holds a lock.
     snprintf(mine, sizeof(mine), "%s/.headrace-%ld-0.part", dir, (long)child);
     CU_ASSERT_EQUAL(rename(file.temp, mine), 0);
     out_file_clean(dir);
     CU_ASSERT_EQUAL(rename(mine, file.temp), 0);
-    // Of one that lives, with or without.
+    // A living process keeps its file, with a lock or without.
     fclose(file.stream);
     file.stream = NULL;
     out_file_clean(dir);
@@ -146,7 +146,7 @@ TEST_CASE(leftovers)
     out_file_clean("/no/such");
 }
 
-// What could not be written once is not whole, whatever comes later.
+// A file with one failed write is not whole, whatever comes later.
 TEST_CASE(hole)
 {
     const char *dir = test_folder();
@@ -331,7 +331,7 @@ TEST_CASE(walk_links)
     CU_ASSERT_STRING_EQUAL(inputs_item(&in, 1).label, "a");
     CU_ASSERT_STRING_EQUAL(inputs_item(&in, 3).label, "b");
     CU_ASSERT_EQUAL(in.source->skipped, 3);
-    // What is named twice comes twice.
+    // A file that is named twice comes twice.
     expect_names(&in, dir, twice, 10);
     inputs_finish(&in);
     // A link leads up to what is being walked already.

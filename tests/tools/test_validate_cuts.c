@@ -76,7 +76,7 @@ TEST_CASE(of_several_engines)
     validate_done(&r);
 }
 
-// Of a long name the end is said, which tells it from others.
+// A long name is cut to its end, which tells it from others.
 TEST_CASE(long_name)
 {
     uint64_t seed = 3;

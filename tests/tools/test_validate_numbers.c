@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // headrace validate, in this process: its numbers against a plain count of the
-// two results, and who must have made them for a comparison to mean something.
+// two results, and the engines that must have made them for a comparison to
+// mean something.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +25,7 @@ struct counted {
     double sum, squares;
 };
 
-// What one device makes of one picture, in levels: [c][y][x].
+// Makes one picture on one device, in levels: [c][y][x].
 static void levels_of(const char *device, const char *path, const char *text,
                       enum hr_dtype dtype, int levels[NUMBERS])
 {
@@ -210,7 +211,7 @@ static json_t *find_kind(json_t *items, const char *kind, size_t nth)
 }
 
 // At the end the narrowest pictures are off by most; cut after color the widest
-// ones are, by more. What is shown are the worst at the end, in that order.
+// ones are, by more. The page shows the worst at the end, in that order.
 TEST_CASE(worst_at_the_end)
 {
     json_t *page, *items, *json;
@@ -279,7 +280,7 @@ TEST_CASE(pictures_show_levels)
     json_decref(levels);
 }
 
-// ---- Who made them --------------------------------------------------------
+// ---- The engines that made them -------------------------------------------
 
 static json_int_t made_by(json_t *json, const char *engine, const char *span)
 {
@@ -377,7 +378,7 @@ TEST_CASE(silent_devices)
                    "pictures (6 its pictures differed when it was tested)");
 }
 
-// What is handed on for the picture's sake is no silence, and is said.
+// A picture handed on for its own size is no silence, and is reported.
 TEST_CASE(partly)
 {
     json_t *json;

@@ -27,7 +27,7 @@ static const char *damaged_below(void)
     return path;
 }
 
-// What it prints; free().
+// Runs it and returns its output; free().
 static char *run(const char *path, const char *ops, const char *more, int code)
 {
     struct validate_ran r = validate_run((const char *const[]){

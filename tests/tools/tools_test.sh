@@ -43,7 +43,7 @@ rm -r large 1M 1G
 
 # ---- names ----------------------------------------------------------------
 
-# Of these every byte but / may be in a name.
+# Names may have every byte but /.
 folder=$'f\xe9 "quoted"\n<b>&amp;\''
 mkdir "$folder" "$folder/"$'\xff'
 cp "$one" "$folder/"$'\xff/x\xfe.jpg'
@@ -126,7 +126,7 @@ ln -s far/report link.html
 run 0 validate "$one" --backend cpu --report link.html
 expect "a link stays a link" [ -L link.html ]
 expect "what is behind it is written" grep -q data-selfcheck far/report
-# What a process that was killed has left there goes; 99999999 is none.
+# The leftovers of a killed process go; no process has the number 99999999.
 left() { : >.headrace-99999999-0.part; : >far/.headrace-99999999-1.part; }
 left
 run 0 validate "$one" --backend cpu --report left.html
@@ -197,7 +197,7 @@ expect "and no table" [ ! -s out ]
 expect "a closed output is an error" [ $? = 2 ]
 says err "standard output"
 expect "the page is written all the same" grep -q data-selfcheck closed.html
-# What is said of the damaged one must not go to the array.
+# The message about the damaged picture must not go to the array.
 head -c 900 "$one" >short.jpg
 run 1 run "$one" short.jpg --backend cpu --out open.npy
 "$headrace" run "$one" short.jpg --backend cpu --out closed.npy >&- 2>err
@@ -280,7 +280,7 @@ if [ -e "$driver/headrace_drv_video.so" ] &&
     expect "a device that made nothing ends with 2" [ $? = 2 ]
     says out '"verdict": "nothing shown: vaapi:/dev/null made none of 20 '
     says out '"within": null'
-    # What a device does not do is not its gain.
+    # Pictures that a device does not make are not its gain.
     LIBVA_DRIVERS_PATH=$driver LIBVA_DRIVER_NAME=headrace \
         LD_PRELOAD=${LD_PRELOAD:+$LD_PRELOAD:}$driver/libva_node_type.so \
         HEADRACE_VA_DRIVER=fault=Decode:wrong:always \
@@ -326,7 +326,7 @@ if [ -e same ] && children $$ >/dev/null; then
     expect "the CPU is measured" grep -q '"device": "cpu"' out
     expect "and nothing else" [ "$(grep -c '"device": "vaapi' out)" = 0 ]
     says dead.html "Left out: vaapi:/dev/null+cpu, 1 thread, planned: killed"
-    # What a process could say itself is the reason: its trace has no place.
+    # A process that fails can give the reason itself: its trace has no place.
     dies 8 limit_files
     expect "a device that fails is an error" [ $code = 2 ]
     expect "it said why itself" [ "$(grep -c 'File too large' err)" = 1 ]

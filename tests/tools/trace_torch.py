@@ -1,14 +1,14 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Do our trace and torch.profiler's lie on one time axis?
+"""Checks that our trace and torch.profiler's lie on one time axis.
 
     tests/tools/trace_torch.py --build build
 
-One process runs under torch.profiler and our trace at once. What is known to
-overlap, to enclose or to be apart must do so in the file that check_trace.py
---merge makes of both: a span of ours around one of torch's, one of torch's
-without any of ours, and pictures that are decoded within a span of torch's.
-Once with marks of our clock, and once by wall time if this torch has
+One process runs under torch.profiler and our trace at once. Spans that are
+known to overlap, to enclose or to be apart must do so in the file that
+check_trace.py --merge makes of both: a span of ours around one of torch's, one
+of torch's without any of ours, and pictures that are decoded within a span of
+torch's. Once with marks of our clock, and once by wall time if this torch has
 Kineto. Exit code 77: not run.
 """
 import argparse
@@ -103,7 +103,7 @@ def one(events, name):
 
 
 def check(where, mark):
-    """What is wrong in the merged file."""
+    """Returns the faults in the merged file."""
     with open(f"{where}/torch.json") as f:
         theirs = json.load(f)
     if not mark:

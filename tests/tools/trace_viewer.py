@@ -138,7 +138,7 @@ def open_tools(browser):
 
 
 def in_file(events):
-    """What the viewer should find."""
+    """Returns the rows and names that the viewer should find."""
     rows, names = collections.Counter(), {}
     for e in events:
         if e["ph"] == "X":
