@@ -47,7 +47,7 @@ void options_get(struct options *o)
     pthread_mutex_unlock(&lock);
 }
 
-// What happened is forgotten, what is alive is not.
+// Clears the counts of events, but not of objects that are alive.
 static void counters_reset(void)
 {
     struct va_driver_counters *c = &counters;

@@ -2,9 +2,9 @@
 // Private to the software VA driver. README.md tells what it does.
 //
 // Locks: display->lock guards all objects of a display, their tickets and the
-// queue. control.c has one for options and faults; it is taken last, and by
-// whoever holds the other, too. Pixels are touched without a lock: the tickets
-// of a surface say whose turn it is.
+// queue. control.c has one for options and faults; it is taken last, also by
+// holders of the other. Pixels are touched without a lock: the tickets of a
+// surface say whose turn it is.
 #ifndef VA_DRIVER_DRIVER_H
 #define VA_DRIVER_DRIVER_H
 
@@ -113,7 +113,7 @@ struct personality {
     uint32_t decode_fourccs[MAX_FOURCCS];  // as listed; ends with 0
     uint32_t vpp_fourccs[MAX_FOURCCS];
     uint32_t image_fourccs[MAX_FOURCCS];
-    // What a decode writes into a surface without a fourcc, and with
+    // The format that a decode writes into a surface without a fourcc, and with
     // PERSON_RESHAPE into any: 4:0:0 4:2:0 4:2:2 4:4:0 4:4:4 4:1:1; 0: refused.
     uint32_t by_sampling[6];
     int min_size, max_size, vpp_min_size, max_targets;
@@ -141,7 +141,8 @@ struct options {
     uint32_t deviate_in;  // only in surfaces of that format; 0: in all
     enum damage damage;
     uint32_t clear, set;  // PERSON_ flags changed by hand
-    // What is wrong with that input of the video processor; 0: none.
+    // The input formats of the video processor that go wrong, by fault; 0:
+    // none.
     uint32_t vpp_swap, vpp_no_flip, vpp_no_crop;
 };
 
@@ -167,9 +168,9 @@ void options_get(struct options *o);
 int options_apply(const char *text);
 int fault_parse(const char *text);
 void fault_clear(void);
-// What is to go wrong with this call, if anything does; counts it.
+// Returns the fault planned for this call, if any; counts the call.
 struct fault fault_next(enum va_driver_call call);
-// A fault of a call: sleeps, hangs until released, and says what to return.
+// The fault of a call: sleeps, hangs until released, and returns its status.
 VAStatus fault_enter(enum va_driver_call call);
 void fault_release(void);
 unsigned long fault_generation(void);
@@ -233,7 +234,7 @@ struct region {
     uint64_t ticket;
 };
 
-// What Begin..End collect, and the worker does.
+// A picture that Begin..End collect, and the worker makes.
 struct picture {
     struct picture *next;
     VAEntrypoint entrypoint;

@@ -10,8 +10,8 @@
 
 enum { NOISE = 0xa5 };
 
-// Memory that is not linear can be imported, but not be read by who ignores
-// the modifier.
+// Memory that is not linear can be imported, but a client that ignores the
+// modifier cannot read it.
 static int tiled_fd(size_t size)
 {
     int fd = memfd_create("va-tiled", MFD_CLOEXEC);

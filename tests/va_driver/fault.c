@@ -34,8 +34,8 @@ void fault_clear(void)
     pthread_mutex_unlock(&lock);
 }
 
-// Ends everything that hangs: calls return an error, pictures end in one. What
-// waits goes on.
+// Ends everything that hangs: calls return an error, pictures end in one.
+// Waiting calls go on.
 void fault_release(void)
 {
     pthread_mutex_lock(&lock);

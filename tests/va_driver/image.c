@@ -317,7 +317,7 @@ static bool inside(int x, int y, unsigned w, unsigned h, int width, int height)
            w <= (unsigned)(width - x) && h <= (unsigned)(height - y);
 }
 
-// What is copied, and where to. The pixels are touched without the lock.
+// A copy and its direction. The pixels are touched without the lock.
 struct transfer {
     struct memory *surface, *image;
     uint32_t surface_fourcc, image_fourcc;

@@ -154,7 +154,7 @@ static bool good_scan(const struct picture *p, const struct scan *s)
     return true;
 }
 
-// What a driver refuses before it queues the picture.
+// The refusals of a driver before it queues the picture.
 VAStatus jpeg_check(const struct display *d, const struct picture *p)
 {
     const VAPictureParameterBufferJPEGBaseline *pp = &p->params;

@@ -192,7 +192,7 @@ static bool zero(const void *at, size_t n)
     return true;
 }
 
-// What a driver may trip over although this one does not.
+// Logs flaws that other drivers may trip over, although this one does not.
 static void check_scan(const struct picture *p, const struct scan *s)
 {
     const VASliceParameterBufferJPEGBaseline *v = &s->slice;
@@ -236,7 +236,7 @@ void log_picture(const struct picture *p)
     pthread_mutex_unlock(&lock);
 }
 
-// What a display leaves behind: for programs that cannot ask for counters.
+// Logs the leftovers of a display: for programs that cannot ask for counters.
 void log_end(void)
 {
     struct va_driver_counters c;

@@ -103,8 +103,8 @@ const struct personality personalities[] = {
      .flags = PERSON_NO_SYNC2 | PERSON_MUTE_STATUS | PERSON_NO_SYNC |
               PERSON_NO_OFFSET | PERSON_LIMITED | PERSON_RESHAPE |
               PERSON_BAD_GREY | PERSON_CONVERT_NV12 | PERSON_FAKE_YUYV},
-    // What src/gallium/frontends/va had become in 2026: postproc.c keeps to
-    // the range, and asks for one mirror or the other; surface.c lists what
+    // src/gallium/frontends/va as of 2026: postproc.c keeps to the range, and
+    // asks for one mirror or the other; surface.c lists the formats that
     // shaders sample.
     {.name = "mesa_main",
      .vendor = "Mesa Gallium driver 26.0.0-devel for AMD Radeon RX 6600 "

@@ -63,8 +63,7 @@ static uint32_t default_fourcc(const struct personality *p, uint32_t rt)
     return 0;
 }
 
-// What the attributes ask for. Their flags are not looked at: clients leave
-// them 0.
+// Reads the attributes. Their flags are not looked at: clients leave them 0.
 static VAStatus read_attribs(const struct personality *p,
                              const VASurfaceAttrib *list, unsigned n,
                              uint32_t *fourcc)

@@ -198,7 +198,8 @@ struct sampler {
 };
 
 // ThreadSanitizer looks at a sample of each row (look()): in all of them it
-// takes most of the time of tests, and who races for a picture races for rows.
+// takes most of the time of tests, and a race for a picture is a race for its
+// rows.
 __attribute__((no_sanitize("thread"))) static int sample(
     const struct sampler *s, int x, int y)
 {
@@ -259,7 +260,7 @@ static bool is_limited(const struct display *d, const struct region *r,
     uint8_t range = to_rgb ? r->params.input_color_properties.color_range
                            : r->params.output_color_properties.color_range;
 
-    // What is not said is limited: these are video processors.
+    // The range is limited unless set: these are video processors.
     return (d->person.flags & PERSON_LIMITED) || range != VA_SOURCE_RANGE_FULL;
 }
 
@@ -340,7 +341,7 @@ static void component_run(const struct job *j, int i)
     }
 }
 
-// What this driver gets wrong with input of that format.
+// Applies this driver's faults with input of that format.
 static void go_wrong(const struct display *d, struct job *j, struct region *r)
 {
     uint32_t fourcc = j->from->layout.format->fourcc;
