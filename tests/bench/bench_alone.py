@@ -14,7 +14,7 @@ from bench_table import interleave
 from bench_work import (EVAL_OPS, Jobs, peer_eval_one, peer_train,
                         folder, peer_window, train_samples, window_ops)
 
-# Of bench_core: those of a file, those of a packed picture, and packing.
+# Stages of bench_core: of a file, of a packed picture, and packing.
 STAGES = ("entropy", "reconstruct", "color", "unpack", "unpack_reconstruct",
           "unpack_color", "pack")
 TURBO = "libjpeg-turbo"
@@ -36,7 +36,7 @@ def stage_rows(b):
 
 
 def stage_rounds(b):
-    """Of bench_core, measured once."""
+    """Returns the stages that bench_core measures; it runs once."""
     if not hasattr(b, "stage_rounds"):
         with folder(b.files) as files:
             paths = sorted(os.path.join(files, f) for f in os.listdir(files))

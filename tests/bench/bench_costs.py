@@ -40,8 +40,8 @@ def overhead_row(b):
     """8x8 pixels copied, u8 to u8: a picture with next to no work, so all
     of its time is the library's (submit, queue, plan, result, wait, release)
     plus the copy of 192 bytes, which is not subtracted. Jobs of 256, one
-    thread, submitter and worker on the same core: all CPU time counts. What
-    a sample costs its caller at least; the peer is Pillow's copy()."""
+    thread, submitter and worker on the same core: all CPU time counts. This is
+    the least that a sample costs its caller; the peer is Pillow's copy()."""
     pictures = [Image.new("RGB", (8, 8)) for _ in range(256)]
 
     def peer():

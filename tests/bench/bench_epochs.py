@@ -10,7 +10,7 @@ from bench_table import interleave
 from bench_work import Jobs, folder, peer_train, train_ops, train_samples
 from headrace import _core
 
-# What the ratio to torchvision shall be, by instruction set.
+# The promised ratio to torchvision, by instruction set.
 CACHE = {"c": None, "avx2": 8, "avx512": 12, "neon": None}
 PACK = {"c": None, "avx2": 7.5, "avx512": 11, "neon": None}
 

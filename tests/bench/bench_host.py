@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""What the host does for an OpenCL device: CPU time, by thread and part.
+"""The host's work for an OpenCL device: CPU time, by thread and part.
 
     tests/bench/bench_host.py --build BUILD
 
@@ -12,7 +12,7 @@ change much: us per picture.
 
   prepare   the CPU's worker: header, geometry, plan of a sample, cache
   plan      the driver thread: from a batch's last command to where it reserves
-            memory; what it waits for is not CPU time
+            memory; waits are not CPU time
   pack      payloads and lists, into memory that the device reads
   enqueue   commands; callback: the driver's, on the same thread here
   deliver   the thread that copies results, and ends tasks
@@ -62,7 +62,8 @@ def library(build):
 
 
 def null_env(build, caches):
-    """Of a process that has the null device, and counts its locks."""
+    """The environment of a process with the null device, which counts its
+    locks."""
     path = os.path.abspath(library(build))
     return dict(os.environ, LD_PRELOAD=path, HEADRACE_OPENCL_LIBRARY=path,
                 HEADRACE_CERTIFICATE="off", HEADRACE_OPENCL_VARIANT="staged",

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jobs of the package headrace that are prepared once and run many times. What
-Python adds is in the figures, some 0.5 us a sample; what must not have it
-bench_core measures."""
+"""Jobs of the package headrace that are prepared once and run many times. The
+figures include Python's overhead, some 0.5 us a sample; bench_core measures
+without it."""
 import json
 import os
 import platform
@@ -36,7 +36,7 @@ def levels():
 
 
 def core(*arguments, **variables):
-    """What bench_core prints."""
+    """Returns the output of bench_core."""
     out = subprocess.run(
         [os.path.join(package.BUILD, "tests", "bench_core"),
          *map(str, arguments)], env=dict(os.environ, **variables),

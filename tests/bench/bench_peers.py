@@ -7,15 +7,15 @@
 
 PYTHON has the packages of tests/python/peers.txt (700 MB of downloads, which
 ./dev keeps). --torch-python (or HEADRACE_TORCH_PYTHON) has current torch,
-torchvision and Pillow. What is not installed is named. 77: there is no NumPy.
+torchvision and Pillow. Missing packages are named. 77: there is no NumPy.
 
 Files in memory, windows drawn before and the same for all: crop, resize to 224
 x 224, mirror, normalise, as float32 planes. All run on one core, each in a
 process of its own, and take turns, a round of all files each. Only we and
 torchvision on Pillow make the same pixels: OpenCV's resize does not look at all
 pixels when it shrinks (no antialias), FFmpeg's and DALI's arithmetic is another.
-What counts is CPU time, of all threads of the process: other work on the
-machine changes it less.
+The figures are CPU time, of all threads of the process: other work on the
+machine changes it less than wall time.
 """
 import argparse
 import json
@@ -28,9 +28,9 @@ import sys
 import tempfile
 import time
 
-# What it has in common with python3 -m headrace.bench, without importing the
-# package: interpreters with peers may lack it. First of all paths: tests/python
-# has a package `programs`, too, and is on PYTHONPATH in tests.
+# Code shared with python3 -m headrace.bench, without importing the package:
+# interpreters with peers may lack it. The path comes first: tests/python has a
+# package `programs`, too, and is on PYTHONPATH in tests.
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)) +
                 "/../../python/headrace/bench")
 from children import Child, Ended
@@ -240,7 +240,7 @@ def read_files(o):
 
 
 def children(o, path):
-    """Those that run; prints which do not."""
+    """Returns the children that run; prints the ones that do not."""
     found, wanted = [], []
     for key, python in (("debian", o.debian), ("current", o.torch_python)):
         if not python:

@@ -16,7 +16,7 @@ from bench_work import (BATCH, EVAL_OPS, MEAN, STD, Decodes, Jobs, Stream,
                         to_f16, to_f32, train_samples, window_ops)
 from headrace.ops import decode, normalize, resize
 
-# What the ratio to torchvision shall be in the first epoch.
+# The promised ratio to torchvision in the first epoch.
 FIRST = {"c": None, "avx2": 4.2, "avx512": 5.2, "neon": None}
 
 
@@ -161,7 +161,7 @@ def normalize_rows(b):
 
 
 def thread_rows(b):
-    """Of jobs in flight, as a loader has them: at the end of a job that nothing
+    """Jobs in flight, as a loader has them: at the end of a job that nothing
     follows, threads wait for each other."""
     if len(os.sched_getaffinity(0)) < 2:
         return

@@ -34,7 +34,7 @@ static struct {
         cl_kernel handle;
         char name[64];
         uint64_t launches, timed, ns, items;
-        // What the driver says: the most items of a group, and a good divisor
+        // The driver's answers: the most items of a group, and a good divisor
         // of it; items of the group launched; bytes that a group and an item
         // have of their own.
         size_t most, multiple, group;

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What bench.py works on: the pictures, the transforms of Pillow and
-torchvision, and ours."""
+"""The work of bench.py: the pictures, the transforms of Pillow and torchvision,
+and ours."""
 import io
 import os
 import random
@@ -69,7 +69,7 @@ class Files:
 
 
 def sampling(im):
-    """Of a JPEG of three components: 4:4:4, 4:2:0, or neither."""
+    """Returns 4:4:4, 4:2:0 or "": the sampling of a JPEG of 3 components."""
     layer = getattr(im, "layer", [])
     kinds = {((1, 1), (1, 1)): "4:4:4", ((2, 2), (1, 1)): "4:2:0"}
     if len(layer) != 3 or layer[1][1:3] != layer[2][1:3]:

@@ -72,8 +72,8 @@ build_arm()
 
 arm() { "${qemu[@]}" "$where/build/$1" "${@:2}"; }
 
-# What its last line says; all of it where something failed. 77: parts of it are
-# not for this build, as engines.
+# Prints the last line of a program; all of it where something failed. 77: parts
+# of it are not for this build, such as engines.
 arm_test()  # program [case]
 {
     local rc=0

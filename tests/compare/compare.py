@@ -72,7 +72,7 @@ if "torch" in sys.modules:
 Image.MAX_IMAGE_PIXELS = 50_000_000
 
 # Files on which the library and Pillow disagree whether they can be read, by
-# the beginning of the name, and why that is right. (who refuses, reason)
+# the beginning of the name, and why that is right. (the refusing side, reason)
 LIMIT = "a limit of the library; Pillow has none of this kind"
 EXCEPTIONS = {
     "bomb-190-scans": ("headrace", LIMIT),
@@ -190,7 +190,7 @@ def short(ops):
 
 
 def refusal_fault(name, refused, ours):
-    """What is wrong about who refuses a file; None if nothing."""
+    """Returns the fault if the wrong side refuses a file; else None."""
     base = os.path.basename(name)
     allowed = [v[0] for k, v in EXCEPTIONS.items() if base.startswith(k)]
     who = ("" if bool(refused) == bool(ours) else
@@ -384,7 +384,7 @@ def parse():
 
 
 def jpeg_version():
-    """Of Pillow's, as numbers."""
+    """The version of Pillow's libjpeg-turbo, as numbers."""
     text = features.version_feature("libjpeg_turbo") or "0"
     return tuple(int(n) for n in text.split("."))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What compare.py compares: op lists, and the pictures that Pillow, NumPy and
+"""The cases of compare.py: op lists, and the pictures that Pillow, NumPy and
 torchvision make of them."""
 import io
 
@@ -26,8 +26,8 @@ DTYPES = {"f32": np.float32, "f16": np.float16, "u8": np.uint8}
 # ---- a comparison ----------------------------------------------------------
 
 class Case:
-    """What to make and what it must be, as headrace.validate.ours takes it.
-    source: bytes, or a u8 array H x W x C, or Planes."""
+    """A source with ops, and the expected picture, as headrace.validate.ours
+    takes it. source: bytes, or a u8 array H x W x C, or Planes."""
 
     def __init__(self, check, source, ops, want, dtype="u8", layout="nhwc"):
         self.check, self.source, self.ops = check, source, tuple(ops)
@@ -296,7 +296,7 @@ def eval_cases(p, rng, long):
     for resized, side in ([(256, 224)] + ([(232, 224), (64, 96), (96, 33)]
                                           if long else [])):
         yield eval_case(p, rng, "eval", resized, [side, side], *IMAGENET)
-    # What is smaller than the crop is padded.
+    # A picture smaller than the crop is padded.
     if long or rng.random() < 0.5:
         side = [rng.randint(30, 120), rng.randint(30, 120)]
         yield eval_case(p, rng, "eval padded", rng.randint(10, 60), side,

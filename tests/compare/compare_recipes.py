@@ -49,7 +49,7 @@ BATCH = 16
 
 
 def digests(name, data, workers):
-    """Of each picture, with all of its views."""
+    """Returns a digest of each picture, with all of its views."""
     programs.seed()
     found = []
     loader = torch.utils.data.DataLoader(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What people make their tensors with. A stack does ops one by one, as
+"""The libraries that users transform with. A stack does ops one by one, as
 headrace._oracle does, with functions of its own where it has them:
 
   Plain          none: Pillow and NumPy, with torchvision's sizes restated. Where
@@ -49,7 +49,7 @@ class Torchvision:
         }
 
     def mode(self, filter):
-        """Of our number."""
+        """Returns the stack's mode for our filter's number."""
         words = _core.OPS["resize"][2]["filter"]
         return {n: self.modes[word.upper()] for word, n in words.items()}[filter]
 

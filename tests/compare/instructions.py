@@ -4,12 +4,13 @@
 
   instructions.py --build BUILD --photos DIR [NAME...] [--functions] [--check]
 
-BUILD/aarch64 is what aarch64.sh makes. The emulator counts (instructions.c), so
+BUILD/aarch64 comes from aarch64.sh. The emulator counts (instructions.c), so
 the figures are the same on every machine, and no processor is needed: they are
-counted, not measured on silicon. NAME: of RECIPES; without one, all. Those of 4
-photos are taken off those of 100: what a program does once does not count.
+counted, not measured on silicon. NAME: of RECIPES; without one, all. The counts
+for 4 photos are subtracted from the counts for 100, so that start-up is left
+out.
 
---functions: which function executes how many. --mca LLVM_MCA: cycles of some
+--functions: instructions by function. --mca LLVM_MCA: cycles of some
 cores by LLVM's static model (llvm-mca) of each block that runs, which knows no
 caches and no mispredictions. --check: fails below the ratios that are promised.
 
@@ -35,7 +36,7 @@ import typing
 HERE = pathlib.Path(__file__).resolve().parent
 MANY, FEW = 100, 4
 TRAIN = "decode,random_resized_crop=224,random_hflip"
-# What the model says of stock's train transform, in millions of cycles.
+# The model's figure for stock's train transform, in millions of cycles.
 CORES = {"tsv110": 10.32, "neoverse-n1": 9.86, "neoverse-v1": 5.52,
          "neoverse-v2": 6.00}
 
@@ -47,10 +48,10 @@ class Recipe(typing.NamedTuple):
     cached: bool = False
 
 
-# Counted once, of the same photos. Of train all of stock; to the other recipes'
-# figures the parts that Pillow does were counted alone, and what train has
-# beside them was added; not the erasing of ta_wide. (Stock has no cache: each
-# epoch is a first one.)
+# Counted once, with the same photos. For train all of stock was counted; for
+# the other recipes the parts that Pillow does were counted alone, and the rest
+# of train was added; the erasing of ta_wide was left out. (Stock has no cache:
+# each epoch is a first one.)
 STOCK = ("Pillow 9.4, torchvision 0.14, torch 1.13, libjpeg-turbo 2.1.5 of "
          "Debian 12 for arm64")
 RECIPES = {
@@ -181,7 +182,7 @@ def code_of(path: str) -> dict[int, str]:
 
 
 def assembly(text: str) -> str:
-    """What an assembler takes; where jumps go does not matter."""
+    """Returns the line as an assembler takes it; jump targets do not matter."""
     text = text.split("//")[0].split("<")[0].strip()
     jump = re.match(r"(b|bl|b\.\w+|cbn?z|tbn?z|adrp?)\s(.*,)?", text)
     if jump:
