@@ -41,7 +41,7 @@ MOST = 200   # faults in the lists
 ABSENT = 77  # the exit code of a test that was not run
 TRIES = 3    # of a test that does not do what it should
 
-# What is no single program: the targets it needs, and the command.
+# Tests that are no single program: their targets, and the command.
 STEPS = {
     "manifest": (["headrace"], "/usr/bin/python3 $ROOT/tests/tools/"
                  "manifest_numbers.py $BUILD/headrace"),
@@ -85,12 +85,12 @@ BUILDS = {
              "-DHEADRACE_SANITIZE=address,undefined"],
 }
 
-# Before the compiler's name. What a fault makes it warn of is no error.
+# Before the compiler's name. A warning that a fault causes is no error.
 LAUNCHER = '#!/bin/sh\nexec {} "$@" $MUTANT_FLAGS\n'
 
 
 def ccache_folder():
-    """Where ccache keeps what it has, wherever XDG_CACHE_HOME will point."""
+    """ccache's folder now, wherever XDG_CACHE_HOME will point."""
     if not shutil.which("ccache"):
         return ""
     return subprocess.run(["ccache", "--get-config", "cache_dir"], check=True,
@@ -293,8 +293,8 @@ class Runner:
                         for t in f["tests"]})
         for i in range(self.jobs):
             tree = Tree(self.where / f"tree-{i}")
-            # One after the other: what one has compiled the next finds in
-            # ccache. What does not build is told test by test.
+            # One after the other: the next tree finds compiled files in
+            # ccache. Targets that do not build are reported test by test.
             for build in BUILDS:
                 targets = {t for test in tests if place(test)[0] == build
                            for t in place(test)[1]}
@@ -325,7 +325,7 @@ class Runner:
                 how, took = str(error), 0
             if how in ("passed", "absent"):
                 break
-        # Not before: those who judge in other trees go by it.
+        # Not before: threads that judge in other trees go by it.
         self.plain[test] = how, took
         if how != "passed":
             log = self.where / f"unharmed-{test.split()[0].replace(':', '-')}"
@@ -355,7 +355,7 @@ class Runner:
         """How the test ends with the fault in the tree."""
         path = tree.source / fault["file"]
         whole = path.read_text()
-        # What a driver has to compile anew is no hang.
+        # A driver that has to compile anew does not hang.
         least = 60 if "opencl" in test or "kernels" in test else 30
         path.write_text(changed(fault, whole))
         tree.harmed = True
@@ -416,7 +416,7 @@ def summary(results):
 
 
 class BusyTree:
-    """A test fails once: nobody sees that before it has been tried again."""
+    """A test fails once: that is not seen before it has been tried again."""
     log = pathlib.Path(os.devnull)
 
     def __init__(self, runner):

@@ -4,8 +4,8 @@
 `./dev mutants --changed [REV]` swaps operators, adds one to constants and
 turns conditions around, one at a time: first in the lines that differ from
 REV, then in the rest of those files, MOST in all. Each is built and run
-against the tests of its folder (or with a label of --labels). What survives is
-printed for somebody to look at: there are always some that change nothing.
+against the tests of its folder (or with a label of --labels). Survivors are
+printed for a reader to judge: there are always some that change nothing.
 """
 
 import json
@@ -29,8 +29,8 @@ SWAPS = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "==",
          "&&": "||", "||": "&&", "+": "-", "-": "+", "*": "+", "/": "*",
          "<<": ">>", ">>": "<<", "++": "--", "--": "++", "+=": "-=",
          "-=": "+=", "&": "|", "|": "&", "true": "false", "false": "true"}
-# What is no code, then what may be swapped. A lone + - * & has a blank on
-# either side when it has two operands.
+# Text that is no code, then tokens that may be swapped. A lone + - * & has a
+# blank on either side when it has two operands.
 TOKENS = re.compile(
     r"(?P<skip>//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])+'|"
     r"^[ \t]*#(?:\\\n|[^\n])*|->)|"

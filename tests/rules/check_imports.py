@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Which module of the Python package may import which.
+"""Modules of the Python package import only the modules that they may.
 
 Modules stand in rooms, and rooms in a row: a module imports its own room and
 those before it. An import inside a function counts like one at the top. At most
 three modules of a room may import each other in a circle.
 
-What Python imports by itself does not count: the packages above a module.
+Imports that Python adds itself do not count: the packages above a module.
 
   check_imports.py [ROOT]      check_imports.py --self-test
 """

@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Who may include whom. An include is resolved as the compiler would (own
-# folder, hal/include, root); what is not found is a system header. And no header
-# of the core, or of Python's, has more prototypes than a reader keeps in mind.
+# The includes that each folder may have. An include is resolved as the compiler
+# would (own folder, hal/include, root); any other is a system header. And no
+# header of the core, or of Python's, has more prototypes than a reader keeps in
+# mind.
 #   check_includes.sh [ROOT]      check_includes.sh --self-test
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -94,7 +95,7 @@ rules_of()
                             tools/pack/pack.h"
                        libs=$of_tools ;;
     tools/common/*)    may="$public $common" libs=$of_tools ;;
-    # What profile measures is the pipeline of run.
+    # profile measures the pipeline of run.
     tools/profile/*)   may="$public $common tools/report/report.h
                             tools/run/run.h tools/profile/*" libs=$of_tools ;;
     tools/run/*|tools/devices/*|tools/validate/*|tools/samples/*|tools/pack/*)

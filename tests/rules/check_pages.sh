@@ -44,8 +44,8 @@ read_by_library() { read_by_c "$name" 'HEADRACE_[A-Z_]+' hal backends \
                               cpu_fallback; }
 read_by_command() { read_by_c "$name" 'HEADRACE_[A-Z_]+' tools; }
 
-# Of other variables only those with a default in ./dev and its steps: tests set
-# up whole environments for what they run.
+# Variables of development: others only with a default in ./dev and its steps,
+# since tests set up whole environments for the programs they run.
 read_by_development()
 {
     local own='(HEADRACE|HR)_[A-Z0-9_]+' scripts=()
@@ -101,8 +101,8 @@ check_environment()
     echo "$seen variables compared"
 }
 
-# What other pages call a variable is one, or an option of the build; or NAME,
-# which stands for a backend's.
+# A variable on any other page is one of these, or an option of the build; or
+# NAME, which stands for a backend's.
 check_mentions()
 {
     local file variable known
@@ -167,8 +167,8 @@ check_links()
 
 # ---- Paths ------------------------------------------------------------------
 
-# What begins with a folder of the tree and ends as a file does. Pages name any
-# file, comments and messages of the sources only name tests.
+# Words that begin with a folder of the tree and end as a file does. Pages name
+# any file, comments and messages of the sources only name tests.
 paths_in_pages()
 {
     grep -sHnoE '[A-Za-z0-9_./$-]*/[A-Za-z0-9_.-]+\.[a-z]+\b' dev ./*.md \

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What Headrace is tested with, as a page: docs/compatibility.md.
+"""The releases that Headrace is tested with, as a page: docs/compatibility.md.
 
   compatibility.py                 prints the page
   compatibility.py --check         complains if the page is another
   compatibility.py --self-test
 
-Releases are those that tests/python/*.txt pin, the interpreters those that
-tests/steps/lib.sh looks for. Debian's are below, and compared with what is
-installed where this is Debian 12.
+The releases come from the pins in tests/python/*.txt, the interpreters from the
+list in tests/steps/lib.sh. Debian's are below, and compared with the installed
+ones where this is Debian 12.
 """
 import difflib
 import pathlib

@@ -53,7 +53,7 @@ print(os.path.dirname(os.path.dirname(PIL.__file__)))')/\
 [pP]illow.libs/libjpeg-*.so.62*" || true
 }
 
-# Of what is linked from here on, that file is libjpeg.so.62.
+# Makes that file libjpeg.so.62 for programs linked from here on.
 use_jpeg()  # file folder
 {
     mkdir -p "$2"

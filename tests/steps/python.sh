@@ -47,7 +47,7 @@ asan()
         'core*' loader loader_arguments packjob
 }
 
-# What needs no other package, on other interpreters.
+# Runs the tests that need no other package, on other interpreters.
 others()
 {
     local line rc=0 tried=()

@@ -32,7 +32,7 @@ one_thread+='|reconstruct|report|sampler|samples|sequential|source'
 one_thread+='|table|tools|tools_disk|tools_files|tune|vaapi_format|vaapi_jpeg'
 one_thread+='|validate_cuts|validate_status|worker_memory'
 
-# What test_profile_known holds to arithmetic is time, which a sanitizer changes.
+# test_profile_known compares times with arithmetic; a sanitizer changes them.
 without=()
 [[ $long ]] || without+=(profile_known)
 [[ $kind != thread ]] || without+=(fork vaapi_faults)
