@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Samples that are read in about their order are neighbours: then an object is
-// read by blocks, and those that come next before anybody asks for them, by
-// threads of their own. How many that are follows how late they come.
+// Prefetch for sequential reads. If samples are read in about their order, the
+// object is read in blocks, and threads of its own read the next blocks ahead.
+// The number of blocks in flight adapts to how late they arrive.
 #include <string.h>
 
 #include "hal/engine/base.h"
@@ -11,7 +11,7 @@ enum {
     BLOCK = 1 << 21,   // bytes
     NEAR = 4 * BLOCK,  // between reads that are near each other, at most
     RUN = 8,           // such reads in a row
-    FAR = 4 * RUN,     // and after blocks that were for nothing
+    FAR = 4 * RUN,     // and after blocks that were wasted
     BEHIND = 4,        // blocks that are kept behind the last
 };
 
@@ -72,7 +72,7 @@ static bool goes_on(struct hr__http_ahead *a, const struct hr__http_object *o,
         // The next object begins where the last one was read as far as this.
         int run = offset < BLOCK && last->run >= RUN ? RUN : 0;
 
-        // What is near nothing may be in no order at all.
+        // A read near no other may be a sign of random order.
         for (int i = 0; i < HR__HTTP_STREAMS; i++)
             a->streams[i].run = a->streams[i].run < 0 ? a->streams[i].run : 0;
         found = oldest;
@@ -230,7 +230,8 @@ static void *read_blocks(void *ctx)
             pthread_cond_wait(&a->wanted, &a->lock);
             continue;
         }
-        // (One that fails is read by who needs it, and then says why.)
+        // (A block that fails is read again by the reader that needs it, which
+        // reports the reason.)
         r.want.known = &b->object->version;
         fetch(a, b, &r);
     }
@@ -238,7 +239,7 @@ static void *read_blocks(void *ctx)
     return NULL;
 }
 
-// As many as blocks that are on their way.
+// Starts as many threads as blocks may be in flight.
 static void start_threads(struct hr__http_ahead *a)
 {
     a->finish = hr__http_ahead_finish;

@@ -226,8 +226,8 @@ static bool is_changed(const struct hr__http_version *was,
            (was->modified && is->modified && was->modified != is->modified);
 }
 
-// What it had and does not say any more: nobody knows whose bytes these are. (A
-// date may be left out beside the tag.)
+// Says whether the answer lacks the version that earlier ones had: then its
+// bytes may be another version's. (A date may be left out beside the tag.)
 static bool is_nameless(const struct hr__http_version *was,
                         const struct hr__http_version *is)
 {
@@ -296,7 +296,7 @@ struct hr__http_verdict hr__http_judge(const struct hr__http_answer *a,
 {
     if (a->bad)
         return again(a->bad);
-    // Of an empty object there is no range.
+    // An empty object has no range.
     if (a->status == 416 && want->size && a->has_range && a->first > a->last &&
         a->total <= want->offset && want->may_end && !want->offset)
         return take(a, want, 0, a->total);

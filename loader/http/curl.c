@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One try, by libcurl, which is loaded when a URL is opened first. A connection
-// is a handle of libcurl's: who reads takes one, and leaves it to the next.
+// One try, by libcurl, which is loaded when the first URL is opened. A
+// connection is a handle of libcurl's: a read takes one from the pool, and
+// returns it.
 #include "http.h"
 
 #include <limits.h>
@@ -81,8 +82,8 @@ static CURLcode only_http(CURL *c)
     return code ? lib.curl_easy_setopt(c, (CURLoption)PROTOCOLS, 3L) : code;
 }
 
-// What all its tries have in common. Connections are of HTTP/1.1: each has one
-// read at a time. Redirects are not followed here, see read.c.
+// Sets the options that all tries share. Connections are of HTTP/1.1: each has
+// one read at a time. Redirects are not followed here, see read.c.
 static CURLcode set_up(CURL *c, const struct hr_http_params *p)
 {
     CURLcode code = only_http(c);
@@ -101,7 +102,7 @@ static CURLcode set_up(CURL *c, const struct hr_http_params *p)
     SET(CURLOPT_USERAGENT, p->user_agent);
     if (p->ca_file)
         SET(CURLOPT_CAINFO, p->ca_file);
-    if (getauxval(AT_SECURE))  // not by who has less rights than the program
+    if (getauxval(AT_SECURE))  // no proxy of a user with fewer rights
         SET(CURLOPT_PROXY, "");
     return code;
 }
@@ -122,7 +123,7 @@ static CURL *make(struct hr__http *http, struct hr__http_try *t)
     return NULL;
 }
 
-// (Nobody signals when a read is to stop.)
+// (A stop is not signalled, so it looks again soon.)
 static bool wait_idle(struct hr__http *http, const struct hr__http_try *t)
 {
     int64_t now = hr__now(), soon = now + 50000000;
@@ -132,8 +133,8 @@ static bool wait_idle(struct hr__http *http, const struct hr__http_try *t)
     return now < t->deadline;
 }
 
-// The one that was used last: its connection is the least likely to be closed.
-// NULL with t->why.
+// Takes the connection that was used last, the least likely to be closed. NULL
+// with t->why.
 static CURL *take(struct hr__http *http, struct hr__http_try *t)
 {
     CURL *c = NULL;
@@ -158,7 +159,7 @@ static CURL *take(struct hr__http *http, struct hr__http_try *t)
     return NULL;
 }
 
-// What a try lent it ends with the try.
+// Takes the try's buffers and callbacks off the handle and returns it.
 static void leave(struct hr__http *http, CURL *c)
 {
     lib.curl_easy_setopt(c, CURLOPT_ERRORBUFFER, NULL);
@@ -186,11 +187,11 @@ static size_t on_header(char *data, size_t one, size_t size, void *ctx)
     struct running *r = ctx;
 
     hr__http_answer_line(&r->t->answer, data, one * size);
-    // (Nobody knows how long the body of a bad one is, or waits for its end.)
+    // (A bad answer's body has no known length, and its end is not waited for.)
     return r->t->answer.ended && r->t->answer.bad ? 0 : one * size;
 }
 
-// Says whether nobody waits any more: asked now and then.
+// Says whether the read is to stop: asked now and then.
 static bool is_stopped(struct running *r)
 {
     int64_t now = hr__now();
@@ -201,7 +202,7 @@ static bool is_stopped(struct running *r)
     return r->t->stop(r->t->ctx);
 }
 
-// (Of one packet of the server's there may be many calls, and libcurl looks at
+// (There may be many calls for one packet of the server's, and libcurl looks at
 // no clock between them.)
 static size_t on_body(char *data, size_t one, size_t size, void *ctx)
 {

@@ -32,10 +32,11 @@ enum {
     HR__HTTP_CONNECTIONS = 256,
     HR__HTTP_STREAMS = 2,
     HR__HTTP_AHEAD = 8,    // blocks on their way at most
-    HR__HTTP_BLOCKS = 12,  // and with those that are kept
+    HR__HTTP_BLOCKS = 12,  // and with the kept ones
 };
 
-// Which object it is: of texts their hashes, 0 = it has none.
+// Identifies a version of an object: hashes of the tag and date, 0 = it has
+// none.
 struct hr__http_version {
     uint64_t size, tag, modified;
 };
@@ -45,7 +46,7 @@ struct hr__http_version {
 struct hr__http_answer {
     int status;       // 0: it has not begun
     bool ended;       // its header
-    const char *bad;  // what it says twice, or in no known form
+    const char *bad;  // the field that is there twice, or in no known form
     bool has_length, has_range, encoded;
     uint64_t length, first, last, total;  // total: UINT64_MAX = not said
     uint64_t tag, modified;
@@ -104,28 +105,28 @@ struct hr__http_stream {
 struct hr__http_block {
     enum {
         HR__BLOCK_FREE,
-        HR__BLOCK_WANTED,   // by nobody yet
+        HR__BLOCK_WANTED,   // no thread reads it yet
         HR__BLOCK_READING,  // by one thread
         HR__BLOCK_HERE
     } state;
     struct hr__http_object *object;
     uint64_t number;  // in it
-    int users;        // that wait for it, or copy
-    bool late;        // somebody had to wait
-    size_t served;    // bytes that somebody wanted
+    int users;        // threads that wait for it, or copy
+    bool late;        // a reader had to wait
+    size_t served;    // bytes that were used
     uint64_t used;
     uint8_t *bytes;
 };
 
-// What is read before it is asked for. lock guards it, but not the bytes of a
-// block that has users, or is being read.
+// The prefetched blocks. lock guards them, but not the bytes of a block that
+// has users, or is being read.
 struct hr__http_ahead {
     pthread_mutex_t lock;
     pthread_cond_t came, wanted;
     struct hr__http_stream streams[HR__HTTP_STREAMS];
     struct hr__http_block blocks[HR__HTTP_BLOCKS];
     uint64_t clock;  // reads so far
-    int distance;    // blocks that are on their way
+    int distance;    // blocks in flight
     pthread_t threads[HR__HTTP_AHEAD];
     int num_threads;
     int wasted;  // blocks in a row
@@ -134,10 +135,10 @@ struct hr__http_ahead {
     void (*finish)(struct hr__http_ahead *a, bool forked);  // if it is in use
 };
 
-// What all reads of a source share.
+// The state that all reads of a source share.
 struct hr__http {
     struct hr_http_params params;  // without zeros; texts are copies
-    int reads;                     // of a loader that says nothing else
+    int reads;                     // of a loader, by default
     void *headers;                 // of the program's own, as a list of libcurl
     pid_t pid;
     pthread_mutex_t lock;  // guards the rest
@@ -157,7 +158,7 @@ struct hr__http_try {
     bool (*body)(void *ctx, const void *data, size_t size);
     bool (*stop)(void *ctx);  // now and then: true ends it
     void *ctx;
-    // What came of it.
+    // The result.
     struct hr__http_answer answer;
     char redirect[HR__HTTP_URL];  // "": to nowhere
     char why[128];                // it did not come to its end
@@ -189,17 +190,17 @@ struct hr__http_place {
 struct hr__http_read {
     const char *url;
     bool headers;
-    struct hr__http_place *place;  // of the URL; NULL: nobody keeps it
+    struct hr__http_place *place;  // of the URL; NULL: it is not kept
     struct hr__http_want want;
     int64_t deadline;  // hr__now(), if it is before that of the parameters; 0
     uint8_t *to;       // for a range: want.size bytes
-    // For a whole object: as hr__source_room_fn; of one that does not say how
-    // long it is asked again for more, and what lies there lies there then, too.
-    // For both: asked now and then with size 0, and NULL ends the read. NULL: it
-    // goes on.
+    // For a whole object: as hr__source_room_fn. It is called again for more if
+    // the object's length is unknown, and must keep the bytes so far. For both:
+    // called now and then with size 0, and then NULL ends the read. room NULL:
+    // the read goes on.
     void *(*room)(void *ctx, size_t size);
     void *ctx;
-    // What was read, and of which version.
+    // Bytes read, and the version of the object.
     size_t done;
     struct hr__http_version version;
     // The ETag of the version, to ask for a range of it and of no other; "" if
@@ -238,8 +239,8 @@ void hr__http_forget(struct hr__http_object *o);
 
 // ---- object.c ----
 
-// What ends the reads of an object that is being added: one of these is true, or
-// the time is over.
+// Ends the reads of an object that is being added: when one of these is true,
+// or the time is over.
 struct hr__http_until {
     atomic_bool *stop[2];  // or NULL
     int64_t deadline;      // hr__now(); 0 = none
@@ -248,8 +249,8 @@ struct hr__http_until {
 struct hr__http_object {
     struct hr__http *http;
     struct hr__http_version version;
-    uint64_t from;  // the window: what stands there in the object, so many
-    size_t num, next, room;  // bytes; as many as are read next; its memory
+    uint64_t from;           // the window: its place in the object, its size in
+    size_t num, next, room;  // bytes; the bytes to read next; its memory
     uint8_t *window;
     uint64_t position;  // of hr__http_next()
     struct hr__http_place place;

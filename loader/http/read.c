@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One read: as many tries as its deadline and the parameters allow. Of a range
-// what has come stays, and the next try asks for the rest.
+// One read: as many tries as its deadline and the parameters allow. The
+// received bytes of a range stay, and the next try asks for the rest.
 #include <inttypes.h>
 #include <string.h>
 #include <strings.h>
@@ -14,8 +14,8 @@
 #include "http.h"
 
 enum {
-    ERROR_BODY = 1 << 16,  // bytes of an answer nobody wants, for its
-                           // connection to be used again
+    ERROR_BODY = 1 << 16,  // bytes of a dropped answer, for its connection
+                           // to be used again
     FIRST_ROOM = 1 << 16,  // for an object of no known length
     LONGEST_WAIT = 10000,  // ms between tries, if the server names none
     FOR_BACKOFF = 1,
@@ -27,10 +27,10 @@ struct reading {
     struct hr__http_try try;
     struct hr__http_want want;  // of this try: the rest
     struct hr__http_verdict verdict;
-    const char *stage, *why;  // of what failed
+    const char *stage, *why;  // of the failure
     bool judged;
     bool wanted;  // its body; else it is dropped
-    size_t came;  // bytes of this try, and of what nobody wants
+    size_t came;  // bytes of this try; of them dropped ones
     size_t dropped;
     size_t room;  // bytes at r->to, of a whole object
     char url[3 * HR__HTTP_URL], begun[3 * HR__HTTP_URL];
@@ -55,8 +55,8 @@ static bool refuse(struct reading *g, enum hr_status status, const char *why)
     return false;
 }
 
-// Memory for so many bytes of a whole object; what it has of it stays. How long
-// others keep the budget is not the server's fault.
+// Gets memory for so many bytes of a whole object; the received bytes stay. A
+// wait for the budget does not count against the server's deadline.
 static bool whole_room(struct reading *g, size_t size)
 {
     struct hr__http_read *r = g->r;
@@ -93,7 +93,7 @@ static void judge(struct reading *g)
     }
 }
 
-// Of an object that does not say how long it is memory is taken as it comes.
+// Gets memory for an object of unknown length as its bytes arrive.
 static bool grow(struct reading *g, size_t size)
 {
     uint64_t unsized = g->http->params.unsized_bytes;
@@ -148,8 +148,8 @@ static bool is_stopped(void *ctx)
 
 // ---- A try -----------------------------------------------------------------
 
-// What stands in a URL as it is; the rest is written as its bytes. (Lists name
-// files as their names are.)
+// Copies a URL; bytes that are not allowed in one are escaped. (Lists have
+// names of files as they are.)
 static void escape(char *to, const char *url)
 {
     for (; *url; url++)
@@ -160,8 +160,8 @@ static void escape(char *to, const char *url)
     *to = '\0';
 }
 
-// To where it was redirected. The program's headers are for the hosts that it
-// named, and what was asked for in secret is not asked for in the open.
+// Follows a redirect. The program's headers are only for the hosts that it
+// named, and a redirect from https to http is refused.
 static bool redirect(struct reading *g)
 {
     const char *to = g->try.redirect;
@@ -250,7 +250,8 @@ static bool begin_elsewhere(struct reading *g)
     return elsewhere;
 }
 
-// What answered well is where reads begin; of what did not nobody asks again.
+// Keeps the final URL of a good answer as the place where reads begin, and
+// forgets the place of a bad one.
 static void keep_place(struct reading *g, bool well)
 {
     struct hr__http_place *place = g->r->place;

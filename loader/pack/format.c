@@ -42,7 +42,7 @@ uint64_t pack_record_sum(const struct pack_record *record, const char *name,
     return XXH3_64bits_digest(&state);
 }
 
-// Whoever makes files of these names stays in his folder.
+// Says whether a program that makes files of these names stays in its folder.
 bool pack_is_name(const char *name, size_t size)
 {
     const char *end = name + size;

@@ -112,15 +112,15 @@ bool pack_is_label(const char *label, size_t size);
 // The end of a path that is too long for a message.
 const char *pack_short(const char *path);
 
-// Where the parts of an index of num entries begin, and what it has at least;
-// false: so many do not fit.
+// Computes where the parts of an index of num entries begin; texts is its least
+// size, too. False: so many do not fit.
 struct pack_parts {
     uint64_t order, texts;
 };
 bool pack_parts(struct pack_parts *parts, uint64_t num);
 
-// What a reader knows of a file of size bytes; the reader checks before it uses
-// any of it. map is its header at least.
+// A reader's view of a file of size bytes; each part is checked before it is
+// used. map is its header at least.
 struct pack_view {
     const uint8_t *map;
     uint64_t size, num;
@@ -133,7 +133,8 @@ struct pack_view {
     uint64_t num_classes;
     const int64_t *numbers;   // of the classes
     const char *class_texts;  // their labels, behind each other
-    // Entries whose numbers were looked at, and what the next one must say.
+    // The number of checked entries, and the values that the next one must
+    // have.
     uint64_t looked, record_at, text_at;
 };
 

@@ -239,7 +239,7 @@ static enum hr_status look_again(struct pack_file *f, const struct stat *st)
     return HR_OK;
 }
 
-// What was checked holds as long as no program writes to the file.
+// Results of checks hold as long as no program writes to the file.
 static enum hr_status check_unchanged(struct pack_file *f)
 {
     struct stat st;

@@ -134,7 +134,7 @@ static enum hr_status scan(struct scan *s)
         ;
     if (s->status)
         return s->status;
-    // What is behind it, also the zeros behind the last data.
+    // Cuts off all that is behind it, also the zeros behind the last data.
     if (ftruncate(w->fd, (off_t)(w->pub.num ? w->pub.bytes : 0)) < 0)
         return pack_writer_errno(w);
     pack_header_init(&header);

@@ -26,8 +26,8 @@ static bool is_there(const struct pack_writer *w)
            ours.st_dev == there.st_dev && ours.st_ino == there.st_ino;
 }
 
-// What was there before may be somebody's trap: a name of another file, or a file
-// that another user goes on owning.
+// Opens the file of an interrupted writer, or makes it. An existing one may be
+// a trap: a link to another file, or a file that another user still owns.
 static enum hr_status open_there(struct pack_writer *w, bool *there)
 {
     struct stat st;
@@ -201,9 +201,9 @@ enum hr_status hr_pack_writer_add(hr_pack_writer writer,
     if (status)
         return status;
     fill_record(&record, w, entry);
-    // First what can fail without a trace. Of a picture that cannot be written
-    // nothing stays: a part of it, and behind it the next one, would be a riddle
-    // for who goes on.
+    // The step that can fail without a trace comes first. A picture that cannot
+    // be written is cut off: a part of it with the next one behind it could not
+    // be resumed.
     if ((status = pack_table_add(&w->table, &record, at, entry->name,
                                  entry->label)))
         return status == HR_EINVAL
@@ -326,8 +326,8 @@ static enum hr_status write_index(struct pack_writer *w,
     return status;
 }
 
-// The new name is on disk, too. What is renamed is there in any case, whole,
-// under one of its names.
+// Makes the new name durable, too. The renamed file is there in any case,
+// whole, under one of its names.
 static void sync_folder(const char *path)
 {
     const char *slash = strrchr(path, '/');

@@ -28,14 +28,14 @@ enum hr_status pack_table_add(struct pack_table *table,
                               uint64_t record_at, const char *name,
                               const char *label);
 void pack_table_cut(struct pack_table *table, size_t num);
-// What the index ends with: numbers and labels, as their bytes lie.
+// The end of the index: numbers and labels, as their bytes lie.
 struct pack_classes {
     void *data;  // of hr__alloc()
     size_t size, num;
     bool fixed;
 };
 
-// The bytes of the index, of hr__alloc(); NULL: out of memory.
+// Returns the bytes of the index, of hr__alloc(); NULL: out of memory.
 void *pack_table_index(const struct pack_table *table,
                        const struct pack_classes *classes,
                        struct pack_parts *parts, uint64_t *size);

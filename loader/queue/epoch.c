@@ -78,8 +78,9 @@ static void fill_slot(struct hr__loader *l, struct hr__slot *slot, int n)
     }
 }
 
-// Passes over what came before the loader was saved. Whether there is a batch
-// behind it that may be planned now, and how many samples it has.
+// Passes over the batches that were delivered before the loader was saved. Says
+// whether there is a batch behind them that may be planned now, and how many
+// samples it has.
 static bool next_batch(struct hr__loader *l, int *n)
 {
     while (hr__cursor_batch(l, &l->plan, n)) {

@@ -80,8 +80,8 @@ static bool take_pixels(struct hr__slot *slot, int j)
     return true;
 }
 
-// What could not be read becomes a picture that fails, so that its place in the
-// batch is cleared as that of any other.
+// A sample that could not be read becomes a picture that fails, so that its
+// place in the batch is cleared as that of any other.
 static void fill_source(struct hr__slot *slot, int j)
 {
     const struct hr__loader *l = slot->loader;
@@ -267,8 +267,9 @@ static void break_slot(struct hr__slot *slot, int begin, int n)
     }
 }
 
-// Over the device's budget there is room when one of our jobs ends, or one of
-// others, which nobody tells us. False: the loader stops.
+// Waits for room in the device's budget: until one of our jobs ends, or for a
+// while, since the ends of others' jobs are not reported to us. False: the
+// loader stops.
 static bool wait_for_room(struct hr__loader *l, uint64_t ends)
 {
     int64_t deadline = hr__now() + ROOM_NS;

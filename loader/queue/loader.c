@@ -412,7 +412,7 @@ void hr_loader_stop(hr_loader loader)
     pthread_mutex_unlock(&l->lock);
 }
 
-// What was read, and is in no job.
+// Gives back the samples that were read and are in no job.
 static void give_back_samples(struct hr__loader *l)
 {
     for (int i = 0; l->slots && i < l->pub.depth; i++)

@@ -21,16 +21,17 @@
 //            ^       |                           |               ^
 //            +-skip--+                           +-- (on_error) -+
 //
-// READ: its samples are taken by reader threads, the oldest batch first; who
-// reads the last one submits. JOB: the device has it. A sample that failed and
-// is to be replaced leads back to READ, with that sample alone. MAP: it waits
-// for a reader thread to call the user's map, which is at work in MAPPING.
-// Pictures of their own sizes: a slot whose next part is to be made is in MEMORY
-// until it may have the memory; from there it goes on as from READ, and what is
-// left when a part was given back leads to MEMORY again.
+// READ: its samples are taken by reader threads, the oldest batch first; the
+// reader of the last one submits. JOB: the device has it. A sample that failed
+// and is to be replaced leads back to READ, with that sample alone. MAP: it
+// waits for a reader thread to call the user's map, which is at work in
+// MAPPING. Pictures of their own sizes: a slot whose next part is to be made is
+// in MEMORY until it may have the memory; from there it goes on as from READ.
+// If samples are left when a part was given back, it is in MEMORY again.
 //
-// One lock guards everything but what the struct says; it is not held while a
-// sample is read, a job submitted, or a callback of the user's runs.
+// One lock guards everything but the members that the struct excepts; it is not
+// held while a sample is read, a job submitted, or a callback of the user's
+// runs.
 #ifndef HEADRACE_LOADER_INSIDE_H
 #define HEADRACE_LOADER_INSIDE_H
 
@@ -65,7 +66,7 @@ enum hr__slot_state {
 
 struct hr__slot;
 
-// What makes a picture of a sample; without views there is one.
+// A way to make a picture of a sample; without views there is one.
 struct hr__view {
     struct hr_op ops[HR_MAX_OPS];
     int num_ops;
@@ -77,17 +78,17 @@ struct hr__loader_sample {
     struct hr__slot *slot;
     uint64_t k;             // its number in the shard's epoch
     int tries;              // samples that failed in its place
-    bool wanted;            // to be read: nobody has taken it yet
+    bool wanted;            // to be read: no reader has taken it yet
     bool pending;           // to be submitted, or in a job
     enum hr_status status;  // of reading
     struct hr_encoded from;
     void *memory;            // of the room, that from lies in; or NULL
     size_t taken;            // bytes of it
-    struct hr_encoded lent;  // what a callback said,
+    struct hr_encoded lent;  // lent by a callback,
     bool is_lent;            // which wants it back
     size_t name;             // its path in slot->names
     int w, h;                // of the picture that is made of it (own_size);
-                             // 0 = nobody knows
+                             // 0 = not known
     hr_job job;              // that begins with this sample
     bool job_ended;
 };
@@ -101,7 +102,7 @@ struct hr__slot {
     int begin, end;  // delivered together: but for own_size all
     bool is_last;    // of its epoch
     bool measured;   // with own_size: sizes are known
-    int wanted;      // samples that nobody has taken yet
+    int wanted;      // samples that no reader has taken yet
     int reading;     // samples that are being read
     int jobs;        // in flight
     bool submitting;
@@ -118,9 +119,9 @@ struct hr__slot {
     unsigned char *pixels;  // of CIFAR files, each sample's HR__CIFAR_BYTES;
                             // NULL: there are none
     hr_image *images;       // [batch] over pixels of samples; or NULL
-    // With own_size or views: [batch * num_views] where pictures go; of these,
-    // what the consumer has;
-    // bytes of those of the part, and what they lie in, if that is the host's.
+    // With own_size or views: [batch * num_views] images for the pictures; the
+    // ones that the consumer has; bytes of the part's images, and their memory,
+    // if it is the host's.
     hr_image *outs, *shown;
     size_t need, room;
     unsigned char *memory;
@@ -147,11 +148,12 @@ struct hr__loader {
     pid_t pid;
     // The rest is guarded by lock.
     pthread_mutex_t lock;
-    pthread_cond_t work;    // for readers that have nothing to do
-    pthread_cond_t bytes;   // for those that wait for room, or for the device's
-    pthread_cond_t unused;  // for readers beyond settings.reads
-    pthread_cond_t ready;   // for consumers
-    pthread_cond_t ended;   // for destroy: jobs
+    pthread_cond_t work;     // for readers that have nothing to do
+    pthread_cond_t bytes;    // for readers that wait for room, ours or the
+                             // device's
+    pthread_cond_t unused;   // for readers beyond settings.reads
+    pthread_cond_t ready;    // for consumers
+    pthread_cond_t ended;    // for destroy: jobs
     struct hr__slot *slots;  // [pub.depth]. Their batches are made when they
     int num_made;            // are first submitted, so many are
     size_t batch_size;       // bytes of one; with own_size the share of one
@@ -163,11 +165,11 @@ struct hr__loader {
     bool few;     // no more can be started
     struct hr_loader_settings settings;
     struct hr__tune tune;  // if params.autotune
-    // Of the device: those set last, and those before it was the loader's, 0 =
-    // it was never set.
+    // The device's threads as set last, and before it was the loader's; 0 =
+    // never set.
     int threads_set, threads_before;
     bool setting_threads;
-    // What tuning goes by: sums up to flowed, and what counts since then.
+    // The input of tuning: sums up to flowed, and the counts since then.
     struct hr__flow flow;
     int64_t made_at, flowed;
     int full;     // readers that wait for bytes
@@ -183,8 +185,8 @@ struct hr__loader {
     struct hr__cursor resumed;  // where it went on inside a batch, of which so
     uint64_t rest;              // many samples are left; 0 = between two
     struct hr__cursor saved;    // of the oldest that was not delivered, number
-    uint64_t base;              // base; and of those behind it the ones that
-    uint64_t delivered;         // were: bit i = number base + i
+    uint64_t base;              // base; and the delivered ones behind it:
+    uint64_t delivered;         // bit i = number base + i
     uint64_t skip;              // of the resumed ones, from number 0 on
     bool stop;
     bool signaled;  // fd is readable
@@ -214,17 +216,18 @@ bool hr__cursor_batch(const struct hr__loader *l, struct hr__cursor *at,
                       int *n);
 // Sets the place of sample j: what it is, and what it draws from.
 void hr__slot_place(struct hr__slot *slot, int j);
-// The slot in that state whose batch comes first, of those that fit if that is
-// not NULL. The lock is held.
+// Returns the slot in that state whose batch comes first; only a slot that
+// fits, unless fits is NULL. The lock is held.
 struct hr__slot *hr__slot_find(const struct hr__loader *l,
                                enum hr__slot_state state,
                                bool (*fits)(const struct hr__slot *slot));
 // Plans the next batch in a free slot. NULL: none is free, or none is left.
 struct hr__slot *hr__loader_plan(struct hr__loader *l);
-// params.c: whether all that the table has is in its range; else hr_last_error().
+// params.c: says whether all members of the table are in range; else
+// hr_last_error().
 enum hr_status hr__loader_check(const struct hr_loader_params *p);
-// Batch number seq was delivered, or dropped. Whether planning may have waited
-// for that.
+// Batch number seq was delivered, or dropped. Returns whether planning may have
+// waited for that.
 bool hr__loader_passed(struct hr__loader *l, uint64_t seq);
 enum hr_status hr__loader_resume(struct hr__loader *l,
                                  const struct hr_loader_state *state);
@@ -271,12 +274,12 @@ void hr__slot_drop_outs(struct hr__slot *slot, bool all);
 bool hr__loader_map(struct hr__loader *l);
 
 // ---- next.c ----
-// Tells who polls whether a batch can be had.
+// Updates the descriptor that a consumer polls for a batch.
 void hr__loader_signal(struct hr__loader *l);
 
 // ---- measure.c ----
-// Sums up what was until now. With the lock, before anything changes of what
-// flow goes by.
+// Adds the time until now to the sums. With the lock, before any of flow's
+// inputs changes.
 void hr__loader_flow(struct hr__loader *l);
 enum hr_status hr__loader_tune_init(struct hr__loader *l);
 // A batch was delivered. With the lock.
@@ -289,12 +292,13 @@ void hr__loader_tune_finish(struct hr__loader *l);
 
 // ---- free.c ----
 // There may be work: with the lock. One reader wakes, and it wakes the next if
-// it finds some: if all did they would be in each other's way, and in that of
-// the consumer, who needs the lock and a core as well. hr__loader_may_wake():
-// whether to signal l->work, which is better done without the lock.
+// it finds some. If all woke, they would contend for the lock and the cores,
+// also with the consumer. hr__loader_may_wake(): says whether to signal
+// l->work, which is better done without the lock.
 bool hr__loader_may_wake(struct hr__loader *l);
 void hr__loader_wake(struct hr__loader *l);
-// Gives back what a sample was read to. This and the next without the lock.
+// Gives back the memory that a sample was read to. This and the next without
+// the lock.
 void hr__sample_give_back(struct hr__loader_sample *sample);
 void hr__loader_unref(struct hr__loader *l);
 

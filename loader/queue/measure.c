@@ -18,7 +18,7 @@ void hr__loader_flow(struct hr__loader *l)
     f->full += s * l->full;
     f->making += s * l->making;
     f->starved += l->making ? 0 : s;
-    // (Who polls the descriptor is not in hr_loader_next().)
+    // (A consumer that polls the descriptor is not in hr_loader_next().)
     if (!l->signaled && (l->waiting || !l->held))
         f->waited += s;
 }

@@ -10,7 +10,7 @@
 // ---- What can be had -------------------------------------------------------
 
 // Says whether no batch must come before it. Epochs do not mix, and the last
-// batch of one comes last: whoever counts on that may.
+// batch of one comes last: consumers may rely on that.
 static bool may_come(const struct hr__loader *l, const struct hr__slot *slot,
                      uint64_t epoch)
 {
@@ -18,7 +18,7 @@ static bool may_come(const struct hr__loader *l, const struct hr__slot *slot,
                                     slot->pub.epoch == (uint32_t)epoch);
 }
 
-// The batch that comes next, if it is ready. The lock is held.
+// Returns the next batch, if it is ready. The lock is held.
 static struct hr__slot *find_ready(const struct hr__loader *l)
 {
     struct hr__cursor oldest = l->saved;
@@ -64,8 +64,8 @@ void hr__loader_signal(struct hr__loader *l)
 
 // ---- Giving back -----------------------------------------------------------
 
-// The lock is held. What was delivered is done with: the slot is free, or its
-// next part is due. Then there is work.
+// The delivered batch or part has been given back: frees the slot, or makes its
+// next part due. Then there is work. The lock is held.
 static void free_slot(struct hr__slot *slot)
 {
     slot->state = slot->end < slot->all ? SLOT_MEMORY : SLOT_FREE;
@@ -109,7 +109,7 @@ void hr_loaded_release(hr_loaded *loaded)
 
 // ---- Next ------------------------------------------------------------------
 
-// What the thread's last hr_loader_next() failed for.
+// The sample that the thread's last hr_loader_next() failed for.
 static _Thread_local struct {
     bool is;
     struct hr_result result;

@@ -12,8 +12,8 @@
 #define HUGE_FROM ((size_t)4 << 20)
 #define USED ((uint32_t)1 << 31)
 
-// Pages in runs, one behind the other. Free ones that are neighbours become one
-// when somebody comes by who looks for pages.
+// Pages in runs, one behind the other. Adjacent free runs are merged during a
+// search for pages.
 struct hr__page_pool_chunk {
     struct hr__page_pool_chunk *next;
     char *memory;

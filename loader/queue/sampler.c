@@ -27,8 +27,8 @@ static philox4x32_ctr_t draw(uint64_t seed, uint32_t epoch, uint64_t value,
 // ---- Permutation -----------------------------------------------------------
 
 // A Feistel network is a permutation of all numbers of 2 x half bits, whatever
-// its function is. What it takes out of 0 .. n - 1 is put through it again
-// until it comes back ("cycle walking"), which leaves a permutation of those
+// its function is. Numbers that leave 0 .. n - 1 are put through it again until
+// they come back ("cycle walking"), which gives a permutation of the numbers
 // below n.
 static uint64_t feistel(uint64_t seed, uint32_t epoch, uint32_t round, int half,
                         uint64_t x)

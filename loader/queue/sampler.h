@@ -18,11 +18,11 @@ struct hr__sampler {
     uint64_t total;  // samples of an epoch, all shards; > 0
     uint64_t seed;
     uint32_t shard, shards;  // shard < shards
-    bool shuffle, drop;      // drop: what does not go evenly
+    bool shuffle, drop;      // drop: samples beyond equal shards
     // Shuffled within windows of so many samples that follow each other; 0 =
     // all of them.
     uint64_t window;
-    // Of the weights of all samples up to each; NULL = no weights.
+    // Prefix sums of the samples' weights; NULL = no weights.
     const double *sums;
 };
 
@@ -31,9 +31,9 @@ bool hr__sampler_sum(const double *weights, uint64_t num, double *sums);
 
 // Samples that each shard has in an epoch.
 uint64_t hr__sampler_count(const struct hr__sampler *s);
-// The position of this shard's sample number k.
+// Returns the position of this shard's sample number k.
 uint64_t hr__sampler_position(const struct hr__sampler *s, uint64_t k);
-// The index in the source of what comes at a position.
+// Returns the index in the source of the sample at a position.
 uint64_t hr__sampler_index(const struct hr__sampler *s, uint32_t epoch,
                            uint64_t position);
 

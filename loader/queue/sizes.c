@@ -52,7 +52,8 @@ static void measure(struct hr__slot *slot, int j)
         sample->w = sample->h = 0;
 }
 
-// What cannot be told the size of gets one pixel: it will fail, and say why.
+// A sample whose size is not known gets one pixel: it will fail, with the
+// reason.
 static struct hr_image_params form(const struct hr__slot *slot, int j)
 {
     const struct hr__loader *l = slot->loader;
@@ -120,8 +121,8 @@ void hr__slot_measure(struct hr__slot *slot)
     pthread_mutex_unlock(&l->lock);
 }
 
-// One at a time is over its share: the next that is wanted, when nobody has
-// another.
+// Only one batch at a time may exceed its share: the next one to deliver, while
+// the consumer has none.
 bool hr__slot_may_begin(const struct hr__slot *slot)
 {
     const struct hr__loader *l = slot->loader;
@@ -141,7 +142,8 @@ static void count_memory(struct hr__slot *slot, size_t size)
     pthread_mutex_unlock(&l->lock);
 }
 
-// The whole share at once, of which pages that nobody touches take nothing.
+// Reserves the whole share at once: pages that are never touched take no
+// memory.
 static bool reserve(struct hr__slot *slot)
 {
     size_t share = slot->loader->batch_size;

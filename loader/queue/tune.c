@@ -255,7 +255,8 @@ static unsigned can_grow(const struct hr__tune *t, int knob)
                : 0;
 }
 
-// What piles up, and so what is short: if it is both stages equally, both grow.
+// Finds the knobs that are short, by the queue that is full or empty: if both
+// stages are equally short, both grow.
 static unsigned short_of(const struct hr__tune *t)
 {
     const struct hr__flow *w = &t->seen;
@@ -290,8 +291,8 @@ static unsigned all_used(const struct hr__tune *t)
     return JOINT | (knobs & ~t->harmful);
 }
 
-// A device that has work all the time may still work better on more batches:
-// those that it is sent, makes and sends back are different ones.
+// A device that has work all the time may still work better on more batches,
+// since uploading, computing and downloading overlap between batches.
 static unsigned deeper(const struct hr__tune *t)
 {
     double batches = t->seen.making / t->batch;
@@ -307,7 +308,7 @@ static bool grow_some(struct hr__tune *t)
            try_growing(t, deeper(t));
 }
 
-// What would do, as far as the window tells.
+// Returns a value that would suffice, by the measurements of the window.
 static int64_t enough(const struct hr__tune *t, int knob)
 {
     const struct hr__flow *w = &t->seen;

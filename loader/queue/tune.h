@@ -43,12 +43,12 @@ enum hr__knob {
 struct hr__tune {
     struct hr_loader_settings now, most;
     int batch;              // samples of one
-    uint64_t steps, backs;  // settings tried; of them taken back
-    // The window: skip batches that were made before it, then size, of which
-    // some are left.
+    uint64_t steps, backs;  // settings tried; settings taken back
+    // The window: skip batches that were made before it, then size batches, of
+    // which left remain.
     int skip, size, left;
     struct hr__flow begin;  // when it began
-    // What is known of the settings before a trial, or of now.
+    // Measurements of the settings before a trial, or of the present ones.
     struct hr_loader_settings before;
     struct hr__flow seen;  // of their last window, per second
     double rate;           // samples per second, smoothed
@@ -56,14 +56,15 @@ struct hr__tune {
     int drifts;            // windows in a row that differ from the goal
     unsigned tried;        // bits of the knobs in the trial; 0 = there is none
     bool up;
-    unsigned harmful;  // of them, those that made it slower when they grew
+    unsigned harmful;  // of them, the ones that made it slower when they
+                       // grew
     // Windows until it is tried again, and how many the next time.
     struct hr__tune_pause {
         int now, next;
-    } pause[HR__NUM_KNOBS + 1][2];  // the last: all that are used; [1]: up
+    } pause[HR__NUM_KNOBS + 1][2];  // the last: all used knobs; [1]: up
 };
 
-// most: at least 1 each; what start has beyond that is cut, what is 0 is 1.
+// most: at least 1 each; values of start beyond most are cut, 0 becomes 1.
 void hr__tune_init(struct hr__tune *t, const struct hr_loader_settings *start,
                    const struct hr_loader_settings *most, int batch);
 // A batch was delivered. True: now has changed.

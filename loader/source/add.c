@@ -92,7 +92,7 @@ static size_t read_begin(const char *path, unsigned char begin[BEGIN])
     return n > 0 ? (size_t)n : 0;
 }
 
-// Which; CONTAINERS: none.
+// Returns the kind of container; CONTAINERS: none.
 static int container_of(const char *path)
 {
     unsigned char begin[BEGIN];
@@ -114,7 +114,7 @@ bool hr__source_has_many(const char *path)
     return container_of(path) < CONTAINERS;
 }
 
-// What is called like an archive is no picture.
+// Says whether a file is named like an archive: it is no picture then.
 static bool is_archive(const char *path, size_t length)
 {
     static const char *const packed[] = {".gz",  ".tgz", ".bz2", ".tbz2",
@@ -218,8 +218,8 @@ static bool stays_below(const char *path)
     return true;
 }
 
-// An entry of a list that lies in folder ("" or with its slash, or a URL). What
-// a list of the web names is of the web.
+// Adds an entry of a list that lies in folder ("" or with its slash, or a URL).
+// Entries of a list on the web are on the web.
 static bool put_entry(struct hr__source *s, const char *folder, char *entry)
 {
     char *tab = strrchr(entry, '\t');
@@ -453,7 +453,7 @@ enum hr_status hr_source_set_fields(hr_source source, const char *image,
 
 // ---- The public functions --------------------------------------------------
 
-// Of what failed nothing is kept but its faults: its files are closed.
+// Takes a failed addition back: closes its files and keeps only its faults.
 static void take_back(struct hr__source *s)
 {
     const struct hr__source_kept *was = &s->kept;

@@ -15,7 +15,7 @@ struct opening {
     struct hr__source *made;
     bool is_shard;  // false: it is added in its turn
     enum {
-        OPENING_NEXT,  // taken by nobody yet
+        OPENING_NEXT,  // not taken by a thread yet
         OPENING_TAKEN,
         OPENING_DONE
     } state;
@@ -222,7 +222,7 @@ static bool take(struct all *a, size_t i)
     return ok;
 }
 
-// What nobody needs any more is not waited for.
+// Stops the openings that are not needed any more.
 static void stop(struct all *a)
 {
     pthread_mutex_lock(&a->lock);

@@ -29,7 +29,7 @@ static const struct form {
     [HR_CIFAR100_COARSE] = {2, 0, {20, 100}, "coarse_label_names.txt"},
 };
 
-// What classes are called.
+// The names of classes.
 struct names {
     bool are_words;
     const char *of[CLASSES];
@@ -68,7 +68,7 @@ static void number_classes(struct names *names, const struct form *form)
     }
 }
 
-// Those of the file at path; lines that are empty do not count.
+// Reads the names in the file at path; empty lines do not count.
 static bool read_names(struct names *names, const struct form *form,
                        const char *path)
 {

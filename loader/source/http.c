@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the user names by a URL. Names of objects are the ends of their URLs'
-// paths; who named one decides whether the program's headers go there.
+// Inputs that are URLs. Names of objects are the ends of their URLs' paths. The
+// program's headers go to URLs that the program named, not to those of others'
+// lists.
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>

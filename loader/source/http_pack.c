@@ -17,7 +17,8 @@ static bool bad(const struct hr__shard *shard, enum hr_status status,
                            (unsigned long long)offset, why);
 }
 
-// What cannot be an index ends with its first piece.
+// Reads the index in pieces. Data that cannot be an index fail with the first
+// piece.
 static bool read_all(const struct hr__shard *shard, struct pack_view *view,
                      uint8_t *to)
 {

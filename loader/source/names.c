@@ -36,8 +36,8 @@ static const char *print_number(const struct hr__source *s, uint64_t i,
     return buffer;
 }
 
-// Of a path from rel on. A URL's query is in no name or message: it may be a
-// password, and may have slashes.
+// Prints a path from rel on. A URL's query is in no name or message: it may be
+// a password, and may have slashes.
 static const char *print_from(const struct hr__source *s,
                               const struct hr__source_item *item, uint32_t rel,
                               char *buffer, size_t size)
@@ -185,8 +185,8 @@ static void take_number(struct hr__source *s, struct hr__source_label *label)
         label->number = fixed ? named->number : label->whole;
 }
 
-// Names are meant by their place, as ImageFolder does, also those that no sample
-// has.
+// Numbers the labels by their sorted places, as ImageFolder does, also labels
+// without samples.
 static void take_places(struct hr__source_label **labels, size_t num)
 {
     int64_t number = -1;
@@ -310,7 +310,7 @@ int64_t hr_source_class(hr_source source, uint64_t i)
 
 // ---- Identity --------------------------------------------------------------
 
-// What a name is made of, without putting it together.
+// Digests the parts of a name, without putting it together.
 static void digest_item(XXH3_state_t *state, const struct hr__source *s,
                         uint64_t i)
 {

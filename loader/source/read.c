@@ -292,7 +292,7 @@ static void *encoded_room(void *ctx, size_t size)
     void *more;
 
     if (!size)
-        return to;  // nobody ends it
+        return to;  // it is never ended
     if (size <= to->room)
         return to->memory;
     if ((more = hr__alloc(NULL, size)) && to->room)

@@ -166,8 +166,8 @@ struct hr__source {
         struct hr_source_t pub;
         size_t packs, shards, named, seen;
     } kept;
-    // What is found out when it is asked for: lock guards it until it is there.
-    // forks: the process whose lock it is; a child makes its own.
+    // Computed at the first request: lock guards it until it is there. forks:
+    // the process whose lock it is; a child makes its own.
     pthread_mutex_t lock;
     _Atomic unsigned forks;
     const char **classes;
@@ -238,30 +238,30 @@ bool hr__source_put_dir(struct hr__source *s, struct hr__source_dir dir,
 // same rel, is not put again.
 bool hr__source_put_dir_once(struct hr__source *s, struct hr__source_dir dir,
                              uint32_t *index);
-// Adds the picture NAME of a folder. What is too long is a fault.
+// Adds the picture NAME of a folder. A name that is too long is a fault.
 bool hr__source_put(struct hr__source *s, uint32_t dir, const char *name,
                     uint32_t label);
 // Says whether a folder is met for the first time. False with *error if memory
 // is short.
 bool hr__source_is_new(struct hr__source *s, uint64_t dev, uint64_t ino,
                        bool *error);
-// Notes what is no sample: NAME of a folder, or with "" the folder.
+// Notes a file that is no sample: NAME of a folder, or with "" the folder.
 bool hr__source_skip(struct hr__source *s, uint32_t dir, const char *name,
                      enum hr_skip why);
 
 // ---- the others: false with hr_last_error() ----
 
-// Says whether a file is a picture by the end of its name; or one that other
-// programs take.
+// Says whether the end of a file's name is that of a picture, also of one that
+// only other programs take.
 bool hr__source_is_picture(const char *name);
-// Whether it is one of those that the library does not decode.
+// Says whether the name is that of a picture which the library does not decode.
 bool hr__source_is_other_picture(const char *name);
-// Says whether a path or URL is called like a file that has many.
+// Says whether a path or URL is named like a file with many pictures.
 bool hr__source_has_many(const char *path);
-// Adds what is at a path or URL.
+// Adds the input at a path or URL.
 bool hr__source_input(struct hr__source *s, const char *path);
-// Says whether nothing can be added; the end of adding, of which what failed
-// goes.
+// refuse: says whether nothing can be added. added: ends an addition, and takes
+// it back if it failed.
 enum hr_status hr__source_refuse(hr_source source, const char *text);
 enum hr_status hr__source_added(struct hr__source *s, bool ok);
 // Adds all pictures of a folder, or of a file that has many.
@@ -293,7 +293,7 @@ bool hr__source_find_classes(struct hr__source *s);
 int hr__source_order(const char *a, const char *b);
 
 // Reads the file at path to memory of room(ctx, size), which returns NULL if
-// there is none: then the status is HR_ENOMEM and nobody was asked to say why.
+// there is none: then the status is HR_ENOMEM, whatever the callback's reason.
 // For an object of the web of unknown length it is called again for more bytes,
 // and what it gave before has moved there.
 // While a read waits for the web, room(ctx, 0) is asked now and then: NULL ends
@@ -303,10 +303,10 @@ enum hr_status hr__source_file(const char *path, size_t max_bytes,
                                hr__source_room_fn room, void *ctx,
                                size_t *size);
 
-// How samples are read, by what they are: files, entries of pack files, ranges
-// of shards, objects of the web. The bytes are at to->data, or if that is NULL in
-// the memory of room, as of hr__source_file(); to->size may be less than what
-// room was asked for.
+// How samples of a kind are read: files, entries of pack files, ranges of
+// shards, objects of the web. The bytes are at to->data, or if that is NULL in
+// the memory of room, as of hr__source_file(); to->size may be less than the
+// size that room was asked for.
 struct hr__reading {
     size_t max_bytes;
     hr__source_room_fn room;
@@ -319,12 +319,12 @@ struct hr__source_kind {
                            const struct hr__reading *r, struct hr_encoded *to);
     bool by_path;  // a device can read it by hr_source_path()
 };
-// Of sample i < num, unless the source is the program's own.
+// Returns the kind of sample i < num, unless the source is the program's own.
 const struct hr__source_kind *hr__source_kind(const struct hr__source *s,
                                               uint64_t i);
 
-// What a callback lends for sample i < num. hr__source_lent(): the same for what
-// it has said of r->i already.
+// Asks the callback to lend sample i < num. hr__source_lent(): the same for the
+// bytes that it has lent for r->i already.
 enum hr_status hr__source_lend(const struct hr__source *s, uint64_t i,
                                struct hr_encoded *lent);
 enum hr_status hr__source_lent(const struct hr__source *s,
@@ -338,8 +338,8 @@ const struct hr__shard *hr__source_shard(const struct hr__source *s, uint64_t i,
 // NULL with hr_last_error(). It is valid until the next one is opened.
 struct hr__shard *hr__shard_open(struct hr__source *s, const char *path);
 void hr__shard_close(struct hr__shard *shard);
-// All its samples are known, if ok. What a read of the web failed by while they
-// were looked for is what all of it fails by.
+// Ends the search for its samples, which was complete if ok. If a read of the
+// web failed meanwhile, all of it fails by that.
 bool hr__shard_opened(struct hr__shard *shard, bool ok);
 // Says whether to go on with it: the program has not stopped the source, and the
 // web answers. hr__shard_ends(): false with HR_ECANCELED if it was stopped.
@@ -352,7 +352,7 @@ enum hr_status hr__shard_read(const struct hr__shard *shard, void *to,
 // Adds a sample. name is a relative path of which no part is empty, . or ..
 bool hr__shard_put(struct hr__source *s, struct hr__shard *shard,
                    const char *name, const char *label, struct hr__range range);
-// Notes what is no sample, by its name in the file.
+// Notes a member that is no sample, by its name in the file.
 bool hr__shard_skip(struct hr__source *s, const struct hr__shard *shard,
                     const char *name, enum hr_skip why);
 // Notes a fault: PATH: offset, name (or NULL), why.
@@ -361,15 +361,17 @@ void hr__shard_fault(struct hr__source *s, const struct hr__shard *shard,
 
 // ---- http.c, http_pack.c ----
 
-// What reads URLs: made when it is asked for first. NULL with hr_last_error().
+// Returns the reader of URLs, which is made at the first call. NULL with
+// hr_last_error().
 struct hr__http *hr__source_web(struct hr__source *s);
-// The pictures of the pack file at a URL.
+// Adds the pictures of the pack file at a URL.
 bool hr__source_unpack_web(struct hr__source *s, const char *url);
 // Adds the object at a URL, HR__WEB_OWN or HR__WEB_OTHERS, whose name begins
 // behind rel bytes. label NULL: the folder that it lies in.
 bool hr__source_put_object(struct hr__source *s, const char *url, uint8_t web,
                            size_t rel, const char *label);
-// The same for an entry of the list at a URL; what is no URL then is a fault.
+// The same for an entry of the list at a URL; an entry that gives no URL is a
+// fault.
 bool hr__source_put_listed(struct hr__source *s, const char *list,
                            const char *entry, bool below, const char *label);
 
@@ -412,13 +414,16 @@ struct hr__json {
     const char *at, *end;  // *end is readable, and no part of it
     bool bad;
 };
-// Whether the next value begins so; takes the begin of an object or an array.
+// is: says whether the next value begins so. begin: takes the begin of an
+// object or an array.
 bool hr__json_is(struct hr__json *j, char begin);
 bool hr__json_begin(struct hr__json *j, char open);
-// Whether an array (']') or object ('}') goes on; the next key of one.
+// item: says whether an array (']') or object ('}') goes on. key: takes the
+// next key of an object.
 bool hr__json_item(struct hr__json *j, char close);
 bool hr__json_key(struct hr__json *j, char *key, size_t size);
-// A value: a text, which must fit (NULL: it is not kept), a whole number, any.
+// Take a value: a text, which must fit (NULL: it is not kept), a whole number,
+// any.
 bool hr__json_text(struct hr__json *j, char *text, size_t size);
 bool hr__json_number(struct hr__json *j, uint64_t *number);
 void hr__json_skip(struct hr__json *j);

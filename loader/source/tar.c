@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tar files in WebDataset form: members that follow each other and are called
-// alike up to the first dot of their last part are one sample. Of these one is
-// the picture, and KEY.cls, if it is there, has the label. A sample without a
-// picture is skipped. Names are labels for
-// messages: nobody opens a path that a tar names.
+// alike up to the first dot of their last part are one sample. One of them
+// is the picture, and KEY.cls, if it is there, has the label. A sample without
+// a picture is skipped. Names are labels for messages: a path in a tar is never
+// opened.
 //
-// libarchive reads the headers, once; where the bytes of a picture begin is
-// kept, and threads read them from there. It is loaded when a tar is opened
-// first: whoever has none needs no libarchive.
+// libarchive reads the headers, once; the place of a picture's bytes is kept,
+// and threads read them from there. It is loaded when the first tar is opened:
+// programs without tars need no libarchive.
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -88,7 +88,7 @@ struct tar {
     bool is_other;  // the picture, hr__source_is_other_picture()
     bool has_key, has_picture, has_label;
     struct hr__range picture;
-    // What all keys come to, to find one that comes again.
+    // Hashes of all keys, to find repeated ones.
     struct tar_key {
         XXH128_hash_t hash;
         uint64_t offset;
@@ -327,7 +327,7 @@ static la_ssize_t web_read(struct archive *archive, void *ctx,
     return n < 0 ? ARCHIVE_FATAL : n;
 }
 
-// What is passed over is not read, beyond the window.
+// Skips bytes, which are not read beyond the window.
 static la_int64_t web_skip(struct archive *archive, void *ctx, la_int64_t n)
 {
     struct hr__http_object *web = ctx;

@@ -47,7 +47,7 @@ bool hr__source_is_other_picture(const char *name)
     return ends_in(name, hr_format_info(HR_FORMAT_OTHER)->suffixes);
 }
 
-// What an entry is. Unknown file systems and links need a look.
+// The kind of an entry. Unknown file systems and links need a look.
 enum entry_kind { ENTRY_OTHER, ENTRY_FILE, ENTRY_DIR, ENTRY_NOWHERE };
 
 static enum entry_kind entry_kind(int fd, const struct dirent *entry)
@@ -184,8 +184,8 @@ static bool is_knot(struct walk *w, const struct stat *st)
                              hr__source_short(w->s->dirs[w->root].path)));
 }
 
-// The entries of one folder. What cannot be read is a fault, but of the folder
-// that was named an error.
+// Reads the entries of one folder. An unreadable folder is a fault; the one
+// that was named is an error.
 static bool read_folder(struct walk *w, uint32_t dir)
 {
     struct hr__source *s = w->s;
