@@ -9,6 +9,8 @@
 #include "opencl_private.h"
 #include "testing.h"
 
+#define COUNT(a) ((int)(sizeof(a) / sizeof(*(a))))
+
 enum { N = 130, SIDE = 40, ROUNDS = 3 };
 
 static struct {
@@ -81,6 +83,87 @@ TEST_CASE(runs)
         CU_ASSERT(b.plan_ns > a.plan_ns && b.pack_ns > a.pack_ns &&
                   b.enqueue_ns > a.enqueue_ns && b.callback_ns > a.callback_ns);
     }
+}
+
+// ---- Launches ---------------------------------------------------------------
+
+enum { LARGEST = 256, LISTS = 5 };
+
+#define SMALL "decode,resize=40x40"
+static const char *const lists[LISTS] = {
+    SMALL, SMALL ",adjust_contrast=1.5",
+    SMALL ",adjust_hue=0.1,equalize,gaussian_blur=1",
+    SMALL ",erase=2,3,5,9:1,2,3",
+    SMALL ",posterize=4,adjust_sharpness=2,autocontrast,erase=2,3,5,9:1,2,3"};
+#undef SMALL
+
+// A job of n pictures of both kinds, with all lists. Returns its launches, all
+// in the same number for each of *batches.
+static int count_launches(hr_device dev, const struct bytes pictures[2], int n,
+                          int *batches)
+{
+    static struct hr_op ops[LISTS][HR_MAX_OPS];
+    static struct hr_sample s[LARGEST];
+    struct null_counts a = counts_now(), b;
+    auto_batch batch = hr_batch_create(
+        dev, hr_batch_params(.n = n, .c = 3, .h = SIDE, .w = SIDE));
+    auto_job job = NULL;
+    int num[LISTS];
+
+    for (int i = 0; i < LISTS; i++)
+        CU_ASSERT_EQUAL_FATAL(hr_ops_parse(lists[i], ops[i], &num[i]), HR_OK);
+    for (int i = 0; i < n; i++) {
+        int list = LISTS - 1 - i % LISTS;
+
+        s[i] = test_sample(&pictures[i % 2], ops[list], num[list]);
+    }
+    job = hr_submit(dev, s, n, batch, NULL);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(job);
+    CU_ASSERT_EQUAL(hr_job_wait(job, HR_FOREVER), HR_OK);
+    for (int i = 0; i < n; i++)
+        CHECK(job->results[i].num_spans == 1 && !job->results[i].fallbacks,
+              "%d: %x", i, job->results[i].why);
+    b = counts_now();
+    *batches = (int)(b.batches - a.batches);
+    return (int)(b.launches - a.launches);
+}
+
+// From files to painted tensors a batch takes as many launches, whatever the
+// lists of codes are and however many pictures there are. one: of a picture with
+// codes that is painted on.
+static void check_launches(const char *variant, int one, int most)
+{
+    static const int sizes[] = {1, 10, 64, LARGEST};
+    uint64_t seed = 2;
+    const struct jpeg_spec spec = {
+        .w = 64, .h = 48, .space = JCS_YCbCr, .factors = {0x11}, .quality = 80};
+    auto_bytes other = test_jpeg_of(&spec, &seed);
+    const struct bytes pictures[2] = {env.picture, other};
+    hr_device dev;
+
+    setenv("HEADRACE_OPENCL_VARIANT", variant, 1);
+    dev = open_null(HR_WHERE_DEVICE);
+    for (int k = 0; k < COUNT(sizes); k++) {
+        int expect = sizes[k] == 1 ? one : most, batches, launches;
+
+        // On a busy machine a job may come in parts, which lack a list.
+        for (int i = 0; i < 20; i++) {
+            launches = count_launches(dev, pictures, sizes[k], &batches);
+            CHECK(launches <= expect * batches, "%s, %d: %d, %d batches",
+                  variant, sizes[k], launches, batches);
+            if (launches == expect * batches)
+                break;
+        }
+        CHECK(launches == expect * batches, "%s, %d: %d, %d batches", variant,
+              sizes[k], launches, batches);
+    }
+    hr_device_close(&dev);
+}
+
+TEST_CASE(launches)
+{
+    check_launches("staged", 11, 12);
+    check_launches("gpu", 12, 14);
 }
 
 // ---- Batches ----------------------------------------------------------------
