@@ -20,6 +20,7 @@ change much: us per picture.
   rest      other threads of the process
 
 `entropy`: the device decodes files that are in memory, from their first bit on.
+`recipes`: it also does a list of ops of each picture's own, and erases.
 `cache`: later epochs of files on disk, from the cache. `device`: results stay there; `pinned`, `host`: to such memory.
 """
 import argparse
@@ -44,12 +45,13 @@ except ImportError as e:
 import made
 from bench_jobs import Set, open_device, stream
 from bench_work import folder, train_ops, workload
+from headrace import ops
 
 COUNTS = ("plan_ns", "pack_ns", "enqueue_ns", "callback_ns", "batches",
           "launches", "writes", "reads", "up_bytes", "down_bytes", "locks",
           "contended")
 IN_FLIGHT, PICTURES, ROUNDS = 4, 4096, 5
-SOURCES, SIZES = ("entropy", "cache"), (64, 256)
+SOURCES, SIZES = ("entropy", "cache", "recipes"), (64, 256)
 MEMORIES = ("device", "pinned", "host")
 PARTS = ("prepare", "plan", "pack", "enqueue", "callback", "deliver",
          "submit", "rest")
@@ -90,7 +92,26 @@ def counts(null):
     return dict(zip(COUNTS, c))
 
 
-def sets_of(dev, files, sources, size, memory):
+def codes():
+    """MoCo v2's, drawn, and a warp, in any order."""
+    f, h = lambda: random.uniform(.6, 1.4), random.uniform(-.1, .1)
+    kinds = [f"adjust_brightness={f()}", f"adjust_contrast={f()}",
+             f"adjust_saturation={f()}", f"adjust_hue={h}",
+             f"rotate={random.uniform(-30, 30)}:bilinear"]
+    random.shuffle(kinds)
+    kinds += ["grayscale"] * (random.random() < .2)
+    kinds += [f"gaussian_blur={random.uniform(.1, 2)}"] * (random.random() < .5)
+    return ops.parse(",".join(["decode", *kinds]))[1:]
+
+
+def recipe_ops(box):
+    *first, last = train_ops(box)
+    erase = random.random() < .25
+    return [*first, *codes(), last, *(erase * ops.parse(
+        "decode,erase=40,50,90,60:0.5,0.25,0")[1:])]
+
+
+def sets_of(dev, files, sources, size, memory, ops_of=train_ops):
     """IN_FLIGHT jobs, each sample with a window of its own."""
     random.seed(1)
     torch.manual_seed(1)
@@ -99,7 +120,7 @@ def sets_of(dev, files, sources, size, memory):
         data, (w, h) = sources[i % files.n], files.sizes[i % files.n]
         y, x, ch, cw = T.RandomResizedCrop.get_params(
             torch.empty(1, h, w), (0.08, 1.0), (3 / 4, 4 / 3))
-        samples.append((data, train_ops((y, x, ch, cw, random.random() < .5))))
+        samples.append((data, ops_of((y, x, ch, cw, random.random() < .5))))
     return [Set(dev, samples[i * size:(i + 1) * size],
                 np.zeros((size, 3, 224, 224), np.float32), "nchw", memory)
             for i in range(IN_FLIGHT)]
@@ -107,10 +128,11 @@ def sets_of(dev, files, sources, size, memory):
 
 def measure(null, files, paths, source, size, memory):
     os.environ["HEADRACE_OPENCL_ENTROPY"] = \
-        "device" if source == "entropy" else "host"
-    dev = open_device("opencl", cache=0 if source == "entropy" else 1 << 30)
+        "host" if source == "cache" else "device"
+    dev = open_device("opencl", cache=1 << 30 if source == "cache" else 0)
     sets = sets_of(dev, files, paths if source == "cache" else files.data,
-                   size, memory)
+                   size, memory,
+                   recipe_ops if source == "recipes" else train_ops)
     count = made.Count()
     for s in sets * 2:  # the first time a cache is filled
         job = s.submit()
@@ -174,10 +196,11 @@ def opencl_host_rows(b):
         return
     rows = host_rows(b.build, b.options.files,
                      [[s, 256, m] for s in SOURCES for m in MEMORIES])
+    texts = {"entropy": ("files, entropy on the device", .05),
+             "cache": ("later epochs from the cache", .04),
+             "recipes": ("the same files with recipes", .05)}
     for r in rows:
-        text = ("files, entropy on the device" if r["source"] == "entropy"
-                else "later epochs from the cache")
-        most = {"entropy": .05, "cache": .04}[r["source"]]
+        text, most = texts[r["source"]]
         b.table.add(f"host_{r['source']}_{r['memory']}",
                     f"host, CPU-seconds per 1000: {text}, {r['memory']}", "s",
                     r["us"] / 1e3,
