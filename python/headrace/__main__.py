@@ -20,7 +20,7 @@ def main() -> int:
             file=sys.stderr,
         )
         return 2
-    # What the command does not handle itself is as in a program of C.
+    # Signals that the command does not handle act as in a program of C.
     for number in (signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
     return _core.command(b"headrace", *map(os.fsencode, sys.argv[1:]))

@@ -31,7 +31,7 @@ def whole(
 
 
 def made_channels(ops: Iterable[tuple[Any, ...]], channels: int) -> int:
-    """Those of the picture that ops make of one with so many."""
+    """Channels of the picture that ops make of one with so many channels."""
     for op in ops:
         if op[0] == _core.DECODE:
             channels = 1 if op[1] == _core.GRAY else 3
@@ -44,7 +44,8 @@ _SINGLE = (_core.OPS["grayscale"][0], True)
 
 
 def hints(others: Mapping[str, str]) -> Callable[[Function], Function]:
-    """Of a function: a keyword that another library has says what to take."""
+    """Decorates a function: another library's keyword is an error that names
+    the one to use."""
 
     def decorate(function: Function) -> Function:
         known = inspect.signature(function).parameters

@@ -28,7 +28,7 @@ class Stopped(BaseException):
 
 
 class Parser(argparse.ArgumentParser):
-    """Of python3 -m MODULE; raises UsageError."""
+    """The parser of python3 -m MODULE; raises UsageError."""
 
     def __init__(self, module: str, about: str, more: str) -> None:
         super().__init__(

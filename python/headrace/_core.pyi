@@ -177,7 +177,7 @@ def pack(source: Buffer, /) -> bytes: ...
 def submit(
     samples: Sequence[_Sample],
     # Several batches: sample i goes to slot i // len(out) of out[i % len(out)].
-    # Who reads them waits for the job before.
+    # A reader waits for the job before.
     out: Batch | Sequence[Pixels] | Sequence[Batch],
     *,
     device: _Device = None,

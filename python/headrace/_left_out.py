@@ -78,7 +78,7 @@ def numbered(classes: Classes | None) -> dict[str, int] | None:
 
 
 def listed(numbers: Mapping[str, int]) -> tuple[str, ...]:
-    """Names in the order of their numbers; "" for those that have none."""
+    """Names in the order of their numbers; "" for a number without a name."""
     kept = [n for n in numbers.values() if 0 <= n < _LISTED]
     names: list[str] = [""] * (max([-1, *kept]) + 1)
     for name in sorted(numbers, reverse=True):

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """How Pillow, torchvision and NumPy do each op: a row per op, of its name.
 
-What headrace.validate and tests/compare hold our pictures against, and how the
-drop-in makes a picture where no job made it. Random ops have no row: they are
-drawn first (_core.draw_ops()).
+headrace.validate and tests/compare compare our pictures with these, and the
+drop-in makes a picture with them where no job made it. Random ops have no row:
+they are drawn first (_core.draw_ops()).
 """
 
 from __future__ import annotations
@@ -375,7 +375,7 @@ def _erase(
 ) -> Any:
     """As torch assigns to [..., y : y + h, x : x + w].
 
-    Of a picture, and of the bytes H x W x C that this makes of one, too.
+    image: a picture, or the bytes H x W x C that an earlier call returned.
     """
     import numpy as np
 

@@ -23,13 +23,13 @@ _HALF = (0.5, 0.5, 0.5)
 _CLIP_MEAN = (0.48145466, 0.4578275, 0.40821073)
 _CLIP_STD = (0.26862954, 0.26130258, 0.27577711)
 _BILINEAR, _BICUBIC = 2, 3  # Pillow's numbers
-# Those of Pillow's filters that torch has for bytes.
+# Pillow's filters that torch has for bytes.
 _OF_TORCH = (1, _BILINEAR, _BICUBIC)
 _MOST = 65535  # of a side
 
 
 class _Kind(NamedTuple):
-    """What a class says itself. square: of a size that is one number."""
+    """Defaults of a class. square: a size that is one number is both sides."""
 
     size: Mapping[str, int]
     crop: bool = False
@@ -63,10 +63,10 @@ _ENDINGS = (
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """What is done to a picture, in this order.
+    """The steps for a picture, in this order.
 
     size: it is resized to; short: or so that its shorter side is this; crops:
-    from the middle. numbers: what bytes become, 3 x 256 float32; None: they
+    from the middle. numbers: a table for bytes, 3 x 256 float32; None: they
     stay bytes.
     """
 
@@ -79,7 +79,7 @@ class Plan:
 
     @property
     def out(self) -> Size | None:
-        """Of all results; None: as the picture is."""
+        """The size of all results; None: the picture's own."""
         return self.crops[-1] if self.crops else self.size
 
     def steps(self) -> ops.Ops:
@@ -101,7 +101,7 @@ class Plan:
         return tuple(made)
 
     def sizes(self, have: Size) -> tuple[Size | None, list[tuple[int, ...]]]:
-        """Of one picture: what it is resized to, and (x, y, w, h) of crops."""
+        """The size that a picture is resized to, and (x, y, w, h) of crops."""
         size, windows = self.size, []
         if self.short:
             long = int(self.short * max(have) / min(have))
@@ -288,13 +288,13 @@ def _refused(key: str, value: Any, why: str) -> ArgumentError:
 
 
 def _f32(x: float) -> float:
-    """Rounded to float32. Of +, -, *, / of two such that is their result."""
+    """Rounded to float32; exact for +, -, *, / of two such numbers."""
     rounded: float = struct.unpack("f", struct.pack("f", x))[0]
     return rounded
 
 
 def _numbers(backend: Backend, said: Mapping[str, Any]) -> bytes | None:
-    """What 256 bytes become in each channel, by the backend's arithmetic."""
+    """The numbers of 256 bytes in each channel, by the backend's arithmetic."""
     scale = said["rescale_factor"] if said["do_rescale"] else None
     if said["do_rescale"] and (
         not isinstance(scale, (int, float)) or not 0 < scale < 1e6
@@ -334,7 +334,7 @@ def _scaled(backend: Backend, scale: float) -> list[float]:
 
 
 def _channels(key: str, value: Any) -> list[float]:
-    """Of three channels: one number is for all."""
+    """Numbers for three channels: a single one is for all."""
     try:
         numbers = [float(x) for x in (
             [value] * 3 if isinstance(value, (int, float)) else value)]

@@ -30,10 +30,10 @@ class Rows:
         loader = headrace.Loader(["train-0.parquet", "train-1.parquet"], steps)
 
     A row is (picture, class). fields: the columns of picture and label; None:
-    those that Hugging Face's features in the schema name (Image, ClassLabel),
-    else the first that is called as usual. A picture is bytes, a struct of
-    bytes and path, or a path; a label is a whole number or a text. Paths may be
-    URLs that fsspec opens.
+    the columns that Hugging Face's features in the schema name (Image,
+    ClassLabel), else the first with a usual name. A picture is bytes, a struct
+    of bytes and path, or a path; a label is a whole number or a text. Paths may
+    be URLs that fsspec opens.
 
     A group of rows of a Parquet file is read at once, and the newest are kept,
     up to 256 MiB in all; so are the batches of an Arrow file, which is mapped.

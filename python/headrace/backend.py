@@ -15,7 +15,7 @@ from .errors import ArgumentError
 
 Tier: TypeAlias = Literal["exact", "close", "fast"]
 
-# What set_image_backend() was called with last; None: not at all, or undone.
+# The last name for set_image_backend(); None: not called, or undone.
 _name: str | None = None
 # The device that was chosen last; None: none was.
 _device: str | None = None

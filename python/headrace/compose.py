@@ -80,7 +80,7 @@ def translate(transform: Any) -> tuple[Ops, str]:
 
 @dataclasses.dataclass
 class _Made:
-    """What was translated so far."""
+    """The ops that were translated so far."""
 
     steps: list[ops.Op]
     dtype: str = ""  # once there is a tensor
@@ -181,7 +181,7 @@ def as_ops(steps: Any) -> tuple[Ops, str | None]:
         found = tuple(steps)
     except TypeError:
         found = (None,)
-    # What they mean is looked at when they are used.
+    # Their fields are checked when they are used.
     if not all(isinstance(op, tuple) and op for op in found):
         raise TypeError(
             "steps must be ops, as in (ops.decode(), ...), or transforms of "
@@ -215,7 +215,7 @@ def _refused(transform: Any, why: str) -> ArgumentError:
 
 
 def _floats(x: Any) -> tuple[float, ...]:
-    """Of a sequence, or of one number: torchvision takes both."""
+    """Floats of a sequence, or of one number: torchvision takes both."""
     one = isinstance(x, (int, float)) or getattr(x, "ndim", 1) == 0
     return (float(x),) if one else tuple(float(y) for y in x)
 
@@ -480,7 +480,7 @@ def _timm_erasing(t: Any) -> ops.Op:
     )
 
 
-# Those of tensors of bytes are others than those of pictures.
+# Transforms that differ for tensors of bytes.
 _OF_BYTES: dict[str, _Make] = {
     "Resize": _resize,
     "RandomResizedCrop": _random_resized_crop,
@@ -532,5 +532,5 @@ _TENSORS = {
     "MaybePILToTensor": "u8",
     "ToNumpy": "u8",
 }
-# What does nothing with an RGB picture, or the tensor of one.
+# Transforms that leave an RGB picture, or its tensor, as it is.
 _NOTHING = ("Identity", "RGB", "ToPureTensor")

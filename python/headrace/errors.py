@@ -53,7 +53,7 @@ class ArgumentError(Error, ValueError):
 class ReadError(Error, OSError):
     """A file could not be read; errno and strerror as of an OSError.
 
-    What is not there is a FileNotFoundError, too, and so on.
+    A missing file is a FileNotFoundError, too, and so on.
     """
 
     @property
@@ -63,7 +63,7 @@ class ReadError(Error, OSError):
 
     @property
     def strerror(self) -> str | None:  # type: ignore[override]
-        """What the system calls it, or None."""
+        """The system's text for errno, or None."""
         return None if self.errno is None else self.reason
 
     @property
@@ -85,7 +85,7 @@ class NotADirectoryError(ReadError, builtins.NotADirectoryError):
 
 
 class IsADirectoryError(ReadError, builtins.IsADirectoryError):
-    """What should be a file is a folder."""
+    """The path of a file is a folder."""
 
 
 @functools.cache

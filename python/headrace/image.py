@@ -124,7 +124,7 @@ class Image:
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """Of the array: h x w x c, or c x h x w in layout "nchw"."""
+        """The array's shape: h x w x c, or c x h x w in layout "nchw"."""
         w, h = self._size
         c = self._channels
         return (h, w, c) if self._layout == "nhwc" else (c, h, w)
@@ -136,7 +136,7 @@ class Image:
 
     @property
     def ops(self) -> Ops:
-        """What is recorded; see headrace.ops."""
+        """The recorded ops; see headrace.ops."""
         return self._ops
 
     @property
@@ -288,8 +288,8 @@ class Image:
                 device=device,
                 cache=cache,
             )
-            # Of two threads the first one's counts, for good: arrays may point
-            # to its pixels. The other's work is wasted.
+            # If two threads make it, the first one's result stays, for good:
+            # arrays may point to its pixels. The other's work is wasted.
             self._made.setdefault("first", (pixels, job))
         return self._made["first"][1]
 

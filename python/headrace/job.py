@@ -47,15 +47,15 @@ def submit(
             as "zero", but the slot is not cleared: it holds what it held, or
             a part of the picture.
         timeout: seconds for the whole job; then its status is HR_ETIMEDOUT.
-        first_slot: of the Batch.
+        first_slot: the slot of sample 0 in the Batch.
         strict: never another engine than the device's own.
         on_done: called once with the job, on a thread of the library, when it
-            has ended. It must be short and must not wait for jobs. What it
-            raises goes to sys.unraisablehook.
-        tier: "exact": only what is bit-exact on this machine; "close": also a
-            media engine's decoder if it measured within 2 levels; "fast":
-            also its own scaling.
-        cache: a Cache for these samples; None: that of the device, or of
+            has ended. It must be short and must not wait for jobs. Its
+            exceptions go to sys.unraisablehook.
+        tier: "exact": only engines that are bit-exact on this machine;
+            "close": also a media engine's decoder if it measured within 2
+            levels; "fast": also its own scaling.
+        cache: a Cache for these samples; None: the device's, or that of
             set_cache().
 
     A sample that fails harms no other one: Job.results has the status of

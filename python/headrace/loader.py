@@ -283,7 +283,7 @@ class Loader:
 
     @property
     def samples(self) -> int:
-        """Of an epoch, that this shard gives."""
+        """The samples of an epoch in this shard."""
         o = self._options
         total = int(o["samples"] or len(self._source))
         more = 0 if o["shard_drop"] else int(o["shards"]) - 1
@@ -296,12 +296,12 @@ class Loader:
 
     @property
     def faults(self) -> tuple[str, ...]:
-        """What of the source could not be read: "PATH: REASON"."""
+        """The parts of the source that could not be read: "PATH: REASON"."""
         return self._source.faults
 
     @property
     def skipped(self) -> tuple[str, ...]:
-        """What of the source is no sample: "PATH: REASON".
+        """The parts of the source that are no samples: "PATH: REASON".
 
         Pictures beside the folders of classes or that are no files, folders
         of classes without pictures, and so on.
@@ -309,7 +309,7 @@ class Loader:
         return _left_out.texts(self._skipped + self._source.skipped)
 
     def path(self, index: int) -> str:
-        """Of a sample, by its number in the source: see last.indices."""
+        """The path of a sample, by its number in the source: last.indices."""
         return self._source.path(index)
 
     def drawn(self, i: int, view: int = 0) -> Ops:
@@ -337,7 +337,7 @@ class Loader:
 
     @property
     def stats(self) -> dict[str, Any]:
-        """What was done since reading began; {} before."""
+        """Counters since reading began; {} before."""
         return {} if self._core is None else self._core.stats()
 
     @property
@@ -499,7 +499,7 @@ def _lists(
 
 
 def _only(what: str, values: Sequence[Any]) -> Any:
-    """What all views have."""
+    """The value that all views share."""
     if len(set(values)) > 1:
         raise ArgumentError(f"views: more than one {what}: {set(values)}")
     return values[0]
@@ -582,7 +582,7 @@ def _source(
     given: dict[str, int] | None,
     fields: tuple[str | None, str | None] | None,
 ) -> _Found:
-    """What is read; classes if that does not know them; what it lacks."""
+    """The source; classes, if it does not know them; the files left out."""
     names = _left_out.listed(given) if given else ()
     pairs = tuple(given.items()) if given else None
     if isinstance(source, PackFolder):

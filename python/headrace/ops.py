@@ -107,8 +107,8 @@ def crop(
 ) -> Op:
     """Keep w x h pixels from (x, y).
 
-    What lies outside of the picture has the colour fill with pad, else it is
-    an error.
+    Pixels outside of the picture have the colour fill with pad; without pad
+    they are an error.
     """
     return _op("crop", x, y, w, h, pad, fill)
 
@@ -384,7 +384,7 @@ def random_apply(steps: Iterable[Op | Ops], p: float = 0.5) -> Ops:
     """Do all of steps with probability p, or none: torchvision's RandomApply.
 
     Returns several ops, which stand in a list with a star; steps may have such
-    ones. Those of a random_apply and random_choice keep the size of a picture.
+    ones. Steps of random_apply and random_choice keep the size of a picture.
 
         ops.decode(), *ops.random_apply([ops.color_jitter(0.4)], 0.8)
     """

@@ -21,8 +21,8 @@ class PackFolder:
     (transform(picture), target_transform(class)): a picture of Pillow, RGB,
     and a number. Classes are those of the folder that was packed, also empty
     ones; they, and the pictures in them, have the order that ImageFolder gives
-    to it, so that shuffling with the same seed gives the same batches. Of tar
-    files and lists whose labels are numbers, these are the classes, and
+    to it, so that shuffling with the same seed gives the same batches. If the
+    labels of tar files or lists are numbers, these are the classes, and
     classes[i] is "" for a number that does not occur.
 
     classes: names in the order of their numbers, or a mapping of names to
@@ -93,7 +93,7 @@ class PackFolder:
 
     @property
     def skipped(self) -> tuple[str, ...]:
-        """What of the files is no sample: "PATH: REASON"."""
+        """The parts of the files that are no samples: "PATH: REASON"."""
         return _left_out.texts(self._skipped)
 
     @property
@@ -126,7 +126,7 @@ def _fixed(packs: Sequence[PackFile]) -> bool:
 
 
 def _numbers(packs: Sequence[PackFile]) -> dict[str, int]:
-    """The number of each class, also of those that no picture has."""
+    """The number of each class, also of classes without a picture."""
     if not _fixed(packs):
         named = {label for pack in packs for label, _ in pack.classes}
         labels = named.union(*(pack.labels for pack in packs)) - {""}

@@ -57,19 +57,19 @@ def pack_folder(
     Args:
         source: a folder, a pack file, tar file or file of records, a picture,
             or a list of them, as for `headrace pack`.
-        out: the pack file, NAME.hrp. What is there is replaced if it is one.
-        split: into how many files of equal counts, which are named as
-            `headrace pack --split` does. Each gets its name when it is whole.
+        out: the pack file, NAME.hrp. An existing pack file is replaced.
+        split: the number of files, of equal counts; they are named as by
+            `headrace pack --split`. Each gets its name when it is whole.
         threads: that pack; 0: as many as there are cores for this process.
         fields: of records: the names of the fields with the picture and its
             label, as of headrace.Loader; None: the usual ones.
-        strict: whether a picture that cannot be read is an error, and what
-            was named and is no picture of the source; else it is left out,
-            and the manifest says so.
+        strict: a picture that cannot be read, or a named file that is no
+            picture of the source, is an error; else it is left out, and the
+            manifest says so.
 
     The manifest is also in OUT.json, written last: version; source; pictures,
-    packed, kept, kept_reasons, failed (what could not be read, and why),
-    left_out (what is no picture of the source, and why), from_earlier_run;
+    packed, kept, kept_reasons, failed (unreadable pictures, and why), left_out
+    (files that are no pictures of the source, and why), from_earlier_run;
     files: path, pictures, bytes, and header, its first 64 bytes in hexadecimal,
     which no other contents have.
 
@@ -132,7 +132,7 @@ def _run(
     job: Job,
     work: Iterable[Any],
 ) -> Iterator[Any]:
-    """What tasks of the function return, as they end."""
+    """Yields the results of the function's tasks, as they end."""
     remote, there = ray.remote(**options)(function), ray.put(job)
     waiting: list[Any] = list(reversed(list(work)))
     running: list[Any] = []
@@ -150,7 +150,7 @@ def _run(
 
 
 class Job:
-    """What all tasks know: plain data."""
+    """Shared by all tasks: plain data."""
 
     def __init__(
         self,
@@ -200,11 +200,11 @@ class Job:
         return f"{self.out[:-4]}-{i:05}-of-{split:05}.hrp"
 
     def path_of(self, part: Range) -> str:
-        """Of the pack file of a part."""
+        """The path of a part's pack file."""
         return os.path.join(self.folder, f"{part[0]:012}-{part[1]:012}.hrp")
 
     def prepare(self) -> None:
-        """Refuse to write over what is no pack file; make a place."""
+        """Refuse to replace a file that is no pack file; make a place."""
         for path, _ in self.files:
             try:
                 if os.path.lexists(path):
@@ -261,7 +261,7 @@ def _names_differ(source: _core.Source) -> None:
 
 @dataclasses.dataclass
 class Tally:
-    """What became of the samples of a part."""
+    """The outcomes of the samples of a part."""
 
     first: int = 0
     again: int = 0  # there from an earlier run
@@ -350,10 +350,10 @@ def _kept(
     tally: Tally,
     strict: bool,
 ) -> tuple[int, int]:
-    """How much of what is there would be made now, as `headrace pack` says.
+    """How much of an earlier run's part is still right, as in `headrace pack`.
 
-    Also the first sample that is to be made. What could not be read then, and
-    cannot now, is told again.
+    Also the first sample that is to be made. Pictures that still cannot be read
+    are told again.
     """
     i, end = part
     while i < end:

@@ -111,7 +111,7 @@ class Pipeline:
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """Of one picture, in the order of the layout."""
+        """The shape of one picture, in the order of the layout."""
         f = self._form
         if f["layout"] == "nchw":
             return f["c"], f["h"], f["w"]
@@ -119,7 +119,7 @@ class Pipeline:
 
     @property
     def dtype(self) -> str:
-        """Of the tensor: "f32", "f16" or "u8"."""
+        """The tensor's type: "f32", "f16" or "u8"."""
         return str(self._form["dtype"])
 
     @property
@@ -209,8 +209,8 @@ class Pipeline:
 class Output:
     """A tensor, and how each of its pictures was made.
 
-    It is an array for NumPy (`__array_interface__`) and a tensor for whoever
-    knows DLPack. Pictures that could not be made are zero.
+    It is an array for NumPy (`__array_interface__`) and a tensor for DLPack.
+    Pictures that could not be made are zero.
     """
 
     __slots__ = ("batch", "job")
@@ -240,18 +240,19 @@ class Output:
 
     @property
     def results(self) -> Sequence[_core.Result]:
-        """Of each picture: status, message, which device made it, and why."""
+        """For each picture: status, message, the device that made it, and
+        why."""
         self.job.wait()
         return self.job.results
 
     @property
     def ok(self) -> list[bool]:
-        """Of each picture: whether it was made."""
+        """For each picture: was it made?"""
         return [result.ok for result in self.results]
 
     @property
     def errors(self) -> dict[int, str]:
-        """Of those that were not made: index to what is wrong."""
+        """The errors of pictures that were not made, by index."""
         return {
             i: result.message
             for i, result in enumerate(self.results)
@@ -296,7 +297,7 @@ def open_device(said: Mapping[str, Any]) -> _core.Device | None:
 
 
 def _source(x: Any) -> Any:
-    """What submit() takes, of what users and Arrow have; None: no bytes."""
+    """A user's or Arrow's picture as submit() takes it; None: no bytes."""
     if x is None:
         return b""
     if isinstance(x, Mapping):

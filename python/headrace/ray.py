@@ -52,10 +52,10 @@ class Counts(TypedDict):
 class Preprocess:
     """Called with a batch of rows: takes a column of pictures, adds a tensor.
 
-    What it adds: column `out`, uint8, float16 or float32; `ok`, whether the
+    It adds the columns `out`, uint8, float16 or float32; `ok`, true if the
     picture was made (the others are zero, and stay in the data set: all rows
-    come back, in their order); `error`, what was wrong, or ""; `device`, who
-    made the last stage.
+    come back, in their order); `error`, a message, or ""; `device`, the device
+    of the last stage.
     """
 
     def __init__(

@@ -30,8 +30,8 @@ from .pipeline import Output, Pipeline
 class Features(dict[str, Any]):
     """The result of a processor: {"pixel_values": tensor}, its .pixel_values.
 
-    output: who made which picture, and what is wrong with those that could not
-    be made, which are zero. What was pickled knows ok and errors of it.
+    output: the devices that made the pictures, and errors of pictures that
+    could not be made, which are zero. A pickle keeps only its ok and errors.
     """
 
     def __init__(self, output: Output) -> None:
@@ -49,13 +49,14 @@ class Features(dict[str, Any]):
 
     @property
     def ok(self) -> list[bool]:
-        """Of each picture: whether it was made."""
+        """For each picture: was it made?"""
         found: list[bool] = self.output.ok
         return found
 
     @property
     def errors(self) -> dict[int, str]:
-        """Of those that were not made: index to file, place and reason."""
+        """The errors of pictures that were not made, by index: file, place and
+        reason."""
         found: dict[int, str] = self.output.errors
         return found
 
@@ -135,7 +136,7 @@ class Preprocess(Pipeline):
             on_error: "fail": raise the error of the first picture that could
                 not be made, with file, offset, stage, reason; "zero": Features
                 tell, and the others are there.
-            return_tensors: "pt"; for callers who ask a processor for them.
+            return_tensors: "pt"; for code that calls a processor with it.
             options: of submit().
         """
         if return_tensors != "pt":
@@ -153,8 +154,8 @@ class Preprocess(Pipeline):
     ) -> Features:
         """As a call, for asyncio: no step of it blocks the loop.
 
-        What may be in flight is bounded by the device's budget= of bytes: who
-        has no room waits. A task that is cancelled cancels its pictures.
+        The device's budget= bounds the bytes in flight: a call without room
+        waits. A task that is cancelled cancels its pictures.
         """
         loop = asyncio.get_running_loop()
         begin = loop.run_in_executor(
@@ -244,7 +245,7 @@ def _sample(picture: Any, steps: ops.Ops) -> tuple[Any, ops.Ops]:
 
 
 def _on_white(picture: Any) -> Any:
-    """What is transparent, as the processors have it."""
+    """Transparent pixels on white, as the processors have it."""
     image: Any = sys.modules["PIL.Image"]
     white = image.new("RGBA", picture.size, (255, 255, 255, 255))
     return image.alpha_composite(white, picture.convert("RGBA")).convert("RGB")

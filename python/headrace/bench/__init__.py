@@ -12,13 +12,13 @@ Files of this package:
 
   command   from start to end, exit codes
   options   the command line
-  pictures  which pictures: those that all programs can take
+  pictures  the pictures that all programs can take
   programs  the programs that are measured; each runs in a process of its own,
-            started by its path, perhaps by another interpreter: it knows
-            nothing of the others here, and Headrace is one of its programs
-  recipes   what the programs make of pictures
-  children  those processes, and what memory they hold
-  figures   what was measured, as medians of rounds
+            started by its path, perhaps by another interpreter: it imports
+            none of the other files, and Headrace is one of its programs
+  recipes   the programs' transforms
+  children  those processes, and the memory that they hold
+  figures   the measurements, as medians of rounds
   text      figures as text and as JSON
   page      figures as an HTML page with a chart
 

@@ -97,7 +97,7 @@ def family(pid: int) -> Iterator[int]:
 
 
 def _numbers(pid: int, name: str) -> dict[str, int]:
-    """Of a file of /proc with lines as "RssFile:  4 kB": bytes by name."""
+    """Bytes by name, of a file of /proc with lines as "RssFile:  4 kB"."""
     found = {}
     try:
         with open(f"/proc/{pid}/{name}") as file:
@@ -114,7 +114,7 @@ def _shared_files(pid: int) -> dict[tuple[int, int], int]:
     """Files of shared memory that it has open: bytes that are in RAM.
 
     A DataLoader's batches lie in such files, and belong to no process's pages
-    while nobody looks at their pixels.
+    while no process reads their pixels.
     """
     found = {}
     try:
@@ -144,7 +144,7 @@ def memory_of(pids: Iterable[int]) -> int:
         shared += part.get("Pss_Shmem", 0)
         files = max(files, _numbers(pid, "status").get("RssFile", 0))
         open_files |= _shared_files(pid)
-    # Which of them are mapped nobody tells: at least it is the larger.
+    # The two overlap by an unknown part: the larger one is a lower bound.
     return pages + files + max(shared, sum(open_files.values()))
 
 

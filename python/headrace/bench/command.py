@@ -28,8 +28,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 class Stops:
-    """Takes the first signal: raises Stopped, but in a with statement, at its
-    end. What comes later is ignored, as all is being ended."""
+    """Takes the first signal: raises Stopped; if it came in a with statement,
+    at its end. Later signals are ignored, as all is being ended."""
 
     def __init__(self) -> None:
         self.came: int | None = None
@@ -92,7 +92,7 @@ def _begin(
     ends: contextlib.ExitStack,
     stops: Stops,
 ) -> Iterator[tuple[Child, Row]]:
-    """Those that run; of the others the reason why not."""
+    """Yields the programs that run; notes why the others do not."""
     for key in options.only:
         kind, packages = programs.PROGRAMS[key]
         if options.recipe.startswith("timm"):
@@ -103,7 +103,7 @@ def _begin(
         for python in options.pythons:
             command = [python, "-P", programs.__file__, key, path]
             try:
-                with stops:  # else a signal might find it in nobody's hands
+                with stops:  # or a signal might come before `ends` has it
                     child = Child(key, command)
                     ends.callback(child.end)
             except OSError as error:

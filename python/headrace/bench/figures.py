@@ -60,7 +60,7 @@ class Row:
         return self.rounds[-1].get("made")
 
     def beside(self) -> int:
-        """Of these what it did not hold when packages were imported."""
+        """Bytes of memory() beyond the imports' own."""
         return max(0, self.memory() - self.import_bytes)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which pictures: JPEG files of three components that can be decoded."""
+"""The pictures: JPEG files of three components that can be decoded."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _STEPS = (ops.decode(), ops.resize(8, 8))
 class Pictures(NamedTuple):
     paths: list[str]
     sizes: list[tuple[int, int]]
-    left_out: int  # that some programs do not take, or nobody can decode
+    left_out: int  # that some programs do not take, or none can decode
 
 
 def find(inputs: Sequence[str], limit: int) -> Pictures:

@@ -3,9 +3,9 @@
 
     programs.py NAME CONFIG.json
 
-runs one of them: prints a line of JSON that says who it is, or why it does not
-run; then, for each line that it reads, measures a round and prints a line with
-what it found. What other packages print goes to standard error.
+runs one of them: prints a line of JSON with its name, or why it does not run;
+then, for each line that it reads, measures a round and prints a line with the
+results. The output of other packages goes to standard error.
 
 It imports nothing of Headrace's but in the programs that are Headrace, so that
 any interpreter can run it that has the package to be measured.
@@ -33,7 +33,7 @@ else:  # a program of its own
 MEAN, STD = recipes.MEAN, recipes.STD
 BITS = 512  # pictures, at least, whose bits are compared
 
-# What CONFIG.json holds: folder (with one folder for each class), pictures
+# The keys of CONFIG.json: folder (with one folder for each class), pictures
 # [[path, width, height], ...], batch, size, workers, threads (the same, at
 # least 1), later (epochs), device, cache, recipe, v2.
 Config = dict[str, Any]
@@ -62,11 +62,11 @@ class Program:
     The constructor imports; open() begins with a data set that has not been
     read; epoch() gives the number of pictures of each batch, which is there;
     close() ends what open() began. bits(): a digest of tensors that the same
-    seeds give, None if there are no such seeds; made(): who made them.
+    seeds give, None if there are no such seeds; made(): the engines.
     """
 
     pixels = "others"  # than those of torchvision on Pillow
-    recipes = False  # whether it takes others than "plain"
+    recipes = False  # it takes others than "plain"
 
     def __init__(self, config: Config) -> None:
         self.c = config
@@ -241,7 +241,7 @@ class TorchCodec(Tensors):
 class Loader(Program):
     """headrace.Loader: threads, and later epochs from its cache.
 
-    Of recipes it takes those whose ops it has; it draws by itself.
+    It takes the recipes whose ops it has; it draws by itself.
     """
 
     pixels = "stock"
@@ -265,7 +265,7 @@ class Loader(Program):
             self.name += ", no cache"
 
     def _steps(self) -> tuple[Any, Any]:
-        """Of headrace.Loader: steps and views."""
+        """Steps and views for headrace.Loader."""
         from headrace import ops
 
         c = self.c
@@ -309,7 +309,7 @@ class Loader(Program):
 
 
 def _ops_of(transforms: list[Any]) -> Any:
-    """Ops of torchvision's transforms, and of those that recipes define."""
+    """Ops of torchvision's transforms, and of the recipes' own ones."""
     from headrace import ops
     from headrace.compose import translate
     from torchvision.transforms import PILToTensor
@@ -492,7 +492,7 @@ def _release(module: Any) -> str:
 
 
 def seed() -> None:
-    """Of all generators that recipes draw from."""
+    """Seeds all generators that recipes draw from."""
     import torch
 
     random.seed(7)
@@ -505,7 +505,7 @@ def seed() -> None:
 
 
 def cpu_seconds() -> float:
-    """Of this process's threads, and of children that have ended."""
+    """CPU time of this process's threads, and of children that have ended."""
     kinds = resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN
     used = map(resource.getrusage, kinds)
     return sum(u.ru_utime + u.ru_stime for u in used)
@@ -532,7 +532,8 @@ def measure_round(program: Program, later: int) -> dict[str, Any]:
 def _epoch(
     program: Program, start: float, cpu: float
 ) -> tuple[dict[str, float], float]:
-    """What an epoch took since then, and when its first batch was there."""
+    """Runs an epoch; returns its costs since then, and the first batch's
+    seconds."""
     batches = program.epoch()
     pictures = next(batches)
     waited = time.perf_counter() - start

@@ -22,7 +22,7 @@ def loader(name: str) -> dict[str, Any]:
 
 
 def collate(name: str) -> Callable[[Any], Any] | None:
-    """What makes a batch of samples; None: the DataLoader itself."""
+    """The function that makes a batch of samples; None: the DataLoader's."""
     if name != "timm_u8":
         return None
     from timm.data.loader import fast_collate

@@ -20,14 +20,14 @@ def _some(n: int, what: str) -> str:
 
 
 def left_out(files: int) -> str:
-    """Behind what is said of those that are taken."""
+    """A clause on the files that were left out, behind the number taken."""
     if not files:
         return ""
     return f"; left out, as grey, CMYK, no JPEG or damaged: {files:,}"
 
 
 def facts(f: Figures) -> list[tuple[str, str]]:
-    """What was measured on what: (what, text)."""
+    """The machine, the pictures, the work: (name, text)."""
     a = f.facts
     pictures = (
         f"{a['pictures']:,} JPEG files, {a['mean_bytes']:,} bytes and "

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is compared with Pillow alone: the ops, and Pillow doing the same."""
+"""Comparisons with Pillow alone: the ops, and Pillow doing the same."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ def _flips(picture: Picture, stock: Stock, seed: int) -> Cases:
         yield from _case("flip", what, picture, (window, step), stock)
 
 
-# What recipes do with pixels, each behind a resize.
+# Recipes' changes of pixels, each behind a resize.
 _AUGMENT = (
     "adjust_brightness=1.4", "adjust_contrast=0.6", "adjust_saturation=1.7",
     "adjust_hue=-0.1", "adjust_sharpness=1.9", "grayscale", "posterize=3",
@@ -239,7 +239,7 @@ PIPELINES: dict[str, Callable[[Picture, Stock, int], Cases]] = {
     "flip": _flips,
     "augment": _augment,
 }
-# Those that need to know the reference.
+# Pipelines that depend on the reference.
 RESIZING = tuple(
     name for name in (*PIPELINES, "ops")
     if name.startswith(("resize-", "random-", "augment", "ops"))

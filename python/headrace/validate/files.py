@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which pictures: those that are named, those of folders, or made ones."""
+"""The pictures: named files, files of folders, or made ones."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from PIL import Image
 
 from .. import _core
 
-# What is taken from a folder; a file that is named itself is always taken.
+# Suffixes of files in a folder; a file that is named itself is always taken.
 SUFFIXES = tuple(" ".join(_core.FORMATS.values()).split())
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was found: counters, names of files, and the worst pictures."""
+"""The findings: counters, names of files, and the worst pictures."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ class Findings:
         (self.both if both else self.one_side).append(refusal)
 
     def made(self, made: Made) -> None:
-        """Who did it, of a result that was compared."""
+        """Counts the engines of a result that was compared."""
         self.made_by[made.by()] += 1
         self.why.update(made.why)
         self.by_device += any(device != "cpu" for *_, device in made.spans)

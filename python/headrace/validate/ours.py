@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Our side: many pictures as few jobs, and who made each."""
+"""Our side: many pictures as few jobs, and the engines of each."""
 
 from __future__ import annotations
 
@@ -20,9 +20,8 @@ _ELEMENT = {"f32": 4, "f16": 2, "u8": 1}
 class Made(NamedTuple):
     """pixels: None if it was refused; then status and reason say why.
 
-    spans: (first stage, last stage, device) of those who made it. why: what
-    kept the first engine from doing everything; fallbacks: how often an engine
-    failed at it.
+    spans: (first stage, last stage, device). why: reasons that kept the first
+    engine from doing everything; fallbacks: how often an engine failed at it.
     """
 
     pixels: memoryview | None

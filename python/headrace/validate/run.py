@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes every picture on both sides, and tells what was found.
+"""Makes every picture on both sides, and tells the findings.
 
-Files are taken in groups. Of each group every pipeline is one flight of jobs;
+Files are taken in groups. Every pipeline of a group is one flight of jobs;
 while they run, Pillow makes the same pictures here.
 """
 
@@ -102,7 +102,7 @@ def _leave_to_pillow(rows: dict[str, Row]) -> None:
 
 
 class Session:
-    """What is the same for all pictures."""
+    """The state that is the same for all pictures."""
 
     def __init__(
         self, opt: Options, chosen: Sequence[File], found: files.Found

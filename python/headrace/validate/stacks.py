@@ -44,7 +44,7 @@ class Failed(NamedTuple):
 def transforms(names: Sequence[str]) -> tuple[
     dict[str, Transform], dict[str, str]
 ]:
-    """Those of names that can be run, and why the others cannot."""
+    """The named transforms that can be run, and why the others cannot."""
     made: dict[str, Transform] = {}
     missing: dict[str, str] = {}
     for name in names:
@@ -128,7 +128,7 @@ class Recorder:
     def cases(
         self, pictures: Sequence[Picture]
     ) -> tuple[list[tuple[Picture, Case]], list[tuple[Picture, Left | Failed]]]:
-        """What can be compared, and what not. Raises HookError."""
+        """The cases that can be compared, and the others. Raises HookError."""
         if not self._transforms:
             return [], []
         found: list[tuple[Picture, Case]] = []
@@ -228,7 +228,7 @@ def _text(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-# What the drop-in counts when it leaves a picture to Pillow.
+# Groups of the drop-in's counters for pictures that are left to Pillow.
 _GROUPS = {
     "pillow": "{}",
     "materialised": "its pixels were asked for by {}",

@@ -4,7 +4,7 @@
 Releases of Pillow differ in which of the two passes of a resize comes first,
 which is what a reference says. A resize of one axis alone has no order. So
 the installed Pillow makes every pixel of any reference: where the reference
-is not its own, by two resizes of one axis each. Of torch-2 torch makes them.
+is not its own, by two resizes of one axis each. torch makes those of torch-2.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def _two_passes(
 
 
 def versions() -> dict[str, str | None]:
-    """What is installed; None: it is not."""
+    """The installed versions; None: not installed."""
     found: dict[str, str | None] = {
         "python": platform.python_version(),
         "pillow": Image.__version__,

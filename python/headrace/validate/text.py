@@ -21,7 +21,7 @@ def number(x: float) -> str:
 
 
 def facts(found: Findings) -> list[tuple[str, str]]:
-    """Who was compared with whom: (what, text)."""
+    """The two sides of the comparison: (name, text)."""
     f, theirs = found.facts, found.facts["theirs"]
     libraries = [
         f"{name} {theirs[key]}"
@@ -123,7 +123,7 @@ def refusal(item: Refusal) -> str:
 
 
 def lists(found: Findings) -> list[tuple[str, list[str]]]:
-    """What is told by name: (title, a line for each); without empty ones."""
+    """Lists of files by name: (title, a line for each); without empty ones."""
     every = [
         ("results that differ", list(_different(found))),
         ("made by one side only",
@@ -138,7 +138,7 @@ def lists(found: Findings) -> list[tuple[str, list[str]]]:
 
 
 def engines(found: Findings) -> list[tuple[str, list[str]]]:
-    """Who made the results that were compared; as lists()."""
+    """The engines that made the compared results; as lists()."""
     every = (
         ("results made by", found.made_by),
         ("results that an engine handed on, and why", found.why),
