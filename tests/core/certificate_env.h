@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the tests of certificates share: the folder in which they are kept, the
-// fake engine opened over it, and whether it is used.
+// Shared by the tests of certificates: the folder in which they are kept, the
+// fake engine opened over it, and a check that the engine is used.
 #ifndef HEADRACE_TESTS_CERTIFICATE_ENV_H
 #define HEADRACE_TESTS_CERTIFICATE_ENV_H
 

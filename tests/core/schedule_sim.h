@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Engines in simulated time, for test_schedule.c: what a device does with its
-// samples, but for the pictures. The schedule decides, or everything goes to one
-// engine.
+// Engines in simulated time, for test_schedule.c: devices work on samples, but
+// make no pictures. The schedule decides, or everything goes to one engine.
 #ifndef HEADRACE_TESTS_BALANCE_SIM_H
 #define HEADRACE_TESTS_BALANCE_SIM_H
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The edges of the budget: what waits for room does so in its time, and what a
-// sample uses is counted, whatever it is made from.
+// The edges of the budget: a sample that waits for room does so in its job's
+// time, and all memory of a sample is counted, whatever it is made from.
 #include <sys/wait.h>
 
 #include "scene.h"

@@ -109,7 +109,7 @@ static void reads(const char *what)
     CHECK(is_read(why) && !why[0], "%s: %s", what, why);
 }
 
-// reason: part of what is said; "": nothing is.
+// reason: a part of the expected message; "": no message.
 static void refuses(const char *what, const char *reason)
 {
     char why[HR__CACHE_WHY] = "?";
@@ -255,7 +255,7 @@ TEST_CASE(others)
           "somebody's certificate");
     hr_set_log(NULL, NULL, HR_LOG_INFO);
     CHECK(warnings == 1, "%d lines", warnings);
-    // A user with his own, with root's, with somebody's.
+    // The user's own file, root's, and another user's.
     chmod(folder, 0755);
     chmod(file, 0644);
     CHECK(!chown(folder, NOBODY, 0) && !chown(file, NOBODY, 0), "chown");

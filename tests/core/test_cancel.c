@@ -88,8 +88,8 @@ TEST_CASE(inside_the_engine)
     scene_finish(&scene);
 }
 
-// An engine that does not look: what it made before anybody could stop it is
-// a result like any other, the rest is cancelled.
+// An engine that ignores cancellation: samples that it made before are results
+// like any other, the rest is cancelled.
 TEST_CASE(deaf_engine)
 {
     auto_device dev = NULL;
@@ -205,7 +205,7 @@ TEST_CASE(job_timeout)
     CHECK(watch_wait(&w) == HR_ETIMEDOUT, "whatever on_error says");
     CHECK(count_status(w.job, HR_ETIMEDOUT) + count_status(w.job, HR_OK) == 40,
           "other ends");
-    // It did not wait for what could not be made in that time.
+    // It did not wait for samples that could not be made in that time.
     CHECK(count_status(w.job, HR_OK) < 40 && seconds_of(start) < 20,
           "%d made, took %.2f s", count_status(w.job, HR_OK),
           seconds_of(start));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a certificate on disk is found by and believed for: a file whose text
-// is well formed, but is another's or was changed by a digit, is none.
+// The keys and checks of certificates on disk: a well-formed file is refused if
+// it belongs to another device or was changed by a digit.
 #include "certificate_env.h"
 #include "cpu_fallback/jpeg/specimen.h"
 

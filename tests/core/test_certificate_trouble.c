@@ -117,8 +117,8 @@ TEST_CASE(slow)
     CHECK(tasks > 200, "%d tasks", tasks);
 }
 
-// It opens, too, if it is never through; but what was not compared is not
-// used, and the next open tries again.
+// It opens, too, if it is never through; but spans that were not compared are
+// not used, and the next open tries again.
 TEST_CASE(too_slow)
 {
     hr_device dev;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The second look at a media engine's pictures never makes one fail: what the
-// CPU cannot make again stays the device's, and counts as not checked.
+// The second look at a media engine's pictures never makes one fail: a picture
+// that the CPU cannot make again stays the device's, and counts as not checked.
 #include "scene.h"
 
 // (ThreadSanitizer takes so much longer for each pixel that fewer will do.)
@@ -27,8 +27,8 @@ static const struct kind kinds[] = {
 };
 enum { KINDS = sizeof(kinds) / sizeof(*kinds) };
 
-// Only the last rows are wanted: the CPU decodes all that lies above, which
-// takes it longer than a millisecond; what it does of planes does not.
+// Only the last rows are wanted: the CPU decodes all rows above, which takes it
+// longer than a millisecond; its work on planes takes less.
 static const struct hr_op ops[] = {
     {.type = HR_OP_DECODE},
     {.type = HR_OP_CROP,

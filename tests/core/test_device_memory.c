@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Results and sources in device memory: the same bytes as in the host's, for
-// every op, type, layout and kind of file; reads and writes with a timeout;
-// what happens when the device fails, hangs or has no memory. On the scripted
-// engine, and on OpenCL where it opens (HEADRACE_TEST_DEVICE names another).
+// every op, type, layout and kind of file; reads and writes with a timeout; a
+// device that fails, hangs or has no memory. On the scripted engine, and on
+// OpenCL where it opens (HEADRACE_TEST_DEVICE names another).
 #include <sys/wait.h>
 
 #include "conformance.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Device and pinned memory from birth to end: what is refused, memory that
-// runs out at each allocation, images that outlive their device's handle,
-// fork. On the scripted engine, and on OpenCL where it opens
-// (HEADRACE_TEST_DEVICE names another).
+// Device and pinned memory from birth to end: invalid calls, memory that runs
+// out at each allocation, images that outlive their device's handle, fork. On
+// the scripted engine, and on OpenCL where it opens (HEADRACE_TEST_DEVICE names
+// another).
 #include <sys/wait.h>
 
 #include "tools/common/tools.h"

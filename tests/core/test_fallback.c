@@ -246,8 +246,8 @@ TEST_CASE(fails_at_every_task)
         }
 }
 
-// The engine reports spans as done but leaves no payload: like any other
-// failure of its own, and no engine continues from there.
+// The engine reports spans as done but leaves no payload. That counts like any
+// other failure of its own, and no engine continues from there.
 TEST_CASE(leaves_nothing)
 {
     static const uint32_t spans[] = {FAKE_P, FAKE_D, FAKE_DR, FAKE_R | FAKE_S,
@@ -340,8 +340,8 @@ TEST_CASE(open_failures)
     unsetenv("HEADRACE_BACKEND");
 }
 
-// The CPU begins anew where its own decoder gives up: what it leaves for the
-// next engine is one payload all the same, paid for once.
+// The CPU begins anew where its own decoder gives up: it still leaves one
+// payload for the next engine, reserved once.
 TEST_CASE(begun_anew)
 {
     enum { WARM = 4, JOBS = 40 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a job holds of its own and what it counts: names, tables of neighbours,
-// files of every sort, the reason of a fallback, parts of a batch.
+// A job's own copies and its counts: names, tables of neighbours, files of
+// every sort, the reason of a fallback, parts of a batch.
 #include <sys/stat.h>
 
 #include "fake_engine.h"
@@ -71,7 +71,7 @@ TEST_CASE(names)
     result_of(blocker);
 }
 
-// Neighbours in a job that differ in nothing but what their table is made of.
+// Neighbours in a job that differ only in the values of their tables.
 TEST_CASE(tables)
 {
     static const struct hr_op by_std[2][3] = {

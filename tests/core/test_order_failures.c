@@ -87,7 +87,7 @@ TEST_CASE(cancelled_before_its_turn)
     check_idle(dev);
 }
 
-// The same while a reader is at the memory: it is not cleared under him.
+// The same while a reader is at the memory: it is not cleared under the reader.
 TEST_CASE(cancelled_behind_a_reader)
 {
     uint64_t seed = test_seed;

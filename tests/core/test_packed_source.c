@@ -136,7 +136,7 @@ TEST_CASE(not_packed)
     free(b.data);
 }
 
-// HEADRACE_CPU holds for what no device makes, too.
+// HEADRACE_CPU holds for packing without a device, too.
 TEST_CASE(instruction_sets)
 {
     uint64_t seed = test_seed;

@@ -80,7 +80,7 @@ static int in_huge_pages(const void *at)
     return access("/sys/kernel/mm/transparent_hugepage", F_OK) ? -1 : found;
 }
 
-// A batch of 38 MB has 9,400 pages; what is clear needs no second clearing.
+// A batch of 38 MB has 9,400 pages; clear pages need no second clearing.
 TEST_CASE(large)
 {
     enum { SIZE = 38 << 20 };

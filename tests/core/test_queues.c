@@ -281,7 +281,7 @@ static void block(void *ctx, const struct hr_job_t *job)
 }
 
 // One callback does not come back for long. Others wait behind it, and nothing
-// else does: neither pictures, nor deadlines, nor the end of what is cancelled.
+// else does: neither pictures, nor deadlines, nor the end of cancelled jobs.
 TEST_CASE(slow_callback)
 {
     auto_device dev = NULL;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The schedule of engines in simulated time: what several make together, what
-// a stall costs, and that a slow engine never makes it slower.
+// The schedule of engines in simulated time: the rate of several engines
+// together, the cost of a stall, and that a slow engine never makes the device
+// slower.
 #include <math.h>
 
 #include "schedule_sim.h"
@@ -66,7 +67,7 @@ TEST_CASE(room)
           sim.most[0], sim.most[1]);
 }
 
-// One stands still for 2 seconds: the others go on as before, what it had comes
+// One engine stalls for 2 seconds: the others go on as before, its samples come
 // late by no more than that, and it has its share again at once.
 static void stall(int engine)
 {
@@ -138,7 +139,7 @@ static double seconds_of(int only)
 }
 
 // Engines of all speeds, jobs of all sizes: no engine alone is faster than all
-// of them, but for what it costs to find out what they are worth.
+// of them, but for the cost of measuring their rates.
 TEST_CASE(never_slower)
 {
     uint64_t seed = test_seed;
@@ -183,7 +184,7 @@ TEST_CASE(never_slower)
     }
 }
 
-// The host uses no more than it may; what it may use it does.
+// The host uses no more than its cap, and all of it.
 TEST_CASE(cap)
 {
     static const int caps[] = {100, 400, 800};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Traces and profiles: what a user of a timeline relies on. The file's form is
-// held to check_trace.py as well; here it is read with jansson.
+// Traces and profiles: the facts that a user of a timeline relies on. The
+// file's form is held to check_trace.py as well; here it is read with jansson.
 #include <jansson.h>
 #include <sys/wait.h>
 
@@ -331,7 +331,7 @@ TEST_CASE(sums)
           "CPU time %llu", (unsigned long long)cpu);
     for (int i = 0; i < HR_NUM_PARTS; i++)
         CHECK(strcmp(hr_part_name((enum hr_part)i), "?") != 0, "part %d", i);
-    // A thread may begin late, and a job be done before anybody waits for it.
+    // A thread may begin late, and a job be done before it is waited for.
     hr_profile_times(true);
     for (int i = 0;
          i < 3000 && (p.engines[0].num_threads < 2 || !p.result_waits); i++) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a worker needs beside the tensors: all heap memory of the process,
+// A worker's memory beside the tensors: all heap memory of the process,
 // libjpeg's and libpng's too, counted at malloc itself while batches of photos
 // of 500 x 375 are made. docs/performance.md states the bound.
 #include "malloc_counts.h"
