@@ -178,7 +178,8 @@ static hr_job epoch(hr_device dev, hr_batch batch)
     return job;
 }
 
-// Two epochs with a cache of their own; made: what lanes have made by then.
+// Two epochs with a cache of their own; made: pictures that lanes have made by
+// then.
 static void two_epochs(hr_device dev, hr_batch batch, hr_job jobs[2],
                        int made[2], struct hr_cache_stats *stats)
 {
@@ -358,7 +359,7 @@ TEST_CASE(next)
         {{0, 14, 0, 0, 1}, CPU_MANY_APART},
         {{0, 30, 0, 0, 2}, CPU_MANY_TAKE},
         {{0, 29, 0, 0, 2}, CPU_MANY_APART},
-        // Lanes are filled, but for what idle threads are about to take.
+        // Lanes are filled, but for tasks that idle threads are about to take.
         {{1, 1, 0, 0, 2}, CPU_MANY_TAKE},
         {{15, 1, 0, 0, 2}, CPU_MANY_TAKE},
         {{15, 1, 1, 0, 2}, CPU_MANY_LANES},
@@ -368,7 +369,7 @@ TEST_CASE(next)
         {{9, 0, 0, 0, 1}, CPU_MANY_LANES},
         {{8, 0, 0, 0, 1}, CPU_MANY_APART},
         {{1, 1, 1, 0, 2}, CPU_MANY_APART},
-        // Somebody has nothing to do: one thread gives away for each.
+        // Threads are idle: one thread gives pictures away for each.
         {{16, 0, 1, 0, 2}, CPU_MANY_APART},
         {{9, 0, 1, 0, 2}, CPU_MANY_APART},
         {{16, 0, 1, 5, 8}, CPU_MANY_LANES},

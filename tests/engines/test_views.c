@@ -10,8 +10,9 @@ enum { VIEWS = 7, SIDE = 40, SOURCES = 24, MOST = 400 };
 static hr_device dev, readable;
 static int shared_before;
 
-// One picture, its views in a row: random crops, one of them turned as EXIF says,
-// one of grey values; what leaves the picture, and what has nothing of it.
+// One picture, its views in a row: random crops, one of them turned as EXIF
+// says, one of grey values; views that reach beyond the picture, and views
+// outside it.
 struct views {
     struct hr_op ops[VIEWS][4];
     struct hr_sample samples[VIEWS];

@@ -134,7 +134,7 @@ static int num_threads_left(void)
     return n;
 }
 
-// Makes the first n slots; what comes back is done.
+// Makes the first n slots; the job is done when the call returns.
 static void make_here(hr_device dev, hr_batch batch, int n)
 {
     auto_job job = submit(dev, batch, 0, n, hr_job_params(0));

@@ -58,7 +58,7 @@ struct fake_script {
     const char *fingerprint;
     bool software;    // caps.software
     bool media;       // the CPU makes some of its pictures again
-    int planes_form;  // enum planes_form, of what FAKE_P leaves;
+    int planes_form;  // enum planes_form, the form of FAKE_P's planes;
                       // NUM_FORMS: with a header that is wrong
     bool deaf;        // does not look at hr__task_stop()
     bool idle;        // says success and writes nothing

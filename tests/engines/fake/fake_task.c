@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What becomes of one task of the scripted engine.
+// The work on one task of the scripted engine.
 #include "fake_task.h"
 
 #include <stdio.h>

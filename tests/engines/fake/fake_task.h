@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The scripted engine's own: what a task is worked on with.
+// Private to the scripted engine: the state that tasks are worked on with.
 #ifndef HEADRACE_TESTS_FAKE_TASK_H
 #define HEADRACE_TESTS_FAKE_TASK_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the files of the library fault_opencl share.
+// Shared by the files of the library fault_opencl.
 #ifndef HEADRACE_TESTS_FAULT_CALLS_H
 #define HEADRACE_TESTS_FAULT_CALLS_H
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Contexts, which may know a VADisplay: what a driver that shares surfaces
-// (fault_sharing.c) says of itself, and takes. Builds without VA-API.
+// Contexts, which may know a VADisplay: the extensions that a driver reports if
+// it shares surfaces (fault_sharing.c), and the properties that it takes.
+// Builds without VA-API.
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every entry point the engine uses, in three steps: what the script says of
-// this call; the driver; what that made or took away.
+// Every entry point that the engine uses, in three steps: the script's rule for
+// the call; the driver; the objects that it made or released.
 #include <stdlib.h>
 #include <string.h>
 

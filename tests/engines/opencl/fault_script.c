@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the script says of a call, the objects that are alive, what is counted,
-// and how tests set and ask for all that.
+// The script: its rule for each call, live objects, counters, and the functions
+// with which tests set and read them.
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -79,7 +79,7 @@ CALL cl_int clSetEventCallback(cl_event e, cl_int type,
 {
     (void)type;
     charge(&n.enqueue_ns);
-    // Before anybody can know that it is done.
+    // This runs before the event can be known to be complete.
     atomic_fetch_add(&n.batches, 1);
     fn(e, CL_COMPLETE, arg);
     charge(&n.callback_ns);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A device that does nothing, at once: what is left is the host's own work. A
+// A device that does nothing, at once: only the host's own work remains. A
 // library that HEADRACE_OPENCL_LIBRARY may name instead of libOpenCL.so.1; it
 // has no driver below it and no threads. Transfers move no byte, kernels do not
 // run, events are complete when they are made, any binary is a program. Memory

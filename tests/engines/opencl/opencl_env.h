@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the tests of the OpenCL engine on a device that works share: the device
+// Shared by the tests of the OpenCL engine on a working device: the device
 // beside the CPU's, caches of its own, pictures of every kind, the same job on
-// both and what differs.
+// both and the differences.
 #ifndef HEADRACE_TESTS_OPENCL_ENV_H
 #define HEADRACE_TESTS_OPENCL_ENV_H
 

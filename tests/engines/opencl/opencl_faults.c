@@ -182,8 +182,8 @@ int faults_run(int64_t most)
     return on_device;
 }
 
-// Nothing may be left of what was made since there were live objects; but
-// what a queue holds that cannot be waited for must be.
+// No object made since then may be left; but objects of a queue that cannot be
+// waited for must be.
 void faults_check_objects(int live)
 {
     int64_t begin = hr__now();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the tests over fault_opencl.c share: the codes that may come, scripts,
-// a scene to run under them, and the checks that hold whatever happens.
+// Shared by the tests over fault_opencl.c: the codes that may come, scripts, a
+// scene to run under them, and the checks that hold whatever happens.
 #ifndef HEADRACE_TESTS_OPENCL_FAULTS_H
 #define HEADRACE_TESTS_OPENCL_FAULTS_H
 

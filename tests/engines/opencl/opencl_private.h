@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the OpenCL backend keeps of an opened device, for tests to look at.
+// The OpenCL backend's state of an opened device, for tests to look at.
 #ifndef HEADRACE_TESTS_OPENCL_PRIVATE_H
 #define HEADRACE_TESTS_OPENCL_PRIVATE_H
 

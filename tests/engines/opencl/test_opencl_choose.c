@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which of many OpenCL devices a name means, and what is said where none is
-// called so. No driver is needed.
+// The choice among many OpenCL devices by a name, and the message where none
+// has the name. No driver is needed.
 #include "backends/opencl/opencl.h"
 #include "testing.h"
 

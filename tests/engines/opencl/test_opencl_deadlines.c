@@ -223,7 +223,7 @@ static size_t bytes_of(hr_device dev)
     return stats.device_bytes;
 }
 
-// The driver thread lets go of what is free, some time after it is.
+// The driver thread releases free memory, some time after it is free.
 static bool comes_to(hr_device dev, size_t bytes)
 {
     for (int i = 0; i < 5000 && bytes_of(dev) != bytes; i++)

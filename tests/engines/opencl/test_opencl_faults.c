@@ -138,7 +138,7 @@ TEST_CASE(event_failures)
     printf("\n  %d cases so far ", faults.cases);
 }
 
-// One map fails while buffers are made: what was made for it goes, and the next
+// One map fails while buffers are made: its buffers are released, and the next
 // job has its own. Then the same for memory of the caller's.
 TEST_CASE(map_failures)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Device memory in the OpenCL engine, between a layer that fails calls and
-// the driver: what crosses the bus and how often kernels are launched, no
+// Device memory in the OpenCL engine, between a layer that fails calls and the
+// driver: the bytes that cross the bus and the number of launches, no
 // allocations in a steady state, on devices with memory of their own and
 // without; calls that fail or hang, devices that are lost.
 #include "opencl_faults.h"
@@ -231,7 +231,7 @@ TEST_CASE(failures)
     faults.ctl.discrete(false);
 }
 
-// The device is lost and opened again: what lay there is gone, and says so;
+// The device is lost and opened again: its memory is gone, and reads say so;
 // new memory works. Its limits stay, which offers read meanwhile.
 TEST_CASE(lost)
 {

@@ -27,7 +27,7 @@ TEST_CASE(names)
             CU_ASSERT_EQUAL(strncmp(dev->name, "opencl:", 7), 0);
         hr_device_close(&dev);
     }
-    // By the first word of what the driver calls it.
+    // The first word of the driver's name for it.
     char name[64] = "opencl:";
     const char *driver = opencl_private(env.ocl)->facts.name;
     snprintf(name + 7, sizeof(name) - 7, "%.*s", (int)strcspn(driver, " "),

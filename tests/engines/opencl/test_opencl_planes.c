@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Planes on the host side of the OpenCL engine, without a device: what is
-// uploaded of a payload, in whatever form it lies, holds each sample that the
-// window needs where the descriptor says; interleaved components are taken
-// along once; a header that lies is refused, and nothing behind the data is
+// Planes on the host side of the OpenCL engine, without a device: the uploaded
+// bytes of a payload, in whatever form it lies, hold each sample that the
+// window needs where the descriptor says; interleaved components are uploaded
+// together, once; a header that lies is refused, and nothing behind the data is
 // read. And the plan itself: it may grow between any two pictures.
 #include "backends/opencl/opencl.h"
 #include "fenced.h"

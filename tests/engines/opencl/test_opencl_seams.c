@@ -380,7 +380,7 @@ static int trouble(hr_device dev, uint64_t *seed, int *rounds)
 }
 
 // A device that was lost is opened again, which takes a busy machine long;
-// what has been called right must be, meanwhile, too.
+// results that are reported as right must be right meanwhile, too.
 static int afterwards(hr_device dev, enum hr_memory memory)
 {
     int64_t end = hr__now() + FAULTS_PATIENCE;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The OpenCL engine over fault_opencl.c, which counts its calls: what it does
-// not do while all is well, batch after batch; where payloads lie in memory that
-// the device can fetch; and that its queues work at several batches at a time.
+// The OpenCL engine over fault_opencl.c, which counts its calls: the calls that
+// it avoids while all is well, batch after batch; where payloads lie in memory
+// that the device can fetch; and that its queues work at several batches at a
+// time.
 #include "hal/trace/trace.h"
 #include "opencl_faults.h"
 

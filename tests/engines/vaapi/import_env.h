@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the tests have in common in which OpenCL reads the surfaces of the
-// software VA driver: fault_opencl between the engine and the OpenCL driver
-// that is here, a scene, and the checks that hold whatever happens.
+// Shared by the tests in which OpenCL reads the surfaces of the software VA
+// driver: fault_opencl between the engine and the OpenCL driver that is here, a
+// scene, and the checks that hold whatever happens.
 #ifndef HEADRACE_TESTS_IMPORT_ENV_H
 #define HEADRACE_TESTS_IMPORT_ENV_H
 
@@ -26,8 +26,8 @@ extern struct imports {
 bool imports_init(const char *library);
 
 // The media engine with OpenCL behind it; ends the program if that does not
-// open. close: of what was made nothing is left, in the drivers and in this
-// process, which had so many descriptors.
+// open. close: checks that no object is left in the drivers, and that this
+// process has that many descriptors again.
 hr_device imports_open(void);
 void imports_close(hr_device *dev, int fds);
 // The same with a scene of n samples.
@@ -42,7 +42,7 @@ int imports_run(int64_t most_ms);
 struct fault_counts imports_now(void);
 // Engine i of the chain.
 struct hr_engine_profile imports_engine(hr_device dev, int i);
-// Surfaces that came back through the VA driver, from any client.
+// Surfaces read back through the VA driver, by either engine.
 long imports_read_back(void);
 // Surfaces that are not to be written, while no job is under way.
 int imports_held(void);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the tests share in which OpenCL's driver knows surfaces of the software
-// VA driver: the steps of a case, and what descriptions say.
+// Shared by the tests in which OpenCL's driver knows surfaces of the software
+// VA driver: the steps of a case, and the expected descriptions.
 #ifndef HEADRACE_TESTS_SHARE_ENV_H
 #define HEADRACE_TESTS_SHARE_ENV_H
 

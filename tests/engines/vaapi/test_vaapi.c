@@ -14,9 +14,9 @@ enum { PERSONALITIES = sizeof(personalities) / sizeof(*personalities) };
 
 // ---- Pixels ---------------------------------------------------------------
 
-// Every picture of the suite takes a planned route, and none differs; the
-// device makes all that it decodes, for what it is told wrong or gets wrong the
-// CPU would make.
+// Every picture of the suite takes a planned route, and none differs. The
+// device must make all that it decodes: with a wrong description or wrong
+// pixels the CPU would make them.
 static void check_suite(hr_device dev, const char *name, int pictures)
 {
     for (int tier = TEST_SANITIZED; tier < 2; tier++) {

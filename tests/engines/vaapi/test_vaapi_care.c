@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the VA-API engine looks after in the long run: a context that grows with
-// the pictures, two ways to an image that stand in for each other, one picture
-// in a thousand that is made again, and the mean of its certificate.
+// The VA-API engine in the long run: a context that grows with the pictures,
+// two ways to an image that stand in for each other, one picture in a thousand
+// that is made again, and the mean of its certificate.
 #include <math.h>
 
 #include "vaapi_env.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the VA-API engine is found to do, and what it is then used for: its
-// certificate by kinds of JPEG, and devices that lie.
+// The VA-API engine's certificate by kinds of JPEG, the spans it is then used
+// for, and devices that lie.
 #include "vaapi_env.h"
 
 // ---- Certificates ---------------------------------------------------------
@@ -176,8 +176,8 @@ static hr_batch decoded(hr_device dev, const struct bytes *b)
     return out;
 }
 
-// The first ones are made a second time by the CPU, the others are not; what a
-// device may deviate by is there in all of them.
+// The first ones are made a second time by the CPU, the others are not; the
+// allowed deviation of a device is in all of them.
 TEST_CASE(checked_or_not)
 {
     uint64_t seed = test_seed;

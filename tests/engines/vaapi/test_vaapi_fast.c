@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tier FAST: for which kinds of JPEG the video processor is used, as drivers
-// list them and get them right; what it makes of them; when it lies.
+// Tier FAST: the kinds of JPEG for which the video processor is used, as
+// drivers list them and get them right; its output; a processor that lies.
 #include <math.h>
 
 #include "hal/shape/shape.h"
@@ -311,7 +311,7 @@ static bool same_certificate(const struct hr_certificate *a,
     return same;
 }
 
-// How many passes an open took; *cert: what it found.
+// Returns the passes of an open; *cert: the certificate.
 static long passes_of_open(struct hr_certificate *cert)
 {
     hr_device dev;
@@ -352,7 +352,7 @@ TEST_CASE(scaled)
     CHECK(same_certificate(&cert, &again), "other numbers from disk");
 }
 
-// One that is too far off is known from disk, too; what failed is not.
+// A kind that is too far off is known from disk, too; a failure is not kept.
 TEST_CASE(kept)
 {
     struct hr_certificate cert, again;

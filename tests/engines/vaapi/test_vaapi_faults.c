@@ -167,8 +167,8 @@ static void settle(void)
     vaapi_forget_left();
 }
 
-// In time, and all that was made is gone. may_leave: but what calls that take
-// things away, and failed or hung, have left.
+// Closes in time and checks that all objects are gone. may_leave: objects may
+// stay whose destroying call failed or hung.
 static void close_scene(bool may_leave)
 {
     int64_t start = hr__now(), took;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A certificate is one of the driver's file, not only of what the driver calls
-// itself: the same driver elsewhere has it, another build is tested again.
+// A certificate belongs to the driver's file, not only to the driver's name:
+// the same driver elsewhere has it, another build is tested again.
 #include <sys/stat.h>
 
 #include "vaapi_env.h"

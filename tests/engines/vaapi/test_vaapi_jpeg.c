@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the VA-API engine tells a driver of a file: no byte behind the file is
-// read, whatever is in it, and what drivers cannot be told is refused.
+// The VA-API engine's description of a file to the driver: no byte behind the
+// file is read, whatever is in it, and files that VA-API cannot describe are
+// refused.
 #include "backends/vaapi/vaapi.h"
 #include "testing.h"
 

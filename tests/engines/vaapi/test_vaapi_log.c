@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the VA-API engine says to the user's log it says without a lock, also
-// of a driver that is called by one thread at a time.
+// The VA-API engine calls the user's log without a lock, also for a driver that
+// is called by one thread at a time.
 #include "backends/vaapi/vaapi.h"
 #include "vaapi_env.h"
 

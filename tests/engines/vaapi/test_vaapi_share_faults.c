@@ -140,8 +140,8 @@ TEST_CASE(failing_media)
 
     for (int i = 0; i < 4; i++) {
         snprintf(imports.label, sizeof(imports.label), "%s", faults[i]);
-        // (We get images, too, of what is not shared; linear ones can be mapped
-        // instead.)
+        // (Surfaces that are not shared give images, too; linear ones can be
+        // mapped instead.)
         share_new_scene(i < 2 ? share_tiled : share_linear, i % 2);
         vaapi_driver("%s", faults[i]);
         share_run_together(3);

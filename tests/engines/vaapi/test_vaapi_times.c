@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What profiles say of the VA-API engine: its own time, and its threads'; how
-// long it waits for its driver; how much memory it has.
+// Profiles of the VA-API engine: its own time, and its threads'; how long it
+// waits for its driver; how much memory it has.
 #include <headrace/trace.h>
 
 #include "vaapi_env.h"

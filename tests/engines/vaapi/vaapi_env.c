@@ -117,7 +117,8 @@ void vaapi_forget_left(void)
     left = vaapi_counters();
 }
 
-// No more than before; what went late after all is not expected again.
+// True if no more objects are alive than before; objects that went late are not
+// expected again.
 static bool is_empty(const struct va_driver_counters *c)
 {
     bool empty = c->displays <= left.displays && c->configs <= left.configs &&

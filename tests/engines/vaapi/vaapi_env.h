@@ -23,7 +23,8 @@ hr_device vaapi_open(const char *personality);
 hr_device vaapi_open_with(const struct hr_device_params *params);
 // Closes it; nothing may be left in the driver, and no rule was broken.
 void vaapi_close(hr_device *dev);
-// The same without a device: all of the driver's counters of what lives are 0.
+// The same without a device: all of the driver's counters of live objects are
+// 0.
 void vaapi_check_empty(const char *after);
 // Objects alive now do not count: a fault has kept them.
 void vaapi_forget_left(void);
