@@ -28,7 +28,7 @@ enum http_fault {
     HTTP_LATER,        // 503, and to come back in a second
     HTTP_REDIRECT,     // to server->redirect
     HTTP_ENDLESS,      // 200 of no length, and its body never ends
-    HTTP_SQUEEZED,     // gzip for the way: what libcurl would undo
+    HTTP_SQUEEZED,     // gzip for the way, which libcurl would undo
     HTTP_NAMELESS,     // no ETag, and other bytes
     HTTP_REPLACED,     // another ETag, and other bytes: all, for an If-Range
     HTTP_NO_IF_RANGE,  // all of it if there is an If-Range, and what was asked for

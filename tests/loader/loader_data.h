@@ -36,8 +36,8 @@ struct data_calls {
 };
 void data_calls_init(struct data_calls *c, int n, uint64_t seed);
 void data_calls_finish(struct data_calls *c, int n);
-// A loader's params: n such pictures, shuffled, batches of 4. The end, of what
-// source then is: whatever was lent has come back.
+// A loader's params: n such pictures, shuffled, batches of 4. data_end() ends
+// params.source as it is then, and checks that all lent buffers have come back.
 struct hr_loader_params data_begin(struct data_calls *c, int n, hr_device dev);
 void data_end(struct data_calls *c);
 
@@ -61,7 +61,7 @@ bool data_seen_same(const struct data_seen *a, size_t at,
 void data_seen_finish(struct data_seen *seen);
 #define auto_seen OWN(data_seen_finish) struct data_seen
 
-// test_main() with the CPU as default device: what would be looked for is tested
+// test_main() with the CPU as default device: the search for devices is tested
 // elsewhere.
 int data_main(int argc, char **argv);
 

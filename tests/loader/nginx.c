@@ -121,7 +121,7 @@ static void write_config(const struct nginx *n, const char *path,
     fclose(f);
 }
 
-// False: it does not run, for somebody has the port by now, or at all.
+// False: it does not run, for its port is taken by now, or for another reason.
 static bool start_at(struct nginx *n, const char *dir, const char *folder,
                      const char *key, bool https)
 {

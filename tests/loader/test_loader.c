@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a loader delivers: the same samples in the same order, whatever makes
-// them and wherever it goes on; and what becomes of samples that fail.
+// A loader delivers the same samples in the same order, whatever makes them and
+// wherever it is resumed; samples that fail are handled by policy.
 #include <sys/stat.h>
 
 #include "loader/pack/format.h"

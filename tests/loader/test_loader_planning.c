@@ -88,7 +88,7 @@ static void save_without_first(struct hr_loader_params *p,
     p->resume = state;
 }
 
-// The rest of what was saved comes in any order: each sample once.
+// The rest of the saved epoch comes in any order: each sample once.
 static void check_rest(hr_loader loader)
 {
     auto_seen seen = {0};

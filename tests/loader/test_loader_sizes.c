@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pictures of their own sizes: what is delivered, the parts of batches that are
-// over their share, and what else a command needs of a loader: timeouts, strict
-// engines, files by their paths, epochs apart.
+// Pictures of their own sizes: delivery, the parts of batches that are over
+// their share, and other needs of a command: timeouts, strict engines, files by
+// their paths, epochs apart.
 #include "fake_engine.h"
 #include "hal/base/base.h"
 #include "loader/queue/loader.h"

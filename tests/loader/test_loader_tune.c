@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A loader whose settings follow what is measured: what it delivers does not
-// depend on them, and they are what was asked for. (Which settings are found is
-// the matter of test_tune.c.)
+// A loader whose settings follow measurements: its samples do not depend on
+// them, and each setting takes effect. (test_tune.c checks which settings are
+// found.)
 #include <math.h>
 
 #include "hal/base/base.h"
@@ -499,9 +499,9 @@ static int best_of(hr_loader by_hand[HANDS])
     return at;
 }
 
-// The ratio of what was tuned to the best by hand, in turns: what else the machine
-// does happens to both. Turns of their own, for the best of eight has been lucky
-// in those by which it was chosen.
+// The ratio of the tuned settings to the best by hand, in turns, so that other
+// work on the machine affects both. New turns, since the best of eight was
+// lucky in the turns by which it was chosen.
 static double compare(hr_loader tuned, hr_loader by_hand[HANDS],
                       double ratios[PAIRS])
 {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pack files: what goes in comes out, by index and by name, to many threads and
-// of many pictures; what does not go in; pixels are those of the files.
+// Pack files: samples come out as they went in, by index and by name, to many
+// threads and of many pictures; invalid samples are refused; pixels are those
+// of the files.
 #include <sys/stat.h>
 
 #include "pack_data.h"
@@ -195,7 +196,7 @@ static hr_batch run(hr_device dev, const struct hr_sample *samples, int n,
     return batch;
 }
 
-// The job checks what was not; what has passed is not checked again.
+// The job checks pictures that were not checked; no picture is checked twice.
 static void unchecked(hr_device dev, hr_pack_file file,
                       struct hr_sample *samples)
 {

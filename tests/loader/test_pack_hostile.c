@@ -217,7 +217,7 @@ TEST_CASE(forged_fields)
 {
     static const struct {
         size_t at, size;
-        bool may_pass;  // readers ignore this field
+        bool may_pass;  // another value can be valid
         const char *what;
     } fields[] = {
         {0, 8, false, "offset"},      {8, 8, true, "size"},

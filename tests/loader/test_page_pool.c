@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory for encoded samples: what is used again, and for what.
+// Memory for encoded samples: which pages are used again, and for which sizes.
 #include "loader/queue/page_pool.h"
 
 #include <headrace/headrace.h>
@@ -78,7 +78,7 @@ TEST_CASE(limit)
     finish();
 }
 
-// Nothing new, where only what is there may be had; what is there, to the end.
+// KEPT allocates no new memory, and hands out all free memory.
 TEST_CASE(kept)
 {
     void *pieces[65];
@@ -129,8 +129,8 @@ TEST_CASE(steady)
     finish();
 }
 
-// One budget for a device and its loader: parts of what there is, whatever it is;
-// and the loader makes as many batches of equal parts of the ring.
+// One budget for a device and its loader: the parts never exceed it, whatever
+// its size; and the loader makes its batches of equal parts of the ring.
 TEST_CASE(budget)
 {
     static const size_t sizes[] = {0, 1, 5, 64 * KIB, 256 << 20, SIZE_MAX};

@@ -199,8 +199,8 @@ static struct load load_of(const char *rate, const char *seconds,
 }
 
 // The engine takes 150 ms for each picture, or more on a busy machine, and half
-// as many again are asked for: most of what can be made is made, in time. (The
-// machine may be busier the second time, so it may try again.)
+// as many again are asked for: most of the possible answers are made, in time.
+// (The machine may be busier the second time, so it may try again.)
 TEST_CASE(overload)
 {
     static const struct fake_script slow = {.spans = FAKE_ALL(FAKE_DRS),

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sources: what they name, in which order, with which labels; what they read;
-// and how little a million entries take. (More of folders and lists is in
-// tools/test_tools_files.c, by the command's view of a source.)
+// Sources: the samples that they name, in which order, with which labels; the
+// bytes that they read; and how little memory a million entries take. (More of
+// folders and lists is in tools/test_tools_files.c, by the command's view of a
+// source.)
 #include <fcntl.h>
 #include <malloc.h>
 #include <sys/stat.h>

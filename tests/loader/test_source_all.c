@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Many shards at once: the same samples in the same order as one by one, side by
-// side, and of what fails the first.
+// Many shards at once: the same samples in the same order as one by one, side
+// by side, and if some fail the error of the first.
 #include "allowed.h"
 #include "hal/base/base.h"
 #include "loader/source/source.h"

@@ -315,8 +315,8 @@ static int num_other(hr_source s, const struct set *set)
     return other;
 }
 
-// A byte in the offsets is of two samples, any other of one; what a cut takes away
-// is named.
+// A byte in the offsets is of two samples, any other of one; samples lost by a
+// cut are named.
 TEST_CASE(damaged)
 {
     struct set sets[2];

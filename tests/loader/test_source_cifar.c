@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// CIFAR files, and other samples that are pixels: what is read, which tensors
-// it becomes, and what is said of files that are not as they should be.
+// CIFAR files, and other samples that are pixels: the samples read, the tensors
+// made of them, and the errors for files that are not as they should be.
 #include <sys/stat.h>
 
 #include "loader_data.h"
@@ -453,7 +453,7 @@ TEST_CASE(fault)
     unlink(place("a.bin"));
 }
 
-// The file is cut while it is open: what is gone is named, nothing hangs.
+// The file is cut while it is open: lost samples are named, nothing hangs.
 TEST_CASE(shrinks)
 {
     const char *path;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Classes of sources: what a label is the number of.
+// Classes of sources: the names that labels stand for.
 #include <sys/stat.h>
 
 #include "loader_data.h"

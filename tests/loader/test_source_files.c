@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sources that are files with many samples: tar (WebDataset) and RecordIO.
-// Whatever such a file holds, what is whole in it is found, and the rest is an
+// Whatever such a file holds, every whole sample is found, and the rest is an
 // error or a fault that names it.
 #include <endian.h>
 #include <sys/stat.h>
@@ -77,8 +77,8 @@ TEST_CASE(records)
     data_calls_finish(&c, N);
 }
 
-// Whole or in parts: what is too short for its header is a fault, and the record
-// behind it is found.
+// Whole or in parts: a record too short for its header is a fault, and the
+// record behind it is found.
 TEST_CASE(short_records)
 {
     OWN(shard_finish) struct shard m = {0};
@@ -304,7 +304,7 @@ TEST_CASE(refused)
           "%d samples, %zu faults", (int)s->num, s->num_faults);
 }
 
-// Classes that the program names: what has another label is no sample.
+// Classes that the program names: a record with another label is no sample.
 TEST_CASE(given)
 {
     static const char *const names[] = {"b", "zebra", "d", "1"};
@@ -376,7 +376,7 @@ static void read_all(hr_source s, const struct shard *m, int n,
         hr_source_classes(s, &num);
 }
 
-// Cut anywhere: what was whole is there. Bytes flipped: nothing breaks.
+// Cut anywhere: the whole records are there. Bytes flipped: nothing breaks.
 static void damage(struct shard *m, const char *path, uint64_t *seed)
 {
     for (int i = 0; i < test_loops(200); i++) {

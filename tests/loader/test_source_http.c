@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sources by HTTP: the same samples as of local files, in all their forms; lists
-// and pictures; no header goes astray; what is damaged or too large.
+// Sources by HTTP: the same samples as of local files, in all their forms;
+// lists and pictures; headers go to no other host; damaged files and large
+// ones.
 #include <sys/wait.h>
 
 #include "hal/base/base.h"

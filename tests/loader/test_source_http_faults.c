@@ -232,8 +232,8 @@ TEST_CASE(deadlines)
     http_server_stop(s);
 }
 
-// Each wait is at least half the back-off, by a draw from seed, URL, offset and
-// attempt.
+// Each wait is at least half of the back-off; the draw depends on seed, URL,
+// offset and attempt.
 static void check_draws(void)
 {
     const struct hr_http_params p = {.backoff_ms = 40, .seed = 7},

@@ -110,7 +110,7 @@ static const char *photo_tar(void)
 
 struct way {
     bool shuffle, tuned;
-    int connections;  // 0: as many as there are unless somebody says
+    int connections;  // 0: the default
 };
 
 // Samples of a second; processor time is added to *cpu.

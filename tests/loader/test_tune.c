@@ -207,8 +207,8 @@ static struct plant plant_of(double read, double make, double consume,
                           .most = {threads, 256, 32, 256 << 20}};
 }
 
-// From one of everything, within 200 batches, what the best of all settings
-// gives, on small and large machines, with fast and slow sources.
+// From one of everything the loader reaches the rate of the best settings
+// within 200 batches, on small and large machines, with fast and slow sources.
 TEST_CASE(from_a_bad_start)
 {
     static const struct {
@@ -260,9 +260,9 @@ TEST_CASE(from_a_bad_start)
     }
 }
 
-// Reads and threads that only together bring anything, and so much noise that one
-// of them may look as if it harmed. (It found nothing in 9 of 100 runs when that
-// left it out of what is tried together.)
+// Only reads and threads together raise the rate, and there is so much noise
+// that one of them may look harmful. (Tuning found nothing in 9 of 100 runs
+// when a harmful look excluded a setting from joint trials.)
 TEST_CASE(noise)
 {
     struct plant p = plant_of(1e-3, 1e-3, 1e-2, 8);
@@ -287,7 +287,8 @@ TEST_CASE(noise)
     CHECK(never <= 1 + n / 100, "%d of %d never found it", never, n);
 }
 
-// From too much of everything: what does not pay goes, and the rate stays.
+// From too much of everything: settings that do not pay fall, and the rate
+// stays.
 TEST_CASE(what_does_not_pay_goes)
 {
     struct plant p = plant_of(1e-3, 1e-3, 2e-2, 16);
