@@ -118,7 +118,8 @@ static void v_weights(int32_t *w, int n)
 typedef bool one_fn(const struct cpu_ops *ops, struct simd_rows *src,
                     struct simd_targets *want, struct simd_targets *got);
 
-// One random case after the other, of what reads rows and writes targets.
+// One random case after the other, of functions that read rows and write
+// targets.
 static void check_rows(const struct cpu_ops *ops, one_fn *one)
 {
     struct simd_rows src;
@@ -249,7 +250,7 @@ static void check_cmyk(const struct cpu_ops *ops)
             for (int c = 0; c < 3; c++)
                 rgb[3 * x + c] = (uint8_t)(k - muldiv255(255 - cmyk[c], k));
         }
-        // (Now and then less than all: what follows is slack.)
+        // (Now and then less than all: slack follows.)
         int w = k % 3 ? 256 : k + 1;
         ops->cmyk_to_rgb(px, px, w);
         bad += memcmp(px, rgb, 3 * (size_t)w) != 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the tests of packed coefficients share: random numbers, JPEG files of
+// Shared by the tests of packed coefficients: random numbers, JPEG files of
 // every kind, a worker's memory, and the two ways to decode a window.
 #ifndef HEADRACE_TESTS_COEF_FILES_H
 #define HEADRACE_TESTS_COEF_FILES_H

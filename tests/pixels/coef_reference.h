@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The stages reconstruct and color as scalar C, from the packed coefficients
-// of hal/engine/payload.h alone: what kernels that read that form must equal. Written
-// to be read; nothing here is fast.
+// The stages reconstruct and color as scalar C, from the packed coefficients of
+// hal/engine/payload.h alone: kernels that read that form must equal it.
+// Written to be read; nothing here is fast.
 #ifndef HEADRACE_TESTS_COEF_REFERENCE_H
 #define HEADRACE_TESTS_COEF_REFERENCE_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the tests of the decoders share: a heap that counts and fails, files of
+// Shared by the tests of the decoders: a heap that counts and fails, files of
 // every kind, decoding a window and comparing it with the full decode.
 #ifndef HEADRACE_TESTS_DECODE_RUN_H
 #define HEADRACE_TESTS_DECODE_RUN_H

@@ -260,8 +260,8 @@ static void resize_y(struct picture *p, int out, double box0, double box1,
 
 enum hr_reference naive_reference = HR_REFERENCE_PILLOW_13;
 
-// Pillow 13: "if the height shrinks, and by more than twice of what the width
-// shrinks". Whole numbers, so that half of the height's loss is not rounded.
+// Pillow 13: "if the height shrinks, and by more than twice as much as the
+// width". Whole numbers, so that half of the height's loss is not rounded.
 static bool vertical_first(const struct picture *p, const struct hr_resize *op,
                            int w, int h)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lines of blocks of every kind, for what packs them.
+// Lines of blocks of every kind, for the tests of packing.
 #ifndef HEADRACE_TESTS_PACKED_BLOCKS_H
 #define HEADRACE_TESTS_PACKED_BLOCKS_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What our decoders are compared with: stock libjpeg.
+// The reference of our decoders: stock libjpeg.
 #include <stdlib.h>
 #include <string.h>
 
@@ -160,8 +160,8 @@ void plain_decode(const uint8_t *data, size_t size, int64_t max_pixels,
             out->result = PLAIN_OK;
         }
     }
-    // Pillow's source would have suspended where ours ran out; what libjpeg
-    // makes of the end that it was given instead does not count.
+    // Pillow's source would have suspended where ours ran out; rows that
+    // libjpeg makes of the substitute end do not count.
     if (progress.left < 0)
         out->result = PLAIN_NOT_RUN;
     else if (source.ran_out && source.rows_done && !source.ran_out_in_rows)

@@ -21,7 +21,7 @@ uint8_t planes_sample(const struct hr__planes *p, const uint8_t *data, int i,
                       uint32_t x, uint32_t y);
 
 // The same samples in another form: malloc'ed, exactly as many bytes as it
-// takes; what lies between the samples is noise.
+// takes; bytes between the samples are noise.
 uint8_t *planes_in_form(const struct hr__planes *p, const uint8_t *data,
                         enum planes_form form, uint64_t *seed,
                         struct hr__planes *out, size_t *size);

@@ -55,8 +55,8 @@ static int16_t coefficient(enum kind kind, int i)
     case KIND_FIRST_ROW:
         return i < 8 ? any16() : 0;
     case KIND_LAST_ROW:
-        // Times an even quantizer it may be 0 again: what counts is what the
-        // coefficient was.
+        // Times an even quantizer it may be 0 again: the value of the
+        // coefficient counts.
         if (i < 8)
             return any16();
         return i < 56 || test_rnd() % 8 ? 0 : INT16_MIN;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The scratch arena: what it hands out, its limit, marks, what it keeps, and
-// a heap that refuses.
+// The scratch arena: its allocations, its limit, marks, the memory it keeps,
+// and a heap that refuses.
 #include "backends/cpu/cpu.h"
 #include "heaps.h"
 #include "testing.h"
@@ -151,7 +151,8 @@ TEST_CASE(keep)
     tear_down(&h, &a);
 }
 
-// The block of a small picture is a fourth of what an empty lane keeps, not more.
+// The block of a small picture is at most a fourth of the memory that an empty
+// lane keeps.
 TEST_CASE(lanes)
 {
     struct counting_heap h;

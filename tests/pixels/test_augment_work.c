@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a code of stage augment does is counted, not timed: eight times the
+// The work of a code of stage augment is counted, not timed: eight times the
 // pixels, along either side, are eight times the work and no more. The readable
-// C is compiled into this program once more, and the compiler lets each block of
-// it call in here.
+// C is compiled into this program once more, and the compiler lets each block
+// of it call in here.
 #include "cpu_fallback/cpu_ops.h"
 #include "heaps.h"
 #include "testing.h"

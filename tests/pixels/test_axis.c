@@ -239,7 +239,7 @@ TEST_CASE(random_axes)
     }
 }
 
-// Sizes that everybody uses, and the ends of the range.
+// Common sizes, and the ends of the range.
 TEST_CASE(known_axes)
 {
     static const int sizes[][2] = {{500, 224}, {375, 256}, {224, 224},
@@ -326,7 +326,8 @@ static bool same_output(const struct hr__axis *a, int i,
                    sizeof(*a->w) * (size_t)a->n[i]);
 }
 
-// A window of a resize is that part of the whole; what leaves it is padding.
+// A window of a resize is that part of the whole; the rest of the window is
+// padding.
 TEST_CASE(windows)
 {
     uint64_t seed = test_seed;

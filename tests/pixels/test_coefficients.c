@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Packed coefficients: what is in them (against libjpeg's own
+// Packed coefficients: their values (against libjpeg's own
 // jpeg_read_coefficients), that they are enough for the window's pixels
 // (against the decoder of rows), damaged and foreign files, memory that runs
 // out. test_packed.c holds C against SIMD.

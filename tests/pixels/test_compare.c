@@ -191,8 +191,8 @@ TEST_CASE(filters)
 
 // ---- Images ----------------------------------------------------------------
 
-// By the public function: any layout, levels of what normalize has made, where
-// the largest difference is, and what does not fit together.
+// By the public function: any layout, levels of normalized pixels, the place of
+// the largest difference, and images that do not fit together.
 TEST_CASE(images)
 {
     enum { W = 5, H = 3, ONE = 2 * W + 3 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the kernels of stage entropy decode, counted by themselves (HR__COUNTED)
+// The work of the kernels of stage entropy, counted by themselves (HR__COUNTED)
 // on PoCL: symbols of all launches over symbols of the file, per photo of the
 // corpus; launches that decode anything; the longest item, and how many symbols
 // a batch of 64 waits for, one launch after another. No clock, no model.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops erase and random_erasing: rectangles, types and layouts, element by
-// element; what is drawn; where they may stand.
+// element; the drawn parameters; where they may stand.
 #include <math.h>
 
 #include "hal/shape/shape.h"

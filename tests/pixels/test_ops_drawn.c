@@ -239,7 +239,7 @@ TEST_CASE(nested)
     CU_ASSERT_EQUAL(counts[0] + counts[4] + counts[5] + counts[6], DRAWS);
 }
 
-// An op draws by its place: what runs before it changes nothing.
+// An op draws by its place: ops that run before it change nothing.
 TEST_CASE(place)
 {
     struct hr_op ops[] = {hr_op_random_apply(.p = .5), BIT(1), jitter};
@@ -359,7 +359,7 @@ TEST_CASE(refused)
               "%d: '%s'", i, hr_last_error());
 }
 
-// However small the picture, what is drawn is valid for it.
+// However small the picture, the drawn parameters are valid for it.
 TEST_CASE(small_pictures)
 {
     static const struct hr_op all[] = {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random ops: what is drawn from which key, that it is torchvision's
-// distribution, and that a random list makes the bytes of the plain one that
-// hr_ops_draw() gives, whatever runs it.
+// Random ops: the draw for a key, that it has torchvision's distribution, and
+// that a random list makes the bytes of the plain one that hr_ops_draw() gives,
+// on any engine.
 #include <limits.h>
 #include <math.h>
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Packed coefficients: every line comes back as it was, on every instruction
-// set, in whatever parts it is asked for; what was damaged is refused, or does
-// no harm.
+// set, in whatever parts it is read; damaged lines are refused, or do no harm.
 #include "corpus_list.h"
 #include "cpu_fallback/decode.h"
 #include "packed_blocks.h"

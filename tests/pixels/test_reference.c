@@ -264,7 +264,7 @@ TEST_CASE(torch_of_process)
 
 // ---- The probe -------------------------------------------------------------
 
-// A resize by somebody else: which pass he does first, and how he fails.
+// A scripted resize: the pass that it does first, and its faults.
 struct other {
     bool (*vertical)(int width, int height, int w, int h);
     int wrong_at,

@@ -101,8 +101,7 @@ static void compare_rows(int n)
     }
 }
 
-// Between all that the owner does somebody else does some pieces: none, one, as
-// many as there are.
+// Between the steps of the owner a helper does some pieces: none, one, all.
 TEST_CASE(turns)
 {
     static const int most[] = {0, 1, 3, 100};

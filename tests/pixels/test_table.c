@@ -76,8 +76,7 @@ TEST_CASE(all_halves)
           "a nan whose high bits are 0");
 }
 
-// Infinities keep their sign; what is no number keeps sign and fraction, and is
-// a quiet one.
+// Infinities keep their sign; a NaN keeps sign and fraction, and becomes quiet.
 TEST_CASE(no_numbers)
 {
     for (uint32_t h = 0; h < 0x10000; h++) {
@@ -145,7 +144,7 @@ TEST_CASE(as_hardware)
 #if defined(__x86_64__)
     uint32_t step = (uint32_t)(1 / (double)test_loops(1000) * 1000 * 64) | 1;
 
-    // (clang knows no "f16c" here; what has AVX2 has it, too)
+    // (clang knows no "f16c" here; processors with AVX2 have it, too)
     if (!__builtin_cpu_supports("avx2")) {
         test_not_run("this CPU has no AVX2, perhaps no F16C");
         return;

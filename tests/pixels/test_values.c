@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops that change values, which the table of the store takes in unless what
-// follows mixes or adds pixels: what they make wherever they stand in a list.
+// Ops that change values, and their results wherever they stand in a list. The
+// table of the store takes them in unless a later op mixes or adds pixels.
 #include "hal/ops/ops.h"
 #include "testing.h"
 
@@ -45,8 +45,8 @@ static bool same(hr_image a, hr_image b)
 }
 
 // invert, then geometry that commutes with it: as if the picture had been
-// inverted before.
-// Ops that are promised and not there are refused before anybody looks at them.
+// inverted before. Ops that are promised and not there are refused before they
+// are read.
 TEST_CASE(no_list)
 {
     hr_image src = picture(3, NULL);
@@ -127,7 +127,7 @@ TEST_CASE(beside)
 }
 
 // Geometry that has to see the new values: as if the picture had been inverted
-// before. (A flip of nothing keeps the place of what is drawn.)
+// before. (An empty flip keeps the places by which ops draw.)
 TEST_CASE(mixed)
 {
     const struct hr_op cases[] = {
@@ -180,8 +180,9 @@ TEST_CASE(last_code)
     }
 }
 
-// Pads that the picture does not need leave no code: every engine does such a list.
-// Where it does, what stands behind the border is stored, or another code.
+// Pads that the picture does not need leave no code: every engine does such a
+// list. Where it does, the ops behind the border are in the store, or another
+// code.
 TEST_CASE(may_pad)
 {
     const struct hr_op ops[] = {hr_op_invert(),
