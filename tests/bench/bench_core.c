@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What bench.py measures without an interpreter in the figures, as JSON:
+// Measurements for bench.py without an interpreter in the figures, as JSON:
 //   bench_core stages ROUNDS FILE...
 //   bench_core symbols FILE...
-//   bench_core open DEVICE                      nanoseconds: what a process pays
+//   bench_core open DEVICE                      nanoseconds of a first open
 //   bench_core copies                           .. of a sample without work
 //   bench_core probe FILE...                    .. of hr_probe()
 //   bench_core submit DEVICE ROUNDS FILE        .. of hr_submit() of 256 samples

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What bench_core.c prints is measured in:
+// The parts of bench_core:
 //   bench_core.c     jobs, headers, devices
 //   bench_stages.c   the stages of decoding, each alone
 //   bench_malloc.c   calls of malloc, counted

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What crosses the bus and how long kernels run, for tools/gpu_report.sh:
-// HEADRACE_OPENCL_LIBRARY names this library, which lets the real one do
-// everything and counts. At the end it writes one JSON object to the file that
-// HEADRACE_TRACE names, with what OpenCL tells of the kernels. Queues are opened with profiling, which costs a little:
-// do not take rates from the same run. HEADRACE_TRACE_DISCRETE: every device
-// says that its memory is its own, so that bytes move where they need not.
+// Counts the bytes that cross the bus and times kernels, for
+// tools/gpu_report.sh: HEADRACE_OPENCL_LIBRARY names this library, which passes
+// every call on to the real one and counts. At the end it writes one JSON
+// object to the file that HEADRACE_TRACE names, with OpenCL's facts about the
+// kernels. Queues are opened with profiling, which costs a little: do not take
+// rates from the same run. HEADRACE_TRACE_DISCRETE: every device reports memory
+// of its own, so that bytes move where they need not.
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdbool.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Encoded pictures byte by byte, for the tests of the header parser. They
-// have headers and markers; what stands for entropy data is noise.
+// Encoded pictures byte by byte, for the tests of the header parser. They have
+// headers and markers; their entropy data is noise.
 #ifndef TEST_HEADER_BYTES_H
 #define TEST_HEADER_BYTES_H
 

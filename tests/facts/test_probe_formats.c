@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// hr_probe() of formats that other libraries decode: sizes, orientation, what is
-// asked for of a part, and what is refused before a decoder sees it.
+// hr_probe() of formats that other libraries decode: sizes, orientation, the
+// parts that it asks for, and files that are refused before a decoder sees
+// them.
 #include "hal/facts/parts.h"
 #include "header_bytes.h"
 #include "testing.h"

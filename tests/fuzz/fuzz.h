@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the fuzz targets share: a target is that one function.
+// Shared by the fuzz targets: a target is that one function.
 #ifndef HEADRACE_TESTS_FUZZ_H
 #define HEADRACE_TESTS_FUZZ_H
 

@@ -251,7 +251,7 @@ static void picture(const uint8_t *data, size_t size)
         s.window.w = 1 + fuzz_choose(&sum, info->width - s.window.x);
         s.window.h = 1 + fuzz_choose(&sum, info->height - s.window.y);
     }
-    // Also of what the device is not asked for: it leads the fuzzer.
+    // Also for files that would not go to the device: it leads the fuzzer.
     c = by_cpu(&s);
     in = pack(&s);
     if (!in) {

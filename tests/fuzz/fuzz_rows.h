@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the differential fuzz targets of decoders share: a window that the
-// file's bytes choose, and its rows by any decoder.
+// Shared by the differential fuzz targets of decoders: a window that the file's
+// bytes choose, and its rows by any decoder.
 #ifndef HEADRACE_TESTS_FUZZ_ROWS_H
 #define HEADRACE_TESTS_FUZZ_ROWS_H
 

@@ -14,7 +14,7 @@ static struct fuzz_rows f;
 static uint8_t own[3 * FUZZ_PIXELS], other[3 * FUZZ_PIXELS];
 
 // Room for a packed picture: no coefficient has more than three bytes, and the
-// share of MCUs in narrow pictures is less than this for any.
+// rest is more than the padding to whole MCUs of any narrow picture.
 enum { FUZZ_PACKED = 64 << 20 };
 static _Alignas(8) uint8_t packed[2][FUZZ_PACKED];
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the fuzz targets of files with many samples share: the file, and a look
-// at all that opens.
+// Shared by the fuzz targets of files with many samples: the file, and a reader
+// of every file that opens.
 #ifndef HEADRACE_TESTS_FUZZ_SHARD_H
 #define HEADRACE_TESTS_FUZZ_SHARD_H
 

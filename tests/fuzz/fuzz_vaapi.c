@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fuzz target of what the VA-API engine tells a driver of a file: any bytes
-// that the header parser accepts. A driver believes what it is told, so every
-// field is held to its bounds; a broken one aborts.
+// Fuzz target of the VA-API engine's description of a file to a driver: any
+// bytes that the header parser accepts. A driver believes what it is told, so
+// every field is held to its bounds; a broken one aborts.
 #include "backends/vaapi/vaapi.h"
 #include "fuzz.h"
 

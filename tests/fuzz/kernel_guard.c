@@ -271,7 +271,7 @@ static size_t groups_of(const struct hr__kernel_picture *p, int kernel)
     return n ? n : 1;
 }
 
-// Copies of what no kernel may write.
+// Keeps a copy of a buffer that no kernel may write.
 static void keep(int which)
 {
     g.copy[which] = realloc(g.copy[which], g.size[which]);

@@ -32,8 +32,8 @@ enum { GUARD_BYTE = 0x5a };  // what work and out are full of at first
 
 // False: there is no PoCL, or no OpenCL in this build; a line says why.
 bool guard_open(void);
-// ends: buffers end at the wall, but for what makes their size a multiple of
-// 16; else they begin there.
+// ends: buffers end at the wall, but for the padding of their size to a
+// multiple of 16; else they begin there.
 void guard_begin(bool ends);
 // At a multiple of 16. NULL: that is more than fits.
 uint8_t *guard_take(enum guard_buffer which, size_t size);

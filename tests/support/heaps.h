@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Heaps for what a worker of the CPU engine allocates: plain memory, and one
-// that counts and fails.
+// Heaps for the workers of the CPU engine: plain memory, and one that counts
+// and fails.
 #ifndef HEADRACE_TESTS_HEAPS_H
 #define HEADRACE_TESTS_HEAPS_H
 

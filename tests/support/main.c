@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Of programs with nothing to prepare.
+// The main() of programs with nothing to prepare.
 #include "testing.h"
 
 int main(int argc, char **argv)

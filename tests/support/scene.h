@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A job's worth of samples, what they must come to, and the checks that hold
+// A job's worth of samples, their expected results, and the checks that hold
 // for every job, whatever happened to it.
 #ifndef HEADRACE_TESTS_SCENE_H
 #define HEADRACE_TESTS_SCENE_H

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the tests of the core share: CUnit with a seed, a scale and an alarm,
+// Shared by the tests of the core: CUnit with a seed, a scale and an alarm,
 // pictures made here, files that go away, counting callbacks.
 #ifndef HEADRACE_TESTS_TESTING_H
 #define HEADRACE_TESTS_TESTING_H
@@ -47,8 +47,9 @@ extern uint64_t test_seed;
 void test_begin(void);
 // n loops, or fewer by HEADRACE_TEST_SCALE (0 < scale <= 1); at least 1.
 int test_loops(int n);
-// It looks for races, and loops are shorter: what no thread takes part in, and
-// what other builds do on the same threads, may be left to those.
+// True in a build that looks for races, where loops are shorter: checks without
+// threads, and checks that other builds do on the same threads, may be left to
+// those.
 bool test_races_only(void);
 
 // Like CU_ASSERT, with a text; only on the main thread.
@@ -165,8 +166,8 @@ void test_count_free(void *ctx);
 // True if *value reaches at least n within some seconds.
 bool test_reaches(atomic_int *value, int n);
 void test_sleep(int64_t ns);
-// Nanoseconds of CLOCK_THREAD_CPUTIME_ID and the like: what else a busy machine
-// does is not in them.
+// Nanoseconds of CLOCK_THREAD_CPUTIME_ID and the like, without other work of a
+// busy machine.
 int64_t test_clock(clockid_t clock);
 // The number behind the field in a file of /proc; -1: it is not there.
 long test_proc(const char *path, const char *field);
