@@ -82,7 +82,7 @@ TEST_CASE(full_batches)
     CHECK(m.s.images == BATCH * m.s.batches, "%d pictures in %d batches",
           (int)m.s.images, (int)m.s.batches);
     profile_count_device(c, &config);
-    // Nothing is in flight: what was made lies ready, or was counted.
+    // Nothing is in flight: finished pictures lie ready, or were counted.
     CU_ASSERT_EQUAL(atomic_load(&c->made), atomic_load(&c->lent));
     CU_ASSERT_EQUAL((uint64_t)atomic_load(&fake_counts.ended),
                     atomic_load(&c->made));
@@ -123,7 +123,8 @@ TEST_CASE(cpu_seconds)
 }
 
 // How busy a consumer is that takes so much of the data side's time, which is
-// measured first. *others: what other processes took of the machine meanwhile.
+// measured first. *others: the time that other processes took of the machine
+// meanwhile.
 static double busy_at(struct profile_child *c, double part, double *data,
                       double *others)
 {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What headrace profile concludes from its numbers. Nothing is measured here.
+// The conclusions of headrace profile from its numbers. Nothing is measured
+// here.
 #include <CUnit/Basic.h>
 #include <math.h>
 
@@ -301,7 +302,7 @@ TEST_CASE(advice_without_remedy)
     says(&c, DATA, text, "");
     c.part = NULL;
     says(&c, DATA, MADE " More threads do not help.", "");
-    // Somebody may buy a machine by the number: none is better than a wrong
+    // Users may buy a machine by the number: no number is better than a wrong
     // one.
     c.enough = PROFILE_UNKNOWN;
     c.others = 0.33;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// headrace profile, the whole command, on an engine of known cost: what its
-// JSON says against arithmetic.
+// headrace profile, the whole command, on an engine of known cost: its JSON
+// against arithmetic.
 #define _GNU_SOURCE
 #include <math.h>
 
@@ -199,7 +199,7 @@ static void device_time(json_t *b)
     CU_ASSERT_DOUBLE_EQUAL(part_of(b, "download", "share"), 1 / 3.0, 1e-6);
 }
 
-// The loader's: what it says agrees with itself, and with the engine's speed.
+// The loader's figures agree with each other, and with the engine's speed.
 static void queue(json_t *q, double most_waited)
 {
     json_t *changes = json_object_get(q, "changes"), *change;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the command line of `headrace run` says of the device is what the device
-// is opened with.
+// `headrace run` opens the device that its command line names, with its
+// options.
 
 #include "testing.h"
 #include "tools/common/tools.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the command leaves on disk is whole, also when the power fails, and goes
-// where it was told to; and its children end.
+// Files that the command leaves on disk are whole, also when the power fails,
+// and lie where it was told to put them; and its children end.
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -81,7 +81,7 @@ TEST_CASE(one_file)
           syncs_at_rename);
 }
 
-// A link that somebody has put there: what it leads to stays as it is.
+// A planted link: its target stays as it is.
 TEST_CASE(part_of_a_folder)
 {
     const char *dir = test_folder();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the command reads and writes: folders, .npy files, the manifest.
+// The command's files: folders, .npy files, the manifest.
 #define _GNU_SOURCE  // memmem
 #include <errno.h>
 #include <fcntl.h>

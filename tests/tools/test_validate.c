@@ -117,8 +117,8 @@ TEST_CASE(stage_is_named)
                              cases[i].pictures);
 }
 
-// wrong = a bit of every result, also of what has nothing to store but bytes:
-// no cut can tell, only the spans by themselves can.
+// wrong = a bit of every result, also of samples that only store bytes: no cut
+// can tell, only the spans by themselves can.
 TEST_CASE(span_tells)
 {
     static const uint32_t spans = FAKE_D | FAKE_R | FAKE_S;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// headrace validate, in this process: what it says of pictures that differ only
+// headrace validate, in this process: its report of pictures that differ only
 // if their chain is cut, and of a chain of engines.
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +21,7 @@ static void read_page(char page[PAGE])
         fclose(file);
 }
 
-// The window has none of what is wrong, the whole decode does.
+// The window has no wrong pixel, the whole decode does.
 TEST_CASE(only_when_cut)
 {
     static const char *const words[] = {

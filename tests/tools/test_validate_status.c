@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// headrace validate, in this process: what it says of pictures whose two sides
+// headrace validate, in this process: its report of pictures whose two sides
 // end in different ways.
 
 #include <jansson.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// headrace validate in this process: pictures for it, what it printed, and the
-// parts of its JSON.
+// headrace validate in this process: pictures for it, its output, and the parts
+// of its JSON.
 #ifndef HEADRACE_TESTS_VALIDATE_RUN_H
 #define HEADRACE_TESTS_VALIDATE_RUN_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is to go wrong, when. fault=CALL:WHAT[:WHEN], see README.md.
+// Planned faults and their times. fault=CALL:WHAT[:WHEN], see README.md.
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>

@@ -281,8 +281,8 @@ static bool copy_rows(struct memory *to, const struct memory *from, int w,
     return true;
 }
 
-// A rectangle that lies inside both. Chroma changes its sampling by the mean
-// of what is covered, or by repetition. False: not between these formats.
+// A rectangle that lies inside both. Chroma changes its sampling by the mean of
+// the covered samples, or by repetition. False: not between these formats.
 bool memory_copy(struct memory *to, int to_x, int to_y,
                  const struct memory *from, int from_x, int from_y, int w,
                  int h)

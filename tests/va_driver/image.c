@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Images and buffers: what a client maps.
+// Images and buffers, which clients map.
 #include <stdlib.h>
 #include <string.h>
 

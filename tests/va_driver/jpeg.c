@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From VA buffers to a JPEG file: what a client renders is collected, checked,
+// From VA buffers to a JPEG file: a client's buffers are collected, checked,
 // and put together again.
 #include <stdlib.h>
 #include <string.h>

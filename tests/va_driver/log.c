@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What clients submit, as text that can be compared: one picture is a line
-// "picture" and the lines after it. Lines that begin with "+" say what may
-// differ between good clients of the same file: tables that no component
-// uses, the raw size of the data, bytes after the end of the picture.
+// Logs the clients' submissions, as text that can be compared: one picture is a
+// line "picture" and the lines after it. Lines that begin with "+" may differ
+// between good clients of the same file: tables that no component uses, the raw
+// size of the data, bytes after the end of the picture.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

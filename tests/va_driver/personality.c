@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which driver this one plays: vendor string, formats, limits, habits. Real
+// The drivers that this one plays: vendor string, formats, limits, habits. Real
 // drivers are described from their sources, not from hardware.
 #include <string.h>
 

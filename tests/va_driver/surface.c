@@ -11,7 +11,7 @@
 
 enum { MAX_SIDE = 16384 };  // of a surface; engines may take less
 
-// A new layout, new memory: what was exported before is the client's alone.
+// A new layout, new memory: memory exported before is the client's alone.
 VAStatus surface_reshape(struct display *d, struct surface *s, uint32_t fourcc)
 {
     const struct format *f = format_of(fourcc);
