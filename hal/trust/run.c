@@ -49,7 +49,6 @@ static void add(struct hr__trial *t, int record,
     sums->differing += (double)diff->differing;
     sums->sum += diff->sum;
     sums->squares += diff->squares;
-    r->pictures++;
     r->differing = rounded(sums->differing / sums->elements);
     r->max = diff->max > r->max ? rounded(diff->max) : r->max;
     r->mean = rounded(sums->sum / sums->elements);
@@ -96,10 +95,9 @@ static void compare(struct hr__trial *t, int record, int i)
     }
     if (!diff.differing && it->codes >> HR__AUGMENT_TABLE & 1)
         t->table_right = true;
+    t->cert->records[record].pictures++;
     if (!it->codes || !diff.differing || !suspect(t, it->codes, &diff))
         add(t, record, &diff);
-    else
-        t->cert->records[record].pictures++;
 }
 
 // The codes that differ by themselves explain all pictures that have them. The

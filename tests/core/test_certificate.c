@@ -174,12 +174,24 @@ static int spans_of_fake(hr_device dev, const char *text, unsigned *why)
     return fake;
 }
 
+// Whether stage augment was tried with as many pictures as ever, whatever they
+// were like. *pictures: how many; 0: not known yet.
+static bool all_counted(hr_device dev, int *pictures)
+{
+    int n = certificate_of(dev, HR_SPAN_BIT(HR_AUGMENT, HR_STORE))->pictures;
+
+    if (!*pictures)
+        *pictures = n;
+    return n > 0 && n == *pictures;
+}
+
 // The certificate names each code that is wrong, and no other: only pictures
 // with that code go to the CPU, from augment on.
 TEST_CASE(wrong_codes)
 {
     const uint32_t augment = HR_SPAN_BIT(HR_AUGMENT, HR_STORE);
     const uint32_t spans = FAKE_R | FAKE_RS | augment;
+    int pictures = 0;
     unsigned why;
 
     for (int code = -1; code < HR__NUM_AUGMENT; code++) {
@@ -197,6 +209,7 @@ TEST_CASE(wrong_codes)
                   "code %d: %#x", code, dev ? dev->certificate.wrong_codes : 0);
             CHECK(hr__record_exact(certificate_of(dev, augment)), "code %d",
                   code);
+            CHECK(all_counted(dev, &pictures), "code %d", code);
         }
         CHECK(spans_of_fake(dev, "image,resize=20x16,adjust_hue=0.2", &why) ==
                   (code == HR__AUGMENT_HUE ? 1 : 2),
@@ -216,16 +229,24 @@ TEST_CASE(wrong_codes)
 TEST_CASE(wrong_together)
 {
     const uint32_t augment = HR_SPAN_BIT(HR_AUGMENT, HR_STORE);
-    auto_device dev = NULL;
+    const uint32_t both = UINT32_C(1) << HR__AUGMENT_LUMA |
+                          UINT32_C(1) << HR__AUGMENT_PERMUTE;
+    int pictures = 0;
 
-    certificate_forget();
-    fake_begin(.spans = FAKE_ALL(FAKE_R | FAKE_RS | augment), .tested = true,
-               .wrong_together = UINT32_C(1) << HR__AUGMENT_LUMA |
-                                 UINT32_C(1) << HR__AUGMENT_PERMUTE);
-    certificate_open(&dev, NULL);
-    CHECK(dev && !dev->certificate.wrong_codes && !dev->caps.exact, "%#x",
-          dev ? dev->certificate.wrong_codes : 0);
-    CHECK(!hr__record_exact(certificate_of(dev, augment)), "exact");
+    for (int wrong = 0; wrong < 2; wrong++) {
+        auto_device dev = NULL;
+
+        certificate_forget();
+        fake_begin(.spans = FAKE_ALL(FAKE_R | FAKE_RS | augment),
+                   .tested = true, .wrong_together = wrong ? both : 0);
+        certificate_open(&dev, NULL);
+        CHECK(dev && !dev->certificate.wrong_codes &&
+                  dev->caps.exact == !wrong,
+              "%#x", dev ? dev->certificate.wrong_codes : 0);
+        CHECK(hr__record_exact(certificate_of(dev, augment)) == !wrong,
+              "wrong: %d", wrong);
+        CHECK(all_counted(dev, &pictures), "wrong: %d", wrong);
+    }
 }
 
 // A span that no plan can have is not known to be right.
