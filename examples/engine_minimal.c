@@ -65,7 +65,7 @@ static bool upload(struct minimal *m, const struct hr__task *task)
     return true;
 }
 
-// To the user's tensor. The task is claimed.
+// Copies the pixels to the user's tensor. The task is claimed.
 static void download(const struct minimal *m)
 {
     const struct hr__dst *d = &m->dst;

@@ -55,7 +55,7 @@ static int help(void)
 
 static const char *const levels[] = {"debug", "info", "warning", "error"};
 
-// On threads of the library, whose stacks need not be large.
+// Runs on threads of the library, whose stacks need not be large.
 static void on_log(void *ctx, enum hr_log_level level, const char *msg)
 {
     char line[2048];

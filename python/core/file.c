@@ -210,7 +210,7 @@ static bool same(const struct stat *a, const struct stat *b)
            a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
 }
 
-// As hr_sample.status wants it.
+// Says whether the file has settled, as hr_sample.status requires.
 static bool is_settled(const struct timespec *changed)
 {
     const int64_t tick = changed->tv_nsec ? 100000000 : 2000000000;

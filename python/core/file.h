@@ -55,7 +55,7 @@ struct room *file_room_new(int fd);
 void file_room_leave(struct room *room);
 // From now on this process reads into that memory. False with an exception.
 bool file_own(int fd);
-// Without memory yet. NULL with an exception.
+// A file without memory yet. NULL with an exception.
 struct file *file_new(struct core *core);
 
 #endif

@@ -25,7 +25,8 @@ static bool closing, closed;  // the exit hook has begun, has ended
 static bool burying;          // an errand frees the dead
 static _Thread_local bool in_callback;
 
-// With the mutex, which it gives up meanwhile.
+// Waits for the end of a flight. The caller has the mutex, which it gives up
+// meanwhile.
 static void wait_slice(void)
 {
     struct timespec t = core_slice(INT64_MAX);
@@ -70,7 +71,8 @@ static void flight_free(struct flight *f)
     free(f);
 }
 
-// With the GIL. Freeing may run any code, also code that submits.
+// Frees the dead. The caller has the GIL. Freeing may run any code, also code
+// that submits.
 static void free_dead(void)
 {
     struct flight *f;

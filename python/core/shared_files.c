@@ -26,7 +26,7 @@ static int memory_file(void)
     return fd;
 }
 
-// In a worker. A descriptor for SharedFiles, the caller's.
+// For a worker: returns a descriptor for SharedFiles, which the caller owns.
 PyObject *file_share(PyObject *module, PyObject *none)
 {
     int fd = memory_file();

@@ -138,7 +138,7 @@ static void raise_of_copy(struct core *core, hr_job job, enum hr_status status)
     core_raise(core, status, hr_status_text(status));
 }
 
-// Without the GIL, for a slice of time at most.
+// Polls without the GIL, for a slice of time at most.
 static enum hr_status poll_slice(hr_job job)
 {
     PyThreadState *gil = PyEval_SaveThread();
@@ -194,7 +194,7 @@ static hr_job begin_copy(const struct tensor *t, int first, int n,
                              params);
 }
 
-// To twin: slots of a batch, or all of pixels. False with an exception.
+// Copies slots of a batch, or all of pixels, to twin. False with an exception.
 static bool copy(struct tensor *t, int first, int n, struct tensor *twin,
                  int64_t timeout_ns)
 {
@@ -222,7 +222,7 @@ static bool copy(struct tensor *t, int first, int n, struct tensor *twin,
     return await_copy(core, job, twin);
 }
 
-// On the host, of the same form; n: slots of a batch.
+// A tensor of the same form on the host; n: slots of a batch.
 static struct tensor *make_twin(struct tensor *t, int n)
 {
     PyTypeObject *type = Py_TYPE((PyObject *)t);

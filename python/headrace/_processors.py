@@ -44,8 +44,8 @@ _SQUARE = {"height": 224, "width": 224}
 _LIKE_CLIP = _Kind(
     {"shortest_edge": 224}, True, mean=_CLIP_MEAN, std=_CLIP_STD, square=False
 )
-# By the name of the class before ImageProcessor. DINOv2's is Bit, and Swin's
-# is ViT.
+# Name of the class before ImageProcessor -> its defaults. DINOv2's is Bit, and
+# Swin's is ViT.
 KINDS = {
     "ViT": _Kind(_SQUARE, crop_size=None, resample=_BILINEAR),
     "DeiT": _Kind({"height": 256, "width": 256}, True),
@@ -150,7 +150,7 @@ def plan(config: Mapping[str, Any], backend: Backend | None = None) -> Plan:
 
 
 def _filled(kind: _Kind, config: Mapping[str, Any]) -> dict[str, Any]:
-    """With the class's own where it says nothing. Null is no, or nothing."""
+    """A config filled with the class's defaults. Null is no, or not given."""
     said: dict[str, Any] = {
         "do_resize": True,
         "size": kind.size,

@@ -21,7 +21,7 @@ _MODULES = (
 )
 _V2 = "torchvision.transforms.v2."
 _Make: TypeAlias = Callable[..., Any]  # an op, or several, of a transform
-# By Pillow's numbers.
+# Filters by Pillow's numbers.
 _NAMES: tuple[Filter, ...] = (
     "nearest", "lanczos", "bilinear", "bicubic", "box", "hamming",
 )

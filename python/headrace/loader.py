@@ -234,7 +234,7 @@ class Loader:
             "layout": layout,
             "memory": memory,
             "weights": self._weights(weights),
-            # As the members of struct hr_loader_params.
+            # Named as the members of struct hr_loader_params.
             "batch": batch,
             "tier": tier,
             "on_error": on_error,
@@ -532,7 +532,7 @@ def _views(memory: Any, batch: _core.Loaded) -> Any:
 
 
 def _start(settings: Mapping[str, int] | None) -> dict[str, int]:
-    """As a loader's parameters."""
+    """Settings as a loader's parameters."""
     if settings is None:
         return {}
     if set(settings) != set(_SETTINGS):

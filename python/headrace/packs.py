@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """How pack files and their pictures travel between processes.
 
-PackFile and PackEntry are of the extension; what is here makes them pickle. A
-file that is open already in the process where a pickle arrives is not opened
-again, so that what was checked once is not checked again.
+PackFile and PackEntry are of the extension; these functions pickle them. A file
+that is already open in the receiving process is not opened again, so that
+pictures that were checked are not checked again.
 """
 
 from __future__ import annotations

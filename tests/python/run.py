@@ -90,7 +90,7 @@ def chosen(suite, options):
 
 
 def run_file(name, options):
-    """In the process of the file: its exit code."""
+    """Runs the file's tests in this process; returns its exit code."""
     faulthandler.enable()
     # Says where it hangs, before the parent process ends this one.
     faulthandler.dump_traceback_later(max(options.limit - 5, 1))

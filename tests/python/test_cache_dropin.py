@@ -339,7 +339,7 @@ class Files(Case):
             shutil.copy2(path, name)
             self.copies.append(name)
         time.sleep(SETTLED)
-        # By torchvision's loader, and by Pillow.
+        # Opened by torchvision's loader, and by Pillow.
         self.sets = {
             "folder": datasets.ImageFolder(self.own.name, TRAIN),
             "opened": Opened(self.copies),

@@ -269,7 +269,7 @@ def fill(root):
 
 
 def stock(root):
-    """As ImageFolder: (path, class), and the pixels of each."""
+    """ImageFolder's list: (path, class) of each picture."""
     ends = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff",
             ".webp")
     return [(str(path), number) for number, name in enumerate("abc")

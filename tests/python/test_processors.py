@@ -588,7 +588,7 @@ class Real(case.Case):
             self.assertNotIn("pillow", report)
 
     def test_pictures_that_no_job_makes(self):
-        """Beside others, in one call."""
+        """They stand beside others, in one call."""
         import transformers
 
         processor = transformers.Qwen2VLImageProcessor()

@@ -129,7 +129,7 @@ class Drawn(unittest.TestCase):
             "image,color_jitter=0.4:0.3:0:0.1")
 
     def test_loader(self):
-        """In its order, with its threads: what drawn() says."""
+        """drawn() is right in the loader's order, with any threads."""
         root = str(samples.folder() / "photos")
         made = {}
         for threads in 1, 3:
@@ -152,7 +152,7 @@ def noise():
 
 
 def changed(image, name, magnitude):
-    """By one op of torchvision's policies."""
+    """An image changed by one op of torchvision's policies."""
     return autoaugment._apply_op(
         image, name, magnitude, functional.InterpolationMode.NEAREST, None)
 

@@ -32,7 +32,7 @@ def make_network():
 
 
 def losses(folder, workers):
-    """As people write it; the loss of each step."""
+    """The loss of each step of a usual training loop."""
     torch.manual_seed(17)
     torch.set_num_threads(1)  # so that torch's own sums have one order
     steps = transforms.Compose([

@@ -423,7 +423,8 @@ class Different(Case):
 
     @unittest.skipUnless(have_torchvision(), "needs torchvision")
     def test_transform_that_fails(self):
-        """With the drop-in only: told. On both sides: no difference."""
+        """A failure with the drop-in only is told; one on both sides is no
+        difference."""
         folder = self.pictures((40, 30))
         stock_run = stacks.Recorder._run
         for every, key in ((False, "refused_by_one"),

@@ -244,7 +244,8 @@ class Damage(Case):
             self.check_damaged()
 
     def test_what_only_the_job_can_see(self):
-        """As if the worker had met it, and the next batch comes."""
+        """The error is as if the worker had met it, and the next batch
+        comes."""
         with headrace.image_backend("cpu"):
             for params in ({}, {"persistent_workers": True}):
                 iterator = self.check_damaged(**params)

@@ -85,7 +85,7 @@ class Pictures(Dataset):
 
 
 class Plain(Pictures):
-    """Without chance."""
+    """Pictures without random transforms."""
 
     def __init__(self, folder):
         super().__init__(folder)

@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 
-MOST = 0
+MOST = 1
 HEADLESS = re.compile(r"(What|Whether|Of|Those|Who|Which|Whoever)\b[^?]*$")
 WORDS = re.compile(r"\b(nobody|whoever|who|those that|what it has)\b", re.I)
 # Between sentences, and between a heading or cell and the next.

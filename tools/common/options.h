@@ -80,7 +80,7 @@ struct options {
     const char *command, *usage, *example;
     bool pictures;  // it takes lists and limits, too: see options_source()
     bool ops;       // --help says how ops are written
-    // From here on by options_parse(). Texts live as long as this.
+    // options_parse() sets the members below. Texts live as long as this.
     bool done;        // --help was printed: stop
     poptContext con;  // has the arguments that are left
     struct options_source source;

@@ -23,9 +23,9 @@ STAGES = {"hr_index": "reconstruct", "hr_reconstruct": "reconstruct",
 ORDER = ("entropy", "reconstruct", "color", "resample", "augment", "store",
          "other")
 
-# Whose times the model predicts: 10^9 bytes per second of memory, and of the
-# bus each way. An H200's memory has 4.8 TB/s; PCIe 5.0 x16 carries 63, of which
-# some 55 arrive.
+# The device whose times the model predicts: 10^9 bytes per second of memory,
+# and of the bus each way. An H200's memory has 4.8 TB/s; PCIe 5.0 x16 carries
+# 63 GB/s, of which some 55 arrive.
 PAPER = {"name": "H200, PCIe 5.0 x16", "memory": 4800.0, "bus": 55.0}
 
 

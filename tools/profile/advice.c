@@ -176,7 +176,7 @@ static void say_lack(const struct profile_case *c, struct profile_advice *out)
     const char *span = offload(c->part);
     bool other = c->other && c->other_enough > 0;
     bool engine = !other && span;
-    // If the largest part cost the host nothing.
+    // It would feed the consumer if the largest part cost the host nothing.
     bool feeds = c->rate >= c->need * (1 - c->part_share);
 
     SAY(out->text, c->enough > 0,

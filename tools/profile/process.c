@@ -168,7 +168,7 @@ static bool has_answered(struct profile_config *c, double seconds)
     return false;
 }
 
-// If the user ends it all nothing need be said.
+// Takes a process's answer. A loss is not told if the user interrupted the run.
 static bool answer(struct profile *p, struct profile_config *c, double seconds)
 {
     int status;

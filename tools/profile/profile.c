@@ -83,7 +83,7 @@ static bool goes_on(const struct profile *p, int backend)
     return p->lost[backend] && backend != PROFILE_CPU && !stop_signal();
 }
 
-// In turns; every second round the other way round.
+// Measures all configurations in turns; every second round in reverse order.
 static bool measure_all(struct profile *p, double seconds)
 {
     const struct profile_order alone = {.seconds = seconds};
@@ -115,7 +115,7 @@ static bool start_all(struct profile *p)
     return true;
 }
 
-// With the clocks on.
+// Measures each backend once more with the clocks on.
 static bool watch_all(struct profile *p, double seconds)
 {
     const struct profile_order order = {.seconds = seconds > 1 ? 1 : seconds,

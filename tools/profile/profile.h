@@ -116,7 +116,7 @@ struct profile_config {
     struct profile_latencies latencies;  // of rounds
     double launches_per_batch, bytes_per_image, imported_per_image;
     double import_falls;
-    // How a media engine's samples went on, best first.
+    // Ways in which a media engine's samples went on, best first.
     struct profile_rung rungs[HR_PROFILE_RUNGS];
     // Pictures that each engine of the chain was given, with --balance.
     struct profile_rung shares[HR_PROFILE_ENGINES];
@@ -284,8 +284,8 @@ bool profile_queue(struct profile_child *c, struct profile_queue *q,
 void profile_count_device(const struct profile_child *c,
                           struct profile_config *to);
 
-// After run_prepare(). In memory: pictures that cannot be read, or decoded, are
-// left out. False: a message was printed.
+// Opens the pictures after run_prepare(). If they are held in memory, pictures
+// that cannot be read, or decoded, are left out. False: a message was printed.
 bool profile_source_open(struct profile_child *c);
 void profile_source_close(struct profile_child *c);
 
@@ -323,7 +323,8 @@ const char *profile_largest_part(const struct profile_watch *w, double *share);
 int profile_threads_enough(const int *threads, const double *rates, int n,
                            double need, double cost, bool *measured);
 
-// In place of a number of threads: others took too much of the machine to tell.
+// Stands for a number of threads that is unknown: other processes took too much
+// of the machine.
 enum { PROFILE_UNKNOWN = -1 };
 #define PROFILE_CROWDED 0.2  // share of the machine above which that is so
 

@@ -82,8 +82,8 @@ static int by_busy(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-// With the consumer. Busy and rate are of one round, the middle one: they stand
-// in one sentence.
+// Sums up the rounds with the consumer. Busy and rate come from one round, the
+// middle one, since one sentence names both.
 static void fed(struct profile_config *c)
 {
     double shares[PROFILE_ROUNDS], took[PROFILE_ROUNDS];

@@ -116,8 +116,8 @@ bool validate_equal(hr_image a, hr_image b)
            !memcmp(a->params.data, b->params.data, a->size);
 }
 
-// By how much all three moved; 0 = not alike. A channel at its limit may have
-// been held back by it.
+// The levels by which all three channels moved; 0 = not alike. A channel at its
+// limit may have been held back by it.
 static int alike(const uint8_t *a, const uint8_t *b)
 {
     int moved = 0;

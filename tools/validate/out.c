@@ -102,7 +102,7 @@ static json_t *kinds_json(const struct validate *v)
     return list;
 }
 
-// By engine, and of each by the spans that it did.
+// Counts by engine, and for each by the spans that it did.
 static json_t *engines_json(const struct validate *v)
 {
     json_t *json = json_object();
@@ -177,7 +177,7 @@ static json_t *tail_json(const struct validate *v)
                                     : json_boolean(finding == VALIDATE_HOLDS));
 }
 
-// Without its opening brace, so that it continues an object.
+// Prints an object without its opening brace, so that it continues another one.
 static void print_members(json_t *json)
 {
     char *text = json_dumps(json, JSON_INDENT(2) | JSON_REAL_PRECISION(9));

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From start to end."""
+"""The command from start to end."""
 
 from __future__ import annotations
 

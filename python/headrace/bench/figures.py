@@ -76,7 +76,7 @@ class Figures:
         return [row for row in self.rows if row.rounds]
 
     def ratio(self, row: Row, which: str) -> float | None:
-        """How many times stock's rate; None without stock."""
+        """The rate over stock's; None without stock."""
         stock = [r for r in self.measured() if r.key == "stock"]
         if not stock:
             return None

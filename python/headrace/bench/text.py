@@ -54,7 +54,7 @@ DIGITS = (0, 2, 2, 0, 2, 2, 2, 0, 0)  # of cells, behind the point
 
 
 def cells(f: Figures, row: Row) -> list[float | None]:
-    """As the columns of the table, between the name and the pixels."""
+    """The table's columns between the name and the pixels."""
     found: list[float | None] = []
     for which, _ in EPOCHS:
         found += [median(row.rates(which)), f.ratio(row, which),

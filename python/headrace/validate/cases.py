@@ -54,7 +54,7 @@ class Picture:
             self.gray: Any = _oracle.apply(opened, (ops.decode("L"),))
 
     def turned(self, mode: ops.Mode) -> Any:
-        """As its EXIF says, then in that mode."""
+        """The picture turned as its EXIF says, in that mode."""
         decode = ops.decode(mode, apply_orientation=True)
         with Image.open(self.file.path) as opened:
             return _oracle.apply(opened, (decode,))

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From start to end. Pillow is imported only after the arguments are read."""
+"""The command from start to end. Pillow is imported only after the arguments
+are read."""
 
 from __future__ import annotations
 

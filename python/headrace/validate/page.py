@@ -131,7 +131,7 @@ def _of_bytes(worst: Worst) -> tuple[Any, Any, Any, str]:
 
 
 def _window(difference: Any) -> tuple[int, int, int, int]:
-    """At most _WINDOW a side, around the middle of what differs."""
+    """A window around the middle of the difference, at most _WINDOW a side."""
     w, h = difference.size
     x0, y0, x1, y1 = difference.getbbox() or (0, 0, w, h)
     side_w, side_h = min(w, _WINDOW), min(h, _WINDOW)
@@ -159,7 +159,7 @@ def _of_floats(worst: Worst) -> tuple[Any, Any, Any, str]:
 def _image(
     worst: Worst, numbers: Sequence[float], low: float, high: float
 ) -> Any:
-    """From C x H x W numbers."""
+    """A picture of C x H x W numbers."""
     scale = 255 / (high - low) if high > low else 0.0
     levels = bytes(_level((x - low) * scale) for x in numbers)
     w, h = worst.case.size

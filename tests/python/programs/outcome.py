@@ -31,7 +31,8 @@ def kind(value: Any) -> str:
 
 
 def words(text: Any) -> str:
-    """Without what differs from run to run, and without frames of others."""
+    """The text without addresses and numbers of processes, which differ from
+    run to run, and without other processes' frames."""
     text = re.sub(r"0x[0-9a-fA-F]+", "0x", str(text))
     text = re.sub(r"\b(pid|process|pymp-|torch_)[ (=]*[\w.-]*\d+", r"\1", text)
     if "Original Traceback" in text:

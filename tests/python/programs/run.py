@@ -215,7 +215,7 @@ def difference(stock: list[str], ours: list[str]) -> list[str]:
 
 
 def shortened(one: str, other: str) -> tuple[str, str]:
-    """Without most of what they begin and end with."""
+    """Both texts without most of their common beginning and end."""
     head = len(os.path.commonprefix([one, other]))
     tail = len(os.path.commonprefix([one[head:][::-1], other[head:][::-1]]))
     start, rest = max(0, head - 60), max(0, tail - 60)
@@ -246,7 +246,8 @@ def groups(chosen: dict[str, Any]) -> list[list[str]]:
 
 
 def run_all(chosen: dict[str, Any], options: Any) -> list[int]:
-    """How many differ, how many as a page says, how many cannot run."""
+    """Counts of programs: that differ, that differ as a page says, that cannot
+    run."""
     servers = [Server() for _ in range(options.jobs)]
     free, counts = list(servers), [0, 0, 0]
 

@@ -321,7 +321,7 @@ _UNCHANGING = bytes, _core.FileBytes, _core.PackEntry
 
 
 def _alone(recordings: Sequence[Recording]) -> tuple[Any, Any, Any]:
-    """As _share(), for one: parts of a picture often come one by one."""
+    """_share() for one recording: parts of a picture often come one by one."""
     ((source, ops),) = recordings
     plain: Any = [], [], [_sample(recordings[0])]
     if type(source) not in _UNCHANGING:

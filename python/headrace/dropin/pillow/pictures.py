@@ -382,7 +382,7 @@ for _kind in RECORDERS:
 
 
 def recording(picture: Any, check: bool = False) -> Recording | None:
-    """At the call that reads: lets go of the file.
+    """A picture's recording. At the call that reads it lets go of the file.
 
     None: the picture is stock Pillow now. So is one that was used in a fetch
     before: it is kept, and would be made each time.

@@ -204,7 +204,7 @@ class Group:
         samples: Sequence[jobs.Recording],
         tables: Sequence[Table | None],
     ) -> Sequence[jobs.Recording]:
-        """As the job gets them: with the tables that it looks up."""
+        """The samples as the job gets them: with the tables it looks up."""
         if self._looked_up:
             return samples
         return [

@@ -401,7 +401,7 @@ def _leave() -> None:
 
 
 def _open_channel(iterator: Any, loader: Any) -> None:
-    """Before the iterator starts its workers."""
+    """Opens the channel before the iterator starts its workers."""
     depth = 2 + iterator._num_workers * (loader.prefetch_factor or 2)
     iterator.__class__ = _opening(type(iterator))
     iterator._headrace_redone = {}
@@ -470,10 +470,12 @@ _openings: dict[type, type] = {}
 
 
 def _start_channel(iterator: Any) -> None:
-    """Behind the forks of the workers, so that they copy no such thread."""
+    """Starts the channel's thread after the forks, so that no worker copies
+    it."""
     start = iterator.__dict__.pop("_headrace_start", None)
     if start is not None:
-        # No thread to be had: what workers send is refused; they make it.
+        # Without a thread the workers' messages are refused, and the workers
+        # make the pictures.
         with contextlib.suppress(OSError):
             start(iterator._workers)
 
