@@ -17,8 +17,8 @@ static inline size_t cpu_aligned(size_t n)
     return (n + CPU_ALIGN - 1) & ~(size_t)(CPU_ALIGN - 1);
 }
 
-// From one of many rows of so many bytes to the next, with their slack. Rows
-// 4 KiB apart share cache sets, and stores stall loads behind them.
+// Returns the distance of rows of so many bytes, with their slack. Rows 4 KiB
+// apart share cache sets, and stores stall loads behind them.
 static inline size_t cpu_row_pitch(size_t bytes)
 {
     size_t pitch = cpu_aligned(bytes + CPU_SLACK);

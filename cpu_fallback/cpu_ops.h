@@ -59,10 +59,10 @@ struct cpu_ops {
     void (*resample_v)(uint8_t *dst, const uint8_t *const *rows,
                        const int32_t *w, int n, size_t bytes);
 
-    // One row of w pixels through the table. planar: dst[c] is the row of
-    // channel c; interleaved: dst[0] is the row of pixels. Destinations have
-    // NO slack: not one byte behind the row's end may be written, and they
-    // may be unaligned (to the element's natural alignment only).
+    // Stores one row of w pixels through the table. planar: dst[c] is the row
+    // of channel c; interleaved: dst[0] is the row of pixels. Destinations have
+    // NO slack: not one byte behind the row's end may be written, and they may
+    // be unaligned (to the element's natural alignment only).
     // next: bytes from each destination to that of the row that comes next,
     // whose memory is far away: it is brought near meanwhile; 0: there is none.
     void (*store)(void *const dst[3], size_t next, const uint8_t *src, int w,
@@ -92,7 +92,7 @@ struct cpu_ops {
     // one of the two rows that are made of near, so far is below it.
     void (*upsample_h1v2)(uint8_t *dst, const uint8_t *near, const uint8_t *far,
                           int n, bool lower);
-    // Both; reads [-1] to [n] of both rows.
+    // Upsamples in both directions; reads [-1] to [n] of both rows.
     void (*upsample_h2v2)(uint8_t *dst, const uint8_t *near, const uint8_t *far,
                           int n);
     // w pixels of YCbCr, src/jdcolext.c ycc_rgb_convert.

@@ -86,8 +86,8 @@ void cpu_cover(unsigned from, unsigned len, unsigned ratio, unsigned samples,
     *hi += *hi + 1 < samples;
 }
 
-// To give out the last group of rows of an MCU that it upsamples, libjpeg-turbo
-// wants the one below (src/jdmainct.c, context rows).
+// libjpeg-turbo gives out the last rows of an MCU that it upsamples only with
+// the MCU below (src/jdmainct.c, context rows).
 int cpu_rows_to_read(const struct hr__rect *window, int v_max, int rows)
 {
     int end = (window->y + window->h + v_max - 1) / v_max * v_max;

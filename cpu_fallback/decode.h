@@ -42,7 +42,7 @@ struct cpu_jpeg_state;
 // 2.1.5)". Static storage. Threads: any.
 const char *cpu_jpeg_library(void);
 
-// NULL if out of memory. The heap must live as long as the state.
+// Returns NULL if out of memory. The heap must live as long as the state.
 struct cpu_jpeg_state *cpu_jpeg_state_create(const struct cpu_heap *heap);
 void cpu_jpeg_state_destroy(struct cpu_jpeg_state **state);
 

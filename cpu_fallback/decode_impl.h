@@ -79,8 +79,8 @@ void cpu_decode_alloc_lines(struct cpu_decode *d, size_t bytes);
 void cpu_cover(unsigned from, unsigned len, unsigned ratio, unsigned samples,
                unsigned *lo, unsigned *hi);
 
-// How many of the picture's rows of MCUs decoding the window to rows reads, at
-// most. No sample of the window's, or beside it, lies lower.
+// Returns the most rows of MCUs that decoding the window to rows reads. No
+// sample of the window's, or beside it, lies lower.
 int cpu_rows_to_read(const struct hr__rect *window, int v_max, int rows);
 
 // The life of any kind of decoder; cpu_*_open() end here.

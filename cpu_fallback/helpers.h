@@ -19,7 +19,7 @@ struct cpu_help {
 };
 
 struct cpu_helpers {
-    // How many threads have nothing to do right now.
+    // Returns how many threads are idle right now.
     int (*idle)(struct cpu_helpers *h);
     // Says that n threads would find something to do. Idle threads come, and so
     // do threads that become idle later. Does not wait.

@@ -27,7 +27,7 @@ static inline int hr__smooth(uint r[3][6], uint i, __local const uint *blends)
     return hr__blend((int)(sum / 13), (int)r[1][i + 1], blends);
 }
 
-// Its first row meets the lowest of the picture.
+// Applies the kernel, whose first row is for the lowest row of the picture.
 static inline int hr__kernel3(uint r[3][6], uint i,
                               __global const struct hr__kernel_code *code)
 {

@@ -94,7 +94,7 @@ static inline void hr__kernel_warp(struct hr__kernel_code *k,
     hr__warp_places(words + k->w, k->h, warp->m[5], warp->m[4], h, warp->edges);
 }
 
-// So many codes are one for the kernel: of boxes each pass.
+// Returns how many codes of the kernel a code is: each pass of a box is one.
 static inline int hr__kernel_num_codes(const struct hr__augment *a)
 {
     if (a->code == HR__AUGMENT_BOX)

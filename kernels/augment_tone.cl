@@ -78,7 +78,7 @@ static inline __global const uchar *hr__line(const struct hr__canvas *t, uint c,
 // Byte i of a cell.
 #define HR__BYTE_OF(cell, i) ((cell) >> 8 * (i) & 255)
 
-// How many bytes of cell k are pixels.
+// Returns how many bytes of cell k are pixels.
 static inline uint hr__in_cell(const struct hr__canvas *t, uint k)
 {
     uint across = t->stride / 4;

@@ -8,8 +8,8 @@
 // the edge: that makes every special case of libjpeg-turbo src/jdsample.c and
 // jdmainct.c the same formula.
 
-// One column of one component, HR__LANES rows from picture row y on (even).
-// With FANCY_Y four times the value.
+// Reads one column of one component, HR__LANES rows from picture row y on
+// (even). With FANCY_Y four times the value.
 static inline short16 hr__column(
     __global const struct hr__kernel_component *comp,
     __global const uchar *work, int i, int y)

@@ -9,7 +9,7 @@
 #ifdef HR__ENTROPY
 __constant uchar hr__natural[64] = {HR__NATURAL};
 
-// For a test: how many symbols an item has decoded.
+// Counts the symbols that an item has decoded, for a test.
 #ifdef HR__COUNTED
 #define HR__COUNT(r) ((r)->counted++)
 #define HR__COUNTED_OF(r, sub) \
@@ -144,9 +144,9 @@ static inline uint hr__state(const struct hr__reader *r)
     return r->block << 6 | r->k;
 }
 
-// To the first symbol at or behind `to`: 0; or to the end of the interval, or
-// what is odd. Fewer than 8 bits behind an MCU are padding if they are no
-// symbol; hr_entropy_check counts the MCUs.
+// Decodes up to the first symbol at or behind `to`: 0; or up to the end of the
+// interval, or an irregularity. Fewer than 8 bits behind an MCU are padding if
+// they are no symbol; hr_entropy_check counts the MCUs.
 static inline uint hr__walk(struct hr__reader *r, uint to)
 {
     while (r->at < to) {

@@ -39,7 +39,7 @@ static inline size_t hr__entropy_room(size_t size)
     return 4 * (size / 4 + 1 + HR__SCAN_SLACK);
 }
 
-// One more interval ends with byte `at` of them.
+// Ends one more interval with byte `at` of them.
 static inline bool hr__entropy_interval(struct hr__interval *list, uint32_t n,
                                         uint32_t at, uint32_t restart,
                                         uint32_t mcus)

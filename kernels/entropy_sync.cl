@@ -5,7 +5,7 @@
 // truth from the beginning of an interval on.
 
 #ifdef HR__ENTROPY
-// Where a decoder is, in a word.
+// Returns a decoder's position, in a word.
 static inline uint hr__place_of(const struct hr__reader *r, uint begin)
 {
     return (r->at - begin) << 10 | hr__state(r);
@@ -55,8 +55,9 @@ static inline void hr__stands(__global struct hr__sub *s,
     s->last = 0;
 }
 
-// Only the decoder of an interval's first subsequence knows where to begin. To
-// the others what is odd is a wrong guess, and so was all before it.
+// Decodes every subsequence from a guess. Only the decoder of an interval's
+// first subsequence knows where to begin. For the others an irregularity shows
+// a wrong guess, also for all before it.
 __kernel void hr_entropy_guess(__global const uint *restrict plan, uint list,
                                __global const uchar *restrict in,
                                __global uchar *restrict work,

@@ -18,7 +18,7 @@ struct hr__shared {
     uchar8 s[8];
 };
 
-// As hr__bytes4().
+// Reads eight bytes as hr__bytes4() reads four.
 static inline ulong hr__bytes8(__global const uchar *from, uint at)
 {
     __global const uint *w = (__global const uint *)from + at / 4;
@@ -40,9 +40,9 @@ static inline uint hr__sum_bytes(ulong bytes, uint n)
                   56);
 }
 
-// One row of what hr__unpack() makes, of the payload at byte `at` of `in`. How
-// many nibbles of the rows before escape, and how many bytes of those, is what
-// the items tell each other.
+// Makes one row of hr__unpack()'s result, of the payload at byte `at` of `in`.
+// The items tell each other how many nibbles of the rows before escape, and how
+// many bytes of those.
 static inline void hr__unpack_row(__global const uchar *in, uint at, uint rows,
                                   uint row, __local struct hr__shared *block)
 {
@@ -191,7 +191,7 @@ __kernel void hr_reconstruct_gpu(__global const uint *restrict plan, uint list,
                            (turn ? bx : by) * 8) = s;
 }
 
-// Both stages in one go, for pictures whose components have a sample for every
+// Fuses both stages, for pictures whose components have a sample for every
 // pixel: then a block needs nothing of its neighbours, and the planes of
 // components are never written.
 __kernel void hr_reconstruct_color_gpu(__global const uint *restrict plan,

@@ -291,8 +291,8 @@ static inline void hr__kernel_cover(int from, int len, int step, int samples,
     *count = hi - lo + 1;
 }
 
-// Where the wanted samples of a component begin in `in`, and the bytes to the
-// next column and row.
+// Computes where the wanted samples of a component begin in `in`, and the bytes
+// to the next column and row.
 struct hr__kernel_samples {
     struct hr__rect want;
     uint64_t at;

@@ -127,7 +127,7 @@ static inline void hr__inverse(ushort8 d[8], bool one_row, uchar8 s[8])
     s[6] = HR__SAMPLE(8, y[6]), s[7] = HR__SAMPLE(8, y[7]);
 }
 
-// Only the first coefficient: all samples are equal.
+// Does the same for the first coefficient alone: all samples are equal.
 static inline void hr__inverse_dc(short dc, ushort quant, uchar8 s[8])
 {
     short d = (short)(ushort)(((uint)(ushort)dc * quant) << 2);
@@ -162,9 +162,9 @@ static inline void hr__turn(uchar8 s[8])
         s[k] = convert_uchar8(v[k]);
 }
 
-// One item goes along a line of blocks and leaves of each where its payload
-// begins in `in`; its DC and its rows. It reads less than a block's payload
-// behind the segment.
+// Indexes the blocks: one item goes along a line of them and writes where each
+// one's payload begins in `in`, its DC and its rows. It reads less than a
+// block's payload behind the segment.
 __kernel void hr_index(__global const uint *restrict plan, uint list,
                        __global const uchar *restrict in,
                        __global uchar *restrict work)
@@ -226,7 +226,7 @@ static inline uint hr__packed(__global const struct hr__kernel_component *comp,
 }
 
 #ifdef HR__ENTROPY
-// The same of dense ones. Rows behind the first count as one.
+// Reads the same from dense ones. Rows behind the first count as one.
 static inline uint hr__dense(__global const struct hr__kernel_component *comp,
                              uint i, __global const uchar *work, ushort8 c[8])
 {

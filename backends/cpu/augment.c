@@ -28,8 +28,8 @@ size_t cpu_codes_bytes(const struct cpu_run *run, const struct hr__step *step)
     return most;
 }
 
-// Where the last code comes to a table the store does it, by its own; else, or
-// without memory, the code does: *to.
+// If the last code amounts to a table, the store applies it with its own; else,
+// or without memory, the code writes to *to.
 static const struct cpu_sink *by_store(struct cpu_run *run,
                                        const struct hr__augment *code,
                                        const struct cpu_pixels *p,

@@ -192,7 +192,7 @@ struct cpu_rows {
 struct cpu_run;   // a task at work, span.c
 struct cpu_sink;  // rows in memory, among others, sink.c
 
-// At most CPU_DECODE_ROWS rows; 0 = failed, the run knows why.
+// Reads at most CPU_DECODE_ROWS rows; 0 = failed, the run has the reason.
 int cpu_rows_read(struct cpu_run *run, struct cpu_rows *rows,
                   const uint8_t **out, int max);
 // Says whether the row stays where it is beyond the next read: it lies in
@@ -202,8 +202,9 @@ static inline bool cpu_rows_stay(const struct cpu_rows *rows,
 {
     return rows->data && row >= rows->data && row < rows->end;
 }
-// From whatever the task begins with: one of those below. All of them want
-// rows->window set and the rest zero; false = failed, the run knows why.
+// Opens the rows of the task's source by one of the functions below. All of
+// them want rows->window set and the rest zero; false = failed, the run has the
+// reason.
 bool cpu_rows_open(struct cpu_run *run, struct cpu_rows *rows);
 bool cpu_rows_decode(struct cpu_run *run, struct cpu_rows *rows);
 // Returns whether this build decodes that format.
@@ -254,7 +255,7 @@ static inline void cpu_lap(struct cpu_run *run, enum hr_part part)
 // A run in pieces: begin(), what there is to do, end(), which ends the task.
 struct cpu_run cpu_run_begin(struct cpu_worker *w, struct hr__task *task);
 void cpu_run_end(struct cpu_run *run);
-// All that there is to do; false = failed, the run knows why.
+// Runs the whole span; false = failed, the run has the reason.
 bool cpu_run_span(struct cpu_run *run);
 
 // run.c
@@ -272,8 +273,8 @@ struct cpu_decode_params cpu_run_decode(struct cpu_run *run);
 
 // ---- Packed pictures (packed.c) ---------------------------------------------
 
-// If the task's picture is a packed one, or is to be kept as one: p->data is
-// that, checked, and run->packed is set. false = failed, the run knows why.
+// If the task's picture is a packed one, or is to be kept as one, sets p->data
+// to that, checked, and run->packed. false = failed, the run has the reason.
 bool cpu_run_packed(struct cpu_run *run, struct cpu_decode_params *p);
 // The engine table's pack().
 enum hr_status cpu_pack_alone(const void *data, size_t size,
@@ -298,7 +299,7 @@ struct cpu_sink {
     int column;    // > 0: of memory, and a row coming in is
 };                 // a column of it, of so many pixels
 
-// All rows of the window, to s; false = failed, the run knows why.
+// Copies all rows of the window to s; false = failed, the run has the reason.
 bool cpu_rows_copy(struct cpu_run *run, struct cpu_rows *rows,
                    const struct cpu_sink *s);
 // Row y, or column y, comes in.
@@ -310,7 +311,7 @@ bool cpu_sink_memory(struct cpu_run *run, struct cpu_sink *s, int w, int h,
                      int channels, size_t least);
 bool cpu_sink_payload(struct cpu_run *run, struct cpu_sink *s,
                       struct hr__rect rect);
-// All rows of one that is memory.
+// Copies all rows of a sink that is memory.
 bool cpu_sink_rows(struct cpu_run *run, const struct cpu_sink *from, int rows,
                    const struct cpu_sink *to);
 

@@ -159,7 +159,7 @@ static bool open_place(struct cpu_worker *w, struct cpu_place *place,
                          task->pic->keep ? &w->pieces : NULL);
 }
 
-// Into a lane; false: it is run in one stream.
+// Puts a task into a lane; false: it is run in one stream.
 static bool add(struct cpu_worker *w, struct hr__task *task)
 {
     struct cpu_place *place = w->many->place;
@@ -342,7 +342,7 @@ static struct cpu_place *place_of(const struct cpu_lane_rest *rest)
                                 offsetof(struct cpu_place, pic));
 }
 
-// All that is in lanes is offered to all threads, and this one takes its share.
+// Offers all pictures in lanes to all threads, and takes this thread's share.
 static void run_apart(struct cpu_worker *w)
 {
     struct cpu_lane_rest rest[CPU_LANES];
@@ -387,8 +387,9 @@ enum cpu_many_next cpu_many_next(const struct cpu_many_view *v)
     return CPU_MANY_LANES;
 }
 
-// Not under a cap, for a thread shall rest between pictures, nor where pictures
-// have little time: those in lanes take their turns at it.
+// Says whether tasks may share a thread: not under a cap on CPU time, for a
+// thread shall rest between pictures, nor where pictures have little time,
+// since pictures in lanes take turns.
 static bool may_share(const struct cpu_engine *c)
 {
     return !c->e->params.cpu_cap && c->e->params.limits.item_ms >= 1000;

@@ -224,8 +224,8 @@ bool cpu_rows_open(struct cpu_run *run, struct cpu_rows *rows)
     return run->pic->data ? cpu_rows_decode(run, rows) : rows_image(run, rows);
 }
 
-// One row of the window in memory: as it lies there if nothing speaks against
-// it, else copied, so that kernels may read CPU_SLACK bytes behind it.
+// Returns one row of the window in memory: in place where that is possible,
+// else copied, so that kernels may read CPU_SLACK bytes behind it.
 static const uint8_t *memory_row(struct cpu_rows *rows, int y, uint8_t *copy)
 {
     size_t w = (size_t)rows->window.w, c = (size_t)rows->channels;

@@ -76,7 +76,7 @@ struct hr__payload *cpu_run_payload(struct cpu_run *run, size_t size,
         out->rect = (struct hr__rect){rect.x, rect.y, rect.w, rect.h};
         return out;
     }
-    // The next engine's memory, not ours: somebody else may have room.
+    // The next engine's memory, not ours: another engine may have room.
     run->out.why = HR_WHY_MEMORY;
     cpu_run_fail(run, HR_ENOMEM, text);
     return NULL;

@@ -309,7 +309,7 @@ static bool look_at_source(struct cpu_run *run)
     return cpu_rows_finish(run, &rows) && !run->out.status;
 }
 
-// All of the wanted window lies outside the picture.
+// Writes black rows: all of the wanted window lies outside the picture.
 static bool all_black(struct cpu_run *run, const struct hr__step *step,
                       const struct cpu_sink *s)
 {

@@ -38,8 +38,9 @@ static bool same_pixels(const struct hr__task *a, const struct hr__task *b)
            a->pic->mode == b->pic->mode && a->pic->channels == b->pic->channels;
 }
 
-// In quarters of what it takes to make a pixel from its coefficients. These are
-// read from the top of a file on; of a packed picture only where they are needed.
+// Returns the cost in quarters of making a pixel from its coefficients.
+// Coefficients are read from the top of a file on; in a packed picture only
+// where they are needed.
 static int64_t cost(const struct hr__picture *pic, const struct hr__rect *r)
 {
     int64_t pixels = (int64_t)r->w * r->h;

@@ -42,8 +42,8 @@ static void run(struct cpu_worker *w, struct hr__task *task)
         cpu_many_run(w, task);
 }
 
-// Without threads of its own: this one runs what is queued, also what comes
-// meanwhile, unless another thread does, or this one further up the stack.
+// For an engine without threads: this thread runs the queue, also tasks that
+// come meanwhile, unless another thread does, or this one further up the stack.
 static void run_here(struct cpu_engine *c)
 {
     struct hr__task *task;

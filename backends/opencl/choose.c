@@ -85,7 +85,8 @@ int ocl_find_devices(const struct ocl_api *api, struct ocl_facts *facts)
 
 // ---- Choosing --------------------------------------------------------------
 
-// Any of its names will do: "pocl" stands in the version of its platform only.
+// Says whether any of the device's names has this one: "pocl" stands in the
+// version of its platform only.
 static bool is_called(const struct ocl_facts *f, const char *name)
 {
     return strcasestr(f->platform, name) ||

@@ -9,7 +9,7 @@
 
 // ---- Memory ----------------------------------------------------------------
 
-// How large a batch may be, and its buffers.
+// Sets how large a batch and its buffers may be.
 static void set_limits(struct ocl *o)
 {
     cl_ulong most = o->facts.global / 4;

@@ -73,7 +73,7 @@ struct ocl_fault {
     char text[96];
 };
 
-// True, and noted, unless code is CL_SUCCESS.
+// Returns true and notes the fault, unless code is CL_SUCCESS.
 bool ocl_failed(struct ocl_fault *fault, cl_int code, const char *call);
 
 #endif

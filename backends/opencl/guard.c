@@ -41,7 +41,7 @@ static struct hr__task *overdue(void *owner, int64_t now, int64_t *due)
     return list;
 }
 
-// No batch will come back.
+// Says whether no batch will come back.
 static bool hopeless(const void *owner)
 {
     const struct ocl *o = owner;

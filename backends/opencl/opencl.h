@@ -88,9 +88,9 @@ struct ocl_facts {
     bool shares;   // surfaces of the engine in front, if the context knows it
 };
 
-// On the driver thread: sets o->facts to the device that o->which names.
+// Sets o->facts to the device that o->which names, on the driver thread.
 enum hr_status ocl_find(struct ocl *o);
-// All devices of all platforms, at most OCL_MAX_DEVICES. Calls OpenCL.
+// Lists all devices of all platforms, at most OCL_MAX_DEVICES. Calls OpenCL.
 int ocl_find_devices(const struct ocl_api *api, struct ocl_facts *facts);
 
 // Chooses the device that `which` names. HR_ENODEVICE: there is none; the
@@ -300,7 +300,7 @@ void ocl_deliver_init(struct ocl *o);
 // (0: usable cores), at most OCL_HELPERS; fewer if the system says no.
 void ocl_deliver_start(struct ocl *o, int threads);
 void ocl_deliver_stop(struct ocl *o);
-// On the clock thread: ends all items of a batch that is DELIVERING.
+// Ends all items of a batch that is DELIVERING, on the clock thread.
 void ocl_deliver(struct ocl *o, const struct ocl_batch *batch);
 
 // ---- await.c (on the driver thread) ----------------------------------------
@@ -310,11 +310,11 @@ void ocl_deliver(struct ocl *o, const struct ocl_batch *batch);
 // done.
 bool ocl_await(struct ocl *o, cl_event event, ocl_done_fn done, void *arg,
                struct ocl_fault *fault);
-// When to look next at what is asked for; INT64_MAX: there is nothing.
+// Returns when to look next at the awaited events; INT64_MAX: there are none.
 int64_t ocl_await_due(const struct ocl *o);
 // Calls done() of what has ended. Not locked
 void ocl_await_look(struct ocl *o);
-// With the context: nothing is asked for any more.
+// Called with the context's close: no event is awaited any more.
 void ocl_await_close(struct ocl *o);
 
 // ---- times.c (on the driver thread) ----------------------------------------
@@ -334,7 +334,7 @@ cl_event *ocl_times_upload(struct ocl *o, struct ocl_batch *batch, int i);
 cl_event *ocl_times_import(struct ocl *o, struct ocl_batch *batch);
 cl_event *ocl_times_kernel(struct ocl *o, struct ocl_batch *batch, int launch,
                            int kernel);
-// Before the batch's events are released: reports them, and releases its own.
+// Reports the batch's events before they are released, and releases its own.
 void ocl_times_read(struct ocl *o, struct ocl_batch *batch);
 // Locked, but it unlocks for a while: reads a batch that is FREE again, while
 // there is nothing else to do. False: there is none.
@@ -346,7 +346,7 @@ void ocl_offer(struct hr__engine *e, const struct hr__picture *pic,
                struct hr__offer *out);
 uint32_t ocl_spans(const struct ocl *o);
 
-// On the driver thread: sends a BUSY batch. *rest: the tasks that did not fit.
+// Sends a BUSY batch, on the driver thread. *rest: the tasks that did not fit.
 // False: the fault says why, and the other tasks are still the batch's.
 bool ocl_run_batch(struct ocl *o, struct ocl_batch *batch,
                    struct hr__task **rest, struct ocl_fault *fault);

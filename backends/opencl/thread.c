@@ -115,7 +115,7 @@ enum hr_status ocl_open_first(void *owner)
     return hr__fail(HR_EDEVICE, "%s", fault.text);
 }
 
-// If the device was lost: opens a new context, for a lost one does not come
+// Opens a new context if the device was lost, for a lost one does not come
 // back. But not while the old one still has a batch, whose callback would mark
 // a batch of the new one.
 static bool open_again(struct ocl *o, struct ocl_batch *mine,
@@ -177,7 +177,8 @@ static void keep_program(struct ocl *o)
     pthread_mutex_unlock(&o->guard.lock);
 }
 
-// False: nothing has come for so long that the program may be kept.
+// Waits for tasks. False: none has come for so long that the program may be
+// kept.
 static bool wait_for_work(struct ocl *o)
 {
     int64_t deadline = INT64_MAX;
@@ -250,8 +251,8 @@ static struct ocl_batch *next_batch(struct ocl *o)
     return batch;
 }
 
-// If the device failed the last batch in this memory, its pinned buffers may
-// still be mapped. False: mending took too long.
+// Mends the buffers if the device failed the last batch in this memory: pinned
+// ones may still be mapped. False: mending took too long.
 static bool mend_failed(struct ocl *o, struct ocl_batch *batch)
 {
     if (batch->result == CL_COMPLETE)

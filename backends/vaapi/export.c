@@ -7,7 +7,8 @@
 
 // ---- The readers of a surface ----------------------------------------------
 
-// On any thread, so no driver is called. Locked
+// Ends a reader's use of the frame, on any thread, so no driver is called.
+// Locked
 static void end_reader(struct va *va, struct va_frame *frame)
 {
     if (--frame->readers || frame->state != VA_HELD)
@@ -80,7 +81,8 @@ bool va_map_export(struct va *va, struct va_frame *frame)
     return may;
 }
 
-// No other thread changes a frame that is lent. Locked, but unlocks meanwhile.
+// Asks the waiter to map the frame and waits. No other thread changes a frame
+// that is lent. Locked, but unlocks meanwhile.
 static void ask_and_wait(struct va *va, struct va_frame *frame)
 {
     int64_t deadline = hr__now() + va->guard.deadline / 2;

@@ -87,7 +87,7 @@ void va_picture_failed(struct va *va, struct va_frame *frame,
 
 // ---- Surfaces --------------------------------------------------------------
 
-// No less than the driver will take: at most 3 bytes a pixel.
+// Returns an upper bound of the driver's memory: 3 bytes a pixel.
 static int64_t bytes_of(const struct va_key *key)
 {
     return (int64_t)key->w * key->h * 3;

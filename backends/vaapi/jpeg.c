@@ -12,7 +12,7 @@ enum { RST0 = 0xD0, EOI = 0xD9, DC_VALUES = 12, AC_VALUES = 162 };
 
 // ---- Tables ----------------------------------------------------------------
 
-// In the zigzag order of the file.
+// Writes the quantizers, in the zigzag order of the file.
 static unsigned put_quant(const struct hr__jpeg *j, struct va_jpeg *out)
 {
     for (int i = 0; i < 4; i++) {

@@ -74,7 +74,7 @@ void va_close_all(struct va *va)
     va_display_close(va);
 }
 
-// All frames but the caller's are free. False: not in time.
+// Waits until all frames but the caller's are free. False: not in time.
 static bool wait_for_readers(struct va *va)
 {
     int64_t deadline;
@@ -89,8 +89,8 @@ static bool wait_for_readers(struct va *va)
     return !others;
 }
 
-// A new display may work where the old one is lost; but it must wait while
-// somebody still reads from a surface of the old one.
+// Opens the device again: a new display may work where the old one is lost. It
+// waits while an engine still reads from a surface of the old one.
 static bool open_again(struct va *va, struct va_fault *fault)
 {
     bool ok, may;

@@ -63,7 +63,7 @@ enum hr_status va_open_first(void *owner)
 
 // ---- Close -----------------------------------------------------------------
 
-// All frames are free, or have pictures that were given up.
+// Says whether all frames are free, or have pictures that were given up.
 static bool all_done(const struct va *va)
 {
     for (int i = 0; i < va->num_frames; i++) {

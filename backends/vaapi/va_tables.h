@@ -76,8 +76,8 @@ struct va_fault {
     char text[112];
 };
 
-// True unless code is VA_STATUS_SUCCESS; then the fault says so, if it is the
-// first.
+// Returns true and notes the fault, if it is the first, unless code is
+// VA_STATUS_SUCCESS.
 bool va_failed(const struct va_api *api, struct va_fault *fault, VAStatus code,
                const char *call);
 // Always false: something else went wrong, which is said if it is the first.

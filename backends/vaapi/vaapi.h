@@ -139,7 +139,8 @@ struct va_frame {
     struct hr__task *task;  // NULL while SUBMITTED: given up
     bool stuck;             // SUBMITTED for too long: it may never be ready
     int64_t since;          // SUBMITTED, HELD: when that began
-    int64_t sent;           // when it was submitted, if anybody watches; else 0
+    int64_t sent;           // when it was submitted, if a trace is on; else
+                            // 0
     uint64_t number;        // of the last picture, in order of submission
 };
 
@@ -250,7 +251,7 @@ static inline struct hr__task *va_take_task(struct va_frame *frame)
 
 // ---- calls.c ---------------------------------------------------------------
 
-// To the log, unless this thread was left behind.
+// Writes to the log, unless this thread was left behind.
 void va_log(struct va *va, enum hr_log_level level, const char *fmt, ...)
     HR_PRINTF(3, 4);
 // Around calls to libva. If they take too long, the thread's tasks are gone.
@@ -279,7 +280,7 @@ unsigned va_query_attributes(struct va *va, VAConfigID config,
 bool va_make_surface(struct va *va, unsigned rt_format, uint32_t fourcc, int w,
                      int h, VASurfaceID *out, struct va_fault *fault);
 void va_drop_surface(struct va *va, VASurfaceID *surface);
-// NULL: the driver has none.
+// Returns the driver's image format; NULL: it has none.
 const VAImageFormat *va_image_format(const struct va *va, uint32_t fourcc);
 bool va_make_image(struct va *va, uint32_t fourcc, int w, int h, VAImage *out,
                    struct va_fault *fault);
@@ -302,12 +303,12 @@ bool va_render(struct va *va, VAContextID context, VASurfaceID target,
 // ---- readback.c ------------------------------------------------------------
 
 const char *va_rung_name(enum va_rung rung);
-// For profiles: one sample more on that rung.
+// Counts one more sample on that rung, for profiles.
 void va_count_rung(struct va *va, enum va_rung rung);
-// Where the planes lie in such an image.
+// Finds where the planes lie in such an image.
 bool va_place(struct va *va, enum hr_jpeg_kind kind, struct hr__planes *planes,
               const VAImage *image, struct va_fault *fault);
-// On the waiter: fills in frame->planes and maps them. False: the fault says
+// Fills in frame->planes and maps them, on the waiter. False: the fault says
 // why.
 bool va_map(struct va *va, struct va_frame *frame, uint8_t **data, size_t *size,
             struct va_fault *fault);
@@ -315,21 +316,22 @@ void va_unmap(struct va *va, struct va_frame *frame);
 
 // ---- export.c --------------------------------------------------------------
 
-// On the waiter: fills in frame->shared and frame->planes. False: try va_map().
+// Fills in frame->shared and frame->planes, on the waiter. False: try va_map().
 bool va_export(struct va *va, struct va_frame *frame);
 // The payload's release().
 void va_on_export_released(struct hr__payload *payload);
-// On the waiter: maps the surface of an ASKED frame, READING now. False: as
+// Maps the surface of an ASKED frame, READING now, on the waiter. False: as
 // va_leave().
 bool va_map_export(struct va *va, struct va_frame *frame);
 
 // ---- shared_display.c ------------------------------------------------------
 
-// Other drivers may know surfaces, if the next engine imports them.
+// Says whether other drivers may know surfaces, since the next engine imports
+// them.
 bool va_may_export(const struct va *va);
 void va_share_display(struct hr__engine *e, struct hr__shared_display *out);
-// On the driver thread. True: another driver has the display, which stays open
-// till va_close_retired(); nothing is shared any more.
+// Retires the display, on the driver thread. True: another driver has it, and
+// it stays open until va_close_retired(); nothing is shared any more.
 bool va_retire_display(struct va *va);
 void va_close_retired(struct va *va);
 
@@ -337,15 +339,16 @@ void va_close_retired(struct va *va);
 
 enum { VA_VPP_SIDE = 4096 };  // largest side of the output
 
-// On the driver thread: opens the processor, and tries it the first time.
+// Opens the processor, on the driver thread, and tries it the first time.
 void va_vpp_open(struct va *va);
 void va_vpp_close(struct va *va);
 // Chooses the RGB format that comes out, and which kinds of surfaces go in, by
 // bits: as the decoder makes them. False: there is nothing to use.
 bool va_vpp_formats(struct va *va, unsigned *kinds);
-// A processor is open, and right for some kind of picture.
+// Says whether a processor is open, and right for some kind of picture.
 bool va_vpp_any(const struct va *va);
-// 0: the processor makes the picture's pixels, up to resample; or why not.
+// Returns 0 if the processor makes the picture's pixels, up to resample; or why
+// not.
 unsigned va_vpp_why_not(const struct va *va, const struct hr__picture *pic);
 // For a description: ", video processor: 4:2:0, 4:2:2, no flips"; text is left
 // as it was if no kind is right. VA_PROCESSOR_TEXT bytes hold all kinds.
@@ -364,7 +367,7 @@ bool va_vpp_run(struct va *va, VASurfaceID from, const VARectangle *crop,
 // The output's pixels, 4 bytes each; unmap the image's buffer afterwards.
 bool va_vpp_map(struct va *va, const struct va_output *o, uint8_t **data,
                 struct va_fault *fault);
-// To 3 bytes each, without gaps.
+// Packs pixels to 3 bytes each, without gaps.
 void va_vpp_pack(const struct va *va, const struct va_output *o,
                  const uint8_t *from, uint8_t *to);
 
@@ -400,8 +403,8 @@ struct hr__task *va_free_frame(struct va *va, struct va_frame *frame);
 // it counts against the device.
 void va_picture_failed(struct va *va, struct va_frame *frame,
                        const struct va_fault *fault, unsigned why);
-// On the driver thread: gives the frame the surface that it wants; takes all
-// away.
+// fit gives the frame the surface that it wants; empty takes all away. Both on
+// the driver thread.
 bool va_fit_surface(struct va *va, struct va_frame *frame,
                     struct va_fault *fault);
 void va_empty_frame(struct va *va, struct va_frame *frame);

@@ -259,8 +259,8 @@ static VAStatus wait_for(struct va *va, struct va_frame *frame)
     return va->api.vaSyncSurface(va->display, last);
 }
 
-// Where a wait keeps the driver thread out of the driver, the waiter first lets
-// it submit its pictures. Locked
+// Says whether the driver thread goes first: where a wait keeps it out of the
+// driver, the waiter lets it submit its pictures. Locked
 static bool others_first(const struct va *va)
 {
     if (va->facts.driver->quirks & VA_QUIRK_SAFE || va->waits || va->guard.stop)

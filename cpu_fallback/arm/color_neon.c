@@ -181,7 +181,7 @@ CPU_INLINE uint8x8_t inked(uint8x8_t x, uint8x8_t k)
     return vsub_u8(k, vshrn_n_u16(vsraq_n_u16(t, t, 8), 8));
 }
 
-// In place, too: what is written has been read.
+// Works in place, too: bytes are read before they are overwritten.
 void cpu_cmyk_to_rgb_neon(uint8_t *dst, const uint8_t *src, int w)
 {
     for (int x = 0; x < w; x += 8) {

@@ -62,7 +62,7 @@ CPU_INLINE uint16x4_t cpu_luma_of_four(uint16x4_t r, uint16x4_t g, uint16x4_t b)
     return vrshrn_n_u32(vmlal_n_u16(sum, b, 7471), 16);
 }
 
-// As cpu_luma().
+// Computes cpu_luma().
 CPU_INLINE uint16x8_t cpu_luma_of(uint8x8x3_t v)
 {
     uint16x8_t r = vmovl_u8(v.val[0]), g = vmovl_u8(v.val[1]);
@@ -94,7 +94,7 @@ CPU_INLINE struct cpu_floats cpu_floats_of(int16x8_t v)
     };
 }
 
-// As cpu_blend(); first: a, as floats.
+// Computes cpu_blend(); first: a, as floats.
 CPU_INLINE uint8x8_t cpu_blend_of(struct cpu_floats first, uint8x8_t a,
                                   uint8x8_t b, float factor)
 {

@@ -174,7 +174,7 @@ static void equalized(struct hr__values *table, const struct cpu_pixels *p)
         flat(table->of[c], counts[c]);
 }
 
-// In doubles, and in this order: a white pixel may become 254.
+// Computes in doubles, and in this order: a white pixel may become 254.
 static void between(uint8_t to[256], int lo, int hi)
 {
     double scale = 255.0 / (hi - lo), offset = -lo * scale;

@@ -44,10 +44,10 @@ struct cpu_augment_ops {
     // is the row with the samples k places from the first, 2 reach + 3 in all.
     void (*box_near)(uint8_t *dst, const uint8_t *const *taps, int n,
                      const struct hr__box *box);
-    // Any box along x, by running sums; dst is not src.
+    // Does any box along x, by running sums; dst is not src.
     void (*box_x)(uint8_t *dst, const uint8_t *src, int w, int channels,
                   const struct hr__box *box);
-    // Any box along y: sums holds those of the inner rows.
+    // Does any box along y: sums holds the sums of the inner rows.
     void (*box_y)(uint8_t *dst, const uint32_t *sums, const uint8_t *above,
                   const uint8_t *below, int n, const struct hr__box *box);
     // Pixel columns[x] of the source row for each x; fill where that is outside

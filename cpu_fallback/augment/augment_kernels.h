@@ -37,10 +37,11 @@ extern CPU_AUGMENT_SLOT(box_y) cpu_box_y_c, cpu_box_y_avx2;
 extern CPU_AUGMENT_SLOT(pick) cpu_pick_c;
 extern CPU_AUGMENT_SLOT(warp) cpu_warp_c, cpu_warp_avx2, cpu_warp_avx512;
 
-// All of a warp that is HR__WARP_SUMS: rows begin with the sums of those above.
+// Makes all of a warp that is HR__WARP_SUMS: rows begin with the sums of those
+// above.
 void cpu_warp_sums(const struct cpu_pixels *dst, const struct cpu_pixels *src,
                    const struct hr__warp *warp);
-// One pixel of a warp that computes in doubles.
+// Makes one pixel of a warp that computes in doubles.
 void cpu_warp_pixel_c(uint8_t *dst, const struct cpu_pixels *src, int x, int y,
                       const struct hr__warp *warp);
 

@@ -64,7 +64,7 @@ static void begin(struct packing *k, struct cpu_decode *d)
 
 // ---- planning ----
 
-// With its offsets.
+// Returns the size of the head with its offsets.
 static size_t head_size(const struct hr__coefficients *head)
 {
     return sizeof(*head) + (head->segments + 1) * sizeof(uint32_t);

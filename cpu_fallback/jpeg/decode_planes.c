@@ -48,7 +48,7 @@ static size_t plan_component(struct planes_decode *d, struct hr__planes *planes,
     return at + (size_t)c->stride * c->rows;
 }
 
-// Where libjpeg puts the samples: whole MCUs.
+// Makes the rows that libjpeg puts the samples in: whole MCUs.
 static void make_lines(struct planes_decode *d, int i)
 {
     struct jpeg_decompress_struct *cinfo = &d->j.cinfo;

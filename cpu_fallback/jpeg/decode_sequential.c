@@ -54,7 +54,7 @@ static int rows_to_read(const struct sequential *d)
     return cpu_ring_to_read(&d->scan, &d->base.p.window);
 }
 
-// Says whether somebody will help, and with how many rows in memory.
+// Says whether threads will help, and sets how many rows are in memory.
 static bool find_help(struct sequential *d)
 {
     struct cpu_helpers *helpers = d->base.p.helpers;
@@ -205,7 +205,7 @@ static void open_packed(struct cpu_decode *base)
 
 // ---- Rows -------------------------------------------------------------------
 
-// Where the blocks of a row lie.
+// Finds where the blocks of a row lie.
 static void lines_of(const struct sequential *d, int row,
                      struct cpu_entropy_lines lines[3])
 {

@@ -92,7 +92,7 @@ struct one {
     int16_t value;
 };
 
-// All indices that begin with a code of n bits.
+// Fills all indices that begin with a code of n bits.
 static struct one *put_code(struct one *to, int n, uint8_t symbol)
 {
     int left = CPU_AC_BITS - n, size = symbol & 15;
@@ -262,8 +262,9 @@ static __attribute__((noinline)) void refill_slowly(struct cpu_entropy *e)
     }
 }
 
-// At least 56 bits. The fast way: bits of the last, partial byte are valid too
-// but not counted; they come again with the next refill.
+// Refills the buffer to at least 56 bits. The fast way: bits of the last,
+// partial byte are valid too but not counted; they come again with the next
+// refill.
 CPU_INLINE void refill(struct cpu_entropy *e, struct bits *b)
 {
     if (__builtin_expect(b->p <= b->safe, 1)) {
@@ -283,7 +284,7 @@ CPU_INLINE void refill(struct cpu_entropy *e, struct bits *b)
     load(e, b);
 }
 
-// As many as the low 6 bits say.
+// Drops as many bits as the low 6 bits of n say.
 CPU_INLINE void drop(struct bits *b, uint64_t n)
 {
     b->buffer <<= n & 63;

@@ -84,16 +84,16 @@ struct cpu_entropy {
 void cpu_entropy_begin(struct cpu_entropy *e, const struct cpu_scan *scan,
                        const struct cpu_entropy_tables *tables);
 
-// After begin(): at that row, the first bit of which is bit `bit` (0 .. 7, from
-// the top) of byte p, or a later one; dc: what came before. Not behind a restart
-// marker.
+// Called after begin(): goes on at that row, the first bit of which is bit
+// `bit` (0 .. 7, from the top) of byte p, or a later one; dc: the DCs before
+// it. Not behind a restart marker.
 void cpu_entropy_go_on(struct cpu_entropy *e, int row, const uint8_t *p,
                        unsigned bit, const int dc[3]);
 
 // ---- In bands, between restart markers (entropy_bands.c) ----
 
-// Rows of MCUs of a band: after so many a restart marker stands between rows.
-// Without one in such a place: all of them.
+// Returns the rows of MCUs of a band: after so many a restart marker stands
+// between rows. All rows, if there is no marker in such a place.
 int cpu_entropy_period(const struct cpu_scan *scan);
 
 // Finds where the data of the first n bands begin; n > 0. False: a marker in
@@ -101,13 +101,13 @@ int cpu_entropy_period(const struct cpu_scan *scan);
 bool cpu_entropy_find(const struct cpu_scan *scan, const uint8_t **starts,
                       int n);
 
-// As begin(), at a band whose data begin there.
+// Does the same as begin(), for a band whose data begin there.
 void cpu_entropy_begin_band(struct cpu_entropy *e, const struct cpu_scan *scan,
                             const struct cpu_entropy_tables *tables, int band,
                             const uint8_t *start);
 
-// After the last row of a band: whether the next one begins here, if one that
-// was found follows.
+// Called after the last row of a band: says whether the next one begins here,
+// if one that was found follows.
 bool cpu_entropy_joins(const struct cpu_entropy *e);
 
 // ---- A decoder's ----
@@ -127,19 +127,22 @@ struct cpu_entropy_lines {
     int first, count, pitch;
 };
 
-// For a component with v lines in a row of MCUs. False: no memory.
+// Allocates the blocks of a component with v lines in a row of MCUs. False: no
+// memory.
 bool cpu_entropy_lines_alloc(struct cpu_entropy_lines *lines,
                              struct cpu_arena *arena, int v, int first,
                              int count);
 
-// The next row; lines: of each component, or NULL to skip it. False: odd.
+// Decodes the next row; lines: of each component, or NULL to skip it. False:
+// there is an irregularity.
 bool cpu_entropy_row(struct cpu_entropy *e,
                      const struct cpu_entropy_lines *lines);
 
 // Says whether nothing but this marker comes next.
 bool cpu_entropy_at_marker(const struct cpu_entropy *e, uint8_t marker);
 
-// After the last row: whether nothing but the end of the picture follows.
+// Called after the last row: says whether nothing but the end of the picture
+// follows.
 bool cpu_entropy_ends(struct cpu_entropy *e);
 
 #endif

@@ -62,8 +62,8 @@ static void put(uint32_t *to, int n, uint32_t entry)
         to[i] = entry;
 }
 
-// No code of a symbol that lanes take; its place in the block says later that
-// something was odd.
+// Returns the entry for codes that lanes do not take; its place in the block
+// shows the irregularity later.
 static uint32_t none(const struct tables *t)
 {
     return 1 | CPU_LANE_GOES_ON | t->next << 18 | (t->dc ? 130u : 128u) << 24;
@@ -87,8 +87,8 @@ static uint32_t entry_of(const struct tables *t, int n, uint8_t symbol)
                      : entry | 128u << 24;
 }
 
-// As make_codes() of entropy.c: ITU-T T.81 annex C. False: no such code, or too
-// many long ones.
+// Makes a table as make_codes() of entropy.c: ITU-T T.81 annex C. False: no
+// such code, or too many long ones.
 static bool make_table(struct tables *t, uint32_t which, const uint8_t *counts)
 {
     const uint8_t *symbol = counts + 16;
@@ -364,7 +364,7 @@ static bool give_row(struct cpu_lanes *l, int i)
     return true;
 }
 
-// From the row's beginning on as one stream.
+// Goes on as one stream, from the row's beginning.
 static enum cpu_lane_result go_on_alone(struct cpu_lanes *l,
                                         const struct cpu_lane_rest *r)
 {

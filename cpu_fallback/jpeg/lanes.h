@@ -85,7 +85,7 @@ struct cpu_lane_ops {
     // it came. Returns how many; up to 64 more may be written.
     size_t (*unstuff)(uint8_t *dst, size_t room, const uint8_t **src,
                       const uint8_t *end);
-    // How many bytes are 0xff.
+    // Counts bytes that are 0xff.
     size_t (*stuffed)(const uint8_t *p, size_t n);
     // A component's blocks of a row of MCUs, of which the first one's is the
     // block here, to lines in natural order; they are zero then. dc: the one
@@ -125,30 +125,30 @@ struct cpu_lane_rest {
 
 struct cpu_lanes;
 
-// NULL: no memory.
+// Returns NULL if there is no memory.
 struct cpu_lanes *cpu_lanes_create(const struct cpu_lane_ops *ops,
                                    const struct cpu_heap *heap);
 void cpu_lanes_destroy(struct cpu_lanes **lanes);
 
 // Says whether lanes can take such a scan at all.
 bool cpu_lanes_take(const struct cpu_scan *scan);
-// How many are empty.
+// Returns how many are empty.
 int cpu_lanes_empty(const struct cpu_lanes *l);
-// Into an empty one. False: its tables are not for lanes, or its data too few;
-// nothing is called.
+// Puts a picture into an empty one. False: its tables are not for lanes, or its
+// data too few; nothing is called.
 bool cpu_lanes_add(struct cpu_lanes *l, const struct cpu_lane_params *p);
 // Goes on until a picture is done, or each lane has had a row or so.
 void cpu_lanes_run(struct cpu_lanes *l, enum cpu_lane_form form);
 // Empties all lanes; returns how many pictures were in them. The caller then
 // calls cpu_lanes_alone() for each rest.
 int cpu_lanes_leave(struct cpu_lanes *l, struct cpu_lane_rest rest[CPU_LANES]);
-// The same with one of them: the lane whose params have this ctx.
+// Empties one of them: the lane whose params have this ctx.
 void cpu_lanes_leave_one(struct cpu_lanes *l, const void *ctx,
                          struct cpu_lane_rest *rest);
 // Goes on as one stream, to the end: too few lanes cost more than that. These
 // lanes, in which there may be pictures, only lend memory: any thread may do it.
 void cpu_lanes_alone(struct cpu_lanes *l, const struct cpu_lane_rest *rest);
-// Both, of all pictures.
+// Does both for all pictures.
 void cpu_lanes_finish(struct cpu_lanes *l);
 
 #endif

@@ -143,7 +143,7 @@ void cpu_packing_drop(struct cpu_packing *k)
     k->num = 0;
 }
 
-// Where the pieces are not the arena's they count for its limit, too.
+// Adds a piece. Pieces that are not the arena's count for its limit, too.
 static bool add_piece(struct cpu_packing *k)
 {
     const struct cpu_arena *a = k->arena;
@@ -213,7 +213,7 @@ static bool put_bytes(struct cpu_packing *k, const uint8_t *from, size_t size)
     return true;
 }
 
-// How much a line will be is known only when it is written: where the piece at
+// Packs a line. Its size is known only when it is written: where the piece at
 // hand may be too small for it, it is written elsewhere first.
 static bool put_line(struct cpu_packing *k, uint32_t columns,
                      const int16_t (*blocks)[64])

@@ -39,7 +39,7 @@ void cpu_jpeg_begin(struct cpu_jpeg *d);
 // jpeg_start_decompress(), and then the inverse DCT is that of x86 on every
 // machine (idct.c).
 void cpu_jpeg_start(struct cpu_jpeg *d);
-// Its second half, on any machine: for tests.
+// Does its second half on any machine, for tests.
 void cpu_jpeg_own_idct(struct jpeg_decompress_struct *cinfo);
 
 // The kind's close().

@@ -31,7 +31,8 @@ struct cpu_scan {
     const uint8_t *data, *end;  // of the scan, to the end of the file
 };
 
-// False: not such a file. Reads nothing behind data + size.
+// Parses a file. False: it is not such a file. Reads nothing behind data +
+// size.
 bool cpu_scan_parse(struct cpu_scan *scan, const uint8_t *data, size_t size);
 
 // Fills in the scan of a packed picture's JPEG, as far as making rows and

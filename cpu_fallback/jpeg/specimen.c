@@ -102,7 +102,7 @@ static void start(j_compress_ptr cinfo)
     (void)cinfo;
 }
 
-// All there is was given at once.
+// Fails: all the room was given at once.
 static boolean full(j_compress_ptr cinfo)
 {
     fail((j_common_ptr)cinfo);

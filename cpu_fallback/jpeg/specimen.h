@@ -14,7 +14,8 @@
 bool cpu_specimen_make(int i, uint8_t *to, size_t room, size_t *size);
 int cpu_specimen_count(void);
 
-// Whose arithmetic the pictures are compared with: name and version.
+// Returns the library whose arithmetic the pictures are compared with: name and
+// version.
 const char *cpu_specimen_library(void);
 
 #endif

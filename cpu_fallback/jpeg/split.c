@@ -22,7 +22,7 @@ int cpu_split_bands(int rows, int period)
 
 // ---- What can be done -------------------------------------------------------
 
-// Behind the last row that has memory and is wanted.
+// Returns the row behind the last one that has memory and is wanted.
 static int limit(const split *s)
 {
     int end = s->at - 1 + s->p.ring;
@@ -59,7 +59,7 @@ static struct piece next_reconstruct(const split *s)
     return nothing;
 }
 
-// How many threads more would find something to do.
+// Returns how many threads more would find something to do.
 static int room(const split *s)
 {
     int n = 0, end = limit(s), period = s->p.period;
@@ -101,7 +101,7 @@ static void call_again(split *s)
     call(s, room(s));
 }
 
-// With the lock, which is given away meanwhile.
+// Does entropy of a row. With the lock, which is given away meanwhile.
 static void entropy(split *s, int row)
 {
     struct cpu_split_band *band = &s->bands[row / s->p.period];
@@ -179,8 +179,8 @@ void cpu_split_begin(split *s, const struct cpu_split_params *p,
     pthread_mutex_unlock(&s->lock);
 }
 
-// Where others are faster than the owner it waits once for some rows, not for
-// each of them.
+// Returns the row to wait for: where others are faster than the owner, it waits
+// once for some rows, not for each of them.
 static int some_rows_below(const split *s, int row)
 {
     int end = limit(s), some = s->p.period < s->p.ring ? 1 : s->p.ring / 2;

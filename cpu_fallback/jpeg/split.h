@@ -31,7 +31,7 @@ struct cpu_split_params {
     // False: something is odd about it, and no row is wanted any more.
     bool (*entropy)(void *ctx, int row);
     void (*reconstruct)(void *ctx, int row);
-    // On the owner's thread: a stage of a row has ended, or its sleep.
+    // Called on the owner's thread: a stage of a row has ended, or its sleep.
     void (*lap)(void *ctx, enum cpu_stage stage);
     void *ctx;
     struct cpu_helpers *helpers;
@@ -60,7 +60,7 @@ struct cpu_split_band {
     bool busy;  // a thread is at it
 };
 
-// How many bands so many rows are.
+// Returns how many bands so many rows are.
 int cpu_split_bands(int rows, int period);
 
 // From now on others help. bands: cpu_split_bands() of them; they and *s stay

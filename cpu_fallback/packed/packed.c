@@ -62,7 +62,7 @@ size_t cpu_pack_line_c(uint8_t *segment, const int16_t (*blocks)[64], int n)
 
 // ---- Reading a line ---------------------------------------------------------
 
-// Where the coefficients are that are not 0, in natural order.
+// Finds the places of coefficients that are not 0, in natural order.
 static int places(const uint8_t **p, unsigned rows, uint8_t at[64])
 {
     int n = 0;
@@ -133,8 +133,8 @@ static int sum_of_bytes(uint64_t x)
     return (int)(x * UINT64_C(0x0101010101010101) >> 56);
 }
 
-// How many bits are 1. (Not __builtin_popcountll(): without an instruction of
-// its own it is a call.)
+// Counts the bits that are 1. (Not __builtin_popcountll(): without an
+// instruction of its own it is a call.)
 static int ones(uint64_t x)
 {
     const uint64_t m1 = UINT64_C(0x5555555555555555);
@@ -145,7 +145,7 @@ static int ones(uint64_t x)
     return sum_of_bytes((x + (x >> 4)) & UINT64_C(0x0f0f0f0f0f0f0f0f));
 }
 
-// How many bytes, and how many nibbles, are not 0.
+// Count the bytes, and the nibbles, that are not 0.
 static int bytes_used(uint64_t x)
 {
     const uint64_t m = UINT64_C(0x7f7f7f7f7f7f7f7f);
@@ -305,7 +305,7 @@ bool cpu_packed_head_init(struct cpu_packed_head *head)
     return true;
 }
 
-// Without a gap, which would be anything.
+// The struct has no gap, whose bytes would be undefined.
 _Static_assert(sizeof(struct cpu_packed_head) ==
                    offsetof(struct cpu_packed_head, offset),
                "the offsets follow the head");

@@ -90,7 +90,7 @@ bool cpu_packed_head_init(struct cpu_packed_head *head);
 // Bytes of the head with its offsets: where the first segment begins.
 size_t cpu_packed_head_size(const struct cpu_packed_head *head);
 
-// When all else is there, the padding too: size and checksum.
+// Fills in size and checksum, when all else is there, the padding too.
 void cpu_packed_seal(struct cpu_packed_head *head);
 
 // ---- Reading ----

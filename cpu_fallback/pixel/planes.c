@@ -181,7 +181,7 @@ enum cpu_result cpu_planes_open(const struct cpu_planes_params *p,
 
 // ---- Rows ------------------------------------------------------------------
 
-// Where row j of the component lies.
+// Returns row j of the component.
 static const uint8_t *row_at(const struct component *c, int j)
 {
     return c->from +

@@ -24,7 +24,7 @@ static int16_t shifted(uint32_t sum, int shift)
     return (int16_t)(v > INT16_MAX ? INT16_MAX : v < INT16_MIN ? INT16_MIN : v);
 }
 
-// One pass over columns, all eight at a time for compilers that vectorize.
+// Does one pass over columns, all eight at a time for compilers that vectorize.
 static void pass(int16_t (*restrict out)[8], int16_t (*restrict in)[8],
                  int shift)
 {

@@ -83,7 +83,7 @@ struct cpu_select {
     const uint8_t *shuffles;  // window bytes per piece
 };
 
-// In memory of the arena. false = out of memory.
+// Packs the axis in memory of the arena. false = out of memory.
 static inline bool cpu_select_pack(struct cpu_select *s,
                                    const struct cpu_axis *axis, int channels,
                                    int window, struct cpu_arena *a)

@@ -69,8 +69,8 @@ CPU_INLINE VEC dc_after(VEC base, VEC block, VEC second)
     return OP(mask_add_epi32)(base, others, base, set1(256));
 }
 
-// One symbol of each lane whose bit is set; nothing of the others changes. n:
-// the set's first lane.
+// Decodes one symbol of each lane whose bit is set; the others do not change.
+// n: the set's first lane.
 CPU_INLINE void step(const struct cpu_lane_steps *s, int n, struct lanes *l,
                      struct window *w, MASK who)
 {

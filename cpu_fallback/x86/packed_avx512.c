@@ -15,7 +15,7 @@ CPU_INLINE uint64_t bytes_of(unsigned rows)
     return _pdep_u64(rows, UINT64_C(0x0101010101010101)) * 255;
 }
 
-// At places, low first: words from p on.
+// Sets the coefficients at places, low first, to the words from p on.
 static void set_words(int16_t *block, uint64_t places, const uint8_t *p)
 {
     for (; places; places &= places - 1, p += 2)

@@ -73,7 +73,7 @@ CPU_INLINE void cpu_put_rgb(uint8_t *dst, struct cpu_rgb p, __mmask64 bytes)
     cpu_put_lanes(dst, _mm512_or_si512(p.r, gb), bytes);
 }
 
-// As cpu_luma(), by products of 16-bit pairs: 38470 = 2 * 19235.
+// Computes cpu_luma() by products of 16-bit pairs: 38470 = 2 * 19235.
 CPU_INLINE __m512i cpu_luma_of(struct cpu_rgb p)
 {
     __m512i rg = _mm512_or_si512(p.r, _mm512_slli_epi32(p.g, 16));
@@ -85,7 +85,7 @@ CPU_INLINE __m512i cpu_luma_of(struct cpu_rgb p)
     return _mm512_srli_epi32(sum, 16);
 }
 
-// As cpu_blend().
+// Computes cpu_blend().
 CPU_INLINE __m512i cpu_blend_of(__m512i a, __m512i b, __m512 factor)
 {
     __m512 x = _mm512_add_ps(

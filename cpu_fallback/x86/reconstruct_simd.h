@@ -24,7 +24,7 @@ CPU_INLINE VEC weights(int low, int high)
     return OP(set1_epi32)((int)((uint32_t)high << 16 | (low & 0xffff)));
 }
 
-// All 8 outputs with 32 bits, rounded but not yet shifted.
+// Computes all 8 outputs with 32 bits, rounded but not yet shifted.
 CPU_INLINE void pass(VEC out[8], struct pairs in, int shift)
 {
     const VEC one = weights(0, 1 << CONST_BITS);

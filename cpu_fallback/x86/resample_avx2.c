@@ -101,7 +101,7 @@ CPU_INLINE __m128i halves_of(__m128i w)
                            _mm_and_si128(w, mask));
 }
 
-// One 32-bit word of every step.
+// Writes one 32-bit word of every step.
 CPU_INLINE void dense_word(int16_t *weights, const struct cpu_axis *axis, int x)
 {
     const int32_t *w = axis->w + (size_t)x * axis->stride;

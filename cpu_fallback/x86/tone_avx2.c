@@ -6,7 +6,7 @@
 #include "cpu_fallback/augment/tone.c"
 #include "cpu_fallback/x86/pixels_avx2.h"
 
-// As cpu_luma(), by products of 16-bit pairs: 38470 = 2 * 19235.
+// Computes cpu_luma() by products of 16-bit pairs: 38470 = 2 * 19235.
 CPU_INLINE __m256i luma_of(__m256i lanes)
 {
     const __m256i rg = _mm256_set1_epi32((int)0x80018000);
@@ -27,7 +27,7 @@ CPU_INLINE __m256i luma_of(__m256i lanes)
     return _mm256_srli_epi32(sum, 16);
 }
 
-// As cpu_blend().
+// Computes cpu_blend().
 CPU_INLINE __m256i blend_of(__m256i a, __m256i b, __m256 factor)
 {
     __m256 x = _mm256_add_ps(

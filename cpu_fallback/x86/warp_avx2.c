@@ -22,7 +22,7 @@ CPU_INLINE MASK less(VEC a, VEC b)
     return _mm256_cmpgt_epi32(b, a);
 }
 
-// Without signs; b is not negative.
+// Compares without signs; b is not negative.
 CPU_INLINE MASK below(VEC a, VEC b)
 {
     return _mm256_andnot_si256(_mm256_srai_epi32(a, 31), less(a, b));

@@ -27,7 +27,7 @@ CPU_INLINE MASK less(VEC a, VEC b)
     return _mm512_cmplt_epi32_mask(a, b);
 }
 
-// Without signs.
+// Compares without signs.
 CPU_INLINE MASK below(VEC a, VEC b)
 {
     return _mm512_cmplt_epu32_mask(a, b);

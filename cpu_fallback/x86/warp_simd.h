@@ -177,8 +177,8 @@ CPU_INLINE struct cubic_row cubic_row(const struct cpu_pixels *src, VEC x,
     return row;
 }
 
-// All four rows of channel c have a weight; rows that are not mixed are whole
-// numbers.
+// Says where the four rows of channel c must be mixed, as all have a weight;
+// rows that are not mixed are whole numbers.
 CPU_INLINE MASK rows_mixed(const struct cubic_row rows[4], int c)
 {
     MASK mixed = rows[0].mixed[c];

@@ -65,7 +65,8 @@ static bool has_child(pid_t tid)
     return any;
 }
 
-// It runs, or would if the machine were less busy (or were not stopped).
+// Says whether the thread runs, or would if the machine were less busy (or were
+// not stopped).
 static bool wants_to_run(pid_t tid)
 {
     char path[48], line[128] = "";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whose devices and drivers they are after a fork.
+// Finds out whether devices and drivers are those of the parent after a fork.
 #include <pthread.h>
 #include <unistd.h>
 

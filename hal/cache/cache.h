@@ -15,7 +15,7 @@ struct hr__cache;
 struct hr__cache_key {
     uint64_t words[6];
 };
-// False: a file that has changed too lately.
+// Makes the key of a file. False: it has changed too recently.
 bool hr__cache_key_file(struct hr__cache_key *key, const struct stat *st);
 void hr__cache_key_data(const struct hr__cache *cache,
                         struct hr__cache_key *key, const void *data,
@@ -49,7 +49,7 @@ struct hr__cache_entry *hr__cache_make(struct hr__cache *cache,
                                        const void *header);
 // Holds it once more.
 struct hr__cache_entry *hr__cache_hold(struct hr__cache_entry *entry);
-// From now on it is found, unless another of its key is.
+// Lets the entry be found from now on, unless another of its key is.
 void hr__cache_publish(struct hr__cache_entry *entry);
 void hr__cache_drop(struct hr__cache_entry *entry);  // NULL is fine
 

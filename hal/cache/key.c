@@ -40,7 +40,8 @@ bool hr__cache_key_file(struct hr__cache_key *key, const struct stat *st)
     return settled(&st->st_ctim);
 }
 
-// Without knowing the seed one cannot construct two pictures of the same key.
+// Makes the key of bytes. Without knowing the seed one cannot construct two
+// pictures of the same key.
 void hr__cache_key_data(const struct hr__cache *cache,
                         struct hr__cache_key *key, const void *data,
                         size_t size)

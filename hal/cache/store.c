@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A table by hash, and a list by use. Memory counts from when it is taken to
-// when it is given back: also what is being filled, and what was evicted while
-// somebody reads it.
+// when it is given back: also entries that are being filled, and evicted ones
+// that are still read.
 #include "hal/cache/store.h"
 
 #include <string.h>
@@ -204,7 +204,7 @@ static void begin(void)
     pthread_atfork(before_fork, after_fork, after_fork);
 }
 
-// One of this process; the lock is held.
+// Makes the cache one of this process; the lock is held.
 static void renew(void)
 {
     if (the.cache && is_parents(the.cache))
@@ -342,9 +342,8 @@ static bool take_room(struct hr__cache *cache, size_t bytes)
     return ok;
 }
 
-// All of it will be written. Pages that come one by one, each by a fault, cost
-// as much as packing; a kernel that cannot give them at once (before 5.14) does
-// not.
+// Asks for all pages at once, as all will be written: page faults one by one
+// cost as much as packing. A kernel before 5.14 cannot do that.
 static void want_pages(uint8_t *data, size_t size)
 {
 #ifdef MADV_POPULATE_WRITE

@@ -8,7 +8,7 @@
 
 enum { POOL_CAP = 64 << 20, DEFAULT_BUDGET = 256 << 20 };
 #define DEFAULT_DEADLINE INT64_C(10000000000)
-// Longer than anybody waits, and times can be added to it.
+// Practically unlimited, but times can be added to it.
 #define MOST_DEADLINE (INT64_MAX / 8)
 
 enum { HR__MOST_THREADS = 4096 };  // more are a slip, and take memory for each
@@ -173,8 +173,8 @@ bool hr__all_software(const struct hr__backend *b)
     return found && n <= MAX;
 }
 
-// Behind a media engine comes one that can go on from its planes faster than
-// the CPU, if there is one. It is no fault if there is none.
+// Adds an engine behind a media engine that can go on from its planes faster
+// than the CPU, if there is one. It is no fault if there is none.
 static void add_second(struct hr__device *dev)
 {
     int n;

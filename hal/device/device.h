@@ -88,7 +88,7 @@ enum hr_status hr__memory_alloc(struct hr__device *dev, enum hr_memory kind,
                                 struct hr__memory **made);
 struct hr__engine *hr__memory_owner(struct hr__device *dev);  // or NULL
 void hr__memory_free(struct hr__memory *memory);              // NULL is fine
-// Only an engine reaches it.
+// Says whether only an engine reaches the memory.
 static inline bool hr__on_device(const struct hr__memory *memory)
 {
     return memory && !memory->host;
@@ -160,7 +160,8 @@ void hr__device_close_orphans(void);
 void hr__device_tear_down(struct hr__device *dev);
 bool hr__engine_close(struct hr__engine *e);  // true: a hung driver is left
                                               // behind
-// False: it cannot be started. run: arg is the device.
+// Starts a thread of the device. False: it cannot be started. run: arg is the
+// device.
 bool hr__device_thread_start(struct hr__device *dev,
                              struct hr__device_thread *thread,
                              void *(*run)(void *dev));
@@ -188,13 +189,14 @@ enum hr_status hr__budget_admit(struct hr__device *dev, size_t bytes, bool wait,
 // Both return the waiters that were admitted, linked by next.
 struct hr__waiter *hr__budget_return(struct hr__device *dev, size_t bytes);
 struct hr__waiter *hr__budget_ungrant(struct hr__waiter *w);
-// Up to w->needs in all. take: false if there is no room. wait, of one that has
-// none: false if it is on the waiting list now, and no longer the caller's; true
-// without any bytes if it is to stop, as it would wait for ever.
+// Get up to w->needs bytes in all. take: false if there is no room. wait, for a
+// waiter without bytes: false if it is on the waiting list now, and no longer
+// the caller's; true without any bytes if it is to stop, as it would wait for
+// ever.
 bool hr__budget_take(struct hr__waiter *w);
 bool hr__budget_wait(struct hr__waiter *w);
-// A payload: out of what was granted, and more if it must be; it is under way
-// and cannot wait, those behind it do.
+// Charges a payload to the granted bytes, and beyond them if need be: its work
+// is under way and cannot wait, later ones do.
 void hr__budget_charge(struct hr__waiter *w, size_t bytes);
 // Takes the waiters with that `stop` off the list of those for bytes and
 // returns them, linked by next.

@@ -62,7 +62,7 @@ int64_t hr__allowance_next(const struct hr__allowance *a, int64_t task_ns,
     return paid > task_ns ? paid : task_ns;
 }
 
-// How long it will be until the host has made a picture.
+// Returns the time until the host has made a picture.
 static int64_t on_host(const struct hr__schedule *s)
 {
     const struct hr__engine_load *host = &s->engines[s->num - 1];
@@ -94,7 +94,7 @@ static bool has_room(const struct hr__engine_load *l, int64_t host)
     return l->in_flight < ROOM * l->depth || expected(l) < ROOM * host;
 }
 
-// How many more samples engine i will have made in ns from now.
+// Returns how many more samples engine i will have made in ns from now.
 static int64_t made(const struct hr__schedule *s, int i, int64_t ns)
 {
     const struct hr__allowance *a = &s->allowance;
@@ -118,7 +118,7 @@ static bool all_made(const struct hr__schedule *s, int n, int64_t ns,
     return sum >= n;
 }
 
-// How long all of them together take for n samples more.
+// Returns the time that all engines together take for n samples more.
 static int64_t together(const struct hr__schedule *s, int n, int64_t now)
 {
     int64_t least = 0, most = on_host(s);
@@ -140,7 +140,8 @@ static int64_t together(const struct hr__schedule *s, int n, int64_t now)
 
 // ---- Choosing --------------------------------------------------------------
 
-// One that is too slow, as far as is known, has not been asked for long.
+// Says whether it is time to probe an idle engine: one that measured too slow
+// has not got a sample for long.
 static bool is_probed(const struct hr__engine_load *l, int waiting, int64_t now)
 {
     int64_t rest = PROBE * l->task_ns;
@@ -206,7 +207,8 @@ void hr__schedule_give(struct hr__schedule *s, int engine, int64_t now)
     l->samples++;
 }
 
-// It moves again: what it had tells of the stall only.
+// Puts an engine that moves again on trial: the times of its tasks so far
+// measure only the stall.
 static void try_again(struct hr__engine_load *l, int64_t now)
 {
     l->trial = true;

@@ -53,10 +53,10 @@ void hr__schedule_init(struct hr__schedule *b, int num);
 int hr__schedule_pick(const struct hr__schedule *b,
                       const struct hr__schedule_ask *ask, int64_t now);
 void hr__schedule_give(struct hr__schedule *b, int engine, int64_t now);
-// It has made one that it began at `begun`, when it had `load` of them.
+// The engine has made a sample that it began at `begun`, with `load` in flight.
 void hr__schedule_end(struct hr__schedule *b, int engine, int64_t begun,
                       int load, int64_t now);
-// It has not made it, and perhaps failed it.
+// The engine has not made a sample; failed: it has failed.
 void hr__schedule_drop(struct hr__schedule *b, int engine, bool failed,
                        int64_t now);
 

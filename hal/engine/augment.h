@@ -107,9 +107,10 @@ static inline int32_t hr__mirrored(int i, int size, enum hr_edges edges)
     return edges == HR_EDGES_REFLECT ? period - rest : period - 1 - rest;
 }
 
-// Where HR__WARP_AXES finds n pixels along one axis, of a picture of that size;
-// -1: outside. Added up in double as Pillow does: src/libImaging/Geometry.c
-// ImagingScaleAffine. With edges the steps are whole pixels.
+// Computes where HR__WARP_AXES finds n pixels along one axis, of a picture of
+// that size; -1: outside. Adds up in double as Pillow does:
+// src/libImaging/Geometry.c ImagingScaleAffine. With edges the steps are whole
+// pixels.
 static inline void hr__warp_places(int32_t *to, int n, double first,
                                    double step, int size, enum hr_edges edges)
 {

@@ -41,7 +41,7 @@ enum hr_status hr__device_use_threads(hr_device dev, int n, int *before);
 // Another reference; returns cache. NULL is fine.
 hr_cache hr__cache_retain(hr_cache cache);
 
-// To the device's log.
+// Writes to the device's log.
 void hr__log(struct hr__device *dev, enum hr_log_level level, const char *fmt,
              ...) HR_PRINTF(3, 4);
 
@@ -118,7 +118,7 @@ const char *hr__library_fill(void *library, void *table,
 enum { HR__CACHE_WHY = 160 };
 int hr__cache_open(const char *name, size_t *size, char why[HR__CACHE_WHY]);
 bool hr__cache_write(const char *name, const struct iovec *parts, int n);
-// False: there are not so many bytes.
+// Reads size bytes. False: there are not so many.
 bool hr__read_all(int fd, void *to, size_t size);
 // open() of a file that may be slow (it is asked again after a signal) or a FIFO
 // without a writer (which must not keep the caller); flags: O_RDONLY or more.
@@ -127,7 +127,8 @@ int hr__open_file(const char *path, int flags);
 // The only way the library gets heap memory: counted, and failed on purpose
 // by tests. dev may be NULL. Memory is 64-byte aligned, not cleared.
 void *hr__alloc(struct hr__device *dev, size_t size);
-// The same, all zero; the memory to use is *aligned, the result is to be freed.
+// Returns the same, all zero; the memory to use is *aligned, the result is to
+// be freed.
 void *hr__alloc_clear(struct hr__device *dev, size_t size, void **aligned);
 void hr__free(void *mem);
 
@@ -157,8 +158,8 @@ struct hr__nodes {
     cpu_set_t cpus[HR__MAX_NODES];
 };
 void hr__nodes_find(struct hr__nodes *out, int threads);
-// Where thread i stays, of num > 0: each node gets threads by its number of
-// cores, the first few, too.
+// Returns the cores for thread i, of num > 0: each node gets threads by its
+// number of cores, also among the first few.
 const cpu_set_t *hr__nodes_cpus(const struct hr__nodes *nodes, int i);
 
 // *out = a * b; false if it does not fit.

@@ -51,8 +51,9 @@ struct hr__backend {
     // Opens the device that `which` names (what follows "name:", "" = the
     // best). On failure returns hr__fail(...): the reason is the user's.
     enum hr_status (*open)(struct hr__engine *e, const char *which);
-    // No task is in flight (abandoned ones excepted). Bounded in time: a
-    // hung driver thread is left behind. Accepts half-opened engines.
+    // Closes the engine. No task is in flight (abandoned ones excepted).
+    // Bounded in time: a hung driver thread is left behind. Accepts half-opened
+    // engines.
     void (*close)(struct hr__engine *e);
 
     // May not block, no lock held, any thread. pic is complete but for dst.
@@ -106,8 +107,8 @@ struct hr__backend {
                                        bool clear, bool own_object,
                                        int64_t deadline);
     void (*memory_free)(struct hr__engine *e, struct hr__memory *memory);
-    // As submit, for tasks that are copies of device memory; of at most
-    // e->copy_bytes each. They may end in any order.
+    // Does the same as submit, for tasks that are copies of device memory; of
+    // at most e->copy_bytes each. They may end in any order.
     void (*copy)(struct hr__engine *e, struct hr__task *list);
 
     // ---- Optional: zero copy between engines ----

@@ -49,13 +49,14 @@ enum { HR__GUARD_THREADS = 2 };
 struct hr__guard_ops {
     // Thread names in traces and profiles. clock NULL: not named.
     const char *threads[HR__GUARD_THREADS], *clock;
-    // On thread 0, once the device is open: does tasks until guard->stop, then
-    // closes the device. False: the driver still has memory of the owner's.
+    // Called on thread 0, once the device is open: does tasks until
+    // guard->stop, then closes the device. False: the driver still has memory
+    // of the owner's.
     bool (*drive)(void *owner);
 
     // All that follows is optional.
 
-    // On thread 0: opens the device; HR_OK or hr__fail(..).
+    // Opens the device, on thread 0; HR_OK or hr__fail(..).
     enum hr_status (*open)(void *owner);
     // A second thread; returns when guard->stop and all is done.
     void (*second)(void *owner);
@@ -144,14 +145,14 @@ enum hr_status hr__guard_start(struct hr__guard *g, const struct hr__engine *e,
 bool hr__guard_stop(struct hr__guard *g, struct hr__engine *e, int64_t ns,
                     bool patient, size_t size);
 
-// Any thread: backend->submit, ->copy and ->cancel.
+// For backend->submit, ->copy and ->cancel, on any thread.
 void hr__guard_push(struct hr__guard *g, const struct hr__engine *e,
                     struct hr__task *list);
 void hr__guard_cancel(struct hr__guard *g);
 // For backend->offer: 0, or why nothing is offered now. tokens: samples that
 // are let in to try the device after a rest.
 unsigned hr__guard_ask(struct hr__guard *g, int tokens);
-// To the device's log, unless this thread was left behind.
+// Writes to the device's log, unless this thread was left behind.
 void hr__guard_log(struct hr__guard *g, enum hr_log_level level,
                    const char *fmt, ...) HR_PRINTF(3, 4);
 

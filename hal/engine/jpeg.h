@@ -44,11 +44,11 @@ struct hr__jpeg {
     unsigned why;
 };
 
-// False: libjpeg-turbo would not begin to decode it. Reads nothing behind
-// data + size. Threads: any.
+// Reads a JPEG's header. False: libjpeg-turbo would not begin to decode it.
+// Reads nothing behind data + size. Threads: any.
 bool hr__jpeg_read(const uint8_t *data, size_t size, struct hr__jpeg *out);
 
-// The same of a file whose facts are known: 0, or HR_WHY_*, also if it is
+// Does the same for a file whose facts are known: 0, or HR_WHY_*, also if it is
 // another frame by now.
 unsigned hr__jpeg_read_plain(const uint8_t *data, size_t size,
                              const struct hr_info *info, struct hr__jpeg *out);

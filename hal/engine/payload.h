@@ -30,7 +30,7 @@ struct hr__payload {
 
 // Memory of one engine that another one reads where it lies. The maker has
 // waited for its own writes before the payload goes on, and does not write
-// again before the payload is released and everybody has released it.
+// again before the payload is released and all its readers have released it.
 enum { HR__VA_SURFACE = 1 };  // kinds, as bits
 
 struct hr__external {
@@ -51,9 +51,9 @@ struct hr__external {
     // wait.
     void (*retain)(const struct hr__external *external);
     void (*release)(const struct hr__external *external);
-    // Only its maker makes it reachable for the host: gives the payload data
-    // and size, and hr__planes that fit. May wait for the maker's
-    // driver, not for ever.
+    // Makes it reachable for the host, by its maker: gives the payload data and
+    // size, and hr__planes that fit. May wait for the maker's driver, not for
+    // ever.
     bool (*map)(struct hr__payload *payload);
 };
 

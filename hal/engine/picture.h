@@ -72,12 +72,12 @@ struct hr__axis {
 // Bytes that hr__axis_build() needs at mem (8-byte aligned). which: 0 = x,
 // 1 = y.
 size_t hr__axis_size(const struct hr__step *step, int which);
-// At most so many inputs come into one output.
+// Returns the most inputs of one output.
 int hr__axis_taps(const struct hr__step *step, int which);
 void hr__axis_build(struct hr__axis *axis, const struct hr__step *step,
                     int which, void *mem);
-// Only its src_lo and src_hi, in less time. mem: as above, of hr__axis_size()
-// bytes.
+// Computes only src_lo and src_hi, in less time. mem: as above, of
+// hr__axis_size() bytes.
 void hr__axis_reach(const struct hr__step *step, int which, void *mem, int *lo,
                     int *hi);
 // A step whose axis 0 is that one, but for where in the picture it begins: what

@@ -32,7 +32,7 @@ void hr__engine_ref_count(struct hr__engine_ref *ref, size_t counter,
 void hr__engine_ref_bytes(struct hr__engine_ref *ref, int64_t change);
 // hr__alloc(), counted for the device as long as it is there. ref may be NULL.
 void *hr__engine_ref_alloc(struct hr__engine_ref *ref, size_t size);
-// As hr__watch_thread(), _part() (begin 0: nothing) and _device() below.
+// Report as hr__watch_thread(), _part() (begin 0: nothing) and _device() below.
 void hr__engine_ref_thread(struct hr__engine_ref *ref, const char *name);
 void hr__engine_ref_part(struct hr__engine_ref *ref, enum hr_part part,
                          uint64_t batch, int64_t begin);

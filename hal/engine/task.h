@@ -110,12 +110,14 @@ void hr__task_defer(struct hr__task *task);
 
 // ---- Own memory, zero copy -------------------------------------------------
 
-// As hr__task_payload(), with memory of the engine's own, which stays valid
-// until release() is called: exactly once, on any thread, no lock held.
+// Does the same as hr__task_payload(), with memory of the engine's own, which
+// stays valid until release() is called: exactly once, on any thread, no lock
+// held.
 struct hr__payload *hr__task_payload_own(
     struct hr__task *task, void *data, size_t size,
     void (*release)(struct hr__payload *payload), void *ctx);
-// The same where the next engine imports that kind, see hr__task_imports().
+// Does the same where the next engine imports that kind, see
+// hr__task_imports().
 struct hr__payload *hr__task_payload_external(
     struct hr__task *task, const struct hr__external *external,
     void (*release)(struct hr__payload *payload), void *ctx);

@@ -75,15 +75,17 @@ void hr__watch_part(struct hr__engine *e, enum hr_part part, uint64_t batch,
                     int64_t begin);
 // A part that is in pieces, or within a span that is reported: only summed.
 void hr__watch_sum(struct hr__engine *e, enum hr_part part, int64_t ns);
-// The same of a code of stage augment, which is in that part's sum, too.
+// Counts the same for a code of stage augment, which is in that part's sum,
+// too.
 void hr__watch_code(struct hr__engine *e, enum hr__augment_code code,
                     int64_t ns);
 // A thread waits for work, and has waited: always both, begin being what the
 // first one says. Any lock of the engine's may be held.
 int64_t hr__watch_idle_begin(struct hr__engine *e);
 void hr__watch_idle_end(struct hr__engine *e, int64_t begin);
-// On a device, in hr__now()'s time as far as that can be told; on one queue in
-// order and apart. queue: static text, "compute". batch: which, from 1 on.
+// Reports work on a device, in hr__now()'s time as far as that can be told; on
+// one queue in order and apart. queue: static text, "compute". batch: which,
+// from 1 on.
 void hr__watch_device(struct hr__engine *e, const char *queue,
                       enum hr_part part, uint64_t batch, int64_t begin,
                       int64_t end);

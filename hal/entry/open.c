@@ -6,7 +6,7 @@
 
 #include "hal/entry/entry.h"
 
-// The last step before anybody knows the device.
+// The last step before the device is published.
 static struct hr__device *open_certified(const char *name,
                                          const struct hr_device_params *params)
 {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// hr_reference_probe(): which of the references a resize by somebody else is.
+// hr_reference_probe(): finds the reference that a program's own resize
+// follows.
 #include <stdio.h>
 #include <string.h>
 

@@ -474,7 +474,7 @@ bool hr__header_scan_ends(const uint8_t *data, size_t size,
     return false;
 }
 
-// Up to the data of the first scan.
+// Reads up to the data of the first scan.
 static enum hr_status read_head(struct hr__reader *j)
 {
     enum hr_status status = HR_OK;

@@ -22,8 +22,8 @@ static enum hr_status bad_sos(struct hr__reader *j, const char *what, int value)
     return HR__READER_FAIL(j, HR_ECORRUPT, "SOS: %s %d", what, value);
 }
 
-// As get_sos() of jdmarker.c: components of the same id are taken one after
-// the other.
+// Parses SOS as get_sos() of jdmarker.c: components of the same id are taken
+// one after the other.
 static enum hr_status parse_sos(struct hr__reader *j, const uint8_t *p,
                                 size_t n, struct scan *s)
 {
@@ -139,8 +139,9 @@ static enum hr_status count_blocks(struct hr__reader *j, const struct scan *s)
     return HR_OK;
 }
 
-// As jdphuff.c keeps account in coef_bits: the last scan of a coefficient
-// counts. A sequential one has all of them, whatever it says of bands.
+// Notes a scan's coefficients, as jdphuff.c does in coef_bits: the last scan of
+// a coefficient counts. A sequential scan has all of them, whatever band it
+// names.
 static void note_scan(struct hr__reader *j, const struct scan *s)
 {
     struct hr_info *info = j->h->info;

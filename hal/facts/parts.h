@@ -26,7 +26,8 @@ enum hr_status hr__header_check_size(struct hr__header *h, size_t offset);
 // count segments.
 enum hr_status hr__header_check_room(struct hr__header *h, size_t offset,
                                      size_t end, int count);
-// It has the magic of a format and is none: HR_EFORMAT, and what it is.
+// Fails with HR_EFORMAT for data of no format of ours, and names theirs if it
+// is known.
 enum hr_status hr__header_foreign(struct hr__header *h);
 
 static inline unsigned hr__be16(const uint8_t *p)
@@ -42,7 +43,7 @@ static inline uint32_t hr__be32(const uint8_t *p)
 // A row of the table of formats.
 struct hr__format {
     enum hr_format format;
-    struct hr_format_info info;  // what everybody may read
+    struct hr_format_info info;  // the public part
     size_t magic_size;
     const char *magic;  // its first bytes; NULL: it is not known by them
     const char *first;  // what these are; NULL: a part of them tells nothing
@@ -50,7 +51,7 @@ struct hr__format {
     bool (*ends)(const uint8_t *tail, size_t size);
     size_t (*memory)(const struct hr_info *info);
 };
-// Whose magic data begins with, or NULL.
+// Returns the format whose magic data begins with, or NULL.
 const struct hr__format *hr__format_of(const uint8_t *data, size_t size);
 // Returns the format for which data is too short, if it may be the beginning of
 // such a file, or NULL.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// hr_probe() and hr_probe_path(): the header parser for everybody.
+// hr_probe() and hr_probe_path(): the public header parser.
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -64,7 +64,7 @@ static const char *kind_of_file(mode_t mode)
                             : "a device";
 }
 
-// Without path and offset.
+// Fails without path and offset.
 static enum hr_status fail(struct hr__header_error *err, enum hr_status status,
                            const char *fmt, ...) HR_PRINTF(3, 4);
 

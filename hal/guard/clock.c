@@ -52,7 +52,7 @@ static struct hr__task *overdue(struct hr__guard *g, int64_t now, int64_t *due)
     return g->ops->overdue ? g->ops->overdue(g->owner, now, due) : NULL;
 }
 
-// True: something was ended, and the lock given up for that.
+// Looks at the clock. True: it has ended tasks, and given up the lock for that.
 static bool look(struct hr__guard *g, int64_t *due)
 {
     struct hr__task *swept, *late, *left;

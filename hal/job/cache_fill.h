@@ -7,7 +7,7 @@
 
 struct stat;
 
-// At submit, when the job has its own cache.
+// Called at submit, when the job has its own cache.
 void hr__cache_fill_begin(struct hr__work *work);
 // Says whether its picture is there; then work->entry has it.
 bool hr__cache_fill_find(struct hr__work *work);

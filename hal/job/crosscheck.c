@@ -57,7 +57,7 @@ bool hr__check_wanted(struct hr__work *work)
     return n < FIRST || n % EVERY == 0 || atomic_load(&dev->mismatched);
 }
 
-// It shall not be made again after all.
+// Takes the check back: the sample shall not be made again after all.
 static void drop(struct hr__work *work)
 {
     work->excluded = work->check->excluded;
@@ -203,7 +203,7 @@ static void judge(struct hr__work *work)
                                  .text = "its picture is not the CPU's"};
 }
 
-// Such a status is the file's fault: every decoder would report it.
+// Says whether the status is the file's fault: every decoder would report it.
 static bool of_the_file(enum hr_status status)
 {
     return status == HR_ECORRUPT || status == HR_ETRUNCATED ||
@@ -222,7 +222,7 @@ void hr__check_end(struct hr__work *work)
         keep(work, true);
         *out = (struct hr__outcome){.stage = HR_STORE, .offset = -1};
     } else if (!out->status && out->warnings) {
-        // Damage is mended by everybody in their own way: the CPU's counts.
+        // Every decoder mends damage in its own way: the CPU's counts.
         work->why |= HR_WHY_DAMAGED;
     } else if (!out->status) {
         judge(work);

@@ -21,9 +21,10 @@ bool hr__check_wanted(struct hr__work *work);
 // been copied there to be looked at, and plans the work for the CPU alone.
 // False: that is impossible, and nothing has changed.
 bool hr__check_begin(struct hr__work *work);
-// It is made, or has failed. If it was made again: judges, and work->out may
-// become a failure. If the CPU could not make it again, for another reason than
-// the file, work->out becomes HR_OK and the picture is the device's.
+// Called when the sample is made, or has failed. If it was made again: judges,
+// and work->out may become a failure. If the CPU could not make it again, for
+// another reason than the file, work->out becomes HR_OK and the picture is the
+// device's.
 void hr__check_end(struct hr__work *work);
 
 #endif

@@ -10,7 +10,8 @@
 
 // ---- The result ------------------------------------------------------------
 
-// Before the first stage there is the file, and then its header.
+// Returns the stage of a failure. Before the first stage there is the file, and
+// then its header.
 static enum hr_stage where(const struct hr__work *work)
 {
     const struct hr__outcome *out = &work->out;

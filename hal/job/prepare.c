@@ -60,8 +60,8 @@ static size_t between_bytes(const struct hr__work *work)
     return pixels;
 }
 
-// All that the sample will need at work besides its file; work->wait.spare is the
-// part of it that is not used before there is a payload.
+// Returns the bytes that the sample will need besides its file;
+// work->wait.spare is the part that is not used before there is a payload.
 static size_t all_bytes(struct hr__work *work)
 {
     const struct hr__picture *pic = &work->pic;

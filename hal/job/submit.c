@@ -68,7 +68,7 @@ static struct hr__dst form_of(const struct hr_sample *s,
                   : HR__DST_OF(&batch->pub.params);
 }
 
-// All of it, of sample i.
+// Finds the destination of sample i.
 static void find_dst(const struct hr_sample *s, int i,
                      const struct hr__batch *batch,
                      const struct hr_job_params *params, struct hr__dst *dst)

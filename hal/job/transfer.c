@@ -7,7 +7,7 @@
 
 #include "hal/job/work.h"
 
-// From the first element of a picture to the end of its last.
+// Returns the bytes from the first element of a picture to the end of its last.
 static size_t bytes_of(const struct hr__dst *d)
 {
     size_t planes = d->layout == HR_NCHW ? (size_t)d->c : 1;

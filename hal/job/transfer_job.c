@@ -78,7 +78,8 @@ static hr_job copy_image(const struct hr_transfer_params *what,
     return begin(job, here);
 }
 
-// One of the two is on the host; what is not is of to's device.
+// Moves pixels. One of the two images is on the host; the other is of to's
+// device.
 bool hr__move(struct hr__image *to, struct hr__image *from)
 {
     struct hr__job *job = make(to->dev, 1,

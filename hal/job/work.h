@@ -28,7 +28,7 @@ static inline struct hr__engine *hr__engine_at(const struct hr__work *work,
 //
 // Works whose turn has come, or that got their bytes; NULL is fine.
 void hr__works_resume(struct hr__waiter *list);
-// They waited, and shall not begin: their job stops.
+// Ends works that waited and shall not begin, since their job stops.
 void hr__works_stop(struct hr__waiter *list);
 // Watchdog: takes the sample from an engine that does not answer. False: it
 // has just answered, or is at the memory.

@@ -3,7 +3,7 @@
 
 #include "hal/ops/op_def.h"
 
-// How far the shape w : h is from ratio. (Of h = 0 it is infinite.)
+// Returns how far the shape w : h is from ratio. (For h = 0 it is infinite.)
 static double off_shape(double w, double h, double ratio)
 {
     return fabs(ratio - w / h);

@@ -4,7 +4,7 @@
 
 #include "hal/ops/op_def.h"
 
-// As Python adds up a kernel that has no scale.
+// Computes the scale of a kernel that has none, added up as in Python.
 static double scale_of(const struct hr_kernel3 *k)
 {
     double sum = 0;

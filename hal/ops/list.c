@@ -11,7 +11,7 @@
 
 // ---- Checks ----------------------------------------------------------------
 
-// Both 0, or a range above 0, or within the field's limits.
+// Checks that both are 0, or a range above 0, or within the field's limits.
 static enum hr_status check_range(const char *op, const struct hr_op_field *f,
                                   const double r[2], char text[128])
 {
@@ -331,7 +331,7 @@ static bool any_random(const struct hr_op *ops, int num_ops)
     return false;
 }
 
-// How many plain ops are written to *out; -1 with the reason.
+// Returns how many plain ops are written to *out; -1 with the reason.
 static int draw_op(const struct hr_op *ops, int num_ops,
                    const struct hr__draw *d, struct hr_op *out,
                    bool off[HR_MAX_OPS], char text[128])

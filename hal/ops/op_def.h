@@ -90,11 +90,11 @@ enum hr_status hr__fold_turn(struct hr__fold *f, bool transpose, bool x,
                              bool y);
 // pad: what lies outside of the picture is black; else it is an error.
 enum hr_status hr__fold_crop(struct hr__fold *f, struct hr__rect r, bool pad);
-// The same with a colour outside, as an op of stage augment has it: not another
-// step, where it may be a code.
+// Does the same with a colour outside, for an op of stage augment: as a code,
+// where it may be one, and not as another step.
 enum hr_status hr__fold_shift(struct hr__fold *f, struct hr__rect r,
                               const uint8_t fill[3]);
-// The window r, around which there is what edges says.
+// Adds the window r, with the surroundings that edges names.
 enum hr_status hr__fold_window(struct hr__fold *f, struct hr__rect r,
                                enum hr_edges edges, const uint8_t fill[3]);
 struct hr__op_def;
@@ -202,7 +202,7 @@ enum hr__op_place {
     .num_fields = HR__NUM(fields), .forms = forms, .num_forms = HR__NUM(forms)
 
 struct hr__op_def {
-    struct hr_op_info info;  // what everybody may read
+    struct hr_op_info info;  // the public part
     enum hr__op_place place;
     int draws;        // a random op becomes so many plain ones at most
     bool sees_size;   // draw() asks for the size of the picture
@@ -260,7 +260,7 @@ void hr__rotation_matrix(double degrees, double matrix[6]);
 int hr__rotation(double degrees, int w, int h, enum hr_filter filter,
                  const uint8_t fill[3], struct hr_op *out);
 
-// NULL: there is no such op.
+// Returns the op's definition; NULL: there is no such op.
 const struct hr__op_def *hr__op_def(enum hr_op_type type);
 
 #define HR__BAD(...) (snprintf(text, 128, __VA_ARGS__), HR_EINVAL)

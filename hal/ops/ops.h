@@ -16,7 +16,7 @@ enum hr_status hr__geometry_build(struct hr__geometry *out,
                                   const struct hr_op *ops, int num_ops,
                                   enum hr_reference reference, int w, int h,
                                   int orientation, char text[128]);
-// The same of a list with random ops: they are drawn from key first.
+// Does the same for a list with random ops, which are drawn from key first.
 enum hr_status hr__geometry_draw(struct hr__geometry *out,
                                  const struct hr_op *ops, int num_ops,
                                  const struct hr_random *key,
@@ -43,7 +43,7 @@ int hr__ops_augments(const struct hr_op *ops, int num_ops);
 // Returns how many ops make the tensor; the ops behind them paint on it. ops
 // may be unchecked, but for their number.
 int hr__ops_making(const struct hr_op *ops, int num_ops);
-// NULL: the tensor has the bytes themselves.
+// Returns the list's normalize; NULL: the tensor has the bytes themselves.
 const struct hr_normalize *hr__ops_normalize(const struct hr_op *ops,
                                              int num_ops);
 // Writes the rectangles to paint on a tensor of w x h, in order; returns how

@@ -3,7 +3,7 @@
 
 #include "hal/ops/op_def.h"
 
-// As int() does, but for what is far too large anyhow.
+// Rounds as int() does, but for numbers that are far too large anyhow.
 static int to_side(double x)
 {
     return x < INT_MAX ? (int)x : INT_MAX;

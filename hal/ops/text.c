@@ -142,8 +142,8 @@ static bool read_double(struct parser *p, const struct hr_op_field *f,
                    f->lo, f->hi);
 }
 
-// One number for all n, or n. A comma before anything that is not a number ends
-// the op.
+// Reads one number for all n, or n. A comma before anything that is not a
+// number ends the op.
 static bool read_reals(struct parser *p, int n, double limit, double *out)
 {
     const char *begin = p->at;

@@ -95,10 +95,11 @@ static inline double value(enum hr_dtype dtype, const uint8_t *at)
     }
 }
 
-// At most all levels there are; a difference that is not a number is that
-// large, too. (A table may hold infinities and NaN, which equal themselves.)
-// Elements come from tables of 256 values that were rounded to their type:
-// whole levels are said as such where that rounding is all that is missing.
+// Returns the distance in levels, at most all there are; a difference that is
+// not a number is that large, too. (A table may hold infinities and NaN, which
+// equal themselves.) Elements come from tables of 256 values that were rounded
+// to their type: a distance that differs from whole levels by no more than this
+// rounding is made whole.
 static inline double distance(enum hr_dtype dtype, double a, double b,
                               double unit)
 {
@@ -163,7 +164,8 @@ static struct plane plane_of(const struct hr__dst *d, int c)
                           .below = d->stride_h};
 }
 
-// By how much the neighbours to the right and below differ from an element.
+// Returns by how much the neighbours to the right and below differ from an
+// element.
 static inline double detail(const struct plane *p, const uint8_t *at,
                             enum hr_dtype dtype, double unit, bool right,
                             bool below)

@@ -39,18 +39,20 @@ size_t hr__dst_row_bytes(const struct hr__dst *dst);
 int hr__dst_rows(const struct hr__dst *dst);
 uint8_t *hr__dst_row(const struct hr__dst *dst, int i);
 void hr__dst_clear(const struct hr__dst *dst);  // to 0
-// The same picture at data, with rows without gaps.
+// Returns the same picture at data, with rows without gaps.
 struct hr__dst hr__dst_packed(const struct hr__dst *dst, uint8_t *data);
 
-// How much a step of one level of 256 changes an element of each channel.
-// table: what the elements mean, made for that type; NULL: they are levels.
+// Computes how much a step of one level of 256 changes an element of each
+// channel. table: the elements' values, made for that type; NULL: they are
+// levels.
 void hr__level_units(const struct hr__table *table, enum hr_dtype made,
                      int channels, double units[3]);
-// Both have the same size and type, and lie on the host. Nothing else of the
-// library is used: any thread, no lock.
+// Compares two pictures of the same size and type on the host. Nothing else of
+// the library is used: any thread, no lock.
 void hr__compare(const struct hr__dst *a, const struct hr__dst *b,
                  const double units[3], struct hr_difference *out);
-// As struct hr_certificate_record says; squares: the sum of the differences'.
+// Computes the PSNR of struct hr_certificate_record; squares: the sum of the
+// squared differences.
 double hr__psnr(double squares, double elements);
 
 #endif

@@ -56,7 +56,7 @@ struct hr__ring {
 const char *hr__intern(const char *text);
 // Names this thread, until the next call.
 void hr__trace_thread(const char *name);
-// Only while HR__WATCH_TRACE is set.
+// Records an event; only while HR__WATCH_TRACE is set.
 void hr__trace(const struct hr__event *event);
 
 // The events of ring number i of the last trace, oldest first, into to (which

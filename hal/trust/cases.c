@@ -80,9 +80,9 @@ enum hr_status hr__trial_picture(struct hr__trial *t)
 
 // ---- Cases -----------------------------------------------------------------
 
-// All filters, smaller and larger, crops, turns and paddings, and some of them
-// together. Every resize says its order of passes, so that no reference changes
-// what is compared.
+// Makes case i: all filters, smaller and larger, crops, turns and paddings, and
+// some of them together. Every resize names its order of passes, so that no
+// reference changes the comparison.
 static int every_geometry(int i, int w, int h, struct hr_op *ops)
 {
     enum hr_filter filter = (enum hr_filter)(i % HR_NUM_FILTERS);
@@ -211,7 +211,8 @@ static uint32_t codes_of(const struct hr_op *ops, int n, int w, int h)
     return bits;
 }
 
-// All element types and layouts in turn; u8 planes of what is not exact.
+// Returns case i's output: all element types and layouts in turn; u8 planes in
+// passes that are not exact.
 static struct hr_image_params output(const struct hr__trial *t, int i)
 {
     bool gray = t->size && (i * 7 + t->number) % 5 == 4;

@@ -33,7 +33,7 @@ static struct {
 
 // ---- Comparing -------------------------------------------------------------
 
-// Up to 1e-9, as the file keeps them: what is not 0 stays so.
+// Rounds up to 1e-9, as the file keeps them, so that only 0 becomes 0.
 static double rounded(double x)
 {
     return ceil(x * 1e9) / 1e9;
@@ -180,8 +180,9 @@ static enum hr_status gave_up(const char *text)
     return hr__fail(HR_EDEVICE, "its test ended early: %s", text);
 }
 
-// All cases of the picture at hand on one side. A job of a hung device ends by
-// the deadlines of its spans; or not even so: it is left behind, and t with it.
+// Runs all cases of the picture at hand on one side. A job of a hung device
+// ends by the deadlines of its spans; or not even so: it is left behind, and t
+// with it.
 static enum hr_status run_job(struct hr__trial *t, int k, uint32_t span,
                               enum hr_tier tier, hr_job *job)
 {

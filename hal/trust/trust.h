@@ -7,9 +7,9 @@
 
 #include "hal/job/job.h"
 
-// certificate.c: tests the first engine, or learns from disk how that ended, and
-// sets refused, caps and certificate. Before anybody else knows the device.
-// Bounded in time; fails if the engine does not answer.
+// certificate.c: tests the first engine, or reads its certificate from disk,
+// and sets refused, caps and certificate. Called before the device is
+// published. Bounded in time; fails if the engine does not answer.
 enum hr_status hr__certify(struct hr__device *dev);
 
 // run.c: set by tests: the shortest deadline of a span in it, how long one job
@@ -129,10 +129,10 @@ const char *hr__kept_read(struct hr__device *dev, const struct hr__kept *kept,
 bool hr__kept_write(const struct hr__kept *kept, const char *key,
                     const char *lines);
 
-// False: there is none, and *cert may hold a part of one.
+// Loads a certificate. False: there is none, and *cert may hold a part of one.
 bool hr__certificate_load(struct hr__device *dev, const char *key,
                           struct hr_certificate *cert);
-// False with errno: it could not be kept.
+// Saves a certificate. False with errno: it could not be kept.
 bool hr__certificate_save(const char *key, const struct hr_certificate *cert);
 
 #endif

@@ -126,7 +126,8 @@ static void forget_block(struct hr__http_ahead *a, struct hr__http_block *b)
     b->object = NULL;
 }
 
-// One that is free, or was used least lately; not what was named since `clock`.
+// Returns a block that is free, or the least recently used one; none that was
+// named since `clock`.
 static struct hr__http_block *free_block(struct hr__http_ahead *a,
                                          uint64_t clock)
 {
@@ -176,7 +177,7 @@ static void want(struct hr__http_ahead *a, struct hr__http_object *o,
     }
 }
 
-// With the lock, which it opens meanwhile.
+// Fetches a block. With the lock, which it opens meanwhile.
 static enum hr_status fetch(struct hr__http_ahead *a, struct hr__http_block *b,
                             struct hr__http_read *r)
 {

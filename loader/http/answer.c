@@ -272,7 +272,8 @@ static struct hr__http_verdict judge_part(const struct hr__http_answer *a,
     return take(a, want, size, a->total);
 }
 
-// Not a part, but all of it: right, if it is not longer than what was asked for.
+// Judges an answer with all of the object instead of a part: right, if it is
+// not longer than the requested range.
 static struct hr__http_verdict judge_whole(const struct hr__http_answer *a,
                                            const struct hr__http_want *want)
 {

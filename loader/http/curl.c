@@ -107,7 +107,7 @@ static CURLcode set_up(CURL *c, const struct hr_http_params *p)
     return code;
 }
 
-// NULL: t->why says why, and no other time would be better.
+// Makes a handle. NULL: t->why says why, and another try would not help.
 static CURL *make(struct hr__http *http, struct hr__http_try *t)
 {
     CURL *c = lib.curl_easy_init();

@@ -8,9 +8,9 @@
 //   curl.c    one try, by libcurl
 //
 // Each uses only those below it in this order. A server may answer anything:
-// what is not the bytes that were asked for, of the object that was opened, is
-// never given to anybody. (Of an object as a whole there is nothing to compare
-// with: one without a length that ends with its connection may be cut.)
+// bytes other than the requested ones, of the object that was opened, are never
+// passed on. (An object read as a whole cannot be compared: one without a
+// length that ends with its connection may be cut.)
 #ifndef HEADRACE_LOADER_SOURCE_HTTP_H
 #define HEADRACE_LOADER_SOURCE_HTTP_H
 
@@ -165,7 +165,8 @@ struct hr__http_try {
     bool lasting;                 // and would not another time
 };
 
-// NULL with hr_last_error(): HR_EUNSUPPORTED without libcurl, HR_EINVAL.
+// Returns NULL with hr_last_error(): HR_EUNSUPPORTED without libcurl,
+// HR_EINVAL.
 struct hr__http *hr__http_create(const struct hr_http_params *params);
 void hr__http_destroy(struct hr__http *http);  // NULL is fine
 // Says whether this process is a child of the one that made it. Its threads are
@@ -211,11 +212,11 @@ struct hr__http_read {
 // HR_EIO, HR_ETIMEDOUT, HR_EUNSUPPORTED, HR_ELIMIT, HR_ENOMEM, HR_ECANCELED,
 // HR_EFORK: URL, offset, stage and reason are in hr_last_error(). Threads: any.
 enum hr_status hr__http_get(struct hr__http *http, struct hr__http_read *r);
-// When a read that begins now is late: by the parameters, or before, if that is
-// not 0.
+// Returns the deadline of a read that begins now: by the parameters, or before,
+// if that is not 0.
 int64_t hr__http_deadline(const struct hr__http *http, int64_t before);
-// How long to wait behind try number `try` (from 0), in ns. retry_after: seconds
-// that the server wants, or -1.
+// Returns the back-off after try number `try` (from 0), in ns. retry_after:
+// seconds that the server wants, or -1.
 int64_t hr__http_backoff(const struct hr_http_params *p, const char *url,
                          uint64_t offset, int try, int retry_after);
 // The URL for messages: without what may be secret, and not too long.
@@ -226,7 +227,7 @@ const char *hr__http_short(const char *url, char text[192]);
 struct hr__http_object;
 // forked: by a child of whose threads there are none.
 void hr__http_ahead_finish(struct hr__http_ahead *a, bool forked);
-// One request. r has want.known, room and ctx.
+// Makes one request. r has want.known, room and ctx.
 enum hr_status hr__http_get_range(struct hr__http_object *o, void *to,
                                   size_t size, uint64_t offset,
                                   struct hr__http_read *r);
@@ -234,7 +235,7 @@ enum hr_status hr__http_get_range(struct hr__http_object *o, void *to,
 enum hr_status hr__http_read_near(struct hr__http_object *o, void *to,
                                   size_t size, uint64_t offset,
                                   struct hr__http_read *r);
-// Before the object is freed.
+// Called before the object is freed.
 void hr__http_forget(struct hr__http_object *o);
 
 // ---- object.c ----
@@ -263,8 +264,8 @@ struct hr__http_object {
     atomic_bool no_if_range;  // the server does not know it
     char url[];
 };
-// NULL with hr_last_error(). Freed by hr__http_close(), which takes NULL. The
-// time of until is the parameters'.
+// Opens an object; NULL with hr_last_error(). Freed by hr__http_close(), which
+// takes NULL. The time of until is the parameters'.
 struct hr__http_object *hr__http_open(struct hr__http *http, const char *url,
                                       bool headers,
                                       const struct hr__http_until *until);

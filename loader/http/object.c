@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// An object that is open. While it is added somebody goes through it from its
-// begin: then a window of it is read at a time, larger as long as all of it is
-// of use, smaller when most is passed over.
+// An open object. While it is added it is read sequentially, a window at a
+// time. The window grows as long as all of it is used, and shrinks when most is
+// skipped.
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>

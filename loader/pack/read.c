@@ -165,7 +165,7 @@ enum hr_status hr_pack_entry(hr_pack_file file, size_t i,
     return HR_OK;
 }
 
-// As strcmp() of a text that has an end and one that has a length.
+// Compares, as strcmp(), a text that has an end with one that has a length.
 static int compare(const char *name, const char *key, size_t length)
 {
     size_t size = strlen(name), least = size < length ? size : length;
@@ -319,7 +319,8 @@ static void fill_sample(hr_pack_file file, size_t i, struct hr_sample *sample)
     sample->verified = entry.packed && is_good(mine(file), i);
 }
 
-// No job looks at the checksum of a picture that is kept as it was.
+// A picture that is kept as its file is not checked by any job: this checks its
+// checksum.
 enum hr_status hr_pack_sample(hr_pack_file file, size_t i,
                               struct hr_sample *sample)
 {

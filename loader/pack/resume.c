@@ -27,7 +27,7 @@ static bool give_up(struct scan *s, enum hr_status status)
     return false;
 }
 
-// False: the file ends before, or cannot be read.
+// Reads size bytes. False: the file ends before, or cannot be read.
 static bool read_at(struct scan *s, void *to, size_t size, uint64_t at)
 {
     uint8_t *out = to;

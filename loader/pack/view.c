@@ -73,7 +73,7 @@ static enum hr_status find_index(struct check *c)
     return HR_OK;
 }
 
-// Where the parts of the index are, and whether they are as they were written.
+// Finds the parts of the index, and checks them against its checksum.
 static enum hr_status check_index(struct check *c, const uint8_t *index)
 {
     struct pack_view *view = c->view;
@@ -124,7 +124,7 @@ static const char *check_numbers(const struct pack_view *view,
     return NULL;
 }
 
-// Up to entry number end.
+// Checks entries up to number end.
 static enum hr_status look_at(struct check *c, const struct pack_index *entries,
                               uint64_t end)
 {
@@ -178,7 +178,7 @@ static const char *check_class(const struct pack_view *view, uint64_t at)
                                             : "a class has no label";
 }
 
-// Behind the texts of the pictures; then the index ends.
+// Checks the classes behind the pictures' texts; then the index ends.
 static enum hr_status check_classes(struct check *c)
 {
     struct pack_view *view = c->view;

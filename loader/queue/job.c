@@ -63,7 +63,8 @@ static bool put_name(struct hr__slot *slot, int j)
     return true;
 }
 
-// False: there is no image, and the sample has failed.
+// Takes a sample that is pixels. False: there is no image, and the sample has
+// failed.
 static bool take_pixels(struct hr__slot *slot, int j)
 {
     struct hr_sample *s = &slot->list[j * slot->loader->num_views];
@@ -218,7 +219,7 @@ static const struct hr_result *worst(const struct hr_result *results, int n)
     return results;
 }
 
-// On a thread of the device's. ctx is the job's first sample.
+// Called on a thread of the device's. ctx is the job's first sample.
 static void job_done(void *ctx, const struct hr_job_t *job)
 {
     struct hr__loader_sample *first = ctx;

@@ -15,7 +15,7 @@
 
 // ---- What was asked for ----------------------------------------------------
 
-// Where nothing else is said.
+// Returns the default number of reads.
 static int most_reads(const struct hr__loader *l)
 {
     const struct hr__http *http = l->source->http;
@@ -113,7 +113,7 @@ static enum hr_status set_view(struct hr__loader *l, struct hr__view *v,
     return HR_OK;
 }
 
-// Where the tensor of each view lies in a batch.
+// Sets where the tensor of each view lies in a batch.
 static enum hr_status set_views(struct hr__loader *l)
 {
     size_t elem = hr_dtype_size(l->params.dtype), at = 0;
@@ -186,11 +186,12 @@ static size_t pixel_bytes(const struct hr__loader *l)
 // Pictures for a thread, in a batch that is long work.
 enum { LONG = 16 };
 
-// One batch is consumed, one is ready, one is read; in the making are three
-// pictures for each thread, which keep an engine busy, and two batches, since
-// the end of one leaves threads idle: but where a batch is long work that end is
-// short, and memory more. No more than there will be in all epochs. The rest of
-// the budget is for encoded samples.
+// Sets the default depth. One batch is consumed, one is ready, one is read. In
+// the making are three pictures for each thread, which keep an engine busy, and
+// at least two batches, since the end of one leaves threads idle; one, where a
+// batch is long work, since that end is short then, and memory large. No more
+// than there will be in all epochs. The rest of the budget is for encoded
+// samples.
 static void set_depth(struct hr__loader *l)
 {
     uint64_t all = HR__LOADER_DEPTH;

@@ -234,8 +234,8 @@ enum hr_status hr__loader_resume(struct hr__loader *l,
 
 // ---- read.c ----
 void *hr__loader_reader(void *loader);
-// With the lock. False: there are as many as there shall be, or no more can be
-// had.
+// Starts a reader. With the lock. False: there are as many as there shall be,
+// or no more can be started.
 bool hr__loader_start_reader(struct hr__loader *l);
 
 // ---- job.c ----

@@ -102,8 +102,9 @@ static void *take_run(struct hr__page_pool_chunk *chunk, uint32_t pages)
     return NULL;
 }
 
-// More than is needed now, if there may be: what is at work at a time has a new
-// maximum now and then, and each is a little larger than the one before.
+// Adds a chunk, larger than needed now if the limit allows it: the use of
+// memory has a new maximum now and then, each a little larger than the one
+// before.
 static void *add_chunk(struct hr__page_pool *pool, size_t size)
 {
     size_t left = pool->limit > pool->bytes ? pool->limit - pool->bytes : 0;

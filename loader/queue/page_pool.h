@@ -21,8 +21,8 @@ enum hr__page_pool_way {
     HR__PAGE_POOL_MUST
 };
 
-// At least size bytes, aligned to 64. NULL with *full: there are none by this
-// way; else there is no memory.
+// Returns at least size bytes, aligned to 64. NULL with *full: there are none
+// by this way; else there is no memory.
 void *hr__page_pool_get(struct hr__page_pool *pool, size_t size,
                         enum hr__page_pool_way way, bool *full);
 // Gives back what hr__page_pool_get() gave. NULL is fine.

@@ -216,7 +216,7 @@ static struct hr__slot *find_slot(struct hr__loader *l)
     return found ? found : hr__loader_plan(l);
 }
 
-// Its samples that this thread reads: one, or as many as a call may be for.
+// Takes samples for this thread to read: one, or as many as a call may be for.
 static int take_samples(struct hr__slot *slot, int js[HR_SOURCE_MANY])
 {
     int most = slot->loader->source->calls.read_many ? HR_SOURCE_MANY : 1;

@@ -37,7 +37,7 @@ uint64_t hr__sampler_position(const struct hr__sampler *s, uint64_t k);
 uint64_t hr__sampler_index(const struct hr__sampler *s, uint32_t epoch,
                            uint64_t position);
 
-// Where i goes in the permutation number `round` of 0 .. n - 1, i < n.
+// Returns the place of i in permutation number `round` of 0 .. n - 1, i < n.
 uint64_t hr__permute(uint64_t n, uint64_t seed, uint32_t epoch, uint32_t round,
                      uint64_t i);
 

@@ -224,7 +224,8 @@ static void follow(struct hr__tune *t, const struct hr__flow *w)
 
 // ---- What is tried next ----------------------------------------------------
 
-// As much more as the consumer would take, twice to four times.
+// Returns the value to try: as much as the consumer would take, twice to four
+// times the present one.
 static int64_t more(const struct hr__tune *t, int knob)
 {
     int64_t now = get(&t->now, knob), most = get(&t->most, knob), next;

@@ -50,7 +50,7 @@ static bool open_made(struct all *a, struct opening *o, const char *path)
     return hr__source_input(o->made, path);
 }
 
-// With the lock, which it opens meanwhile.
+// Opens path i. With the lock, which it opens meanwhile.
 static void open_one(struct all *a, size_t i)
 {
     struct opening *o = &a->openings[i];
@@ -93,7 +93,8 @@ static void close_made(struct opening *o)
 
 // ---- All in their order ----------------------------------------------------
 
-// From now on they are closed with the source, each with one of the two.
+// Moves the opened shards to the source: from now on each is closed with one of
+// the two.
 static bool move_shards(struct hr__source *s, struct hr__source *made)
 {
     size_t num = made->num_shards, base = s->num_shards;
@@ -269,7 +270,7 @@ static bool is_shard(const char *path)
             (stat(path, &st) == 0 && S_ISREG(st.st_mode)));
 }
 
-// How many threads do it: those of the web wait, the others compute.
+// Returns how many threads to use: shards of the web wait, the others compute.
 static int look(struct all *a)
 {
     int shards = 0, web = 0, most = hr__usable_cores();

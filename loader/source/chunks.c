@@ -164,7 +164,7 @@ static void print_number(char text[TEXT], const struct kind *kind,
     }
 }
 
-// NULL, or what is wrong.
+// Reads a label; returns NULL, or what is wrong.
 static const char *read_label(const struct chunks *c, uint64_t offset,
                               uint64_t size, char text[TEXT])
 {

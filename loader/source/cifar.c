@@ -105,8 +105,8 @@ static bool find_names(struct names *names, const struct form *form,
     return true;
 }
 
-// All of them, whether there are pictures or not. Where they are sorted, as
-// CIFAR's are, their places are the records' numbers.
+// Names all classes, whether they have pictures or not. Where the names are
+// sorted, as CIFAR's are, their places are the records' numbers.
 static bool name_classes(struct hr__source *s, const struct names *names,
                          const struct form *form)
 {
@@ -125,7 +125,7 @@ static bool name_classes(struct hr__source *s, const struct names *names,
 
 // ---- Records ---------------------------------------------------------------
 
-// False: stop, with hr_last_error().
+// Adds a record. False: stop, with hr_last_error().
 static bool put_record(struct hr__source *s, struct hr__shard *shard,
                        const struct form *form, const struct names *names,
                        uint64_t offset)

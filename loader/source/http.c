@@ -32,7 +32,8 @@ enum hr_status hr_source_set_http(hr_source source,
 
 // ---- Objects that are samples ----------------------------------------------
 
-// Where its name begins: behind the last slash of the path. 0: it has none.
+// Returns where its name begins: behind the last slash of the path. 0: it has
+// none.
 static size_t name_of(const char *url)
 {
     size_t host = hr__http_origin(url), end = hr__http_path_end(url), at = end;

@@ -255,7 +255,8 @@ static bool number_labels(struct hr__source *s)
 
 enum { REMAKING = -1 };
 
-// After a fork() the lock may be that of a thread which is not here.
+// Locks; after a fork() the lock is made anew, as a thread that is not here may
+// hold it.
 static void lock(struct hr__source *s)
 {
     unsigned now = hr__forks(), was = atomic_load(&s->forks);

@@ -19,8 +19,9 @@ static bool keep_pack(struct hr__source *s, hr_pack_file file)
     return true;
 }
 
-// Where names begin in a path that a shard's is the begin of, size bytes: of
-// numbers the file is a part, as those of the next file are the same.
+// Returns where names begin in a path that begins with a shard's, of size
+// bytes. If samples are numbered, the file is a part of the name, as the next
+// file has the same numbers.
 static size_t name_at(const struct hr__source *s, uint32_t shard,
                       const char *root, size_t size)
 {

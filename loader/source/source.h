@@ -66,7 +66,7 @@ struct hr__source_dir {
 };
 
 enum {
-    HR__WEB_OTHERS = 1,  // that somebody else named, in a list
+    HR__WEB_OTHERS = 1,  // named by others, in a list
     HR__WEB_OWN          // with the program's own headers
 };
 
@@ -187,8 +187,8 @@ static inline struct hr__source_label *hr__source_label_of(
     return &s->labels[item->label ? item->label : s->dirs[item->dir].label];
 }
 
-// How a label's class was named; NULL: it was not. (What was named by what could
-// not be added does not count.)
+// Returns how a label's class was named; NULL: it was not. (Names of a failed
+// addition do not count.)
 static inline struct hr__source_class *hr__source_named(
     const struct hr__source *s, const struct hr__source_label *label)
 {
@@ -234,8 +234,8 @@ bool hr__source_name_class(struct hr__source *s, const char *name,
 // dir.path must be of hr__source_text() or NULL, which is out of memory.
 bool hr__source_put_dir(struct hr__source *s, struct hr__source_dir dir,
                         uint32_t *index);
-// The same with a path that is copied; a folder that was put before, with the
-// same rel, is not put again.
+// Does the same with a path that is copied; a folder that was put before, with
+// the same rel, is not put again.
 bool hr__source_put_dir_once(struct hr__source *s, struct hr__source_dir dir,
                              uint32_t *index);
 // Adds the picture NAME of a folder. A name that is too long is a fault.
@@ -335,7 +335,8 @@ const struct hr__shard *hr__source_shard(const struct hr__source *s, uint64_t i,
                                          struct hr__range *range);
 // ---- shard.c ----
 
-// NULL with hr_last_error(). It is valid until the next one is opened.
+// Opens a shard; NULL with hr_last_error(). It is valid until the next one is
+// opened.
 struct hr__shard *hr__shard_open(struct hr__source *s, const char *path);
 void hr__shard_close(struct hr__shard *shard);
 // Ends the search for its samples, which was complete if ok. If a read of the
@@ -370,8 +371,8 @@ bool hr__source_unpack_web(struct hr__source *s, const char *url);
 // behind rel bytes. label NULL: the folder that it lies in.
 bool hr__source_put_object(struct hr__source *s, const char *url, uint8_t web,
                            size_t rel, const char *label);
-// The same for an entry of the list at a URL; an entry that gives no URL is a
-// fault.
+// Does the same for an entry of the list at a URL; an entry that gives no URL
+// is a fault.
 bool hr__source_put_listed(struct hr__source *s, const char *list,
                            const char *entry, bool below, const char *label);
 
@@ -403,7 +404,7 @@ bool hr__is_chunks(const void *begin, size_t size);
 
 // ---- fields.c ----
 
-// How well a field's name fits, 0 best; HR__FIELD_NONE: not at all.
+// Returns how well a field's name fits, 0 best; HR__FIELD_NONE: not at all.
 int hr__field_rank(const struct hr__source *s, enum hr__field field,
                    const char *name);
 

@@ -148,8 +148,8 @@ static bool begin_sample(struct tar *t, const char *name, size_t length,
 
 // ---- Members ---------------------------------------------------------------
 
-// Where the data of the member begin that libarchive stands at. It says so
-// nowhere, so what it gives is compared with what is there.
+// Finds where the data of the member begin that libarchive stands at. It does
+// not tell, so its bytes are compared with the file's.
 static bool find_data(struct tar *t, uint64_t size, uint64_t *offset)
 {
     unsigned char there[512];
@@ -190,7 +190,7 @@ static bool read_label(struct tar *t, uint64_t offset, uint64_t size)
     return true;
 }
 
-// False: stop, with hr_last_error().
+// Adds a member. False: stop, with hr_last_error().
 static bool put_member(struct tar *t, const char *name, uint64_t size)
 {
     const char *slash = strrchr(name, '/');

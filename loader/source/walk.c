@@ -269,7 +269,7 @@ static void sort(struct walk *w, struct hr__source_item *items, size_t num)
 
 // ---- What is left ----------------------------------------------------------
 
-// Where there are classes, a picture beside them is of none.
+// Leaves out pictures that lie beside folders of classes: they are of no class.
 static bool leave_beside(struct walk *w, size_t first)
 {
     struct hr__source *s = w->s;

@@ -202,8 +202,8 @@ void ocl_batch_late_done(struct ocl *o, struct ocl_batch *batch);
 // Lets go of the payloads that its commands read.
 void ocl_batch_release(struct ocl *o, struct ocl_batch *batch);
 void ocl_batch_release_events(struct ocl *o, struct ocl_batch *batch);
-// After a failure: the three queues run what they have, which is waited for.
-// False: one cannot be waited for; what the batches have is left behind.
+// Waits, after a failure, until the three queues have run their commands.
+// False: one cannot be waited for, and the batches' memory is left behind.
 bool ocl_drain(struct ocl *o);
 // The same, and makes the batch usable again.
 void ocl_batch_mend(struct ocl *o, struct ocl_batch *batch);
@@ -227,13 +227,13 @@ struct ocl_axes {
     bool full;  // mem must not be written any more: it begins anew
 };
 
-// Before a batch is planned: begins anew if there are many. most: bytes.
+// Called before a batch is planned: begins anew if there are many. most: bytes.
 void ocl_axes_begin(struct ocl_axes *a, size_t most);
-// Both axes of a step, in a->data. False: no memory.
+// Finds both axes of a step, in a->data. False: no memory.
 bool ocl_axes_find(struct ocl_axes *a, const struct hr__step *step,
                    struct hr__axis *x, struct hr__axis *y);
-// When a batch is planned: room for them on the device. *bytes: how many of the
-// upload, at a multiple of OCL_ALIGN.
+// Called when a batch is planned: makes room for them on the device. *bytes:
+// their part of the upload, a multiple of OCL_ALIGN.
 bool ocl_axes_grow(struct ocl *o, size_t *bytes, struct ocl_fault *fault);
 // Bytes that are not on the device.
 static inline size_t ocl_axes_new(const struct ocl_axes *a)
@@ -293,7 +293,8 @@ struct ocl_plan {
 
 // Begins a batch of n.
 bool ocl_plan_begin(struct ocl_plan *plan, int n);
-// All of it: lists of groups come behind pictures and tables.
+// Returns the plan's size with the lists of groups, which come behind pictures
+// and tables.
 size_t ocl_plan_bytes(const struct ocl_plan *plan);
 struct hr__kernel_picture *ocl_plan_picture(struct ocl_plan *plan, int i);
 // Removes the picture that was planned last.
@@ -349,7 +350,7 @@ uint64_t ocl_entropy_work(const struct ocl_scan *s, bool gpu);
 bool ocl_plan_entropy(struct ocl_plan *plan, int i,
                       const struct hr__picture *pic, struct hr__rect window,
                       struct ocl_item *item);
-// As backend->copy_file(), into pinned memory.
+// The engine's copy_file(), into pinned memory.
 void ocl_copy_file(struct hr__engine *e, const struct hr__picture *pic,
                    struct hr__payload *ahead);
 // Copies its scan to where the plan wants it, unless it lies in pinned memory.
@@ -357,7 +358,8 @@ void ocl_copy_file(struct hr__engine *e, const struct hr__picture *pic,
 // where they begin in the download.
 void ocl_describe_entropy(struct ocl_item *item, struct hr__kernel_picture *p,
                           size_t flags, uint8_t *to);
-// When the batch is done: why the host must make the picture; 0 = it need not.
+// Called when the batch is done: returns why the host must make the picture; 0
+// = it need not.
 unsigned ocl_entropy_failed(const struct ocl_item *item, const uint8_t *down);
 
 // The rows of its planes that the plan wants; `to` counts from the item's

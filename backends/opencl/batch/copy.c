@@ -22,7 +22,8 @@ struct runs {
 
 // ---- Which, and where in the buffers ---------------------------------------
 
-// False: it has been ended. in_at and out_at: where it lies in its buffer.
+// Places one copy in the transfers' buffers, at in_at and out_at. False: its
+// task has been ended.
 static bool place_one(struct ocl *o, struct ocl_item *item, size_t *up,
                       size_t *down)
 {
@@ -45,7 +46,7 @@ static bool place_one(struct ocl *o, struct ocl_item *item, size_t *up,
     return true;
 }
 
-// As plan_batch(): tasks that do not fit go to *rest.
+// Places all copies, as plan_batch(): tasks that do not fit go to *rest.
 static void place_all(struct ocl *o, struct ocl_batch *batch,
                       struct hr__task **rest, size_t *up, size_t *down)
 {
@@ -139,8 +140,8 @@ static void make_runs(const struct ocl_batch *batch, struct runs *runs)
     }
 }
 
-// In the order in which they came, and in the compute queue: device_memory.c
-// says why.
+// Enqueues the copies in the order of their tasks, in the compute queue:
+// device_memory.c gives the reason.
 static bool enqueue(struct ocl *o, struct ocl_batch *batch,
                     const struct runs *runs, struct ocl_fault *fault)
 {

@@ -126,7 +126,8 @@ static bool is_color(const struct hr__planes *p)
            (p->color == HR_COLOR_YCC || p->color == HR_COLOR_RGB);
 }
 
-// False: the payload is not what it should be.
+// Lays the planes out in the upload. False: the payload is not what it should
+// be.
 static bool lay_out(struct planes_layout *l, const struct hr__payload *in,
                     const struct hr__picture *pic, struct hr__rect window)
 {

@@ -70,7 +70,8 @@ static bool runs(int stage, enum hr_stage first)
     return stages[stage].first >> first & 1;
 }
 
-// One form resizes a whole batch, so that there are never more launches.
+// Says whether the form for GPUs can resize the batch: one form resizes a whole
+// batch, so that there are never more launches.
 static bool suits_tiles(struct ocl *o, const struct ocl_batch *batch)
 {
     for (int i = 0; i < batch->num_items; i++)
@@ -221,8 +222,8 @@ static bool launch(struct ocl *o, struct ocl_batch *batch,
 
 // ---- Copying ---------------------------------------------------------------
 
-// If the device shares the host's memory, the buffers are unmapped instead of
-// copied, which costs nothing.
+// Enqueues the upload. If the device shares the host's memory, the buffers are
+// unmapped instead of copied, which costs nothing.
 static bool enqueue_upload(struct ocl *o, struct ocl_batch *batch, size_t size,
                            struct ocl_fault *fault)
 {

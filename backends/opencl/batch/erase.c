@@ -14,7 +14,8 @@ static bool clip(const struct hr_erase *e, const struct hr__dst *d,
     return r->w > 0 && r->h > 0;
 }
 
-// Its elements, a plane for each channel; or one for each.
+// Adds the rectangle's elements, a plane for each channel; or one element for
+// each.
 static bool add_values(struct ocl_plan *plan, const struct hr_erase *e,
                        const struct hr__dst *d, struct hr__kernel_rect *r)
 {

@@ -32,13 +32,13 @@ struct ocl_imports {
     struct ocl_import of[OCL_IMPORTS];
 };
 
-// On the driver thread, when the context opens and closes.
+// Called on the driver thread, when the context opens and closes.
 void ocl_import_open(struct ocl *o);
 void ocl_import_close(struct ocl *o);
 unsigned ocl_import_kinds(struct hr__engine *e);
 // Nothing is imported from now on; counted.
 void ocl_import_give_up(struct ocl *o, const struct ocl_fault *fault);
-// Before a batch is planned: makes objects for all surfaces that it shall read.
+// Makes objects for all surfaces that a batch shall read, before it is planned.
 // False: the driver did not answer, as ocl_leave().
 bool ocl_import_all(struct ocl *o, struct ocl_batch *batch);
 // The object of a claimed payload. NULL: it goes through the host.

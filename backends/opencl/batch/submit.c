@@ -152,8 +152,8 @@ static void plan_batch(struct ocl *o, struct ocl_batch *batch,
 
 // ---- Packing --------------------------------------------------------------
 
-// Where tensors are downloaded to: all of them straight to where they shall lie,
-// or none. That of a task which was given up belongs to others.
+// Decides where tensors are downloaded to: all of them straight to their
+// places, or none. The place of a task that was given up belongs to others.
 static void arrange_downs(struct ocl_batch *batch)
 {
     struct ocl_down *last = NULL;
@@ -221,9 +221,9 @@ static bool pack_batch(struct ocl *o, struct ocl_batch *batch)
 
 // ---- Memory --------------------------------------------------------------
 
-// Most bytes of the next transfers and kernels of a batch that is like this one,
-// but full: a buffer that must grow grows to that, so that no batch after it
-// waits for memory. Single pictures are no beginning of many.
+// Returns the bytes that a full batch of such pictures would need: a buffer
+// that must grow grows to that, so that no batch after it waits for memory.
+// Single pictures are not taken for the beginning of many.
 static size_t when_full(struct ocl *o, const struct ocl_batch *batch,
                         const struct ocl_buffer *b, size_t size)
 {

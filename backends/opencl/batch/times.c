@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// When the device did what. The driver thread reads the events of a batch when
+// Profiling of the device. The driver thread reads the events of a batch when
 // the device is done with it, and converts their times to the host's clock.
-// Batches are counted here, too. Queues tell times only if somebody watched
-// when they were made.
+// Batches are counted here, too. Queues give times only if a trace or report
+// was on when they were made.
 #include "backends/opencl/opencl.h"
 
 cl_command_queue_properties ocl_times_queue(struct ocl *o)
@@ -105,7 +105,7 @@ static void compare_clocks(struct ocl *o, const struct ocl_batch *batch)
     o->times.high = high < o->times.high ? high : o->times.high;
 }
 
-// From the beginning of the first to the end of the last.
+// Reports the time from the beginning of the first to the end of the last.
 static void report(struct ocl *o, int queue, const struct ocl_batch *batch,
                    cl_event first, cl_event last, enum hr_part part)
 {

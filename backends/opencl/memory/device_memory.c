@@ -59,7 +59,7 @@ static void retire(struct ocl *o, struct ocl_slab *slab)
     o->old_slabs = slab;
 }
 
-// True: the driver thread has something to release.
+// Gives a block back. True: the driver thread has something to release.
 static bool give_block(struct ocl *o, struct ocl_memory *m)
 {
     struct ocl_slab *s = m->slab;
@@ -248,7 +248,7 @@ void ocl_memory_close(struct ocl *o)
     ocl_memory_serve(o, NULL);
 }
 
-// Behind the others. Locked
+// Appends a request to the queue. Locked
 static void queue_request(struct ocl *o, struct ocl_request *r)
 {
     struct ocl_request **end = &o->requests;

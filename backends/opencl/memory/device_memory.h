@@ -31,7 +31,7 @@ struct hr__memory *ocl_memory_alloc(struct hr__engine *e, enum hr_memory kind,
                                     int64_t deadline);
 void ocl_memory_free(struct hr__engine *e, struct hr__memory *memory);
 
-// On the driver thread: does all requests; fails them, if fault is not NULL.
+// Does all requests, on the driver thread; fails them, if fault is not NULL.
 void ocl_memory_serve(struct ocl *o, const struct ocl_fault *fault);
 // Called when there is a (new) context.
 void ocl_memory_renew(struct ocl *o);
@@ -43,7 +43,7 @@ cl_mem ocl_memory_object(const struct ocl *o, const struct hr__memory *memory);
 
 // ---- copy.c ----------------------------------------------------------------
 
-// As ocl_run_batch(), for tasks that are copies.
+// Does the same as ocl_run_batch(), for tasks that are copies.
 bool ocl_run_copies(struct ocl *o, struct ocl_batch *batch,
                     struct hr__task **rest, struct ocl_fault *fault);
 

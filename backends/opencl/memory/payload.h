@@ -46,24 +46,24 @@ struct ocl_pinned {
     pthread_mutex_t lock;  // taken alone
     struct ocl_chunk chunks[OCL_CHUNKS];
     int filling;
-    bool wanted;  // somebody found no room
+    bool wanted;  // an allocation found no room
     atomic_bool on;
 };
 
 void ocl_pinned_init(struct ocl_pinned *p);
 void ocl_pinned_finish(struct ocl_pinned *p);
-// NULL: there is no room, or the device fetches nothing.
+// Returns pinned memory; NULL: there is no room, or the device fetches nothing.
 void *ocl_pinned_alloc(struct ocl_pinned *p, size_t size);
-// False: the memory is not from here.
+// Frees pinned memory; false: the memory is not from here.
 bool ocl_pinned_free(struct ocl_pinned *p, void *data);
-// True: the device can fetch it.
+// Says whether the device can fetch data.
 bool ocl_pinned_has(struct ocl_pinned *p, const void *data);
 // The batch holds the chunk of data, too, until it releases all it holds.
 void ocl_pinned_retain(struct ocl_pinned *p, struct ocl_batch *batch,
                        const void *data);
 void ocl_pinned_release(struct ocl_pinned *p, struct ocl_batch *batch);
-// On the driver thread, when the context opens and closes; grow, before a
-// batch, makes a chunk if one was wanted.
+// Called on the driver thread, when the context opens and closes; grow, before
+// a batch, makes a chunk if one was wanted.
 void ocl_pinned_open(struct ocl *o);
 void ocl_pinned_close(struct ocl *o);
 void ocl_pinned_grow(struct ocl *o);

@@ -209,7 +209,7 @@ void ocl_pinned_close(struct ocl *o)
 
 // ---- Of one batch ---------------------------------------------------------
 
-// Their order in memory.
+// Sorts the items by their order in memory.
 static int sort_items(struct ocl_batch *batch,
                       struct ocl_item *sorted[OCL_BATCH])
 {

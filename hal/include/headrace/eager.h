@@ -29,7 +29,7 @@ HR_BEGIN_DECLS
 HR_API hr_image hr_apply(hr_device dev, const struct hr_sample *sample,
                          const struct hr_image_params *as);
 
-// One op of an image.
+// Applies one op to an image.
 static inline hr_image hr_apply_op(hr_device dev, hr_image src,
                                    const struct hr_op *op)
 {

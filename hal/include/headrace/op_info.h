@@ -66,8 +66,8 @@ struct hr_op_info {
     int num_forms;
 };
 
-// NULL: there is no such op; types begin with 1, without gaps. Static storage.
-// Threads: any.
+// Describes an op; NULL: there is no such op. Types begin with 1, without gaps.
+// Static storage. Threads: any.
 HR_API const struct hr_op_info *hr_op_info(enum hr_op_type type);
 
 // ---- Lists as text ---------------------------------------------------------

@@ -79,7 +79,7 @@ HR_API enum hr_status hr_set_reference(enum hr_reference reference);
 HR_API enum hr_order hr_resize_order(enum hr_reference reference, int width,
                                      int height, int w, int h);
 
-// The caller's function that lets somebody else resize: pixels of width x
+// The caller's function that resizes with another library: pixels of width x
 // height, 3 bytes each (RGB), rows without gaps, to w x h at out, in the same
 // form. It returns 0, or anything else if it could not. It is called on the
 // thread that calls hr_reference_probe().

@@ -74,10 +74,10 @@ struct hr_source_calls {
     // Each thread of a loader that may have called read calls this before it
     // ends: what read keeps for a thread can go. NULL: nothing is to be done.
     void (*thread_ends)(void *ctx);
-    // Many samples in one call, as read does one: a loader calls it with up to
-    // HR_SOURCE_MANY samples of a batch, in any order, where a call costs more
-    // than a sample. NULL: it calls read for each. Whatever fails does so alone:
-    // each has a status, HR_OK to begin with, and room for a reason.
+    // Reads many samples in one call, for sources where a call costs more than
+    // a sample: a loader calls it with up to HR_SOURCE_MANY samples of a batch,
+    // in any order. NULL: it calls read for each. Samples fail one by one: each
+    // has a status, HR_OK to begin with, and room for a reason.
     void (*read_many)(void *ctx, int num, struct hr_source_read *samples);
 };
 enum { HR_SOURCE_MANY = 64 };

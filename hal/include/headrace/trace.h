@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shows where the time goes: a trace of every span, copy, wait and callback for
-// a timeline viewer, and sums per device. Both are off until somebody asks.
-// While they are off, a place that could report reads one word of memory and
-// does nothing else.
+// a timeline viewer, and sums per device. Both are off by default. While they
+// are off, a place that could report reads one word of memory and does nothing
+// else.
 #ifndef HEADRACE_TRACE_H
 #define HEADRACE_TRACE_H
 
