@@ -41,6 +41,8 @@ static bool put_file(struct hr__source *s, const char *path, size_t rel,
            hr__source_put(s, index, slash ? slash + 1 : path, own);
 }
 
+#define TABLES ".parquet .arrow .feather"
+
 // Files that have many pictures, by their names, or by how they begin if that
 // is sure.
 static const struct container {
@@ -55,6 +57,7 @@ static const struct container {
     {".tfrecord .tfrecords", hr__source_tfrecord, hr__source_tfrecord,
      hr__is_tfrecord},
     {"index.json", hr__source_chunks, hr__source_chunks, hr__is_chunks},
+    {TABLES, hr__source_open, hr__source_open, hr__is_table},
 };
 
 enum { CONTAINERS = sizeof(containers) / sizeof(*containers), BEGIN = 64 };
@@ -63,7 +66,7 @@ enum { CONTAINERS = sizeof(containers) / sizeof(*containers), BEGIN = 64 };
 // that.
 static bool is_called(const char *path, const char *endings)
 {
-    bool web = hr__http_is_url(path);
+    bool web = strstr(path, "://") != NULL;
     size_t length = web ? hr__http_path_end(path) : strlen(path), size;
 
     for (; *endings; endings += size + (endings[size] == ' ')) {
@@ -188,7 +191,9 @@ bool hr__source_input(struct hr__source *s, const char *path)
     if (hr__http_is_url(path))
         return add_regular(s, path);
     if (stat(path, &st) < 0 && is_foreign(path))
-        return fail_foreign(path);
+        return hr__source_has_opener() && is_called(path, TABLES)
+                   ? hr__source_open(s, path)
+                   : fail_foreign(path);
     if (stat(path, &st) < 0)
         return hr__source_fail(HR_EIO, "%s: %s", hr__source_short(path),
                                strerror(errno));

@@ -77,6 +77,103 @@ enum hr_status hr__source_file(const char *path, size_t max_bytes,
     return status;
 }
 
+// ---- Samples of calls ------------------------------------------------------
+
+// Says whether there are as many bytes as the pixels need, if it is pixels.
+static bool is_whole(const struct hr_encoded *e)
+{
+    if (!e->w && !e->h && !e->c)
+        return true;
+    return e->data && e->w > 0 && e->h > 0 && (e->c == 1 || e->c == 3) &&
+           (unsigned)e->layout <= HR_NHWC && e->w <= HR_MAX_SIDE &&
+           e->h <= HR_MAX_SIDE &&
+           (uint64_t)e->w * (uint64_t)e->h * (uint64_t)e->c == e->size;
+}
+
+// (What it answers and says is the program's: neither need be what it should.)
+enum hr_status hr__source_lent(const struct hr__source *s,
+                               struct hr_source_read *r)
+{
+    r->message[sizeof(r->message) - 1] = '\0';
+    if (r->status)
+        return hr__fail(r->status < 0 ? r->status : HR_EIO,
+                        "sample %llu: read: %s", (unsigned long long)r->i,
+                        *r->message ? r->message : hr_status_text(r->status));
+    if (is_whole(&r->to))
+        return HR_OK;
+    if (s->calls.done)
+        s->calls.done(s->calls.ctx, r->i, &r->to);
+    return hr__fail(HR_EINVAL,
+                    "sample %llu: read: %zu bytes are not %d x %d pixels of %d",
+                    (unsigned long long)r->i, r->to.size, r->to.w, r->to.h,
+                    r->to.c);
+}
+
+enum hr_status hr__source_lend(const struct hr__source *s, uint64_t i,
+                               struct hr_encoded *lent)
+{
+    struct hr_source_read r = {.i = i, .to = *lent};
+    enum hr_status status;
+
+    r.status = s->calls.read(s->calls.ctx, i, &r.to, r.message);
+    status = hr__source_lent(s, &r);
+    *lent = r.to;
+    return status;
+}
+
+static enum hr_status copy(const struct hr_encoded *lent,
+                           const struct hr__reading *r, struct hr_encoded *to)
+{
+    void *memory;
+
+    if (!lent->data && lent->path)
+        return hr__source_file(lent->path, r->max_bytes, r->room, r->ctx,
+                               &to->size);
+    if (lent->size > r->max_bytes)
+        return hr__fail(HR_ELIMIT, "%zu bytes, more than the limit of %zu",
+                        lent->size, r->max_bytes);
+    if (!(memory = r->room(r->ctx, lent->size ? lent->size : 1)))
+        return hr__fail(HR_ENOMEM, "no memory for %zu bytes", lent->size);
+    if (lent->size)
+        memcpy(memory, lent->data, lent->size);
+    to->size = lent->size;
+    to->verified = lent->verified;
+    to->w = lent->w;
+    to->h = lent->h;
+    to->c = lent->c;
+    to->layout = lent->layout;
+    return HR_OK;
+}
+
+static enum hr_status copy_lent(const struct hr__source *s, uint64_t i,
+                                const struct hr__reading *r,
+                                struct hr_encoded *to)
+{
+    struct hr_encoded lent = {0};
+    enum hr_status status = hr__source_lend(s, i, &lent);
+
+    if (status)
+        return status;
+    status = copy(&lent, r, to);
+    if (s->calls.done)
+        s->calls.done(s->calls.ctx, i, &lent);
+    return status;
+}
+
+// A sample of a file that the program has opened.
+static enum hr_status read_opened(const struct hr__shard *shard, uint64_t i,
+                                  const struct hr__reading *r,
+                                  struct hr_encoded *to)
+{
+    enum hr_status status = copy_lent(shard->opened->source, i, r, to);
+    char why[256];
+
+    if (!status)
+        return HR_OK;
+    snprintf(why, sizeof(why), "%s", hr_last_error());
+    return hr__fail(status, "%s: %s", hr__source_short(shard->path), why);
+}
+
 // ---- Ranges of files -------------------------------------------------------
 
 static enum hr_status check_unchanged(const struct hr__shard *shard,
@@ -204,6 +301,8 @@ static enum hr_status read_range(const struct hr__source *s, uint64_t i,
     bool again = !shard.web && shard.fd < 0;
     enum hr_status status;
 
+    if (shard.opened)
+        return read_opened(&shard, range.offset, r, to);
     if (again && (shard.fd = hr__open_file(shard.path, O_RDONLY)) < 0)
         return hr__fail(HR_EIO, "%s: offset %llu: %s",
                         hr__source_short(shard.path),
@@ -303,79 +402,6 @@ static void *encoded_room(void *ctx, size_t size)
     return more;
 }
 
-// Says whether there are as many bytes as the pixels need, if it is pixels.
-static bool is_whole(const struct hr_encoded *e)
-{
-    if (!e->w && !e->h && !e->c)
-        return true;
-    return e->data && e->w > 0 && e->h > 0 && (e->c == 1 || e->c == 3) &&
-           (unsigned)e->layout <= HR_NHWC && e->w <= HR_MAX_SIDE &&
-           e->h <= HR_MAX_SIDE &&
-           (uint64_t)e->w * (uint64_t)e->h * (uint64_t)e->c == e->size;
-}
-
-// (What it answers and says is the program's: neither need be what it should.)
-enum hr_status hr__source_lent(const struct hr__source *s,
-                               struct hr_source_read *r)
-{
-    r->message[sizeof(r->message) - 1] = '\0';
-    if (r->status)
-        return hr__fail(r->status < 0 ? r->status : HR_EIO,
-                        "sample %llu: read: %s", (unsigned long long)r->i,
-                        *r->message ? r->message : hr_status_text(r->status));
-    if (is_whole(&r->to))
-        return HR_OK;
-    if (s->calls.done)
-        s->calls.done(s->calls.ctx, r->i, &r->to);
-    return hr__fail(HR_EINVAL,
-                    "sample %llu: read: %zu bytes are not %d x %d pixels of %d",
-                    (unsigned long long)r->i, r->to.size, r->to.w, r->to.h,
-                    r->to.c);
-}
-
-enum hr_status hr__source_lend(const struct hr__source *s, uint64_t i,
-                               struct hr_encoded *lent)
-{
-    struct hr_source_read r = {.i = i, .to = *lent};
-    enum hr_status status;
-
-    r.status = s->calls.read(s->calls.ctx, i, &r.to, r.message);
-    status = hr__source_lent(s, &r);
-    *lent = r.to;
-    return status;
-}
-
-static enum hr_status copy_lent(struct hr__source *s, uint64_t i,
-                                size_t max_bytes, struct hr_encoded *to)
-{
-    struct hr_encoded lent = {0};
-    enum hr_status status = hr__source_lend(s, i, &lent);
-    void *memory;
-
-    if (status)
-        return status;
-    if (!lent.data && lent.path) {
-        status = hr__source_file(lent.path, max_bytes, encoded_room, to,
-                                 &to->size);
-        to->data = to->memory;
-    } else if (!(memory = encoded_room(to, lent.size ? lent.size : 1))) {
-        status = hr__fail(HR_ENOMEM, "out of memory");
-    } else {
-        if (lent.size)
-            memcpy(memory, lent.data, lent.size);
-        to->data = memory;
-        to->size = lent.size;
-        to->verified = lent.verified;
-        to->w = lent.w;
-        to->h = lent.h;
-        to->c = lent.c;
-        to->layout = lent.layout;
-    }
-    if (s->calls.done)
-        s->calls.done(s->calls.ctx, i, &lent);
-    return status;
-}
-
 enum hr_status hr_source_read(hr_source source, uint64_t i, size_t max_bytes,
                               struct hr_encoded *to)
 {
@@ -388,9 +414,8 @@ enum hr_status hr_source_read(hr_source source, uint64_t i, size_t max_bytes,
                         (unsigned long long)i);
     r.max_bytes = max_bytes ? max_bytes : (size_t)256 << 20;
     *to = (struct hr_encoded){.memory = to->memory, .room = to->room};
-    if (s->calls.read)
-        return copy_lent(s, i, r.max_bytes, to);
-    status = hr__source_kind(s, i)->read(s, i, &r, to);
+    status = s->calls.read ? copy_lent(s, i, &r, to)
+                           : hr__source_kind(s, i)->read(s, i, &r, to);
     if (!to->data)
         to->data = to->memory;
     return status;

@@ -69,9 +69,11 @@ static bool open_web(struct hr__source *s, struct hr__shard *shard,
     return shard->web;
 }
 
-struct hr__shard *hr__shard_open(struct hr__source *s, const char *path)
+// With its path, and no file yet. (A query may be a password, and the path is for
+// names and messages.)
+static struct hr__shard *add_shard(struct hr__source *s, const char *path,
+                                   size_t length)
 {
-    bool web = hr__http_is_url(path);
     struct hr__shard *shard;
 
     if (!hr__source_grow(&s->shards, &s->shards_capacity, s->num_shards,
@@ -79,12 +81,33 @@ struct hr__shard *hr__shard_open(struct hr__source *s, const char *path)
         return NULL;
     shard = &s->shards[s->num_shards];
     *shard = (struct hr__shard){.number = (uint32_t)s->num_shards, .fd = -1};
-    // (A query may be a password, and this is for names and messages.)
-    shard->path = hr__source_text(s, path,
-                                  web ? hr__http_path_end(path) : strlen(path));
-    if (!shard->path || !(web ? open_web(s, shard, path) : open_file(shard)))
+    shard->path = hr__source_text(s, path, length);
+    return shard->path ? shard : NULL;
+}
+
+struct hr__shard *hr__shard_open(struct hr__source *s, const char *path)
+{
+    bool web = hr__http_is_url(path);
+    struct hr__shard *shard =
+        add_shard(s, path, web ? hr__http_path_end(path) : strlen(path));
+
+    if (!shard || !(web ? open_web(s, shard, path) : open_file(shard)))
         return NULL;
     s->num_shards++;  // from now on it is closed with the source
+    return shard;
+}
+
+struct hr__shard *hr__shard_of(struct hr__source *s, const char *path,
+                               struct hr__opened *opened)
+{
+    bool url = strstr(path, "://") != NULL;
+    struct hr__shard *shard =
+        add_shard(s, path, url ? hr__http_path_end(path) : strlen(path));
+
+    if (!shard)
+        return NULL;
+    shard->opened = opened;
+    s->num_shards++;
     return shard;
 }
 
@@ -180,6 +203,7 @@ bool hr__shard_opened(struct hr__shard *shard, bool ok)
 
 void hr__shard_close(struct hr__shard *shard)
 {
+    hr__opened_close(shard->opened);
     hr__http_close(shard->web);
     close_file(shard);
     hr__free(shard->ranges);

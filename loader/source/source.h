@@ -9,6 +9,7 @@
 //   tar.c           those of a tar file, record.c of a RecordIO file,
 //                   tfrecord.c of a TFRecord file, whose checksum crc32c.c has
 //   chunks.c        those of MDS and litData, whose index json.c reads
+//   opened.c        those of files that the program opens, hr_set_opener()
 //   fields.c        which field of a record is the picture, and which the label
 //   cifar.c         those of a CIFAR file
 //   shard.c         samples that are ranges of such a file
@@ -116,6 +117,12 @@ struct hr__range {
 typedef const char *(*hr__unwrap_fn)(const struct hr__range *range,
                                      void *memory, size_t *size);
 
+// A file that the program has opened.
+struct hr__opened {
+    struct hr_opened is;
+    struct hr__source *source;  // of its calls
+};
+
 struct hr__shard {
     const char *path;
     int fd;                       // -1: opened for each read; or
@@ -128,6 +135,7 @@ struct hr__shard {
     struct timespec changed;      // when it was opened
     struct hr__range *ranges;     // of its samples
     hr__unwrap_fn unwrap;         // NULL: none is wrapped
+    struct hr__opened *opened;    // NULL: the library reads it
     size_t num, capacity;
 };
 
@@ -271,6 +279,7 @@ bool hr__source_tar(struct hr__source *s, const char *path);
 bool hr__source_records(struct hr__source *s, const char *path);
 bool hr__source_tfrecord(struct hr__source *s, const char *path);
 bool hr__source_chunks(struct hr__source *s, const char *path);
+bool hr__source_open(struct hr__source *s, const char *path);
 bool hr__source_cifar(struct hr__source *s, const char *path,
                       enum hr_cifar kind);
 // Adds a picture of pack file or shard (number + 1) at path, by its name there;
@@ -338,6 +347,9 @@ const struct hr__shard *hr__source_shard(const struct hr__source *s, uint64_t i,
 // Opens a shard; NULL with hr_last_error(). It is valid until the next one is
 // opened.
 struct hr__shard *hr__shard_open(struct hr__source *s, const char *path);
+// The same for a file that the program has opened, of which it takes care.
+struct hr__shard *hr__shard_of(struct hr__source *s, const char *path,
+                               struct hr__opened *opened);
 void hr__shard_close(struct hr__shard *shard);
 // Ends the search for its samples, which was complete if ok. If a read of the
 // web failed meanwhile, all of it fails by that.
@@ -401,6 +413,14 @@ void hr__print_label(char *text, size_t size, float value);
 // Says whether a file that begins so is a TFRecord file, or the index of chunks.
 bool hr__is_tfrecord(const void *begin, size_t size);
 bool hr__is_chunks(const void *begin, size_t size);
+
+// ---- opened.c ----
+
+// Says whether a file that begins so is a Parquet or Arrow file; whether the
+// program has named an opener.
+bool hr__is_table(const void *begin, size_t size);
+bool hr__source_has_opener(void);
+void hr__opened_close(struct hr__opened *opened);  // NULL is fine
 
 // ---- fields.c ----
 

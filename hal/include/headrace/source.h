@@ -82,6 +82,35 @@ struct hr_source_calls {
 };
 enum { HR_SOURCE_MANY = 64 };
 
+// A file that the program has opened for the library.
+struct hr_opened {
+    struct hr_source_calls calls;  // its samples, all that are in it
+    // The label of a sample, as of a record; "" = none. NULL: none has one. It
+    // is asked while the file is added, and lives until close is called.
+    const char *(*label_of)(void *ctx, uint64_t i);
+    bool names;  // labels are names, whatever they consist of
+    // If there are any, labels are these names, and their places are the numbers
+    // of the classes.
+    const char *const *classes;
+    size_t num_classes;
+    void (*close)(void *ctx);  // the source goes; NULL: nothing is to be done
+};
+
+// Opens files whose format the library knows by name and content and leaves to
+// the program: Parquet and Arrow (also Feather). Without it they are
+// HR_EUNSUPPORTED. path may be a URL of any kind; image and label are what
+// hr_source_set_fields() has said, or NULL. Sets *to, or returns a status with
+// the reason, which names the file. Threads: the library's, several at a time.
+struct hr_opener {
+    void *ctx;
+    enum hr_status (*open)(void *ctx, const char *path, const char *image,
+                           const char *label, struct hr_opened *to,
+                           char message[256]);
+};
+// Names the opener of this process; NULL: there is none, as at first. The struct
+// must stay as it is. Threads: any.
+HR_API void hr_set_opener(const struct hr_opener *opener);
+
 // One of them.
 struct hr_source_read {
     uint64_t i;
@@ -199,7 +228,9 @@ HR_API enum hr_status hr_source_set_classes(hr_source source,
 //         the samples of all files that it names, which lie beside it. Columns
 //         are fields, see hr_source_set_fields(): jpeg, png or bytes, and whole
 //         numbers or texts
-// Samples of the last two are called by their file and their number in it.
+//   .parquet .arrow .feather, and files that begin as these do
+//         what hr_set_opener() has named opens them
+// Samples of the last three are called by their file and their number in it.
 // Members, records and samples that cannot be used are faults.
 // path may be a URL of http or https, of such a file or of a picture, whose label
 // is then the folder it lies in. Tar, RecordIO and TFRecord files are gone

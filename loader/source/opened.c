@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// Files that a function of the program opens, hr_set_opener(): a shard whose
+// samples are read by its calls. A range is the number of a sample there.
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "hal/engine/base.h"
+#include "source.h"
+
+static _Atomic(const struct hr_opener *) opener;
+
+void hr_set_opener(const struct hr_opener *to)
+{
+    atomic_store(&opener, to);
+}
+
+bool hr__source_has_opener(void)
+{
+    return atomic_load(&opener) != NULL;
+}
+
+bool hr__is_table(const void *begin, size_t size)
+{
+    return (size >= 4 && !memcmp(begin, "PAR1", 4)) ||
+           (size >= 8 && !memcmp(begin, "ARROW1\0", 8));
+}
+
+// ---- Opening ---------------------------------------------------------------
+
+static bool open_it(struct hr__source *s, const char *path,
+                    struct hr__opened *o)
+{
+    const struct hr_opener *to = atomic_load(&opener);
+    const char *name = hr__source_short(path);
+    size_t length = strstr(path, "://") ? hr__http_path_end(name)
+                                        : strlen(name);
+    char message[256] = "";
+    enum hr_status status;
+    hr_source made;
+
+    if (!to)
+        return hr__source_fail(HR_EUNSUPPORTED,
+                               "%.*s: Python reads this format: use python3 "
+                               "-m headrace in place of headrace",
+                               (int)length, name);
+    status = to->open(to->ctx, path, s->fields[HR__FIELD_IMAGE],
+                      s->fields[HR__FIELD_LABEL], &o->is, message);
+    message[sizeof(message) - 1] = '\0';
+    if (status)
+        return hr__source_fail(status < 0 ? status : HR_EIO, "%s",
+                               *message ? message : hr_status_text(status));
+    if ((made = hr_source_of_calls(&o->is.calls))) {
+        o->source = hr__source_of(made);
+        return true;
+    }
+    if (o->is.close)
+        o->is.close(o->is.calls.ctx);
+    return false;
+}
+
+static bool name_classes(struct hr__source *s, const struct hr_opened *o)
+{
+    uint32_t unused;
+    bool ok = true;
+
+    for (int64_t i = 0; ok && i < (int64_t)o->num_classes; i++)
+        ok = hr__source_name_class(s, o->classes[i], &i, &unused);
+    return ok;
+}
+
+static bool put_all(struct hr__source *s, struct hr__shard *shard)
+{
+    const struct hr_opened *o = &shard->opened->is;
+    char name[32];
+    bool ok = true;
+
+    for (uint64_t i = 0; ok && i < o->calls.num; i++) {
+        const char *label = o->label_of ? o->label_of(o->calls.ctx, i) : "";
+        struct hr__range range = {.offset = i};
+
+        snprintf(name, sizeof(name), "%08llu", (unsigned long long)i);
+        ok = !atomic_load_explicit(&s->stopped, memory_order_relaxed)
+                 ? hr__shard_put(s, shard, name, label ? label : "", range)
+                 : hr__shard_ends(s, shard);
+    }
+    return ok;
+}
+
+bool hr__source_open(struct hr__source *s, const char *path)
+{
+    struct hr__opened *o = hr__alloc(NULL, sizeof(*o));
+    struct hr__shard *shard;
+
+    if (!o)
+        return hr__source_fail(HR_ENOMEM, "out of memory");
+    *o = (struct hr__opened){0};
+    if (!open_it(s, path, o)) {
+        hr__free(o);
+        return false;
+    }
+    if (!(shard = hr__shard_of(s, path, o))) {
+        hr__opened_close(o);
+        return false;
+    }
+    shard->names = o->is.names || o->is.num_classes;
+    shard->numbers = true;
+    return name_classes(s, &o->is) && put_all(s, shard);
+}
+
+void hr__opened_close(struct hr__opened *o)
+{
+    hr_source made = o ? &o->source->pub : NULL;
+
+    if (!o)
+        return;
+    hr_source_close(&made);
+    if (o->is.close)
+        o->is.close(o->is.calls.ctx);
+    hr__free(o);
+}
