@@ -159,6 +159,7 @@ void errand_forked(void);       // in the child
 // ---- other ------------------------------------------------------------------
 
 PyObject *set_decoder(PyObject *module, PyObject *args);
+PyObject *set_opener(PyObject *module, PyObject *open);
 
 // ---- the command ------------------------------------------------------------
 

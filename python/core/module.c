@@ -210,6 +210,13 @@ static PyMethodDef methods[] = {
     {"jpeg_library", jpeg_library, METH_NOARGS,
      "jpeg_library($module, /)\n--\n\n"
      "Return name and version of the JPEG decoder that is loaded."},
+    {"set_opener", set_opener, METH_O,
+     "set_opener($module, open, /)\n--\n\n"
+     "Let a function open files of records that the library does not read:\n"
+     "open(path, image, label) returns (items, numbers, texts, kind), or\n"
+     "(why not, whether the arguments are wrong). numbers: for each item the\n"
+     "number of its label in texts, or -1. kind: 0: texts are labels, 1: they\n"
+     "are names, 2: and their places the numbers of the classes."},
     {"set_decoder", set_decoder, METH_VARARGS,
      "set_decoder($module, probe, decode, /)\n--\n\n"
      "Set what decodes pictures that the library does not: probe(data)\n"

@@ -184,7 +184,8 @@ static enum hr_status read_sequence(void *ctx, uint64_t i,
         free(lent);
         return HR_ECANCELED;
     }
-    before = enter_python();
+    // (Threads of others do not say when they end.)
+    before = s->is_opened ? PyGILState_Ensure() : enter_python();
     reading = true;
     source_settle(&s->ob_base);
     if (!(done = lend_item(s, PySequence_GetItem(s->items, (Py_ssize_t)i), lent,
@@ -272,16 +273,21 @@ static void read_many(void *ctx, int num, struct hr_source_read *samples)
     reading = false;
 }
 
-bool sequence_open(struct source *s, PyObject *sequence)
+struct hr_source_calls sequence_calls(struct source *s, Py_ssize_t n)
 {
-    Py_ssize_t n = PySequence_Size(sequence);
-    struct hr_source_calls calls = {
+    return (struct hr_source_calls){
         .num = (uint64_t)n,
         .ctx = s,
         .read = read_sequence,
         .done = take_back,
         .thread_ends = thread_ends,
     };
+}
+
+bool sequence_open(struct source *s, PyObject *sequence)
+{
+    Py_ssize_t n = PySequence_Size(sequence);
+    struct hr_source_calls calls = sequence_calls(s, n);
 
     if (n < 0)
         return false;

@@ -449,7 +449,9 @@ static void dealloc(PyObject *self)
     held_release(&s->bytes);
     Py_CLEAR(s->items);
     Py_CLEAR(s->paths);
+    Py_CLEAR(s->names);
     free(s->table);
+    free(s->texts);
     free(s->labels);
     PyObject_GC_Del(self);
     Py_DECREF(type);

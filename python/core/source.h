@@ -23,6 +23,11 @@ struct source {
     struct item *table;  // NULL: there is none
     int64_t *labels;     // [source->num], of items; NULL: the library's, or
                          // they come with the bytes
+    // Of a file that was opened for the library (opener.c): the text of each
+    // number, and whether threads of others read it.
+    PyObject *names;
+    const char **texts;
+    bool is_opened;
     _Atomic(struct lent *) returned;  // of a sequence
 };
 
@@ -35,5 +40,7 @@ bool item_hold_bytes(struct held *held, PyObject *picture, const void **data,
                      size_t *size);
 
 bool sequence_open(struct source *s, PyObject *sequence);
+// The calls that a sequence of n items is read by.
+struct hr_source_calls sequence_calls(struct source *s, Py_ssize_t n);
 
 #endif

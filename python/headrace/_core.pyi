@@ -63,6 +63,13 @@ def set_decoder(
     decode: Callable[[bytes, int], bytes],
     /,
 ) -> None: ...
+def set_opener(
+    open: Callable[
+        [str, str | None, str | None],
+        tuple[Any, Buffer, tuple[str, ...], int] | tuple[str, bool],
+    ],
+    /,
+) -> None: ...
 def set_reference(name: str | None, /) -> None: ...
 def reference() -> str: ...
 def find_reference(

@@ -8,6 +8,7 @@ import itertools
 import json
 import os
 import threading
+from array import array
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -15,7 +16,7 @@ from typing import Any
 from . import _core
 from ._forks import renewed
 from ._left_out import listed
-from .errors import ArgumentError, ReadError
+from .errors import ArgumentError, Error, ReadError
 
 _SUFFIXES = (".parquet", ".arrow", ".feather")
 
@@ -73,12 +74,16 @@ class Rows:
     def _number_words(self) -> None:
         """Labels that are texts become numbers, in the order of the words."""
         self._numbers: dict[Any, int] = {}
+        self.words = False
         files = {id(file): file for file, _ in self._groups}.values()
         if not any(file.words for file in files):
             return
+        self.words = True
         words: set[str] = set()
         for file in files:
-            words |= file.labels()
+            for labels in file.labels():
+                words.update(labels.unique().drop_null().to_pylist())
+        words.discard("")  # as of other records: there is no label
         self._numbers = {word: i for i, word in enumerate(sorted(words))}
         self.classes = listed(self._numbers)
 
@@ -124,16 +129,26 @@ class Rows:
                 found.update((i, why) for _, i in rows)
         return [found[i] for i in indices]
 
+    def labels(self) -> Iterator[int | None]:
+        """Yield the number of each row's class; no picture is read."""
+        for file in {id(file): file for file, _ in self._groups}.values():
+            if file.label is None:
+                yield from itertools.repeat(None, sum(file.rows))
+                continue
+            for labels in file.labels():
+                for label in labels.to_pylist():
+                    yield self._numbers.get(label) if file.words else label
+
     def _row(
         self, images: Any, labels: Any, i: int, group: int
     ) -> tuple[Any, int | None]:
         row = i - self._starts[group]
         label = None if labels is None else labels[row].as_py()
+        if self._groups[group][0].words:
+            label = self._numbers.get(label)
         picture = _picture(images[row])
         # (It says so when it is decoded, as a file that is empty.)
-        return b"" if picture is None else picture, (
-            self._numbers[label] if label in self._numbers else label
-        )
+        return b"" if picture is None else picture, label
 
     def _columns(self, group: int) -> tuple[Any, Any]:
         found = self._found(group)
@@ -252,8 +267,8 @@ class _File:
     def read(self, group: int) -> tuple[Any, Any]:
         raise NotImplementedError
 
-    def labels(self) -> set[str]:
-        """All that there are."""
+    def labels(self) -> Iterator[Any]:
+        """Yield those of each group."""
         raise NotImplementedError
 
 
@@ -276,9 +291,12 @@ class _Parquet(_File):
             )
         )
 
-    def labels(self) -> set[str]:
-        table = self._file.read(columns=[self.label])
-        return set(table[self.label].unique().drop_null().to_pylist())
+    def labels(self) -> Iterator[Any]:
+        for group in range(len(self.rows)):
+            table = self._file.read_row_group(
+                group, columns=[self.label], use_threads=False
+            )
+            yield _whole(table[self.label])
 
 
 class _Arrow(_File):
@@ -318,13 +336,10 @@ class _Arrow(_File):
             return self.split(self._batches[group].select(self.columns))
         return self.split(self._file.get_batch(group).select(self.columns))
 
-    def labels(self) -> set[str]:
+    def labels(self) -> Iterator[Any]:
         assert self.label is not None
-        return {
-            label
-            for batch in self._batches or self._each(self._source, self.label)
-            for label in batch[self.label].unique().drop_null().to_pylist()
-        }
+        for batch in self._batches or self._each(self._source, self.label):
+            yield batch[self.label]
 
 
 def _whole(column: Any) -> Any:
@@ -374,6 +389,14 @@ def is_table(path: Any) -> bool:
     ).lower().endswith(_SUFFIXES)
 
 
+def _is_parquet(path: str) -> bool:
+    name = _shown(path).lower()
+    if name.endswith(_SUFFIXES):
+        return name.endswith(_SUFFIXES[0])
+    with open(path, "rb") as file:  # the library has seen what it is
+        return file.read(4) == b"PAR1"
+
+
 def _open(path: str, fields: Any) -> _File:
     try:
         import pyarrow
@@ -382,13 +405,60 @@ def _open(path: str, fields: Any) -> _File:
             f"{_shown(path)}: Parquet and Arrow files need pyarrow: {error}"
         ) from None
     try:
-        if _shown(path).lower().endswith(".parquet"):
+        if _is_parquet(path):
             return _Parquet(path, fields)
         return _Arrow(path, fields)
     except (OSError, pyarrow.ArrowException) as error:
         raise ReadError(
             f"{_shown(path)}: {_why(path, error)}", status="HR_EIO"
         ) from None
+
+
+# ---- For the library -------------------------------------------------------
+
+_LABELS, _NAMES, _CLASSES = range(3)  # see set_opener()
+
+
+def open_file(
+    path: str, image: str | None, label: str | None
+) -> tuple[Rows, array[int], tuple[str, ...], int] | tuple[str, bool]:
+    """Open a file for the library: for folders of many kinds, the command."""
+    try:
+        rows = Rows([path], (image, label))
+        return rows, *_labels(_shown(path), rows)
+    except Error as error:
+        return str(error), isinstance(error, ArgumentError)
+
+
+def _labels(
+    path: str, rows: Rows
+) -> tuple[array[int], tuple[str, ...], int]:
+    """The labels of all rows, by their numbers."""
+    import pyarrow
+
+    try:
+        found = [-1 if n is None else n for n in rows.labels()]
+    except (OSError, pyarrow.ArrowException) as error:
+        raise ReadError(f"{path}: labels: {error}", status="HR_EIO") from None
+    if not rows.classes:
+        texts = {n: i for i, n in enumerate(sorted(set(found) - {-1}))}
+        return (
+            array("q", [texts.get(n, -1) for n in found]),
+            tuple(map(str, texts)),
+            _LABELS,
+        )
+    if not -1 <= min(found, default=0) <= max(found, default=0) < len(
+        rows.classes
+    ):
+        raise ArgumentError(
+            f"{path}: labels {min(found)} .. {max(found)}, and "
+            f"{len(rows.classes)} classes"
+        )
+    kind = _NAMES if rows.words else _CLASSES
+    return array("q", found), rows.classes, kind
+
+
+_core.set_opener(open_file)
 
 
 # ---- Schemas ---------------------------------------------------------------

@@ -5,9 +5,11 @@ order as of the files they were made from. (Releases: records.txt.)"""
 import concurrent.futures
 import importlib.util
 import json
+import os
 import pathlib
 import random
 import subprocess
+import sys
 import threading
 import time
 import unittest
@@ -148,6 +150,96 @@ class Tables(Case):
                 self.same(path)
                 with headrace.Loader(path, STEPS) as loader:
                     self.assertEqual(loader.classes[3], "c3")
+
+    def command(self, *words, code=0):
+        """python3 -m headrace; its messages."""
+        done = subprocess.run(
+            [sys.executable, "-m", "headrace", *words], capture_output=True,
+            text=True, env=dict(os.environ, PYTHONPATH=os.path.dirname(
+                os.path.dirname(headrace.__file__))))
+        self.assertEqual(done.returncode, code, done.stderr)
+        return done.stderr
+
+    def test_in_the_command(self):
+        """python3 -m headrace packs and runs them: the same once more."""
+        tables = {
+            "x.parquet": self.table(),
+            "x.arrow": self.table(),
+            "n.parquet": self.table(meta=False, image="image", key="label"),
+            "w.feather": self.table(meta=False, image="image", key="label",
+                                    label=lambda i: f"w{label(i)}")}
+        for name, table in tables.items():
+            with self.subTest(name):
+                path = self.write(table, name)
+                out = str(made_samples.scratch() / f"{name}.hrp")
+                self.command("pack", path, "--out", out)
+                self.same(out)
+                with headrace.Loader(out, STEPS) as of_pack, \
+                        headrace.Loader(path, STEPS) as loader:
+                    self.assertEqual(of_pack.classes, loader.classes or
+                                     tuple(map(str, range(10))))
+                self.assertEqual(
+                    headrace.PackFile(out).names[3], f"{name}/00000003")
+                other = str(made_samples.scratch() / "again.hrp")
+                headrace.pack_folder(path, other)
+                self.assertEqual(pathlib.Path(other).read_bytes(),
+                                 pathlib.Path(out).read_bytes())
+        folders = [made_samples.scratch() / name for name in ("of", "to")]
+        for folder, source, program in zip(
+                folders, (path, out), ([sys.executable, "-m", "headrace"],
+                                       [made_samples.COMMAND])):
+            subprocess.run(
+                [*program, "run", source, "--out", f"{folder}/", "--ops",
+                 "decode,resize=32,center_crop=32"], check=True,
+                stdout=subprocess.DEVNULL, env=dict(os.environ, PYTHONPATH=(
+                    os.path.dirname(os.path.dirname(headrace.__file__)))))
+        made = [sorted(f.rglob("*.npy")) for f in folders]
+        self.assertEqual(len(made[0]), len(photos()))
+        for a, b in zip(*made):
+            self.assertEqual(a.read_bytes(), b.read_bytes())
+
+    def test_beside_others(self):
+        """Files of several kinds, or of no name, are one data set."""
+        table = self.table(meta=False, image="scan", key="which")
+        parts = [self.write(table[:9], "m.parquet"),
+                 self.write(table[9:], "m.arrow")]
+        odd = made_samples.scratch() / "odd-00000-of-00001"
+        odd.write_bytes(pathlib.Path(parts[0]).read_bytes())
+        fields = {"fields": ("scan", "which")}
+        out = str(made_samples.scratch() / "m.hrp")
+        for paths in parts, [str(odd), parts[1]]:
+            headrace.pack_folder(paths, out, **fields)
+            self.same(out)
+        words = ("--fields", "scan,which")
+        self.command("pack", *parts, *words, "--split", "2", "--out", out)
+        self.same([out[:-4] + f"-0000{i}-of-00002.hrp" for i in range(2)])
+        headrace.pack_folder(parts[1], out, **fields)
+        self.same([str(odd), out], **fields)
+
+    def test_what_the_command_says(self):
+        path = self.write(self.table(meta=False), "c.parquet")
+        out = str(made_samples.scratch() / "c.hrp")
+        self.assertIn("no column of pictures: it has",
+                      self.command("pack", path, "--out", out, code=2))
+        done = subprocess.run(
+            [made_samples.COMMAND, "pack", path, "--out", out],
+            capture_output=True, text=True)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("c.parquet: Python reads this format: use python3 -m "
+                      "headrace", done.stderr)
+        table = self.table()
+        cells = table["picture"].to_pylist()
+        cells[3] = {"bytes": None, "path": "/none/cat.jpg"}
+        import pyarrow
+        table = table.set_column(1, "picture", pyarrow.array(
+            cells, table["picture"].type))
+        said = self.command("pack", self.write(table, "d.parquet"), "--out",
+                            out, code=1)
+        self.assertIn("d.parquet: /none/cat.jpg: ", said)
+        self.assertEqual(len(headrace.PackFile(out)), len(cells) - 1)
+        bad = self.write(self.table(label=lambda i: 99), "l.parquet")
+        self.assertIn("l.parquet: labels 99 .. 99, and 10 classes",
+                      self.command("pack", bad, "--out", out, code=2))
 
     def test_shards(self):
         table = self.table(meta=False, image="jpg", key="cls")
