@@ -166,15 +166,18 @@ class Jobs(case.Case):
     def test_records_of_many_sizes(self):
         """One job for each size and type; results in their order."""
         def recorded():
+            images = [Image.open(io.BytesIO(bytes(bytearray(KINDS["colour"]))))
+                      for _ in range(5)]  # which have no source in common
             lazies = [
-                F.to_tensor(self.image().resize((20 + i % 2, 30)))
-                for i in range(4)
-            ] + [F.pil_to_tensor(self.image().resize((20, 30)))]
+                F.to_tensor(image.resize((20 + i % 2, 30)))
+                for i, image in enumerate(images[:4])
+            ] + [F.pil_to_tensor(images[4].resize((20, 30)))]
             records = [tensor.record_of(lazy) for lazy in lazies]
             return records, [tensor.plain(lazy) for lazy in lazies]
 
         with on():
             records, wanted = case.in_fetch(recorded)
+            records = tensor.Records(records)
             records = pickle.loads(pickle.dumps(records, 5))
             dropin.report(reset=True)
             handles = tensor.submit_batch(records)

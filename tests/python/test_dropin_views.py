@@ -5,12 +5,15 @@ the bits, draws and errors of stock, also where the guess is wrong."""
 import os
 import tempfile
 import unittest
+from unittest import mock
 
 import dropin_case as case
 import headrace
 import torch
 from headrace import _core
+from headrace.dropin.pillow.jobs import FLIP
 from headrace.dropin.torch import speculate, views
+from headrace.dropin.workers import channel
 from PIL import Image
 from torch.utils.data import DataLoader, Dataset, default_collate
 from torchvision import transforms
@@ -31,6 +34,15 @@ def crop(size, scale=(0.05, 1)):
 
 DINO = [crop(24, (0.4, 1))] * 2 + [crop(16, (0.05, 0.4))] * 4
 MOCO = [crop(24, (0.2, 1))] * 2
+
+
+def reversed_list(made):
+    return made[::-1]
+
+
+def flat(batch):
+    """As many views as they come, not stacked."""
+    return [view for made, _ in batch for view in made], 0
 
 
 class Pictures(Dataset):
@@ -90,7 +102,20 @@ class Right(Cases):
                 self.assertEqual(totals["pictures"], PICTURES * len(crops))
 
     def test_with_workers(self):
-        self.compare(Pictures(self.folder, DINO), num_workers=1)
+        for crops in (DINO, MOCO):
+            for keep in (list, tuple, reversed_list):
+                with self.subTest(len(crops), keep=keep):
+                    totals = self.compare(
+                        Pictures(self.folder, crops, keep), num_workers=2)
+                    self.assertEqual(totals["jobs"], BATCHES)
+                    self.assertEqual(totals["pictures"],
+                                     PICTURES * len(crops))
+
+    def test_workers_that_do_not_stack(self):
+        """Views that travel one by one are those of their picture, too."""
+        totals = self.compare(
+            Pictures(self.folder, DINO), collate_fn=flat, num_workers=1)
+        self.assertLessEqual(totals["jobs"], BATCHES)
 
     def test_dictionaries_and_tuples(self):
         class Named(Pictures):
@@ -102,11 +127,46 @@ class Right(Cases):
         self.assertEqual(totals["jobs"], BATCHES)
 
 
+class NotTogether(Cases):
+    """A worker cannot send what a batch has recorded as one message."""
+
+    def run_with(self, fails):
+        ship = channel.Sender.ship
+
+        def unless(sender, records, single=False):
+            fails(records)
+            return ship(sender, records, single)
+
+        with mock.patch.object(channel.Sender, "ship", unless):
+            return self.compare(Pictures(self.folder, MOCO), num_workers=1)
+
+    def test_some_cannot_be_pickled(self):
+        def fails(records):
+            if len(records) > 1 or records[0].samples[0].ops[-1][0] == FLIP:
+                raise TypeError("it cannot be pickled")
+
+        before = self.run_with(lambda records: None)
+        totals = self.run_with(fails)
+        self.assertEqual(before["jobs"], BATCHES)
+        self.assertGreater(totals["jobs"], BATCHES)
+
+    def test_the_owner_is_gone(self):
+        """While the second batch is sent."""
+        calls = []
+
+        def fails(records):
+            calls.append(records)
+            if len(calls) == 2:
+                raise BrokenPipeError
+
+        self.run_with(fails)
+
+
 class Wrong(Cases):
     """The collated batch is another one than was guessed."""
 
     def test_another_order(self):
-        self.compare(Pictures(self.folder, DINO, lambda made: made[::-1]))
+        self.compare(Pictures(self.folder, DINO, reversed_list))
 
     def test_some_are_left_out(self):
         self.compare(Pictures(self.folder, DINO, lambda made: made[1:4]))

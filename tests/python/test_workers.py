@@ -88,7 +88,7 @@ class Samples(Case):
             self.check_threads("fork")
 
     def test_nested(self):
-        self.compare(case.Nested(self.folder), 2 * BATCHES)
+        self.compare(case.Nested(self.folder), BATCHES)
 
     def test_batches_fetched_at_once(self):
         self.compare(case.Fetched(self.folder), BATCHES)

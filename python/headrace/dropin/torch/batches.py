@@ -39,6 +39,7 @@ class Record:
 
     samples: recordings; tables: a Table or None for each. size: (C, H, W),
     lead: the shape before it. hwc: strides, see Cell. kind: the stock class.
+    It travels in Records.
     """
 
     __slots__ = (
@@ -62,34 +63,41 @@ class Record:
             self.kind,
         ) = state
 
+
+class Records(list[Record]):
+    """Several that travel as one message."""
+
     def __reduce_ex__(self, protocol: Any) -> Any:
         """Each source once, however many samples are parts of it."""
         numbers: dict[int, int] = {}
         sources: list[Any] = []
-        samples = []
-        for source, ops in self.samples:
-            number = numbers.setdefault(id(source), len(sources))
-            if number == len(sources):
-                sources.append(_buffer(source) if protocol >= 5 else source)
-            samples.append((number, ops))
-        return _arrive, (
-            sources,
-            samples,
-            self.size,
-            self.lead,
-            self.tables,
-            self.dtype,
-            self.hwc,
-            self.kind,
-        )
+        records = []
+        for record in self:
+            samples = []
+            for source, ops in record.samples:
+                number = numbers.setdefault(id(source), len(sources))
+                if number == len(sources):
+                    sources.append(_buffer(source) if protocol >= 5 else source)
+                samples.append((number, ops))
+            facts = record.lead, record.tables, record.dtype
+            records.append(
+                (samples, record.size, *facts, record.hwc, record.kind)
+            )
+        return _arrive, (sources, records)
 
 
-def _arrive(sources: Any, samples: Any, *state: Any) -> Record:
-    for n, ops in samples:
-        if type(ops[0]) is jobs.Given and type(sources[n]) is not _core.Pixels:
-            sources[n] = ops[0].pixels(sources[n])
-    made = [jobs.recorded((sources[n], ops)) for n, ops in samples]
-    return Record(made, *state)
+def _arrive(sources: Any, records: Any) -> Records:
+    return Records(
+        Record([_sample(sources, *each) for each in samples], *state)
+        for samples, *state in records
+    )
+
+
+def _sample(sources: Any, number: int, ops: jobs.Ops) -> jobs.Recording:
+    source = sources[number]
+    if type(ops[0]) is jobs.Given and type(source) is not _core.Pixels:
+        source = sources[number] = ops[0].pixels(source)
+    return jobs.recorded((source, ops))
 
 
 def _buffer(source: jobs.Source) -> Any:
@@ -328,20 +336,17 @@ def made_by(
     return group
 
 
-def made_together(
-    columns: Sequence[
-        tuple[
-            Sequence[jobs.Recording],
-            Sequence[Table | None],
-            tuple[int, int, int],
-            torch.dtype,
-        ]
-    ],
-) -> list[Group]:
-    """One job for several batches: (samples, tables, size, dtype) of each.
+# The samples of a batch, a table or None for each, their size and type.
+_Facts = tuple[
+    Sequence[jobs.Recording],
+    Sequence["Table | None"],
+    tuple[int, int, int],
+    torch.dtype,
+]
 
-    Sample i of all of them has the same source.
-    """
+
+def made_together(columns: Sequence[_Facts]) -> list[Group]:
+    """One job for several batches: sample i of all has the same source."""
     groups = [Group(len(s), size, dtype) for s, _, size, dtype in columns]
     ready = [
         group.ready(samples, tables)
@@ -373,20 +378,60 @@ def replay(recording: jobs.Recording, table: Table | None) -> Tensor:
 
 
 def submit_batch(records: Sequence[Record]) -> list[Handle]:
-    """Submits all samples of all records, one job per size and type.
+    """Submits all samples of all records: one job for all views of the same
+    sources, one per size and type for others.
 
     Waits for room in the budget only, and raises for no bad picture.
     """
-    groups: dict[Any, list[Record]] = {}
-    for record in records:
-        groups.setdefault((record.size, record.dtype), []).append(record)
     handles: dict[int, Handle] = {}
-    for (size, dtype), members in groups.items():
-        samples = [sample for r in members for sample in r.samples]
-        tables = [table for r in members for table in r.tables]
-        group = made_by(samples, tables, size, dtype)
+    groups: dict[Any, list[_Column]] = {}
+    for views in _views(records):
+        if len(views) == 1:
+            (column,) = views
+            groups.setdefault(column.kind, []).append(column)
+            continue
+        made = made_together([column.facts() for column in views])
+        for column, group in zip(views, made):
+            column.handles(group, handles)
+    for columns in groups.values():
+        column = _Column([r for each in columns for r in each.records])
+        column.handles(made_by(*column.facts()), handles)
+    return [handles[id(record)] for record in records]
+
+
+class _Column:
+    """Records of one size and type, which one group makes."""
+
+    def __init__(self, records: Sequence[Record]) -> None:
+        self.records = records
+        self.kind = records[0].size, records[0].dtype
+
+    def facts(self) -> _Facts:
+        samples = [sample for r in self.records for sample in r.samples]
+        tables = [table for r in self.records for table in r.tables]
+        return samples, tables, *self.kind
+
+    def handles(self, group: Group, handles: dict[int, Handle]) -> None:
         start = 0
-        for record in members:
+        for record in self.records:
             handles[id(record)] = Handle(group, record, start)
             start += len(record.samples)
-    return [handles[id(record)] for record in records]
+
+
+def _views(records: Sequence[Record]) -> list[list[_Column]]:
+    """Lists of columns: those of a list have the same sources, in order."""
+    same: dict[Any, list[Record]] = {}
+    for record in records:
+        sources = tuple(id(sample.source) for sample in record.samples)
+        same.setdefault(sources, []).append(record)
+    # Pictures that were not stacked are joined if they have the same views.
+    alike: dict[Any, list[list[Record]]] = {}
+    for sources, views in same.items():
+        key: Any = tuple((view.size, view.dtype) for view in views)
+        if len(sources) > 1:
+            key = sources
+        alike.setdefault(key, []).append(views)
+    return [
+        [_Column(column) for column in zip(*rows)] for rows in alike.values()
+    ]
+

@@ -29,7 +29,8 @@ alive, in one job.
 For DataLoader workers (worker.py):
 
   lazy_types() -> tuple of classes
-  record_of(lazy) -> Record | None   plain data, picklable; None: take plain()
+  record_of(lazy) -> Record | None   plain data; None: take plain()
+  Records([Record, ...])             a list of them, picklable
   submit_batch([Record, ...]) -> [Handle, ...]   one job for all; no waiting
   Handle.result() -> Tensor          waits; raises what stock would raise
   Handle.cancel()
@@ -60,7 +61,7 @@ from ..base.report import caller, count, note
 from ..base.worker import in_worker
 from ..pillow import jobs
 from . import memory, speculate
-from .batches import Handle, Record, made_by, submit_batch
+from .batches import Handle, Record, Records, made_by, submit_batch
 from .cell import Cell, copy_of, tables_of
 from .tables import Table
 
@@ -634,6 +635,7 @@ __all__ = [
     "Handle",
     "LazyTensor",
     "Record",
+    "Records",
     "lazy_types",
     "plain",
     "record_of",

@@ -217,9 +217,9 @@ class Fetched:
         self.tickets: list[Any] = []
 
     def __reduce__(self) -> Any:
-        from .loader import arrived
+        from .loader import arrived, shipping
 
-        return arrived, (self.data, self.worker, self.number)
+        return arrived, (self.data, self.worker, self.number, shipping())
 
     def pin_memory(self, device: Any = None) -> Fetched:
         pinned = Fetched(pin(self.data), self.worker, self.number)

@@ -116,10 +116,13 @@ class Pending:
         if wait is not None:
             wait()
 
-    def result(self) -> Any:
-        """The tensor; raises what the first bad picture makes stock raise."""
+    def result(self, *which: int) -> Any:
+        """The tensor; raises what the first bad picture makes stock raise.
+
+        which: its place, where several were sent together.
+        """
         self.wait()
-        return self._handle.result()
+        return self._handle.result(*which)
 
 
 class Channel:

@@ -11,6 +11,7 @@ import contextlib
 import functools
 import importlib
 import inspect
+import itertools
 import multiprocessing
 import operator
 import os
@@ -79,12 +80,14 @@ class Ticket(torch.Tensor):
     """
 
     _pending: channel.Pending
+    _place: int  # in the message
     _worker: int
     _value: torch.Tensor | None
 
     @staticmethod
     def make(
         pending: channel.Pending,
+        place: int,
         shape: tuple[int, ...],
         dtype: torch.dtype,
         worker: int,
@@ -93,6 +96,7 @@ class Ticket(torch.Tensor):
             Ticket, shape, dtype=dtype
         )
         ticket._pending = pending
+        ticket._place = place
         ticket._worker = worker
         ticket._value = None
         return ticket
@@ -104,7 +108,7 @@ class Ticket(torch.Tensor):
         # Outside: a device that is gone, or what a signal handler raised.
         self._pending.wait()
         try:
-            self._value = self._pending.result()
+            self._value = self._pending.result(self._place)
             return self._value
         except Exception as met:
             error = ExceptionWrapper(
@@ -118,7 +122,7 @@ class Ticket(torch.Tensor):
         if self._value is None:
             self._pending.wait()
             try:
-                self._value = self._pending.result()
+                self._value = self._pending.result(self._place)
             except Exception as met:
                 _forget_frames(met)
         return self._value is None
@@ -177,14 +181,30 @@ def _claim(
     dtype: torch.dtype,
     worker: int,
 ) -> Ticket:
-    """Unpickles a ticket: waits for nothing, so that a queue never hangs."""
+    """Unpickles a ticket that was pickled alone."""
+    pending = _pending(address, name, number)
+    return _noted(Ticket.make(pending, 0, shape, dtype, worker))
+
+
+def _pending(address: str, name: bytes, number: int) -> channel.Pending:
+    """Waits for nothing, so that a queue never hangs."""
     owner = channel.channel_at(address)
-    if owner is None:
-        pending = channel.Pending()
-        pending.fail(channel.ChannelError("the DataLoader iterator ended"))
-    else:
-        pending = owner.claim(name, number)
-    return _noted(Ticket.make(pending, shape, dtype, worker))
+    if owner is not None:
+        return owner.claim(name, number)
+    pending = channel.Pending()
+    pending.fail(channel.ChannelError("the DataLoader iterator ended"))
+    return pending
+
+
+# Stands for the message of a batch until that is known, which is its last part.
+_LATER = channel.Pending()
+
+
+def _part(
+    place: int, shape: tuple[int, ...], dtype: torch.dtype, worker: int
+) -> Ticket:
+    """Unpickles a ticket of a batch whose recordings were sent together."""
+    return _noted(Ticket.make(_LATER, place, shape, dtype, worker))
 
 
 class _Arriving(threading.local):
@@ -202,10 +222,29 @@ def _noted(ticket: Ticket) -> Ticket:
     return ticket
 
 
-def arrived(data: Any, worker: int, number: int | None) -> again.Fetched:
-    """Unpickles what a worker's loop sent."""
+def arrived(
+    data: Any,
+    worker: int,
+    number: int | None,
+    sent: channel.Pending | list[torch.Tensor],
+) -> again.Fetched:
+    """Unpickles what a worker's loop sent.
+
+    sent: the message with the recordings; or a tensor or a ticket for each.
+    """
     got = again.Fetched(data, worker, number)
     got.tickets, _arriving.tickets = _arriving.tickets, []
+    for ticket in got.tickets:
+        if ticket._pending is not _LATER:
+            continue
+        if isinstance(sent, channel.Pending):
+            ticket._pending = sent
+            continue
+        made = sent[ticket._place]
+        if type(made) is Ticket:
+            ticket._pending, ticket._place = made._pending, made._place
+        else:
+            ticket._value = made
     return got
 
 
@@ -218,17 +257,63 @@ class _Failed:
     def wait(self) -> None:
         pass
 
-    def result(self) -> torch.Tensor:
+    def result(self, place: int) -> torch.Tensor:
         raise self._error
 
 
 def _failed(error: BaseException, worker: int) -> Ticket:
     pending = channel.Pending()
     pending.fulfil(_Failed(error))
-    return _noted(Ticket.make(pending, (0,), torch.float32, worker))
+    return _noted(Ticket.make(pending, 0, (0,), torch.float32, worker))
 
 
 # ---- in the worker ----
+
+
+class _Pickling(threading.local):
+    """Recordings of the batch that this thread is pickling, which are sent at
+    its end; None: it pickles none."""
+
+    parts: list[tuple[Any, Any]] | None = None  # lazy tensors and records
+
+
+_pickling = _Pickling()
+
+
+class _Shipping:
+    """The last part of a batch: when it is pickled, all others were.
+
+    The recordings of the batch are sent then, as one message, so that one job
+    makes all views of the same pictures.
+    """
+
+    def __reduce__(self) -> Any:
+        parts, _pickling.parts = _pickling.parts, None
+        if not parts:
+            return list, ()
+        place = _send([record for _, record in parts])
+        if place is not None:
+            return _pending, place
+        return list, ([_Alone(lazy) for lazy, _ in parts],)
+
+
+class _Alone:
+    """Pickles as a lazy tensor of the same batch that goes alone.
+
+    (That itself would be the ticket that it was pickled as.)
+    """
+
+    def __init__(self, lazy: Any) -> None:
+        self._lazy = lazy
+
+    def __reduce__(self) -> Any:
+        return _reduce_lazy(self._lazy)
+
+
+def shipping() -> _Shipping:
+    """Begins with a batch; its last part."""
+    _pickling.parts = []
+    return _Shipping()
 
 
 def _reduce_lazy(lazy: Any) -> Any:
@@ -239,9 +324,15 @@ def _reduce_lazy(lazy: Any) -> Any:
     """
     if not in_worker():
         return tensor.transport(lazy)
-    ticket = _ship(lazy)
-    if ticket is not None:
-        return ticket
+    record = tensor.record_of(lazy) if Worker.sender is not None else None
+    if record is not None:
+        facts = tuple(lazy.shape), lazy.dtype, Worker.number
+        if _pickling.parts is not None:
+            _pickling.parts.append((lazy, record))
+            return _part, (len(_pickling.parts) - 1, *facts)
+        place = _send([record])
+        if place is not None:
+            return _claim, (*place, *facts)
     try:
         tensor.plain(lazy)
     except Exception as error:
@@ -249,18 +340,15 @@ def _reduce_lazy(lazy: Any) -> Any:
     return tensor.transport(lazy)
 
 
-def _ship(lazy: Any) -> Any:
-    """The ticket for a lazy tensor that went over the channel, or None."""
+def _send(records: list[Any]) -> tuple[str, bytes, int] | None:
+    """Sends them as one message; the arguments of _pending(), or None."""
     sender = Worker.sender
     if sender is None:
         return None
-    shape = tuple(lazy.shape)
+    single = not any(record.lead for record in records)
     try:
-        record = tensor.record_of(lazy)
-        if record is None:
-            return None
         _tell(sender)
-        number = sender.ship(record, single=len(shape) < 4)
+        number = sender.ship(tensor.Records(records), single)
     except OSError:
         # The owner is gone or closing: pictures are made here from now on,
         # and most likely never read.
@@ -269,8 +357,7 @@ def _ship(lazy: Any) -> Any:
         return None
     except Exception:
         return None  # a source that does not pickle
-    place = (sender.address, sender.name, number)
-    return _claim, (*place, shape, lazy.dtype, Worker.number)
+    return sender.address, sender.name, number
 
 
 def _picklable(error: BaseException) -> BaseException:
@@ -444,8 +531,27 @@ def _forks(loader: Any) -> bool:
     return bool(context.get_start_method() == "fork")
 
 
-def _submit(records: list[Any]) -> list[Any]:
-    return tensor.submit_batch(records)
+class _Handles:
+    """The jobs of one message."""
+
+    def __init__(self, handles: Sequence[tensor.Handle]) -> None:
+        self._handles = handles
+
+    def wait(self) -> None:
+        for handle in self._handles:
+            handle.wait()
+
+    def result(self, place: int) -> torch.Tensor:
+        return self._handles[place].result()
+
+
+def _submit(messages: list[list[tensor.Record]]) -> list[_Handles]:
+    records = [record for records in messages for record in records]
+    handles = iter(tensor.submit_batch(records))
+    return [
+        _Handles(list(itertools.islice(handles, len(records))))
+        for records in messages
+    ]
 
 
 def _wrap_init(stock: Callable[..., None]) -> Callable[..., None]:
