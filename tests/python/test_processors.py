@@ -12,6 +12,7 @@ import json
 import os
 import pickle
 import unittest
+import unittest.mock
 import warnings
 
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -365,6 +366,56 @@ class Real(case.Case):
                     self.assertIs(type(one), type(other))
                     self.assertEqual(one.shape, other.shape)
                     self.assertTrue(numpy.array_equal(one, other))
+
+    def test_files_are_decoded_once(self):
+        """In a call the job checks them, and they are as after load()."""
+        from headrace.dropin.pillow import files
+
+        for backend in BACKENDS:
+            processor = real("clip", backend)
+
+            def run():
+                x = [Image.open(p) for p in self.paths[:3]]
+                with unittest.mock.patch.object(files, "checked",
+                                                side_effect=AssertionError):
+                    made = processor([*x, x[0]], return_tensors="pt")
+                state = [(p.fp, p.tile, case.facts(p)) for p in x]
+                return made["pixel_values"], state
+
+            want = run()
+            found, report = self.with_dropin(run)
+            self.assert_same_tensor(found[0], want[0], backend)
+            self.assertEqual(found[1], want[1])
+            self.assertNotIn("pillow", report)
+            self.assertEqual(report["totals"]["recorded"], 3)
+
+    def test_damaged_among_others(self):
+        """The call raises what stock's raises, and leaves what it leaves."""
+        data = open(self.paths[0], "rb").read()
+        tables = b"\xff\xc4\0\x13\0" + b"\xff" * 16  # of no Huffman code
+        bad = {"cut": data[:len(data) // 2],
+               "broken": data[:len(data) // 2] + tables + data[-2:],
+               "mended": data[:-2000] + bytes(1998) + data[-2:]}
+        for name, backend in itertools.product(bad, BACKENDS):
+            processor = real("vit", backend)
+
+            def run():
+                x = [Image.open(self.paths[1]),
+                     Image.open(io.BytesIO(bad[name])),
+                     Image.open(self.paths[2])]
+                made = case.outcome(lambda: processor(
+                    x, return_tensors="pt")["pixel_values"])
+                after = [case.outcome(lambda: see(p.convert("L")))
+                         for p in x for see in (lambda y: y.size, case.facts)]
+                return made, after
+
+            want = run()
+            found, _ = self.with_dropin(run)
+            if isinstance(want[0], torch.Tensor):
+                self.assert_same_tensor(found[0], want[0], name)
+            else:
+                self.assertEqual(found[0], want[0], (name, backend))
+            self.assertEqual(found[1], want[1], (name, backend))
 
     def test_warnings(self):
         """torchvision's warnings stay: its decoder of paths is deprecated."""

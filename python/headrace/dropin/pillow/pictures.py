@@ -656,23 +656,34 @@ def _open_again(header: headers.Header, fp: Any, filename: str) -> Any:
 def _detach(picture: Any, check: bool) -> Recording | None:
     """Lets go of the file, at the moment when Pillow would have decoded it.
 
-    Takes over what stock load() leaves behind: no tile, no file. None: the
-    picture is a plain JpegImageFile now, and Pillow will decode it. It does
-    so, and raises, here and now if the file is damaged, unless that can be
-    put right later: then nothing is checked.
+    None: the picture is a plain JpegImageFile now, and Pillow will decode it.
+    It does so, and raises, here and now if the file is damaged, unless that
+    can be put right later: then nothing is checked.
     """
+    source = _source_of(picture, check or not fetch.can_ask_again())
+    if source is None:
+        return None
+    fetch.recorded(source)
+    return _let_go(picture, source)
+
+
+def _source_of(picture: Any, check: bool) -> jobs.Source | None:
+    """None: the picture is a plain JpegImageFile now."""
     off = not active or fetch.is_off()
     reason, source = (None, None) if off else files.source_of(picture)
-    if source is not None and (check or not fetch.can_ask_again()):
+    if source is not None and check:
         reason, source = files.checked(source)
     if source is None:
         if reason:
             count("pillow", reason)
         _swap_back(picture)
-        return None
-    fetch.recorded(source)
+    return source
+
+
+def _let_go(picture: Any, source: jobs.Source) -> Recording:
+    """Takes over what stock load() leaves behind: no tile, no file."""
     mode = picture.mode
-    picture._hr = recorded((source, DECODE_OPS[mode]))
+    hr = picture._hr = recorded((source, DECODE_OPS[mode]))
     picture._hr_native = mode
     picture.tile = []
     picture.map = None
@@ -683,7 +694,27 @@ def _detach(picture: Any, check: bool) -> Recording | None:
     if not fetch.is_lazy():
         _keep(picture)
     total("recorded")
-    return picture._hr
+    return hr
+
+
+def unread(picture: Any) -> Recording | None:
+    """The recording of a file that nothing was asked of and that its picture
+    keeps, for a job at once: nothing is checked. Then comes read().
+
+    None: it is another picture, or stock Pillow's now.
+    """
+    if type(picture) is not HeadraceJpeg or picture._hr is not None:
+        return None
+    source = _source_of(picture, False)
+    if source is None:
+        return None
+    return recorded((source, DECODE_OPS[picture.mode]))
+
+
+def read(picture: Any, hr: Recording) -> None:
+    """A job has made what unread() gave: it lets go of the file."""
+    if type(picture) is HeadraceJpeg and picture._hr is None:
+        _let_go(picture, hr.source)
 
 
 # ---- between processes ----------------------------------------------------

@@ -7,10 +7,12 @@ ops, and pixel_values one lazy tensor, which one job makes. In a fetch the
 loader makes it; elsewhere it is made now.
 
 All pictures of such a call must be recorded: opened under the drop-in and not
-yet made, paths of JPEG files, or lazy tensors. Else, and where a class has
-other steps (Qwen2-VL, LLaVA-NeXT), processors of backend torchvision run as
-they are, on lazy tensors: process_image() makes one of a picture. Calls of
-backend pil are left to stock, and counted.
+yet made, paths of JPEG files, or lazy tensors. Where the job runs at once, it
+checks the files that nothing has read before: stock does the whole call if a
+picture cannot be made. Otherwise, and where a class has other steps (Qwen2-VL,
+LLaVA-NeXT), processors of backend torchvision run as they are, on lazy tensors:
+process_image() makes one of a picture. Calls of backend pil are left to stock,
+and counted.
 """
 
 from __future__ import annotations
@@ -68,6 +70,7 @@ class _Picture(NamedTuple):
     samples: Sequence[jobs.Recording]
     size: tuple[int, int]
     warns: int = 0  # as often stock's decoder says that it is deprecated
+    unread: Any = None  # of Pillow: it has its file until the job has made it
 
 
 class _Stock(Exception):
@@ -150,8 +153,9 @@ def process_image(stock: Any) -> Any:
 
 
 def _lazy(picture: Any, converts: Any) -> Any:
-    (hr,), (w, h), _ = _of_pillow(picture, converts)
-    return wrap(LazyTensor, Cell((hr,), (3, h, w), None))
+    read = _of_pillow(picture, converts)
+    w, h = read.size
+    return wrap(LazyTensor, Cell(read.samples, (3, h, w), None))
 
 
 def _is_picture(x: Any) -> bool:
@@ -195,18 +199,27 @@ def _recorded(processor: Any, given: Any, kwargs: Any) -> Any:
     ]
     if any(len(each.ops) > jobs.MAX_OPS for each in samples):
         raise _Stock("too many ops")
-    encoded.warned(sum(picture.warns for picture in found))
     w, h = want
     if tensors == "None" and fetch.is_lazy():
+        _were_read(found)
         return [
             wrap(LazyTensor, Cell((each,), (3, h, w), table))
             for each in samples
         ]
     made = _batch(samples, (3, h, w), table)
+    _were_read(found)
     if tensors == "np":
         return plain(made).numpy()
     # (Each of them has its own memory.)
     return made if tensors == "pt" else [each.clone() for each in made]
+
+
+def _were_read(found: Sequence[_Picture]) -> None:
+    """Leaves the pictures as stock's reading does, with its warnings."""
+    encoded.warned(sum(picture.warns for picture in found))
+    for picture in found:
+        if picture.unread is not None:
+            pictures.read(picture.unread, picture.samples[0])
 
 
 def _batch(
@@ -402,6 +415,10 @@ def _of_pillow(picture: Any, converts: Any) -> _Picture:
         if not converts:
             raise _Stock("mode %s" % picture.mode)
         picture = picture.convert("RGB")
+    if not fetch.is_lazy():  # the job runs at once, and finds damage
+        hr = pictures.unread(picture)
+        if hr is not None:
+            return _Picture((hr,), picture.size, unread=picture)
     hr = None
     if type(picture) in pictures.RECORDERS:
         hr = pictures.recording(picture)
@@ -442,7 +459,7 @@ def _of_path(backend: str, path: str) -> _Picture:
     reason = encoded._objection(info, "RGB")
     if reason is None and not encoded.may_turn(package, source, info):
         reason = "turned by its EXIF"
-    if reason is None and not fetch.can_ask_again():
+    if reason is None and fetch.is_lazy() and not fetch.can_ask_again():
         reason, source = files.checked(source)
     if reason is not None:
         raise _Stock(reason)
