@@ -173,6 +173,26 @@ class Preprocess(Pipeline):
             raise
         return _done(output, on_error)
 
+    def _begin(
+        self,
+        samples: list[Any],
+        out: Any,
+        timeout: float | None,
+        on_error: Literal["fail", "zero"],
+    ) -> Output:
+        """Into memory of an earlier batch, which no tensor has any more."""
+        if out is None and samples:
+            import torch
+
+            from . import _memory
+
+            kinds = {
+                "f32": torch.float32, "f16": torch.float16, "u8": torch.uint8
+            }
+            shape = (len(samples), *self.shape)
+            out = _memory.empty(shape, kinds[self.dtype])
+        return super()._begin(samples, out, timeout, on_error)
+
     def _samples(
         self, sources: Iterable[Any], indices: Iterable[int] | None, epoch: int
     ) -> list[Any]:

@@ -114,11 +114,11 @@ class Signals(unittest.TestCase):
 
     def test_a_handler_needs_memory(self):
         try:
-            from headrace.dropin.torch import memory
+            from headrace import _memory
         except ImportError as error:
             self.skipTest(str(error))
         import torch
 
-        with memory._lock:
-            made = memory.empty((memory.SMALLEST,), torch.uint8)
-        self.assertEqual(len(made), memory.SMALLEST)
+        with _memory._lock:
+            made = _memory.empty((_memory.SMALLEST,), torch.uint8)
+        self.assertEqual(len(made), _memory.SMALLEST)

@@ -19,7 +19,8 @@ import numpy as np
 import torch
 from dropin_case import KINDS, facts, noise, on, saved
 from headrace import dropin
-from headrace.dropin.torch import memory, tensor
+from headrace import _memory
+from headrace.dropin.torch import tensor
 from headrace.dropin.pillow import files, jobs
 from PIL import Image
 from torchvision.transforms import functional as F
@@ -192,10 +193,10 @@ class Memory(case.Case):
     shape = (8, 3, 224, 224)
 
     def setUp(self):
-        memory.clear()
+        _memory.clear()
 
     def new(self):
-        return memory.empty(self.shape, torch.float32)
+        return _memory.empty(self.shape, torch.float32)
 
     def test_used_again_when_nobody_looks(self):
         first = self.new()
@@ -218,15 +219,15 @@ class Memory(case.Case):
     def test_little_is_kept(self):
         many = [self.new() for _ in range(9)]
         del many
-        with mock.patch.object(memory, "_MOST_BYTES", 3 * 8 * 3 * 224**2 * 4):
+        with mock.patch.object(_memory, "_MOST_BYTES", 3 * 8 * 3 * 224**2 * 4):
             self.new()
-        self.assertEqual(len(memory._blocks), 4)
-        with mock.patch.object(memory, "_MOST_BYTES", 0):
+        self.assertEqual(len(_memory._blocks), 4)
+        with mock.patch.object(_memory, "_MOST_BYTES", 0):
             self.new()
-        self.assertEqual(len(memory._blocks), 3)
-        for _ in range(2 * memory._OLD):
-            memory.empty((2, 3, 300, 300), torch.float32)
-        self.assertEqual(len(memory._blocks), 1)
+        self.assertEqual(len(_memory._blocks), 3)
+        for _ in range(2 * _memory._OLD):
+            _memory.empty((2, 3, 300, 300), torch.float32)
+        self.assertEqual(len(_memory._blocks), 1)
 
     def test_memory_of_many_views_is_used_again(self):
         views = [self.new().fill_(7) for _ in range(10)]
@@ -259,14 +260,14 @@ class Memory(case.Case):
             self.skipTest(f"mlock: {os.strerror(ctypes.get_errno())}")
         self.addCleanup(libc.munlock, *page)
         del first
-        memory._forked()
+        _memory._forked()
         self.assertEqual(self.new().data_ptr(), address)
         # It is not tried again until the next fork.
-        self.assertEqual(memory._blocks[0].forks, memory._forks)
+        self.assertEqual(_memory._blocks[0].forks, _memory._forks)
 
     def test_small_ones_are_torchs(self):
-        memory.empty((3, 4), torch.uint8).resize_(1000, 1000)
-        self.assertEqual(memory._blocks, [])
+        _memory.empty((3, 4), torch.uint8).resize_(1000, 1000)
+        self.assertEqual(_memory._blocks, [])
 
 
 class Errors(case.Case):

@@ -203,6 +203,25 @@ class Calls(unittest.TestCase):
         with self.assertRaisesRegex(headrace.ArgumentError, "on_error"):
             make(pictures, on_error="skip")
 
+    def test_memory_is_used_again(self):
+        """When no tensor has it; a picture that failed leaves zeros in it."""
+        from headrace import _memory
+
+        _memory.clear()
+        make = preprocess("vit")
+        want = make(self.paths)
+        kept = want["pixel_values"].clone()
+        other = make(self.paths[:1] * 4)["pixel_values"]
+        self.assertNotEqual(other.data_ptr(), want["pixel_values"].data_ptr())
+        place = other.data_ptr()
+        del other
+        again = make([*self.paths[:3], self.bad], on_error="zero")
+        self.assertEqual(again["pixel_values"].data_ptr(), place)
+        self.assertTrue(torch.equal(again["pixel_values"][:3], kept[:3]))
+        self.assertFalse(again["pixel_values"][3].any())
+        self.assertEqual(len(_memory._blocks), 2)
+        self.assertTrue(torch.equal(want["pixel_values"], kept))
+
     def test_features(self):
         """As a BatchFeature: attributes, and pickled with the values."""
         found = preprocess("vit")([self.paths[0], self.bad], on_error="zero")

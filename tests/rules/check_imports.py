@@ -20,7 +20,7 @@ import tempfile
 # Room: its modules, or the folder that is named like it. The lowest is first.
 ROOMS = {
     "foundation": """_aio _arguments _command _core _forks _html _left_out
-                     _oracle _others _processors errors ops""".split(),
+                     _memory _oracle _others _processors errors ops""".split(),
     "dropin.base": [],
     "dropin.pillow": [],
     "dropin.torch": [],

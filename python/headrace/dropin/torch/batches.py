@@ -18,12 +18,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ... import _core
+from ... import _core, _memory
 from ..._forks import renewed
 from ..base.report import count
 from ..pillow import jobs
 from ..pillow.jobs import ERASE
-from . import memory
 from .tables import Table
 
 # Types that a job writes. Others are looked up, byte by byte.
@@ -134,7 +133,7 @@ class Handle:
             value = value.permute(2, 0, 1)
         value = value.detach()  # no view, as what comes from a worker
         inference = torch.is_inference_mode_enabled()
-        value = memory.of_mode(value, inference)
+        value = _memory.of_mode(value, inference)
         if not inference:
             value[..., :0].zero_()  # (torch sets its memory)
         if record.kind is not Tensor:
@@ -174,10 +173,10 @@ class Group:
         if self._looked_up:
             self._kind = torch.uint8
         if hwc:
-            out = memory.empty((n, h, w, c), self._kind)
+            out = _memory.empty((n, h, w, c), self._kind)
             self.out = out.permute(0, 3, 1, 2)
         else:
-            self.out = out = memory.empty((n, c, h, w), self._kind)
+            self.out = out = _memory.empty((n, c, h, w), self._kind)
         self._batch = _core.Batch(
             n,
             c,

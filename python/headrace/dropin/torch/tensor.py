@@ -55,12 +55,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ... import _memory
 from ..._forks import renewed
 from ..base import fetch
 from ..base.report import caller, count, note
 from ..base.worker import in_worker
 from ..pillow import jobs
-from . import memory, speculate
+from . import speculate
 from .batches import Handle, Record, Records, made_by, submit_batch
 from .cell import Cell, copy_of, tables_of
 from .tables import Table
@@ -291,7 +292,7 @@ def _shaped(cell: Cell, value: Tensor) -> Tensor:
 
 def _as_made(cell: Cell, value: Tensor) -> Tensor:
     """With inference mode and version as stock's tensor has them."""
-    value = memory.of_mode(value, cell.inference)
+    value = _memory.of_mode(value, cell.inference)
     if cell.version and not cell.inference:
         nothing = value[..., :0]  # whose version is that of the whole
         for _ in range(cell.version):

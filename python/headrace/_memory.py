@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory for batches that is used again.
+"""Memory for batches that is used again. Imports torch.
 
 A batch of 64 float pictures of 224 x 224 has 38 MB. Memory that is new to the
 process costs a page fault for every 4 KB of it, and a batch that is dropped
@@ -24,7 +24,7 @@ import threading
 
 import torch
 
-from ..._forks import renewed
+from ._forks import renewed
 
 # Smaller tensors come from torch: malloc uses their memory again itself.
 SMALLEST = 1 << 20
@@ -110,7 +110,8 @@ def of_mode(value: torch.Tensor, inference: bool) -> torch.Tensor:
 
 @functools.lru_cache
 def _size_of(dtype: torch.dtype) -> int:
-    return torch.empty(0, dtype=dtype, device="cpu").element_size()
+    size: int = torch.empty(0, dtype=dtype, device="cpu").element_size()
+    return size
 
 
 def _take(size: int) -> _Block:
