@@ -24,7 +24,8 @@ generated photos.
 Rows are in groups, see GROUPS below; --only GROUP,GROUP measures some of them.
 They are in bench_rows.py (transforms and their parts), bench_epochs.py (later
 epochs: caches and pack files), bench_augment.py (ops), bench_alone.py (stages, pictures alone),
-bench_costs.py (what the library itself costs), bench_host.py (what the host
+bench_processors.py (processors of
+transformers), bench_costs.py (what the library itself costs), bench_host.py (what the host
 does for a device), bench_opencl.py; how they are timed: bench_table.py; what they work on: bench_work.py. The chart of README.md
 is made from the JSON by bench_chart.py. Other programs than Pillow and
 torchvision's v1: bench_peers.py.
@@ -54,6 +55,8 @@ stages: stage_entropy, stage_{unpack,reconstruct,color,resample}_LEVEL,
 augment: op_NAME_LEVEL, op_NAME_PARAMETER_LEVEL.
 alone: alone_photo_{1,2} (threads), alone_photo_p99,
   alone_{2,6,12}mp_{1,2,threads}, train_{2,6,12}mp.
+processors, where transformers is: processor_NAME (the drop-in), preprocess_NAME,
+  preprocess_NAME_two_threads; NAME is vit or clip.
 resize: resize_bilinear, resize_bicubic, resize_lanczos, resize_large,
   resize_orders_LEVEL.
 costs: job_overhead, probe, submit_256, submit_256_p99, heap_allocations,
@@ -98,6 +101,7 @@ from bench_costs import (allocation_rows, open_row, overhead_row, probe_row,
 from bench_epochs import cache_rows, pack_rows, packing_row
 from bench_host import opencl_host_rows
 from bench_opencl import opencl_facts, opencl_rows
+from bench_processors import preprocess_rows, processor_rows
 from bench_rows import (eval_rows, kind_rows, order_rows, resize_rows,
                         thread_rows, transform_rows)
 from bench_table import Table, cpu_seconds, markdown, pinned
@@ -121,6 +125,8 @@ GROUPS = {
               "CenterCrop(224), ToTensor, Normalize", [large_rows],
               [latency_rows]),
     "resize": ("resize", [resize_rows, order_rows], []),
+    "processors": ("image processors of transformers; one core, CPU time",
+                   [processor_rows], [preprocess_rows]),
     "costs": ("what the library itself costs", [overhead_row, probe_row],
               [submit_rows, allocation_rows, open_row, rss_rows]),
     "host": ("the host's part of OpenCL, on a device that does nothing "

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """How bench.py times, and its table."""
+import contextlib
 import gc
 import os
 import statistics
@@ -11,15 +12,19 @@ from bench_chart import BARS
 
 
 def interleave(rounds, *runs, clock=time.perf_counter):
-    """Seconds of each run in each round, [run][round]; taking turns."""
+    """Seconds of each run in each round, [run][round]; taking turns.
+
+    The block run.around(), if there is one, does not count.
+    """
     times = [[] for _ in runs]
     for r in range(rounds + 1):
         for run, seconds in zip(runs, times):
-            gc.collect()
-            start = clock()
-            run()
-            if r:  # the first does not count
-                seconds.append(clock() - start)
+            with getattr(run, "around", contextlib.nullcontext)():
+                gc.collect()
+                start = clock()
+                run()
+                if r:  # the first does not count
+                    seconds.append(clock() - start)
     return times
 
 
