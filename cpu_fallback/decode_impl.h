@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the decoders share: the head of a decoder, the way errors come out of the
+// Shared by the decoders: the head of a decoder, the way errors come out of the
 // depths of a foreign library, and the memory.
 //
 // libjpeg and libpng report errors through a handler that must not return. Every

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the kernels share. OpenCL C 1.2, integers only; sums that may wrap are
+// Shared by the kernels. OpenCL C 1.2, integers only; sums that may wrap are
 // unsigned.
 
 // Item of the picture, and the picture.

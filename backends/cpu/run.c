@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What all parts of a task need: how it fails, whether it stops, and what it
-// decodes.
+// The state that all parts of a task share: how it fails, whether it has to
+// stop, its payloads, the parameters of its decoder.
 #include <stdio.h>
 
 #include "backends/cpu/cpu.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which OpenCL devices there are, and which of them a name means.
+// Lists the OpenCL devices, and finds the one that a name means.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the guard (hal/engine/guard.h) asks of this engine.
+// The calls of the guard (hal/engine/guard.h) into this engine.
 #include "backends/opencl/opencl.h"
 
 static struct hr__task **append(struct hr__task **end, struct ocl_batch *batch)

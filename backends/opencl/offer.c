@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which spans of a picture the engine takes, and for what reasons not more. It
-// takes pictures that the CPU has decoded from resample on. Where there are more
-// steps for the pixels, it leaves them to the CPU behind the first one, and behind
-// the only one where it has not all the codes.
+// The spans of a picture that the engine offers, and the reasons why it offers
+// no more. Where the CPU decodes, the engine takes the stages from resample on.
+// The CPU makes every step for the pixels but the first, and the augmentation
+// of an only step if the engine lacks one of its codes.
 #include "backends/opencl/opencl.h"
 
 #define FROM(stage) \

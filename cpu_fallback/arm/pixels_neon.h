@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What several NEON sisters do to pixels whose channels lie apart.
+// Helpers of several NEON sisters, for pixels whose channels lie apart.
 #ifndef CPU_PIXELS_NEON_H
 #define CPU_PIXELS_NEON_H
 

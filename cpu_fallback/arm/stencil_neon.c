@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a pixel's neighbours decide, with NEON, 16 bytes at a time.
+// Filters that read a pixel's neighbours, with NEON, 16 bytes at a time.
 #if defined(__AARCH64EL__)
 
 #include "cpu_fallback/arm/pixels_neon.h"

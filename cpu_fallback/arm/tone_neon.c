@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a pixel alone decides, with NEON. Rows may be written to behind their
-// ends, so nothing but a sum asks where they end. (The range of the channels is
-// what a compiler makes of the readable C.)
+// Functions of one pixel, with NEON. Rows may be written to behind their ends,
+// so only a sum has to look where they end. (The compiler vectorizes the range
+// of the channels from the readable C.)
 #if defined(__AARCH64EL__)
 
 #include "cpu_fallback/arm/pixels_neon.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a pixel's neighbours decide, in readable C.
+// Filters that read a pixel's neighbours, in readable C.
 #include <stdbool.h>
 
 #include "cpu_fallback/augment/augment_kernels.h"

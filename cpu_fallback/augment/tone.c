@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a pixel alone decides, in readable C: the reference for the sisters.
+// Functions of one pixel, in readable C: the reference for the sisters.
 #include "cpu_fallback/augment/augment_kernels.h"
 
 #ifndef CPU_TONE_BY_HAND

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is done between the kernel's steps: a lane's row is handed out, its
-// stream filled up, or the rest of its picture decoded as one stream.
+// The work between the kernel's steps: hands a row to a lane, fills up its
+// stream, or decodes the rest of its picture as one stream.
 #include "cpu_fallback/jpeg/lanes.h"
 
 #include <string.h>

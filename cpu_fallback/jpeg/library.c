@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which libjpeg-turbo this process has loaded. Its API has no function that
-// says so, and the version of its headers is that of the build; but every
-// library file of it carries the text "libjpeg-turbo version 2.1.5 (build ..)".
+// Finds the version of the libjpeg-turbo that this process has loaded. Its API
+// has no function for that, and the version of its headers is that of the
+// build; but every library file of it carries the text "libjpeg-turbo version
+// 2.1.5 (build ..)".
 #define _GNU_SOURCE
 #include <link.h>
 #include <pthread.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What color_avx2.c and color_avx512.c do alike, in registers of either width.
+// Shared by color_avx2.c and color_avx512.c, for registers of either width.
 // Each of them defines VEC, the register; SISTER(name), name_avx2 or
 // name_avx512; OP(name), the intrinsic _mm256_name or _mm512_name; and load(),
 // put(), widen(), weave() and put_pixels().

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What lanes_avx512.c and lanes_half_avx512.c do alike: a few symbols of each
-// of sixteen streams, then new bits. No branch depends on what a stream says,
-// but one for all lanes: whether one of them is at the end of its row or of its
-// bytes.
+// Shared by lanes_avx512.c and lanes_half_avx512.c: a few symbols of each of
+// sixteen streams, then new bits. No branch depends on the content of a stream,
+// except one for all lanes: whether one of them is at the end of its row or of
+// its bytes.
 //
 // Each of them defines SETS registers of LANES 32-bit numbers, which take
 // turns: VEC and MASK, a truth a lane; OP(name), the intrinsic _mm256_name or

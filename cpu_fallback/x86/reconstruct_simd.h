@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What reconstruct_avx2.c and reconstruct_avx512.c do alike: the passes of the
-// inverse DCT, in registers of either width. Each of them defines VEC, the
+// Shared by reconstruct_avx2.c and reconstruct_avx512.c: the passes of the
+// inverse DCT, for registers of either width. Each of them defines VEC, the
 // register; OP(name), the intrinsic _mm256_name or _mm512_name; and dot() and
 // dots(). reconstruct.c tells where the algorithm comes from.
 //

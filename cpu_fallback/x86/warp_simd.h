@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What warp_avx2.c and warp_avx512.c do alike: filters of LANES pixels of RGB at a
+// Shared by warp_avx2.c and warp_avx512.c: filters of LANES pixels of RGB at a
 // time. Coordinates are doubles as in warp.c. Weights and sums of the filters
 // are float32; where such a result is so close to a whole number that doubles
-// could come to another byte, warp.c makes the pixel again. (All samples equal
-// are exact with any weights.)
+// could come to another byte, warp.c makes the pixel again. (If all samples are
+// equal, the result is exact with any weights.)
 //
 // Each of them defines VEC, FLT and MASK, registers of LANES 32-bit numbers, of
 // floats, of one truth a lane; OP(name), the intrinsic _mm256_name or

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What CPU time the process may use at most: the quota of its own cgroup and of
-// each one above it, in version 2 of cgroups and in version 1. (Slices of systemd
-// and jobs of Slurm have theirs below the root of what is mounted.)
+// The CPU time that the process may use at most: the least quota of its own
+// cgroup and of each one above it, in versions 1 and 2 of cgroups. (Slices of
+// systemd and jobs of Slurm set a quota below the root of the mount.)
 #define _GNU_SOURCE
 #include <limits.h>
 #include <stdio.h>

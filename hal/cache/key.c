@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What tells one source from another.
+// Keys of the cache: a file's identity and times, or a hash of the bytes.
 #define XXH_INLINE_ALL
 // Bytes of a sample were mostly used an epoch ago: they come from far away, and
 // the hash waits for nothing else. (With wider registers it takes as long.)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an engine may do of a sample: what it offers, without what its
-// certificate denies it, what is not tested now, and what it lost by wrong
-// pixels.
+// The spans of a sample that an engine may do: those of its offer, less the
+// spans that its certificate denies, that are not tested now, or that it lost
+// by wrong pixels.
 #include "hal/device/device.h"
 
 // Returns the remaining spans of an engine that cannot run the picture's codes.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a device tells the trace: waits, and what is in flight.
+// Reports of a device to the trace: waits, jobs and bytes in flight.
 #include "hal/device/device.h"
 
 void hr__watch_wait(struct hr__device *dev, enum hr__wait what, uint64_t job,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What users call with a device, or with NULL for the default one: finds the
+// Public calls that take a device, or NULL for the default one: each finds the
 // device and makes one call down.
 #include <string.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which format it is.
+// Recognizes a picture's format by its first bytes.
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the halves of the reader of JPEG files share: markers (jpeg.c) and scans
+// Shared by the halves of the reader of JPEG files: markers (jpeg.c) and scans
 // (jpeg_scan.c).
 #ifndef HR__FACTS_JPEG_READER_H
 #define HR__FACTS_JPEG_READER_H

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What becomes of a work that ends: its result in words and numbers, its
-// destination if it failed, and all that it held. And whom it leaves if an
-// engine failed it.
+// The end of a work: writes its result in words and numbers, clears its
+// destination if it failed, and releases all that it held. Also finds
+// the engine that a work leaves after a failure.
 #include <stdio.h>
 #include <string.h>
 

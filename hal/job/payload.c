@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one span leaves for the next: memory of the next engine, or the
-// engine's own, or of one engine in the hands of another.
+// Payloads, which one span leaves for the next: in memory of the next engine,
+// in the engine's own, or in memory that two engines share.
 #include "hal/job/work.h"
 
 struct hr__payload *hr__task_payload(struct hr__task *task, size_t size)

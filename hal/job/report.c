@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What jobs and their works tell the trace.
+// Reports of jobs and their works to the trace.
 #include "hal/job/report.h"
 #include "hal/job/work.h"
 

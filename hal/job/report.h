@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What jobs tell the trace, see engine/trace.h.
+// Reports of jobs to the trace, see engine/trace.h.
 #ifndef HR__JOB_REPORT_H
 #define HR__JOB_REPORT_H
 

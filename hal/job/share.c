@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which engine makes a work, if several engines of its device could (hr_device_params.
-// balance): asks the schedule, and tells it what became of the work. Only where
-// all of them make the same bytes, so that no picture depends on the answer.
+// Chooses the engine for a work if several engines of its device could make it
+// (hr_device_params.balance): asks the schedule, and tells it how the work
+// went. It chooses only among engines that make the same bytes, so no picture
+// depends on the choice.
 #include "hal/job/work.h"
 
 static bool is_balanced(const struct hr__work *w)

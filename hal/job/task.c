@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an engine may ask and say of a task that it holds. How a task ends, and
-// what comes then, is in work.c; its clock in span_clock.c.
+// The calls of an engine about a task that it holds. The end of a task, and
+// what follows it, is in work.c; its clock in span_clock.c.
 #include <stdio.h>
 
 #include "hal/job/work.h"

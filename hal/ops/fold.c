@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What geometry ops come to: coordinates of a resample step (picture.h draws
-// it). A new step starts only where one cannot say it: a second resize, a resize
-// of a padded picture, padding of a cropped one.
+// Folds geometry ops into the coordinates of a resample step (picture.h draws
+// it). A new step starts only where one cannot express them: a second resize, a
+// resize of a padded picture, padding of a cropped one.
 #include <string.h>
 
 #include "hal/ops/op_def.h"

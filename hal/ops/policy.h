@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What trivial_augment_wide, rand_augment and auto_augment draw from: fifteen
-// kinds of changes, each with a magnitude.
+// The fifteen kinds of changes, each with a magnitude, from which
+// trivial_augment_wide, rand_augment and auto_augment draw.
 #ifndef HR__POLICY_H
 #define HR__POLICY_H
 

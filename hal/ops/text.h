@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What reading (text.c) and writing (text_format.c) lists of ops share.
+// Shared by the reader (text.c) and the writer (text_format.c) of lists of ops.
 #ifndef HR__OPS_TEXT_H
 #define HR__OPS_TEXT_H
 

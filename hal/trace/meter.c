@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What engines report: to the trace, and to sums.
+// Measurements of engines: adds them to the trace and to sums.
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a device may do, by how its pictures compared with the CPU's: the
-// certificate is made or read when the device opens, and from then on
-// narrows what the engine offers.
+// The certificate of a device compares its pictures with the CPU's. It is made
+// or read when the device opens, and from then on narrows what the engine
+// offers.
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>

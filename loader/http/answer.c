@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a server answers. All of it is a stranger's: numbers are read with a
+// Parses a server's answer. All of it is a stranger's: numbers are read with a
 // check, and only what was asked for is taken (RFC 9110, sections 8, 14, 15).
 #include <string.h>
 #include <strings.h>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What reader and writer have in common.
+// The format of a pack file: checksums, headers and names, for reader and
+// writer.
 #define XXH_INLINE_ALL
 #include "format.h"
 

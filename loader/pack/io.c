@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a writer does to its file.
+// A writer's accesses to its file.
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>

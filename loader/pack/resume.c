@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an earlier writer has left: its pictures, record by record, up to the
-// first that is not whole.
+// Reads the pictures that an earlier writer has left, record by record, up to
+// the first that is not whole.
 #define XXH_INLINE_ALL
 #include <errno.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which samples a batch has, and where the loader stands.
+// Chooses the samples of a batch, and keeps the loader's position and state.
 #include <endian.h>
 #include <string.h>
 #include <unistd.h>

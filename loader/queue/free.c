@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What goes back: the bytes of samples, and in the end the loader itself.
+// Gives back the bytes of samples, and in the end frees the loader itself.
 #include <pthread.h>
 #include <unistd.h>
 

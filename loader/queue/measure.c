@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the loader measures for its settings, and what it does when they change.
+// Measures the loader for its settings, and applies the changed ones.
 #include "hal/engine/base.h"
 #include "loader.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which sample comes at which position of an epoch: pure functions of the seed,
-// the epoch and the position. Nothing is stored but the sums of weights.
+// The sample at each position of an epoch: pure functions of the seed, the
+// epoch and the position. Only the sums of weights are stored.
 //
 // A position counts the samples of an epoch over all shards. Shard s of n has
 // the positions s, s + n, s + 2n, ... Behind the last sample of the epoch,

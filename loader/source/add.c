@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the user names: files, folders, lists of files.
+// Adds the inputs that the user names: files, folders, lists of files.
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>

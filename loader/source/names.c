@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What samples and classes are called.
+// Names of samples and classes.
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>

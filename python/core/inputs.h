@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What calls are given: ops, devices, caches, pack files, paths, sources.
+// Arguments of calls: ops, devices, caches, pack files, paths, sources.
 #ifndef HR_PY_INPUTS_H
 #define HR_PY_INPUTS_H
 

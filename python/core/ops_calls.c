@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the module says of lists of ops without a picture: sizes, texts, what
-// random ops draw, matrices.
+// Functions of the module on lists of ops without a picture: sizes, texts, the
+// draws of random ops, matrices.
 #include "inputs.h"
 
 #include <string.h>

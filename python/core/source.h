@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the two files of a Source share.
+// Shared by the two files of a Source.
 #ifndef HR_PY_SOURCE_H
 #define HR_PY_SOURCE_H
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What batches and pixels have in common: form, attributes, the buffer
-// protocol, their end.
+// Common to batches and pixels: form, attributes, the buffer protocol, their
+// end.
 #include "flight.h"
 #include "tensor.h"
 

@@ -174,8 +174,8 @@ static int spans_of_fake(hr_device dev, const char *text, unsigned *why)
     return fake;
 }
 
-// Whether stage augment was tried with as many pictures as ever, whatever they
-// were like. *pictures: how many; 0: not known yet.
+// Checks that stage augment was tried with *pictures pictures, whatever they
+// were like. *pictures is 0 at the first call, which sets it.
 static bool all_counted(hr_device dev, int *pictures)
 {
     int n = certificate_of(dev, HR_SPAN_BIT(HR_AUGMENT, HR_STORE))->pictures;

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# What the pages promise about the tree, compared with the tree:
+# Compares the pages with the tree that they describe:
 # - docs/environment.md and headrace-environment(7) name the variables that the
 #   sources read, all of them and no others;
 # - `headrace run --help` and headrace-run(1) name the ops that --ops reads;

@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# What ./dev says and does before it builds, with apt-get, dpkg-query, cmake and
-# ctest that only look as if: nothing is installed or upgraded in silence, a build
-# says how far it is, and a test that fails makes ./dev test fail.
+# ./dev before it builds: its messages and its steps, with stand-ins for
+# apt-get, dpkg-query, cmake and ctest. It installs and upgrades nothing in
+# silence, a build says how far it is, and a test that fails makes ./dev test
+# fail.
 set -euo pipefail
 dev=$(cd "$(dirname "$0")/../.." && pwd)/dev
 tmp=$(mktemp -d)

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# What ./dev check adds to the rules, without a build.
+# Checks that ./dev check adds to the rules, without a build.
 #   lint.sh format [--write]   as clang-format and .clang-format have it
 #   lint.sh analysis           cppcheck
 #   lint.sh shell              shellcheck

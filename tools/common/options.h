@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the command lines of all subcommands have in common.
+// Common to the command lines of all subcommands.
 #ifndef HEADRACE_TOOLS_COMMON_OPTIONS_H
 #define HEADRACE_TOOLS_COMMON_OPTIONS_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the subcommands of headrace share: exit codes, messages, clocks, sizes.
+// Shared by the subcommands of headrace: exit codes, messages, clocks, sizes.
 // The tools are clients of the public API and know nothing of its inside.
 #ifndef HEADRACE_TOOLS_COMMON_TOOLS_H
 #define HEADRACE_TOOLS_COMMON_TOOLS_H

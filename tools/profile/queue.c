@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a loader does with the pictures of a process: its queue over time, and
-// the settings that it comes to from one of everything.
+// Runs a loader on the pictures of a process: records its queue over time, and
+// the settings that it reaches from one of everything.
 #include <string.h>
 
 #include "profile.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is shown of a loader: on the terminal, in JSON, on the page.
+// Prints the figures of a loader: on the terminal, in JSON, on the page.
 #include <stdio.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the trace of a watched run tells besides its sums. It is read from the
-// file that hr_trace_write() made, as any other program would.
+// Reads the trace of a watched run, for figures that its sums do not hold. It
+// reads the file that hr_trace_write() made, as any other program would.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

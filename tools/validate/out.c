@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What validate prints: a few lines, or one JSON object.
+// Prints the results of validate: a few lines, or one JSON object.
 #include <inttypes.h>
 #include <limits.h>
 #include <math.h>

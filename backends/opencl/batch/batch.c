@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every batch goes through, whatever is in it: its tasks are claimed, the
-// device gets it, the driver's callback marks it as done, it lets go of what it
-// holds; and what is done about one that failed.
+// The life of a batch: claims its tasks, submits it to the device, marks it as
+// done in the driver's callback, releases what it holds, and handles the tasks
+// of a batch that failed.
 #include <stdio.h>
 
 #include "backends/opencl/opencl.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the kernels must know of a picture (kernels/plan.h says how), and its
-// source bytes on their way into pinned memory. Only the host works here.
+// Fills the kernels' descriptor of a picture (see kernels/plan.h) and copies
+// its source bytes into pinned memory. Only the host works here.
 #include <string.h>
 
 #include "backends/opencl/opencl.h"
