@@ -67,6 +67,7 @@ PyObject *pack_writer_entry_of(struct core *core, hr_source source, uint64_t i);
 // ---- probe ------------------------------------------------------------------
 
 PyObject *probe(PyObject *module, PyObject *source);
+PyObject *probe_end_marker(PyObject *module, PyObject *args);
 bool probe_add_constants(PyObject *module);
 // A path as a new reference to bytes, or to a str whose UTF-8 is the path;
 // *out points into it. NULL with an exception.

@@ -254,6 +254,10 @@ static PyMethodDef methods[] = {
      "share_files($module, /)\n--\n\n"
      "Let read_file() read into memory that another process can map, and\n"
      "return a descriptor of it for SharedFiles(). For workers."},
+    {"end_marker", probe_end_marker, METH_VARARGS,
+     "end_marker($module, data, begin, /)\n--\n\n"
+     "Return the place behind a JPEG's first end marker from begin on; 0:\n"
+     "there is none."},
     {"set_cache", cache_set, METH_O,
      "set_cache($module, cache, /)\n--\n\n"
      "Keep pictures that are decoded, for the next time: in this Cache, or in\n"

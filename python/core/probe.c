@@ -228,6 +228,37 @@ PyObject *probe(PyObject *module, PyObject *source)
     return (PyObject *)info;
 }
 
+// ---- The end of a picture ---------------------------------------------------
+
+// memchr() jumps from one 0xff to the next; coded data has one in 256 bytes.
+// bytes.find() with two bytes looks at each of them.
+static size_t behind_marker(const uint8_t *p, size_t size, size_t at)
+{
+    const uint8_t *found;
+
+    while (at < size && (found = memchr(p + at, 0xff, size - at))) {
+        at = (size_t)(found - p) + 1;
+        if (at < size && p[at] == 0xd9)
+            return at + 1;
+    }
+    return 0;
+}
+
+PyObject *probe_end_marker(PyObject *module, PyObject *args)
+{
+    Py_buffer view;
+    Py_ssize_t begin;
+    size_t end = 0;
+
+    (void)module;
+    if (!PyArg_ParseTuple(args, "y*n", &view, &begin))
+        return NULL;
+    if (begin >= 0)
+        end = behind_marker(view.buf, (size_t)view.len, (size_t)begin);
+    PyBuffer_Release(&view);
+    return PyLong_FromSize_t(end);
+}
+
 // ---- Info -------------------------------------------------------------------
 
 #define INFO(self) (&((struct info *)(self))->info)

@@ -81,6 +81,7 @@ def resize_order(
 def probe(
     source: Buffer | str | PathLike[str] | PathLike[bytes], /
 ) -> Info: ...
+def end_marker(data: Buffer, begin: int, /) -> int: ...
 @final
 class PackFile:
     def __new__(

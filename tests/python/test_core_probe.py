@@ -31,6 +31,19 @@ class Probing(unittest.TestCase):
                 self.assertEqual(by_path.all_scans, by_bytes.all_scans, path)
         self.assertGreater(known, 5 * unknown)
 
+    def test_the_end_marker(self):
+        for path in samples.good():
+            data = samples.read(path)
+            for whole in data, data + b"\xff", bytearray(data + data):
+                for begin in 0, 2, len(data) // 2, len(data) - 2, 1 << 40:
+                    found = whole.find(b"\xff\xd9", begin)
+                    self.assertEqual(_core.end_marker(whole, begin),
+                                     found + 2 if found >= 0 else 0)
+        for data in b"", b"\xff", b"\xd9", b"\xff\xff\xff", b"\xff\0\xd9":
+            self.assertEqual(_core.end_marker(data, 0), 0)
+        self.assertEqual(_core.end_marker(b"\xff\xff\xd9\xff\xd9", 0), 3)
+        self.assertEqual(_core.end_marker(b"\xff\xd9", -1), 0)
+
     def test_facts(self):
         for path in samples.good():
             line, info = samples.described()[path], _core.probe(path)

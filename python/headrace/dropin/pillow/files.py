@@ -153,7 +153,6 @@ def _take_blocks(fp: Any, block: int) -> bytes:
 def _end_of(data: bytes) -> int:
     """Behind the end marker; 0: it is not there."""
     try:
-        found = data.find(b"\xff\xd9", probe(data).header_size)
+        return _core.end_marker(data, probe(data).header_size)
     except Exception:
         return 0  # not even the header is
-    return found + 2 if found >= 0 else 0
