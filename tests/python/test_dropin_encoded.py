@@ -8,6 +8,7 @@ Values, strides and errors are stock's, whether a picture is recorded or not.
 import importlib
 import pathlib
 import pickle
+import random
 import sys
 import tempfile
 import unittest
@@ -57,6 +58,17 @@ def damaged():
     place = len(data) * 9 // 10
     data[place : place + 2] = b"\xff\x18"
     return bytes(data)
+
+
+# A tag: the orientation, 6.
+ENTRY = b"\x01\x12\0\3\0\0\0\1\0\6\0\0"
+
+
+def exif(more=b"", entries=ENTRY):
+    """A segment with these tags, and bytes behind them."""
+    count = max(1, len(entries) // 12).to_bytes(2, "big")
+    return (b"Exif\0\0MM\0*\0\0\0\x08" + count + entries + b"\0\0\0\0"
+            + more)
 
 
 class Map(Dataset):
@@ -209,6 +221,52 @@ class Encoded(Compared):
             file = as_tensor(data.replace(old, new))
             self.compare(lambda: io.decode_image(
                 file, apply_exif_orientation=True), new, False)
+
+    @unittest.skipUnless(NEWER, "needs a torchvision that turns pictures")
+    def test_upright_grey(self):
+        saved = case.saved(case.noise("L", (70, 90)), exif=exif())
+        at = saved.index(b"\x01\x12\0\x03") + 9
+        for turn in range(1, 9):
+            file = as_tensor(saved[:at] + bytes([turn]) + saved[at + 1 :])
+            for mode in MODES.UNCHANGED, MODES.GRAY, MODES.RGB:
+                def run():
+                    return io.decode_image(file, mode, True)
+
+                self.compare(run, (turn, mode), turn != 5)
+                self.compare(lambda: v2.functional.resize(run(), [20, 31]),
+                             (turn, mode, "resized"))
+
+    @unittest.skipUnless(NEWER, "needs a torchvision that turns pictures")
+    def test_tags_among_others(self):
+        """Bytes as the tag's are in thumbnails and tables, too."""
+        picture = case.noise("RGB", (40, 30))
+        thumbnail = exif(b"\0\0\x01\x12\xd8\x12\x01\x01\x12\0\3\0\0\0\1\0\3")
+        for text, data, is_recorded in (
+            ("thumbnail", thumbnail, True),
+            ("no tag", thumbnail.replace(b"\x01\x12", b"\x01\x13", 1), True),
+            ("two", exif(entries=2 * ENTRY), False),
+            ("end of tags", exif(entries=b"\xff" * 12 + ENTRY), False),
+            ("cut", exif(entries=ENTRY[:-5]), None),
+            ("far", exif().replace(b"\0\0\0\x08", b"\0\0\x08\x08"), None),
+        ):
+            file = as_tensor(case.saved(picture, exif=data))
+            self.compare(lambda: io.decode_image(
+                file, apply_exif_orientation=True), text, is_recorded)
+        data = case.saved(picture, exif=thumbnail)
+        other = exif().replace(ENTRY, ENTRY[:9] + b"\3" + ENTRY[10:])
+        segment = b"\xff\xe1" + (len(other) + 2).to_bytes(2, "big") + other
+        for text, at in ("before", 2), ("behind", data.index(b"\xff\xdb")):
+            file = as_tensor(data[:at] + segment + data[at:])
+            self.compare(lambda: io.decode_image(
+                file, apply_exif_orientation=True), text, False)
+        random.seed(4)
+        start = data.index(b"Exif")
+        for _ in range(150):  # any byte may be another
+            at = start + random.randrange(len(thumbnail))
+            new = random.choice([0, 1, 2, 3, 6, 8, 0x12, 255])
+            file = as_tensor(data[:at] + bytes([new]) + data[at + 1 :])
+            self.compare(lambda: io.decode_image(
+                file, apply_exif_orientation=True), (at - start, new))
 
     def test_samples(self):
         """Samples of all kinds, and damaged ones."""

@@ -17,9 +17,8 @@ from __future__ import annotations
 import ctypes
 import importlib
 import pathlib
-import re
 import sys
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from PIL import Image
@@ -79,7 +78,11 @@ _OPS = {
     for package, kind in ((MODULE, Decode), (CODEC, CodecDecode))
     for mode, ops in asked.DECODE_OPS.items()
 }
-_UPRIGHT = (Decode((jobs.DECODE, jobs.RGB, True)),)
+# By the name of the mode.
+UPRIGHT = {
+    "RGB": (Decode((jobs.DECODE, jobs.RGB, True)),),
+    "L": (Decode((jobs.DECODE, jobs.GRAY, True)),),
+}
 
 
 def decode_image(stock: Any) -> Any:
@@ -213,11 +216,11 @@ def _recorded(
         return None
     if package == MODULE:
         warned(warns)
-    if upright and info.orientation != 1:
-        return _turned(source, info)
     grey = wanted != "RGB" and info.components == 1
-    ops = _OPS[package, "L" if grey else "RGB"]
-    return _begun(source, ops, info)
+    made = "L" if grey else "RGB"
+    if upright and info.orientation != 1:
+        return _turned(source, UPRIGHT[made], info)
+    return _begun(source, _OPS[package, made], info)
 
 
 def warned(times: int) -> None:
@@ -238,14 +241,14 @@ def _begun(source: jobs.Source, ops: Any, info: Any) -> Any:
     return begin(LazyTensor, jobs.recorded((source, ops)), size, None, True)
 
 
-def _turned(source: jobs.Source, info: Any) -> Any:
+def _turned(source: jobs.Source, ops: Any, info: Any) -> Any:
     """The tensor of an upright picture: strides are those of the file's."""
-    fetch.recorded(source, _UPRIGHT[0].open)
+    fetch.recorded(source, ops[0].open)
     total("recorded")
-    w, h = turned_size(info)
-    strides = (1, 3, 3 * h) if info.orientation >= 5 else None
-    hr = jobs.recorded((source, _UPRIGHT))
-    made = begin(LazyTensor, hr, (3, h, w), None, not strides, strides)
+    c, (w, h) = jobs.channels(ops), turned_size(info)
+    strides = (1, c, c * h) if info.orientation >= 5 else None
+    hr = jobs.recorded((source, ops))
+    made = begin(LazyTensor, hr, (c, h, w), None, not strides, strides)
     made._hr.permuted = False
     return made
 
@@ -304,13 +307,10 @@ def _bytes(tensor: Tensor) -> bytes:
     return ctypes.string_at(tensor.data_ptr(), tensor.numel())
 
 
-# Orientations as all readers of EXIF find them, in both orders of bytes.
-_ORIENTATION = re.compile(
-    b"\x01\x12\x00\x03\x00\x00\x00\x01\x00(.)"
-    b"|\x12\x01\x03\x00\x01\x00\x00\x00(.)\x00",
-    re.DOTALL,
-)
-_TAG = re.compile(b"\x01\x12|\x12\x01")
+_ORDERS: dict[bytes, Literal["little", "big"]] = {
+    b"II*\0": "little", b"MM\0*": "big"
+}
+_APP1, _SCAN = 0xE1, 0xDA
 
 
 def may_turn(
@@ -321,19 +321,63 @@ def may_turn(
     if turn != 1 and (
         package == CODEC
         or turn == 5  # a view of the picture that lies
-        or info.components != 3
         or min(info.width, info.height) < 2
     ):
         return False
     if jobs.is_packed(source):
         return bool(turn == 1)
     header = bytes(memoryview(source)[: info.header_size])
-    at = header.find(b"\xff\xe1")  # torchvision does not look for "Exif"
-    if at < 0:
-        return bool(turn == 1)
-    found = [a or b for a, b in _ORIENTATION.findall(header, at)]
-    tags = len(_TAG.findall(header, at))
-    return found == [bytes([turn])] * tags
+    return bool(_said(header) == turn)
+
+
+def _said(header: bytes) -> int | None:
+    """The orientation, as every reader of EXIF finds it; 1 without the tag.
+
+    None: readers may differ. torchvision takes the first APP1 segment for
+    EXIF, whatever its name, and reads its first list of tags.
+    """
+    found = _app1s(header) if b"\xff\xe1" in header else [b""]
+    if found is None or any(each[:4] == b"Exif" for each in found[1:]):
+        return None
+    exif = found[0] if found else b""
+    if exif[8:10] not in (b"*\0", b"\0*"):
+        return 1
+    order = _ORDERS.get(exif[6:10])
+    if order is None:
+        return None
+    at = 6 + int.from_bytes(exif[10:14], order)
+    size = 12 * int.from_bytes(exif[at : at + 2], order)
+    entries = exif[at + 2 : at + 2 + size]
+    if at < 14 or not size or len(entries) < size:
+        return None
+    tags = [entries[i : i + 2] for i in range(0, size, 12)]
+    tag = (0x112).to_bytes(2, order)
+    if b"\xff\xff" in tags or tags.count(tag) > 1:  # the first ends the list
+        return None
+    if tag not in tags:
+        return 1
+    at = 12 * tags.index(tag)
+    kind = (3).to_bytes(2, order) + (1).to_bytes(4, order)  # a SHORT
+    if entries[at + 2 : at + 8] != kind:
+        return None
+    return int.from_bytes(entries[at + 8 : at + 10], order)
+
+
+def _app1s(header: bytes) -> list[bytes] | None:
+    """Contents of all APP1 segments; None: a segment has no proper size."""
+    found: list[bytes] = []
+    at = 2
+    while header[at : at + 1] == b"\xff":
+        marker = header[at + 1]
+        size = int.from_bytes(header[at + 2 : at + 4], "big")
+        if marker == _SCAN:
+            return found
+        if not 0xC0 <= marker < 0xFF or 0xD0 <= marker < 0xDA or size < 2:
+            return None
+        if marker == _APP1:
+            found.append(header[at + 4 : at + 2 + size])
+        at += 2 + size
+    return None
 
 
 def _objection(info: Any, wanted: str | None) -> str | None:

@@ -465,7 +465,7 @@ def _of_path(backend: str, path: str) -> _Picture:
         raise _Stock(reason)
     ops = encoded._OPS[package, "RGB"]
     if info.orientation != 1:
-        ops = encoded._UPRIGHT
+        ops = encoded.UPRIGHT["RGB"]
     fetch.recorded(source, ops[0].open)
     total("recorded")
     hr = jobs.recorded((source, ops))
