@@ -2,10 +2,10 @@
 // Encoded bytes -> rows of RGB or grey u8, only the window that is needed:
 // stages entropy, reconstruct and color in one stream of rows.
 // jpeg/decode_sequential.c is our own, jpeg/decode.c is libjpeg-turbo through
-// its libjpeg API, decode_png.c is libpng; all take all their memory from an
-// arena and can be stopped between rows. decode_webp.c is libwebp, which takes
-// what it needs beside the pixels from the process, and is stopped between parts
-// of the file.
+// its libjpeg API, decode_png.c is libpng, decode_raster.c is BMP and PNM; all
+// take all their memory from an arena and can be stopped between rows.
+// decode_webp.c is libwebp, which takes what it needs beside the pixels from the
+// process, and is stopped between parts of the file.
 //
 // The pixels are those of a full decode of libjpeg-turbo with its defaults
 // (islow IDCT, fancy upsampling), converted as Pillow's convert("RGB") or
@@ -112,6 +112,11 @@ struct cpu_decode *cpu_png_open(const struct cpu_decode_params *p,
                                 const struct cpu_ops *ops,
                                 struct cpu_arena *arena,
                                 struct cpu_decode_error *err);
+// BMP or PNM, whose last rows are checked by open(), or by close().
+struct cpu_decode *cpu_raster_open(const struct cpu_decode_params *p,
+                                   const struct cpu_ops *ops,
+                                   struct cpu_arena *arena,
+                                   struct cpu_decode_error *err);
 struct cpu_decode *cpu_webp_open(const struct cpu_decode_params *p,
                                  const struct cpu_ops *ops,
                                  struct cpu_arena *arena,

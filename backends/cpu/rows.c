@@ -57,6 +57,13 @@ static struct cpu_decode *open_png(struct cpu_run *run,
 }
 #endif
 
+static struct cpu_decode *open_raster(struct cpu_run *run,
+                                      struct cpu_decode_params *p,
+                                      struct cpu_decode_error *err)
+{
+    return cpu_raster_open(p, &run->w->engine->ops, &run->w->arena, err);
+}
+
 #if HR_HAVE_WEBP
 static struct cpu_decode *open_webp(struct cpu_run *run,
                                     struct cpu_decode_params *p,
@@ -80,6 +87,8 @@ static opener *const decoders[] = {
 #if HR_HAVE_WEBP
     [HR_FORMAT_WEBP] = open_webp,
 #endif
+    [HR_FORMAT_BMP] = open_raster,
+    [HR_FORMAT_PNM] = open_raster,
     [HR_FORMAT_OTHER] = cpu_other_open,
 };
 
@@ -140,11 +149,12 @@ bool cpu_rows_finish(struct cpu_run *run, struct cpu_rows *rows)
     struct cpu_decode_error err = {.offset = -1};
     // The job has looked below the window of a JPEG with an end for what libjpeg
     // refuses (prepare.c), so reading on is spared unless only the end is left.
-    // Damage of a PNG shows only when it is inflated.
+    // Damage of a PNG, and of a PNM of text, shows only when it is read.
     bool check = !run->out.status && rows->next == rows->window.h &&
                  (rows->window.y + rows->window.h == run->pic->height ||
                   !run->pic->info.ends ||
-                  run->pic->info.format == HR_FORMAT_PNG);
+                  run->pic->info.format == HR_FORMAT_PNG ||
+                  run->pic->info.format == HR_FORMAT_PNM);
     struct cpu_decode *decode = rows->decode;
 
     if (!decode)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The room facts: what a header says of an encoded picture, by our own parsers:
 // no allocation, no library, time linear in the bytes looked at. Every limit is
-// checked here, before an engine sees a byte. formats.c is their table, jpeg.c
-// and png.c read them (jpeg.c also for engines: engine/jpeg.h), exif.c finds
-// the orientation; kind.c says how a JPEG is sampled, reference.c whose pictures
+// checked here, before an engine sees a byte. formats.c is their table, jpeg.c,
+// png.c and others read them (jpeg.c, bmp.c and pnm.c also for engines:
+// engine/jpeg.h, engine/raster.h), exif.c finds the orientation; kind.c says how a JPEG is sampled, reference.c whose pictures
 // are made.
 #ifndef HR__FACTS_H
 #define HR__FACTS_H

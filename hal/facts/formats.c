@@ -5,7 +5,7 @@
 
 #include "hal/facts/parts.h"
 
-// A packed picture's head says where it ends.
+// A picture's head says where it ends.
 static bool ends_elsewhere(const uint8_t *tail, size_t size)
 {
     (void)tail;
@@ -55,11 +55,27 @@ static const struct hr__format formats[] = {
      "RIFF",
      "the RIFF header",
      hr__header_webp,
-     hr__webp_ends,
+     ends_elsewhere,
      hr__webp_bytes},
+    {HR_FORMAT_BMP,
+     {"bmp", ".bmp"},
+     2,
+     "BM",
+     "the file header",
+     hr__header_bmp,
+     ends_elsewhere,
+     hr__bmp_bytes},
+    {HR_FORMAT_PNM,
+     {"pnm", ".pgm .ppm"},
+     1,
+     "P",
+     "the magic number",
+     hr__header_pnm,
+     ends_elsewhere,
+     hr__rows_bytes},
     // The other suffixes that torchvision's ImageFolder takes for pictures.
     {HR_FORMAT_OTHER,
-     {"other", ".bmp .pgm .ppm .tif .tiff"},
+     {"other", ".tif .tiff"},
      0,
      NULL,
      NULL,

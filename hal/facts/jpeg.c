@@ -515,12 +515,7 @@ bool hr__jpeg_read(const uint8_t *data, size_t size, struct hr__jpeg *out)
     struct hr_info info = {0};
     struct hr__header h = {.data = data,
                            .size = size,
-                           .limits = {.pixels = UINT64_MAX,
-                                      .side = INT_MAX,
-                                      .block_visits = UINT64_MAX,
-                                      .scans = INT_MAX,
-                                      .marker_bytes = SIZE_MAX,
-                                      .segments = INT_MAX},
+                           .limits = hr__limits_none,
                            .info = &info,
                            .err = &err};
     struct hr__reader j = {.h = &h, .t = out, .pos = 2, .bound = SIZE_MAX};

@@ -21,10 +21,7 @@ enum {
 
 static uint32_t le32(const struct hr__header *h, size_t at)
 {
-    const uint8_t *p = h->data + at;
-
-    return p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 |
-           (uint32_t)p[3] << 24;
+    return hr__le32(h->data + at);
 }
 
 static bool take_factors(struct hr__header *h)

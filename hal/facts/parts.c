@@ -1,9 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // The checks that all formats share, and how they fail.
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 
 #include "hal/facts/parts.h"
+
+const struct hr_limits hr__limits_none = {.pixels = UINT64_MAX,
+                                          .side = INT_MAX,
+                                          .block_visits = UINT64_MAX,
+                                          .scans = INT_MAX,
+                                          .marker_bytes = SIZE_MAX,
+                                          .segments = INT_MAX};
 
 void hr__limits_default(struct hr_limits *out, const struct hr_limits *in)
 {

@@ -3,6 +3,7 @@
 #ifndef HR__FACTS_PARTS_H
 #define HR__FACTS_PARTS_H
 
+#include "hal/engine/raster.h"
 #include "hal/facts/facts.h"
 
 struct hr__header {
@@ -20,6 +21,8 @@ enum hr_status hr__header_fail(struct hr__header *h, enum hr_status status,
     HR_PRINTF(4, 5);
 // The data ends inside of what: HR_ETRUNCATED, or HR_PENDING for a part.
 enum hr_status hr__header_short(struct hr__header *h, const char *what);
+// Every limit lifted: engines read what was checked.
+extern const struct hr_limits hr__limits_none;
 // Limits of pixels and side; info has the size. offset is where it stands.
 enum hr_status hr__header_check_size(struct hr__header *h, size_t offset);
 // Limits of what may stand before the first picture data: bytes up to end,
@@ -38,6 +41,16 @@ static inline unsigned hr__be16(const uint8_t *p)
 static inline uint32_t hr__be32(const uint8_t *p)
 {
     return (uint32_t)hr__be16(p) << 16 | hr__be16(p + 2);
+}
+
+static inline unsigned hr__le16(const uint8_t *p)
+{
+    return (unsigned)p[1] << 8 | p[0];
+}
+
+static inline uint32_t hr__le32(const uint8_t *p)
+{
+    return (uint32_t)hr__le16(p + 2) << 16 | hr__le16(p);
 }
 
 // A row of the table of formats.
@@ -67,10 +80,18 @@ bool hr__jpeg_ends(const uint8_t *tail, size_t size);
 size_t hr__jpeg_bytes(const struct hr_info *info);
 bool hr__png_ends(const uint8_t *tail, size_t size);
 size_t hr__png_bytes(const struct hr_info *info);
-bool hr__webp_ends(const uint8_t *tail, size_t size);
 size_t hr__webp_bytes(const struct hr_info *info);
 enum hr_status hr__header_png(struct hr__header *h);
 enum hr_status hr__header_webp(struct hr__header *h);
+enum hr_status hr__header_bmp(struct hr__header *h);
+enum hr_status hr__header_pnm(struct hr__header *h);
+size_t hr__bmp_bytes(const struct hr_info *info);
+// *r holds what was read, up to the fault.
+enum hr_status hr__bmp_read(struct hr__header *h, struct hr__raster *r);
+enum hr_status hr__pnm_read(struct hr__header *h, struct hr__raster *r);
+// Takes size and coding over into info, and checks them.
+enum hr_status hr__raster_take(struct hr__header *h, const struct hr__raster *r,
+                               size_t header_size);
 enum hr_status hr__header_jpeg(struct hr__header *h);
 enum hr_status hr__header_packed(struct hr__header *h);
 

@@ -12,11 +12,6 @@ static uint32_t le24(const uint8_t *p)
     return (uint32_t)p[2] << 16 | (uint32_t)p[1] << 8 | p[0];
 }
 
-static uint32_t le32(const uint8_t *p)
-{
-    return (uint32_t)p[3] << 24 | le24(p);
-}
-
 static enum hr_status set_size(struct hr__header *h, size_t at, uint32_t w,
                                uint32_t height, bool alpha)
 {
@@ -44,8 +39,8 @@ static enum hr_status read_lossy(struct hr__header *h, size_t at)
         return hr__header_short(h, "the frame header");
     if (p[0] & 1 || memcmp(p + 3, "\x9D\x01\x2A", 3))
         return hr__header_fail(h, HR_ECORRUPT, at, "VP8: no key frame");
-    return set_size(h, at + 6, le32(p + 6) & 0x3FFF, le32(p + 6) >> 16 & 0x3FFF,
-                    false);
+    return set_size(h, at + 6, hr__le32(p + 6) & 0x3FFF,
+                    hr__le32(p + 6) >> 16 & 0x3FFF, false);
 }
 
 // A byte, two sizes of 14 bits, a bit for alpha, and a version of 0.
@@ -57,7 +52,7 @@ static enum hr_status read_lossless(struct hr__header *h, size_t at)
     h->info->header_size = at + 5;
     if (h->size < at + 5)
         return hr__header_short(h, "the frame header");
-    bits = le32(p + 1);
+    bits = hr__le32(p + 1);
     if (p[0] != 0x2F || bits >> 29)
         return hr__header_fail(h, HR_ECORRUPT, at, "VP8L: wrong signature");
     return set_size(h, at + 1, (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1,
@@ -89,7 +84,7 @@ static enum hr_status find_exif(struct hr__header *h, size_t at, size_t end)
 
         if (at > h->size || h->size - at < CHUNK)
             return cut(h);
-        length = le32(p + 4);
+        length = hr__le32(p + 4);
         h->info->header_size = at + CHUNK;
         if (!memcmp(p, "EXIF", 4)) {
             if (length > h->size - at - CHUNK)
@@ -112,21 +107,15 @@ static enum hr_status read_extended(struct hr__header *h, size_t at, size_t end)
     h->info->header_size = at + 10;
     if (h->size < at + 10)
         return hr__header_short(h, "the VP8X chunk");
-    if (le32(p - 4) < 10)
+    if (hr__le32(p - 4) < 10)
         return hr__header_fail(h, HR_ECORRUPT, at, "VP8X chunk of %lu bytes",
-                               (unsigned long)le32(p - 4));
+                               (unsigned long)hr__le32(p - 4));
     status = set_size(h, at + 4, le24(p + 4) + 1, le24(p + 7) + 1,
                       p[0] & FLAG_ALPHA);
     return status || !(p[0] & FLAG_EXIF)
                ? status
-               : find_exif(h, at + le32(p - 4) + (le32(p - 4) & 1), end);
-}
-
-bool hr__webp_ends(const uint8_t *tail, size_t size)
-{
-    (void)tail;
-    (void)size;
-    return false;  // its head says where
+               : find_exif(h, at + hr__le32(p - 4) + (hr__le32(p - 4) & 1),
+                           end);
 }
 
 // libwebp keeps four bytes of each pixel of a lossless picture, or of its
@@ -153,7 +142,7 @@ enum hr_status hr__header_webp(struct hr__header *h)
                    : hr__header_short(h, "the RIFF header");
     if (memcmp(p + 8, "WEBPVP8", 7))
         return hr__header_foreign(h);
-    end = (size_t)le32(p + 4) + 8;
+    end = (size_t)hr__le32(p + 4) + 8;
     if (p[15] == ' ')
         status = read_lossy(h, RIFF + CHUNK);
     else if (p[15] == 'L')

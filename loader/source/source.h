@@ -262,7 +262,8 @@ bool hr__source_skip(struct hr__source *s, uint32_t dir, const char *name,
 // Says whether the end of a file's name is that of a picture, also of one that
 // only other programs take.
 bool hr__source_is_picture(const char *name);
-// Says whether the name is that of a picture which the library does not decode.
+// Says whether the name is that of a picture of a kind that may stand beside a
+// sample's own, as masks do: any but JPEG, PNG and WebP.
 bool hr__source_is_other_picture(const char *name);
 // Says whether a path or URL is named like a file with many pictures.
 bool hr__source_has_many(const char *path);

@@ -44,7 +44,13 @@ bool hr__source_is_picture(const char *name)
 
 bool hr__source_is_other_picture(const char *name)
 {
-    return ends_in(name, hr_format_info(HR_FORMAT_OTHER)->suffixes);
+    static const enum hr_format others[] = {HR_FORMAT_BMP, HR_FORMAT_PNM,
+                                            HR_FORMAT_OTHER};
+
+    for (int i = 0; i < 3; i++)
+        if (ends_in(name, hr_format_info(others[i])->suffixes))
+            return true;
+    return false;
 }
 
 // The kind of an entry. Unknown file systems and links need a look.

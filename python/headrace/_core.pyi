@@ -268,7 +268,9 @@ class Loader:
 @final
 class Info:
     @property
-    def format(self) -> Literal["jpeg", "png", "packed", "webp", "other"]: ...
+    def format(
+        self,
+    ) -> Literal["jpeg", "png", "packed", "webp", "bmp", "pnm", "other"]: ...
     @property
     def width(self) -> int: ...
     @property

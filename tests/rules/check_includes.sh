@@ -20,7 +20,7 @@ rules_of()
     local job='hal/job/job.h hal/cache/cache.h'
     local common='tools/common/*' loader="$public hal/engine/base.h"
     local cpu='cpu_fallback/+([!/]).h hal/engine/plain.h hal/engine/jpeg.h
-               hal/engine/augment.h cpu_fallback/augment/augment.h'
+               hal/engine/raster.h hal/engine/augment.h cpu_fallback/augment/augment.h'
     local of_tools='jpeglib.h jerror.h png.h popt.h jansson.h'
     libs='-'
     case $1 in

@@ -20,6 +20,8 @@ enum hr_format {
     HR_FORMAT_PNG,
     HR_FORMAT_PACKED,
     HR_FORMAT_WEBP,
+    HR_FORMAT_BMP,
+    HR_FORMAT_PNM,  // P1 .. P6
     HR_FORMAT_OTHER
 };
 
@@ -51,12 +53,13 @@ enum hr_scans {
 struct hr_info {
     enum hr_format format;
     int width, height;  // as stored, before any orientation
-    int components;     // 1, 3 or 4 in JPEG; channels in PNG
-    int precision;      // bits per sample
-    int orientation;    // EXIF 1 .. 8; 1 if there is none
-    bool ends;          // JPEG: the last bytes are an EOI marker;
-                        // PNG: an IEND chunk. false = cut short
-    bool adam7;         // PNG: interlaced
+    int components;   // 1, 3 or 4 in JPEG; channels in PNG; 1 or 3 in BMP, PNM
+    int precision;    // bits per sample
+    int orientation;  // EXIF 1 .. 8; 1 if there is none
+    bool ends;        // JPEG: the last bytes are an EOI marker;
+                      // PNG: an IEND chunk; BMP, PNM: all rows are there, as
+                      // far as hr_probe() tells. false = cut short
+    bool adam7;       // PNG: interlaced
     // JPEG and PACKED only
     enum hr_process process;
     enum hr_color color;      // by libjpeg's rules: Adobe, JFIF, ids
