@@ -8,6 +8,8 @@ torchvision's v1 and v2, without worker processes and with two, first without
 the drop-in and then with it, from the same seeds, over generated photos and
 those of the corpus. The pass condition is 0 tensors that differ, and that the
 drop-in leaves no picture to Pillow: else stock would be compared with stock.
+The recipe timm_m10 posterizes to 0 bits, which Pillow 13 refuses: the texts of
+these errors are compared, too.
 
     tests/compare/compare_recipes.py --build build
     tests/compare/compare_recipes.py --build build --count 200 --only moco
@@ -39,28 +41,64 @@ try:
     import torchvision
     from headrace.bench import programs, recipes
     from headrace.dropin.pillow import jobs
-    from PIL import Image
+    from PIL import Image, ImageOps
 except ImportError as e:
     print(f"not run: {e}\n0 passed, 0 failed, 1 skipped")
     sys.exit(77)
 
 WORKERS = (0, 2)
 BATCH = 16
+REFUSED = "timm_m10"
+
+
+def refused(size, v2):
+    """A transform of timm's highest magnitude, 10, and many ops."""
+    from timm.data import create_transform
+
+    return create_transform(size, is_training=True, color_jitter=0.4,
+                            auto_augment="rand-m10-n8-inc1")
+
+
+def pillow_refuses():
+    try:
+        ImageOps.posterize(Image.new("L", (1, 1)), 0)
+    except ValueError:
+        return True
+    return False
+
+
+class Refused(torchvision.datasets.ImageFolder):
+    """A picture that its transform refuses is the text of the error."""
+
+    def __getitem__(self, index):
+        try:
+            return super().__getitem__(index)[0]
+        except ValueError as error:
+            return f"{type(error).__name__}: {error}"
+
+
+def samples(name, batch):
+    """Returns a list of views, or the text of an error, for each picture."""
+    if name == REFUSED:
+        return [one if isinstance(one, str) else [one] for one in batch]
+    x, _ = batch
+    return zip(*(x if isinstance(x, (list, tuple)) else [x]))
 
 
 def digests(name, data, workers):
-    """Returns a digest of each picture, with all of its views."""
+    """Returns a digest of each picture, with all of its views, or its error."""
     programs.seed()
     found = []
+    collate = list if name == REFUSED else recipes.collate(name)
     loader = torch.utils.data.DataLoader(
-        data, BATCH, shuffle=True, num_workers=workers,
-        collate_fn=recipes.collate(name))
-    for x, _ in loader:
-        for sample in zip(*(x if isinstance(x, (list, tuple)) else [x])):
+        data, BATCH, shuffle=True, num_workers=workers, collate_fn=collate)
+    for sample in (one for batch in loader for one in samples(name, batch)):
+        if not isinstance(sample, str):
             digest = hashlib.sha1()
             for view in sample:
                 digest.update(view.contiguous().numpy())
-            found.append(digest.digest())
+            sample = digest.digest()
+        found.append(sample)
     return found
 
 
@@ -76,8 +114,8 @@ def counted(count, failures=jobs.failures):
 
 
 def compare_recipe(tally, count, name, v2, workers, o, folder):
-    data = torchvision.datasets.ImageFolder(
-        folder, recipes.transform(name, o.size, v2))
+    kind = Refused if name == REFUSED else torchvision.datasets.ImageFolder
+    data = kind(folder, recipes.transform(name, o.size, v2))
     stock = digests(name, data, workers)
     headrace.set_image_backend(o.backend)
     try:
@@ -98,7 +136,12 @@ def compare_recipe(tally, count, name, v2, workers, o, folder):
     made = found["totals"].get("pictures", 0)
     print(f"{what}, {level}: {made} pictures made, {sum(left.values())} of them "
           f"left to Pillow {left or ''}")
-    if left or made < len(stock):
+    errors = sum(isinstance(one, str) for one in stock)
+    if name == REFUSED:
+        print(f"{what}, {level}: {errors} pictures refused")
+        if not errors and pillow_refuses():
+            tally.add(what, level, "", 1, f"{what}, {level}: none is refused")
+    if left or made < len(stock) - errors:
         tally.add(what, level, "", 1, f"{what}, {level}: left to Pillow: {left}")
 
 
@@ -152,6 +195,7 @@ def able(skips):
 
 def main():
     o = parse()
+    recipes.RECIPES[REFUSED] = refused, ""
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     begin, tally, skips = time.monotonic(), compare.Tally(), []
