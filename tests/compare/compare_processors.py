@@ -51,7 +51,8 @@ def cases():
 
 
 def run(processor, paths):
-    pictures = [Image.open(path).convert("RGB") for path in paths]
+    opened = [Image.open(path) for path in paths]
+    pictures = [x if x.mode == "RGB" else x.convert("RGB") for x in opened]
     return processor(pictures, return_tensors="pt")
 
 

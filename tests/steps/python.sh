@@ -118,6 +118,20 @@ site()
     done
 }
 
+# Also on photos, with --long on 500 for each processor.
+processors()  # interpreter
+{
+    local photos=$corpus/photos rc=0
+    "$python" "${tests[@]}" --python "$1" "${unpacked[@]}" processors || rc=1
+    if [[ -d $photos ]]; then
+        "$1" "$root/tests/compare/compare_processors.py" --build "$build" \
+            ${long:+--count 500} "$photos" || rc=1
+    else
+        echo "not run: processors on photos: $photos is missing"
+    fi
+    return $rc
+}
+
 case $1 in
 types | asan | others | programs | site) "$1" ;;
 current)
@@ -132,7 +146,7 @@ neighbours)  # timm, datasets, webdataset, Lightning, Ray and aiohttp
     ;;
 processors)  # transformers and datasets
     interpreter=$(torch processors) || { echo "$interpreter"; exit 77; }
-    "$python" "${tests[@]}" --python "$interpreter" "${unpacked[@]}" processors
+    processors "$interpreter"
     ;;
 records)  # what writes TFRecord and its kin
     interpreter=$(venv records) ||
