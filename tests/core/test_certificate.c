@@ -240,8 +240,7 @@ TEST_CASE(wrong_together)
         fake_begin(.spans = FAKE_ALL(FAKE_R | FAKE_RS | augment),
                    .tested = true, .wrong_together = wrong ? both : 0);
         certificate_open(&dev, NULL);
-        CHECK(dev && !dev->certificate.wrong_codes &&
-                  dev->caps.exact == !wrong,
+        CHECK(dev && !dev->certificate.wrong_codes && dev->caps.exact == !wrong,
               "%#x", dev ? dev->certificate.wrong_codes : 0);
         CHECK(hr__record_exact(certificate_of(dev, augment)) == !wrong,
               "wrong: %d", wrong);
