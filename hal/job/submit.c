@@ -390,12 +390,13 @@ static bool same_source(const struct hr__work *a, const struct hr__work *b)
 }
 
 // Links them, so that they are queued one behind the other. (Of paths nothing
-// is known: each work reads what it finds there.)
+// is known: each work reads what it finds there. The pictures of a certificate
+// are decoded one by one.)
 static void find_views(struct hr__job *job, int n)
 {
     struct hr__work *w = job->works, *end = w + n, *v, **bucket;
 
-    for (; w < end; w++) {
+    for (; w < end && !job->dev->probing; w++) {
         if (!w->sample.data)
             continue;
         bucket = &job->works[((uintptr_t)w->sample.data >> 4) % (size_t)n]

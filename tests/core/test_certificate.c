@@ -248,6 +248,21 @@ TEST_CASE(wrong_together)
     }
 }
 
+// The cases of one picture are one job, but each decodes by itself: an engine that
+// shares what it decodes is tried with each window.
+TEST_CASE(no_views)
+{
+    auto_device dev = NULL;
+
+    certificate_forget();
+    fake_begin(.spans = FAKE_ALL(FAKE_DRS | FAKE_RS), .tested = true);
+    certificate_open(&dev, NULL);
+    CHECK(dev && dev->caps.exact && atomic_load(&fake_counts.complete) > 100,
+          "%d pictures", atomic_load(&fake_counts.complete));
+    CHECK(!atomic_load(&fake_counts.views), "%d views",
+          atomic_load(&fake_counts.views));
+}
+
 // A span that no plan can have is not known to be right.
 TEST_CASE(out_of_reach)
 {

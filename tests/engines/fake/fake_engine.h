@@ -77,6 +77,7 @@ struct fake_counts {
     atomic_int begun, ended, stopped, canceled;      // canceled: by cancel()
     atomic_int claims_lost;
     atomic_int complete;  // spans of pictures whose file has its end
+    atomic_int views;     // .. whose bytes others of their job read, too
     atomic_int buffers, buffers_made;           // live, ever
     atomic_int surfaces, surfaces_made;         // memory of its own, left as
                                                 // payload

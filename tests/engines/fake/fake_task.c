@@ -239,6 +239,7 @@ void fake_run(struct fake *f, struct hr__task *task)
     pthread_mutex_unlock(&f->lock);
     atomic_fetch_add(&fake_counts.begun, 1);
     atomic_fetch_add(&fake_counts.complete, task->pic->info.ends);
+    atomic_fetch_add(&fake_counts.views, task->source != NULL);
     if (f->s.gate)
         wait_for_gate();
     hr__task_begun(task);
