@@ -137,12 +137,14 @@ void hr__leave_upstream(struct hr__work *work)
         flush(work->job);
 }
 
-// A file that the engine begins with: this thread copies it, one of many.
+// A file that the engine begins with: this thread copies it, one of many. (Works
+// that read the same bytes mostly share what the engine makes of the first one's.)
 static void copy_file(struct hr__work *work, struct hr__engine *e)
 {
     int64_t begin;
 
     if (work->at || !e->backend->copy_file || !work->pic.data ||
+        (work->lead && work->lead != work) ||
         work->plan.spans[0].span.first != HR_ENTROPY)
         return;
     begin = hr__watch_begin();

@@ -120,6 +120,8 @@ def sets_of(dev, files, sources, size, memory, ops_of=train_ops):
         data, (w, h) = sources[i % files.n], files.sizes[i % files.n]
         y, x, ch, cw = T.RandomResizedCrop.get_params(
             torch.empty(1, h, w), (0.08, 1.0), (3 / 4, 4 / 3))
+        if isinstance(data, bytes):  # samples of one source share its decode
+            data = bytes(bytearray(data))
         samples.append((data, ops_of((y, x, ch, cw, random.random() < .5))))
     return [Set(dev, samples[i * size:(i + 1) * size],
                 np.zeros((size, 3, 224, 224), np.float32), "nchw", memory)

@@ -63,6 +63,12 @@ struct ocl_file {
     struct hr__entropy entropy;  // its description for the kernels
 };
 
+// Where the kernels leave colors for stage resample: bytes of work.
+struct ocl_pixels {
+    hr__u32 src, src_plane, src_stride, planes;  // as of hr__kernel_picture
+    hr__i32 x, y;                                // of the first one
+};
+
 struct ocl_item {
     struct hr__task *task;
     size_t in_at, in_bytes;    // in the upload, behind the plan
@@ -86,9 +92,12 @@ struct ocl_item {
     int first_copy, end_copy;   // of the batch's, then
     bool dropped;               // given up, it was not packed
     struct ocl_file *file;      // for a span that begins with entropy,
-    size_t flag_at;             // in the download; until it is packed, among
-                                // the flags,
-    unsigned why;               // why the device was told nothing
+    int lead;             // 1 + the item whose pixels it resamples; 0: its own
+    struct hr__rect all;  // pixels that it and its views show; no views: empty
+    struct ocl_pixels pixels;  // of both
+    size_t flag_at;            // in the download; until it is packed, among
+                               // the flags,
+    unsigned why;              // why the device was told nothing
 };
 
 // Payloads that lie one behind the other in pinned memory.
@@ -235,6 +244,15 @@ bool ocl_axes_find(struct ocl_axes *a, const struct hr__step *step,
 // Called when a batch is planned: makes room for them on the device. *bytes:
 // their part of the upload, a multiple of OCL_ALIGN.
 bool ocl_axes_grow(struct ocl *o, size_t *bytes, struct ocl_fault *fault);
+// The pixels that they read.
+static inline struct hr__rect ocl_axes_window(const struct hr__axis *x,
+                                              const struct hr__axis *y)
+{
+    if (!x->out || !y->out)
+        return (struct hr__rect){0};
+    return (struct hr__rect){x->src_lo, y->src_lo, x->src_hi - x->src_lo,
+                             y->src_hi - y->src_lo};
+}
 // Bytes that are not on the device.
 static inline size_t ocl_axes_new(const struct ocl_axes *a)
 {
@@ -247,7 +265,7 @@ bool ocl_axes_send(struct ocl *o, uint8_t *from, struct ocl_fault *fault);
 void ocl_axes_drop(struct ocl *o, bool forget);
 void ocl_axes_free(struct ocl_axes *a);
 
-// ---- plan.c, entropy.c, augment.c, erase.c, describe.c ------------------------
+// ---- plan.c, entropy.c, views.c, augment.c, erase.c, describe.c ---------------
 
 // Alignment of parts that lie one behind the other.
 enum { OCL_ALIGN = 64 };
@@ -284,6 +302,7 @@ struct ocl_plan {
     uint32_t groups;         // of all kernels, all pictures
     bool fuse;               // use the fused kernel where it can make it
     bool gpu;                // by forms for GPUs, where all pictures suit them
+    bool alone;              // views of a source do not share its pixels
     // The picture before, since the next may have the same
     const struct hr__table *table;
     uint32_t table_at;
@@ -350,6 +369,16 @@ uint64_t ocl_entropy_work(const struct ocl_scan *s, bool gpu);
 bool ocl_plan_entropy(struct ocl_plan *plan, int i,
                       const struct hr__picture *pic, struct hr__rect window,
                       struct ocl_item *item);
+// Item i begins with a file: finds one before it in the batch that reads the same
+// pixels, or what those show that do among from .. end, which are behind it.
+void ocl_views_find(struct ocl_plan *plan, const struct ocl_batch *batch, int i,
+                    struct ocl_item *item, const struct ocl_item *from,
+                    const struct ocl_item *end);
+// ocl_plan_entropy(), once for all views of a source. window: of the picture.
+bool ocl_plan_views(struct ocl_plan *plan, int i, const struct hr__picture *pic,
+                    struct hr__rect window, struct ocl_item *item);
+// For ocl_describe_entropy(), of an item that has a lead, which is packed.
+void ocl_views_pack(const struct ocl_batch *batch, struct ocl_item *item);
 // The engine's copy_file(), into pinned memory.
 void ocl_copy_file(struct hr__engine *e, const struct hr__picture *pic,
                    struct hr__payload *ahead);

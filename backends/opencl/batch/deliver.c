@@ -61,6 +61,7 @@ static void end_item(struct ocl *o, const struct ocl_batch *batch,
     const uint8_t *from = (const uint8_t *)batch->down.host + item->out_at;
     struct hr__outcome out = {.offset = -1,
                               .stage = task->span.last,
+                              .shared = item->lead,
                               .text = "the device leaves its entropy coding"};
 
     // It was given up, and only its end is missing.

@@ -164,23 +164,13 @@ static bool lay_out(struct planes_layout *l, const struct hr__payload *in,
     return true;
 }
 
-static struct hr__rect axes_window(const struct ocl_plan *plan)
-{
-    const struct hr__axis *x = &plan->x, *y = &plan->y;
-
-    if (!x->out || !y->out)
-        return (struct hr__rect){0};
-    return (struct hr__rect){x->src_lo, y->src_lo, x->src_hi - x->src_lo,
-                             y->src_hi - y->src_lo};
-}
-
 static bool plan_planes(struct ocl_plan *plan, struct hr__kernel_picture *p,
                         const struct hr__picture *pic,
                         const struct hr__payload *in, struct ocl_item *item)
 {
     struct planes_layout l;
 
-    item->window = axes_window(plan);
+    item->window = ocl_axes_window(&plan->x, &plan->y);
     item->in_at = item->import ? 0 : (size_t)plan->in;
     if (!item->window.w) {
         // The picture is all padding: nothing is read.
@@ -206,7 +196,7 @@ static bool plan_pixels(struct ocl_plan *plan, struct hr__kernel_picture *p,
     bool planar = !in && pic->image && pic->image->params.layout == HR_NCHW;
     const struct hr_image_params *im = item->src ? &pic->image->params : NULL;
 
-    item->window = axes_window(plan);
+    item->window = ocl_axes_window(&plan->x, &plan->y);
     w = (size_t)item->window.w;
     h = (size_t)item->window.h;
     if (im) {  // read where it lies
@@ -260,7 +250,8 @@ static bool plan_source(struct ocl_plan *plan, int i,
     struct hr__kernel_picture *p = ocl_plan_picture(plan, i);
 
     if (!in && pic->data)
-        return ocl_plan_entropy(plan, i, pic, axes_window(plan), item);
+        return ocl_plan_views(plan, i, pic, ocl_axes_window(&plan->x, &plan->y),
+                              item);
     if (in && in->after == HR_ENTROPY)
         return plan_coefficients(plan, p, pic, in, item);
     if (in && in->after == HR_RECONSTRUCT)

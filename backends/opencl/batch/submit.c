@@ -78,10 +78,11 @@ static void find_pinned(struct ocl *o, struct ocl_item *item)
 
 enum planned { ENDED, LATER, PLANNED };
 
-// Adds one item as number i. LATER: one launch does not reach its memory and
-// that of those before it.
+// Adds one item as number i, behind which come from .. end of the batch. LATER:
+// one launch does not reach its memory and that of those before it.
 static enum planned plan_one(struct ocl *o, struct ocl_batch *batch, int i,
-                             struct ocl_item *item)
+                             struct ocl_item *item, const struct ocl_item *from,
+                             const struct ocl_item *end)
 {
     struct hr__task *task = item->task;
     struct hr_erase erases[HR_MAX_OPS];
@@ -98,6 +99,7 @@ static enum planned plan_one(struct ocl *o, struct ocl_batch *batch, int i,
     found = find_memory(o, item) && find_planes(item);
     item->to = direct(o, &item->tensor);
     later = found && i && (item->dst != batch->dst || item->src != batch->src);
+    ocl_views_find(&o->plan, batch, i, item, from, end);
     ok = found && !later &&
          ocl_plan_add(&o->plan, i, task->pic, task->in, item);
     item->erases = NULL;
@@ -123,7 +125,8 @@ static void plan_batch(struct ocl *o, struct ocl_batch *batch,
     for (int i = 0; i < n; i++) {
         struct ocl_item item = batch->items[i];
         struct ocl_plan before = *plan;
-        enum planned planned = plan_one(o, batch, kept, &item);
+        enum planned planned = plan_one(o, batch, kept, &item,
+                                        batch->items + i + 1, batch->items + n);
 
         if (planned == LATER) {
             *rest = item.task;
@@ -134,6 +137,12 @@ static void plan_batch(struct ocl *o, struct ocl_batch *batch,
             continue;
         if (!ocl_fits(o, plan)) {
             ocl_plan_return(plan, &before);
+            if (!kept && item.all.w) {
+                ocl_plan_begin(plan, n);
+                plan->alone = true;
+                i--;
+                continue;
+            }
             if (!kept) {
                 ocl_end_one(item.task, HR_EDEVICE, HR_WHY_SIZE,
                             "larger than the device's buffers");
@@ -200,7 +209,9 @@ static bool pack_batch(struct ocl *o, struct ocl_batch *batch)
         some = true;
         if (item->pinned)
             ocl_pinned_retain(&o->pinned, batch, item->pinned);
-        if (item->task->span.first == HR_ENTROPY)
+        if (item->lead)
+            ocl_views_pack(batch, item);
+        else if (item->task->span.first == HR_ENTROPY)
             ocl_describe_entropy(item, ocl_plan_picture(&o->plan, i),
                                  ocl_plan_flags(&o->plan),
                                  up + base + item->in_at);

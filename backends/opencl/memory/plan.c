@@ -27,6 +27,7 @@ bool ocl_plan_begin(struct ocl_plan *plan, int n)
     plan->in = plan->out = plan->pinned = plan->flags = 0;
     plan->work = HR__SLACK;
     plan->groups = 0;
+    plan->alone = false;
     plan->table = NULL;
     plan->levels_at = 0;
     return take(plan, (size_t)n * sizeof(struct hr__kernel_picture), &at);

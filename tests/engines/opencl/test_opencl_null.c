@@ -11,13 +11,14 @@
 
 #define COUNT(a) ((int)(sizeof(a) / sizeof(*(a))))
 
-enum { N = 130, SIDE = 40, ROUNDS = 3 };
+enum { N = 130, SIDE = 40, ROUNDS = 3, MANY = 600 };
 
 static struct {
     void (*counts)(struct null_counts *out);
     void (*refuse)(const char *kernel);
     void (*hold)(bool on);
     struct bytes picture;
+    struct bytes own[MANY];  // copies of it, sources of their own
 } env;
 
 static struct null_counts counts_now(void)
@@ -53,7 +54,7 @@ static void run(hr_device dev, enum hr_memory memory)
 
     CU_ASSERT_PTR_NOT_NULL_FATAL(batch);
     for (int i = 0; i < N; i++)
-        s[i] = test_sample(&env.picture, ops, 2);
+        s[i] = test_sample(&env.own[i], ops, 2);
     job = hr_submit(dev, s, N, batch, NULL);
     CU_ASSERT_PTR_NOT_NULL_FATAL(job);
     CU_ASSERT_EQUAL(hr_job_wait(job, HR_FOREVER), HR_OK);
@@ -97,9 +98,9 @@ static const char *const lists[LISTS] = {
     SMALL ",posterize=4,adjust_sharpness=2,autocontrast,erase=2,3,5,9:1,2,3"};
 #undef SMALL
 
-// A job of n pictures of both kinds, with all lists. Returns its launches, all
-// in the same number for each of *batches.
-static int count_launches(hr_device dev, const struct bytes pictures[2], int n,
+// A job of n pictures of two kinds, those of the other one views of one source,
+// with all lists. Returns its launches, as many in each of *batches.
+static int count_launches(hr_device dev, const struct bytes *other, int n,
                           int *batches)
 {
     static struct hr_op ops[LISTS][HR_MAX_OPS];
@@ -115,7 +116,7 @@ static int count_launches(hr_device dev, const struct bytes pictures[2], int n,
     for (int i = 0; i < n; i++) {
         int list = LISTS - 1 - i % LISTS;
 
-        s[i] = test_sample(&pictures[i % 2], ops[list], num[list]);
+        s[i] = test_sample(i % 2 ? other : &env.own[i], ops[list], num[list]);
     }
     job = hr_submit(dev, s, n, batch, NULL);
     CU_ASSERT_PTR_NOT_NULL_FATAL(job);
@@ -138,7 +139,6 @@ static void check_launches(const char *variant, int one, int most)
     const struct jpeg_spec spec = {
         .w = 64, .h = 48, .space = JCS_YCbCr, .factors = {0x11}, .quality = 80};
     auto_bytes other = test_jpeg_of(&spec, &seed);
-    const struct bytes pictures[2] = {env.picture, other};
     hr_device dev;
 
     setenv("HEADRACE_OPENCL_VARIANT", variant, 1);
@@ -148,7 +148,7 @@ static void check_launches(const char *variant, int one, int most)
 
         // On a busy machine a job may come in parts, which lack a list.
         for (int i = 0; i < 20; i++) {
-            launches = count_launches(dev, pictures, sizes[k], &batches);
+            launches = count_launches(dev, &other, sizes[k], &batches);
             CHECK(launches <= expect * batches, "%s, %d: %d, %d batches",
                   variant, sizes[k], launches, batches);
             if (launches == expect * batches)
@@ -168,8 +168,6 @@ TEST_CASE(launches)
 
 // ---- Batches ----------------------------------------------------------------
 
-enum { MANY = 600 };
-
 // num_items is the driver thread's, so this is a look at it and no more: not for
 // ThreadSanitizer.
 __attribute__((no_sanitize("thread"))) static int queued(struct ocl *o)
@@ -187,7 +185,7 @@ __attribute__((no_sanitize("thread"))) static int queued(struct ocl *o)
 
 // A job of MANY that has come to the driver thread, which is held with its first
 // batch; as much of it as a budget lets in, three batches.
-static hr_job submit_held(hr_device dev, hr_batch batch)
+static hr_job submit_held(hr_device dev, hr_batch batch, bool views)
 {
     const struct hr_op ops[] = {hr_op_decode(0),
                                 hr_op_resize(.w = SIDE, .h = SIDE)};
@@ -198,7 +196,7 @@ static hr_job submit_held(hr_device dev, hr_batch batch)
     hr_job job;
 
     for (int i = 0; i < MANY; i++)
-        s[i] = test_sample(&env.picture, ops, 2);
+        s[i] = test_sample(&env.own[views ? 0 : i], ops, 2);
     // A batch keeps its items a moment longer than their job.
     while (queued(o) && hr__now() - begin < 60000 * TEST_MS)
         test_sleep(TEST_MS);
@@ -215,7 +213,7 @@ static int run_late(hr_device dev, hr_batch batch)
 {
     struct ocl *o = opencl_private(dev);
     uint64_t before = atomic_load(&o->batches);
-    auto_job job = submit_held(dev, batch);
+    auto_job job = submit_held(dev, batch, false);
 
     env.hold(false);
     CU_ASSERT_EQUAL(hr_job_wait(job, HR_FOREVER), HR_OK);
@@ -332,13 +330,15 @@ static int copied_ahead(struct ocl *o, int *in_queue)
     return n;
 }
 
-static void check_ahead(hr_device dev, hr_batch batch, bool room, bool cancel)
+static void check_ahead(hr_device dev, hr_batch batch, bool room, bool cancel,
+                        bool views)
 {
     struct ocl *o = opencl_private(dev);
-    auto_job job = submit_held(dev, batch);
+    auto_job job = submit_held(dev, batch, views);
     int in_queue, n = copied_ahead(o, &in_queue);
 
-    CHECK(in_queue >= MANY - o->most && n == (room ? in_queue : 0),
+    CHECK(in_queue >= MANY - o->most &&
+              (views ? n <= 1 : n == (room ? in_queue : 0)),
           "%d of %d were copied ahead", n, in_queue);
     if (cancel)
         hr_job_cancel(job);
@@ -395,9 +395,12 @@ TEST_CASE(files_ahead)
     CU_ASSERT_PTR_NOT_NULL_FATAL(batch);
     // The first batch finds that memory is wanted.
     run(dev, HR_MEMORY_HOST);
-    check_ahead(dev, batch, true, false);
+    check_ahead(dev, batch, true, false, false);
     check_let_go(o, 0);
-    check_ahead(dev, batch, true, true);
+    check_ahead(dev, batch, true, true, false);
+    check_let_go(o, 0);
+    // Only the first view of a source is copied.
+    check_ahead(dev, batch, true, false, true);
     check_let_go(o, 0);
     run_odd(dev, batch);
     check_let_go(o, 0);
@@ -407,11 +410,11 @@ TEST_CASE(files_ahead)
         run(dev, HR_MEMORY_HOST);
     }
     CHECK(taken >= OCL_CHUNKS && taken < TAKEN, "%d pieces", taken);
-    check_ahead(dev, batch, false, false);
+    check_ahead(dev, batch, false, false, false);
     check_let_go(o, taken);
     while (taken)
         CU_ASSERT(ocl_pinned_free(&o->pinned, all[--taken]));
-    check_ahead(dev, batch, true, false);
+    check_ahead(dev, batch, true, false, false);
     check_let_go(o, 0);
 }
 
@@ -442,6 +445,18 @@ TEST_CASE(entropy)
 }
 
 // ---- Room --------------------------------------------------------------------
+
+static struct bytes large_picture(void)
+{
+    const struct jpeg_spec spec = {.w = 1200,
+                                   .h = 900,
+                                   .space = JCS_YCbCr,
+                                   .factors = {0x11},
+                                   .quality = 50};
+    uint64_t seed = 1;
+
+    return test_jpeg_of(&spec, &seed);
+}
 
 // How many of the sizes of the device's memory, from nothing to plenty, have the
 // picture made from its bytes to the end. Whatever there is, it is known before:
@@ -477,15 +492,9 @@ static int count_whole(hr_device dev, const struct bytes *large,
 
 TEST_CASE(room)
 {
-    const struct jpeg_spec spec = {.w = 1200,
-                                   .h = 900,
-                                   .space = JCS_YCbCr,
-                                   .factors = {0x11},
-                                   .quality = 50};
     auto_device dev = hr_device_open(
         "opencl", hr_device_params(.entropy = HR_WHERE_DEVICE, LONG_DEADLINE));
-    uint64_t seed = 1;
-    auto_bytes large = test_jpeg_of(&spec, &seed);
+    auto_bytes large = large_picture();
     int plain, codes;
 
     CU_ASSERT_PTR_NOT_NULL_FATAL(dev);
@@ -494,6 +503,87 @@ TEST_CASE(room)
                         "decode,resize=1300x1000,rotate=30,"
                         "affine:matrix=4,0,0,0,4,0:w=40:h=40");
     CHECK(plain > codes && codes > 10, "%d, %d", plain, codes);
+}
+
+// ---- Views -------------------------------------------------------------------
+
+// A job of these crops, 40 x 40 each, of the files. Returns how many samples
+// were made of others' pixels; *whole: by the device alone; *up: bytes.
+static int shared_of(hr_device dev, const struct bytes *files, int num_files,
+                     const char *const crops[], int n, int *whole, uint64_t *up)
+{
+    struct null_counts a = counts_now(), b;
+    struct hr_stats before, after;
+    auto_batch batch = hr_batch_create(
+        dev, hr_batch_params(.n = n, .c = 3, .h = SIDE, .w = SIDE));
+    struct hr_op ops[8][HR_MAX_OPS];
+    struct hr_sample s[8];
+    auto_job job = NULL;
+
+    for (int i = 0; i < n; i++) {
+        int num_ops;
+
+        CU_ASSERT_EQUAL_FATAL(hr_ops_parse(crops[i], ops[i], &num_ops), HR_OK);
+        s[i] = test_sample(&files[i % num_files], ops[i], num_ops);
+    }
+    hr_device_stats(dev, &before);
+    job = hr_submit(dev, s, n, batch, NULL);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(job);
+    CU_ASSERT_EQUAL(hr_job_wait(job, HR_FOREVER), HR_OK);
+    hr_device_stats(dev, &after);
+    *whole = 0;
+    for (int i = 0; i < n; i++) {
+        const struct hr_result *r = &job->results[i];
+
+        CHECK(!r->fallbacks, "%d: %x", i, r->why);
+        *whole += r->num_spans == 1 && !strcmp(r->spans[0].device, dev->name);
+    }
+    b = counts_now();
+    *up = b.up_bytes - a.up_bytes;
+    return (int)(after.shared - before.shared);
+}
+
+#define CROP(x, y) "decode,crop=" #x "," #y ",40,40"
+static const char *const crops[] = {CROP(0, 0),   CROP(1160, 860), CROP(7, 3),
+                                    CROP(600, 1), CROP(500, 700),  CROP(0, 99)};
+#undef CROP
+enum { CROPS = sizeof(crops) / sizeof(crops[0]) };
+
+// Samples of one source upload and decode it once. Where the device has not the
+// room for what all of them show, each decodes for itself, and none is left to
+// the CPU.
+TEST_CASE(views)
+{
+    auto_device dev = hr_device_open(
+        "opencl", hr_device_params(.entropy = HR_WHERE_DEVICE, LONG_DEADLINE));
+    auto_bytes large = large_picture(), again = large_picture();
+    const struct bytes files[2] = {large, again};
+    int whole, alone = 0, together = 0, shared;
+    uint64_t one, two, up;
+    struct ocl *o;
+    size_t plenty;
+
+    CU_ASSERT_PTR_NOT_NULL_FATAL(dev);
+    shared = shared_of(dev, files, 1, crops, 1, &whole, &one);
+    CHECK(!shared && whole == 1, "%d, %d", shared, whole);
+    shared = shared_of(dev, files, 1, crops, CROPS, &whole, &up);
+    CHECK(shared == CROPS - 1 && whole == CROPS, "%d, %d", shared, whole);
+    CHECK(up < one + large.size / 4, "%d bytes, one view %d", (int)up,
+          (int)one);
+    shared = shared_of(dev, files, 2, crops, CROPS, &whole, &two);
+    CHECK(shared == CROPS - 2 && whole == CROPS, "%d, %d", shared, whole);
+    CHECK(two > up + large.size / 2, "%d bytes", (int)two);
+    o = opencl_private(dev);
+    plenty = o->work_bytes;
+    for (o->work_bytes = 1 << 20; o->work_bytes < 48 << 20;
+         o->work_bytes += 1 << 20) {
+        shared = shared_of(dev, files, 1, crops, 2, &whole, &up);
+        CHECK(!shared || whole == 2, "%d, %d", shared, whole);
+        alone += !shared && whole == 2;
+        together += shared;
+    }
+    o->work_bytes = plenty;
+    CHECK(alone > 3 && together > 3, "%d alone, %d together", alone, together);
 }
 
 int main(int argc, char **argv)
@@ -519,7 +609,13 @@ int main(int argc, char **argv)
     setenv("HEADRACE_OPENCL_VARIANT", "gpu", 1);
     setenv("XDG_CACHE_HOME", test_folder(), 1);
     env.picture = test_jpeg_of(&spec, &seed);
+    for (int i = 0; i < MANY; i++) {
+        env.own[i] = (struct bytes){malloc(env.picture.size), env.picture.size};
+        memcpy(env.own[i].data, env.picture.data, env.picture.size);
+    }
     code = test_main(argc, argv);
+    for (int i = 0; i < MANY; i++)
+        free(env.own[i].data);
     free(env.picture.data);
     return code;
 }
