@@ -4,7 +4,8 @@
 #   engines.sh same       OpenCL on PoCL makes what the CPU makes
 #   engines.sh recipes    .. of recipes, codes by the device
 #   engines.sh exact      compare.py on PoCL; each second file but with --long
-#   engines.sh dropin     compare_recipes.py on PoCL, codes by the device
+#   engines.sh dropin     compare_recipes.py on PoCL, codes by the device; recipes
+#                         of several views also from their files
 #   engines.sh va         the VA-API engine on the driver in software
 #   engines.sh clients    FFmpeg on that driver
 #   engines.sh aarch64    kernels, engine, command on 64-bit Arm, by qemu, and
@@ -33,8 +34,13 @@ dropin)
     # (A current torch has more of them.)
     release=torch
     interpreter_of torch >/dev/null || release=debian
+    rc=0
     bash "$(dirname "$0")/exact.sh" $release recipes --backend opencl:pocl \
-         "${@:2}"
+         "${@:2}" || rc=$?
+    # Entropy coding by the device, too, once for all views.
+    HEADRACE_OPENCL_ENTROPY=device bash "$(dirname "$0")/exact.sh" $release \
+        recipes --backend opencl:pocl "${@:2}" --only moco,dino || rc=$?
+    exit $rc
     ;;
 va)
     bash "$root/tests/engines/vaapi/va_pictures.sh" "$build" \
