@@ -41,7 +41,7 @@ static bool put_file(struct hr__source *s, const char *path, size_t rel,
            hr__source_put(s, index, slash ? slash + 1 : path, own);
 }
 
-#define TABLES ".parquet .arrow .feather"
+#define OPENED ".parquet .arrow .feather .mindrecord"
 
 // Files that have many pictures, by their names, or by how they begin if that
 // is sure.
@@ -57,7 +57,7 @@ static const struct container {
     {".tfrecord .tfrecords", hr__source_tfrecord, hr__source_tfrecord,
      hr__is_tfrecord},
     {"index.json", hr__source_chunks, hr__source_chunks, hr__is_chunks},
-    {TABLES, hr__source_open, hr__source_open, hr__is_table},
+    {OPENED, hr__source_open, hr__source_open, hr__is_opened},
 };
 
 enum { CONTAINERS = sizeof(containers) / sizeof(*containers), BEGIN = 64 };
@@ -191,7 +191,7 @@ bool hr__source_input(struct hr__source *s, const char *path)
     if (hr__http_is_url(path))
         return add_regular(s, path);
     if (stat(path, &st) < 0 && is_foreign(path))
-        return hr__source_has_opener() && is_called(path, TABLES)
+        return hr__source_has_opener() && is_called(path, OPENED)
                    ? hr__source_open(s, path)
                    : fail_foreign(path);
     if (stat(path, &st) < 0)

@@ -20,10 +20,21 @@ bool hr__source_has_opener(void)
     return atomic_load(&opener) != NULL;
 }
 
-bool hr__is_table(const void *begin, size_t size)
+bool hr__is_opened(const void *begin, size_t size)
 {
-    return (size >= 4 && !memcmp(begin, "PAR1", 4)) ||
-           (size >= 8 && !memcmp(begin, "ARROW1\0", 8));
+    static const struct {
+        size_t at, size;
+        const char *bytes;
+    } marks[] = {{0, 4, "PAR1"},
+                 {0, 8, "ARROW1\0"},
+                 {8, 15, "{\"header_size\":"}};
+
+    for (size_t i = 0; i < sizeof(marks) / sizeof(*marks); i++)
+        if (size >= marks[i].at + marks[i].size &&
+            !memcmp((const char *)begin + marks[i].at, marks[i].bytes,
+                    marks[i].size))
+            return true;
+    return false;
 }
 
 // ---- Opening ---------------------------------------------------------------

@@ -417,9 +417,9 @@ bool hr__is_chunks(const void *begin, size_t size);
 
 // ---- opened.c ----
 
-// Says whether a file that begins so is a Parquet or Arrow file; whether the
-// program has named an opener.
-bool hr__is_table(const void *begin, size_t size);
+// Says whether a file that begins so is a Parquet, Arrow or MindRecord file;
+// whether the program has named an opener.
+bool hr__is_opened(const void *begin, size_t size);
 bool hr__source_has_opener(void);
 void hr__opened_close(struct hr__opened *opened);  // NULL is fine
 

@@ -64,6 +64,7 @@ except ImportError:
     raise
 
 from . import (  # noqa: E402
+    _opened,  # noqa: F401
     _others,  # noqa: F401
     ops,
 )

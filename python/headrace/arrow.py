@@ -8,7 +8,6 @@ import itertools
 import json
 import os
 import threading
-from array import array
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -16,7 +15,7 @@ from typing import Any
 from . import _core
 from ._forks import renewed
 from ._left_out import listed
-from .errors import ArgumentError, Error, ReadError
+from .errors import ArgumentError, ReadError
 
 _SUFFIXES = (".parquet", ".arrow", ".feather")
 
@@ -81,7 +80,7 @@ class Rows:
         self.words = True
         words: set[str] = set()
         for file in files:
-            for labels in file.labels():
+            for labels in _labels_of(file):
                 words.update(labels.unique().drop_null().to_pylist())
         words.discard("")  # as of other records: there is no label
         self._numbers = {word: i for i, word in enumerate(sorted(words))}
@@ -135,7 +134,7 @@ class Rows:
             if file.label is None:
                 yield from itertools.repeat(None, sum(file.rows))
                 continue
-            for labels in file.labels():
+            for labels in _labels_of(file):
                 for label in labels.to_pylist():
                     yield self._numbers.get(label) if file.words else label
 
@@ -175,6 +174,17 @@ class Rows:
             return self._kept.get(group)
 
 
+def _labels_of(file: _File) -> Iterator[Any]:
+    import pyarrow
+
+    try:
+        yield from file.labels()
+    except (OSError, pyarrow.ArrowException) as error:
+        raise ReadError(
+            f"{file.path}: labels: {_why(file.path, error)}", status="HR_EIO"
+        ) from None
+
+
 def _picture(cell: Any) -> Any:
     """Bytes, which are not copied, or a path."""
     import pyarrow
@@ -204,7 +214,7 @@ class _File:
     def __init__(self, path: str, schema: Any, fields: Any) -> None:
         # Held by a thread that calls read().
         self.lock = renewed(threading.Lock())
-        self.path = path = _shown(path)
+        self.path = path = shown(path)
         self.classes: tuple[str, ...] = ()
         features = _features(schema)
         image, label = fields or (None, None)
@@ -360,13 +370,13 @@ def _source(path: str) -> Any:
         import fsspec
     except ImportError as error:
         raise ArgumentError(
-            f"{_shown(path)}: URLs of files of Parquet and Arrow need fsspec: "
+            f"{shown(path)}: URLs of files of Parquet and Arrow need fsspec: "
             f"{error}"
         ) from None
     return fsspec.open(path, "rb").open()
 
 
-def _shown(path: str) -> str:
+def shown(path: str) -> str:
     """For messages: a query may be a password, and so may be a user's part."""
     if "://" not in path:
         return path
@@ -384,13 +394,13 @@ def _why(path: str, error: Exception) -> str:
 
 def is_table(path: Any) -> bool:
     """Is a path or URL called like a Parquet or Arrow file?"""
-    return isinstance(path, (str, os.PathLike)) and _shown(
+    return isinstance(path, (str, os.PathLike)) and shown(
         os.fsdecode(path)
     ).lower().endswith(_SUFFIXES)
 
 
 def _is_parquet(path: str) -> bool:
-    name = _shown(path).lower()
+    name = shown(path).lower()
     if name.endswith(_SUFFIXES):
         return name.endswith(_SUFFIXES[0])
     with open(path, "rb") as file:  # the library has seen what it is
@@ -402,7 +412,7 @@ def _open(path: str, fields: Any) -> _File:
         import pyarrow
     except ImportError as error:
         raise ArgumentError(
-            f"{_shown(path)}: Parquet and Arrow files need pyarrow: {error}"
+            f"{shown(path)}: Parquet and Arrow files need pyarrow: {error}"
         ) from None
     try:
         if _is_parquet(path):
@@ -410,55 +420,8 @@ def _open(path: str, fields: Any) -> _File:
         return _Arrow(path, fields)
     except (OSError, pyarrow.ArrowException) as error:
         raise ReadError(
-            f"{_shown(path)}: {_why(path, error)}", status="HR_EIO"
+            f"{shown(path)}: {_why(path, error)}", status="HR_EIO"
         ) from None
-
-
-# ---- For the library -------------------------------------------------------
-
-_LABELS, _NAMES, _CLASSES = range(3)  # see set_opener()
-
-
-def open_file(
-    path: str, image: str | None, label: str | None
-) -> tuple[Rows, array[int], tuple[str, ...], int] | tuple[str, bool]:
-    """Open a file for the library: for folders of many kinds, the command."""
-    try:
-        rows = Rows([path], (image, label))
-        return rows, *_labels(_shown(path), rows)
-    except Error as error:
-        return str(error), isinstance(error, ArgumentError)
-
-
-def _labels(
-    path: str, rows: Rows
-) -> tuple[array[int], tuple[str, ...], int]:
-    """The labels of all rows, by their numbers."""
-    import pyarrow
-
-    try:
-        found = [-1 if n is None else n for n in rows.labels()]
-    except (OSError, pyarrow.ArrowException) as error:
-        raise ReadError(f"{path}: labels: {error}", status="HR_EIO") from None
-    if not rows.classes:
-        texts = {n: i for i, n in enumerate(sorted(set(found) - {-1}))}
-        return (
-            array("q", [texts.get(n, -1) for n in found]),
-            tuple(map(str, texts)),
-            _LABELS,
-        )
-    if not -1 <= min(found, default=0) <= max(found, default=0) < len(
-        rows.classes
-    ):
-        raise ArgumentError(
-            f"{path}: labels {min(found)} .. {max(found)}, and "
-            f"{len(rows.classes)} classes"
-        )
-    kind = _NAMES if rows.words else _CLASSES
-    return array("q", found), rows.classes, kind
-
-
-_core.set_opener(open_file)
 
 
 # ---- Schemas ---------------------------------------------------------------

@@ -108,9 +108,11 @@ static void expect_all(hr_source s, size_t from, const char *what)
 
 TEST_CASE(by_name_and_content)
 {
-    const char *const paths[] = {file(".parquet", "x"), file(".ARROW", "x"),
-                                 file(".feather", "x"), file("", "PAR1"),
-                                 file("", "ARROW1"),    file(".dat", "PAR1")};
+    const char *const paths[] = {
+        file(".parquet", "x"), file(".ARROW", "x"),
+        file(".feather", "x"), file("", "PAR1"),
+        file("", "ARROW1"),    file("", "12345678{\"header_size\":1"),
+        file(".dat", "PAR1")};
     const char *other = file(".dat", "PAR2");
     hr_source s;
 
@@ -123,7 +125,7 @@ TEST_CASE(by_name_and_content)
         hr_source_close(&s);
     }
     s = hr_source_open(other);
-    CHECK(s && s->num == 1 && it.opens == 6, "%s", other);
+    CHECK(s && s->num == 1 && it.opens == 7, "%s", other);
     hr_source_close(&s);
     end();
 }

@@ -5,21 +5,79 @@ its own data set takes. (Release: mindspore.txt.)"""
 import io
 import contextlib
 import json
+import tempfile
 import unittest
 
 try:
-    from mindspore import dataset
+    from mindspore import dataset, mindrecord
 except ModuleNotFoundError as missing:
     raise unittest.SkipTest(str(missing)) from None
 
 import numpy
 
 import headrace
+import headrace.mindrecord
 from headrace.bench import command
 
 import core_samples as samples
 
 BATCH = 5
+
+
+class Records(unittest.TestCase):
+    """Files that it writes: what its own reader says, in the same order."""
+
+    def write(self, shards, fields, rows, index=(), at_a_time=17):
+        path = tempfile.mkdtemp(dir=samples.scratch()) + "/a.mindrecord"
+        writer = mindrecord.FileWriter(path, shards)
+        writer.set_header_size(1 << 14)
+        writer.set_page_size(1 << 19)
+        writer.add_schema(fields, "photos")
+        if index:
+            writer.add_index(list(index))
+        for i in range(0, len(rows), at_a_time):
+            writer.write_raw_data(rows[i:i + at_a_time])
+        writer.commit()
+        return [path] if shards == 1 else [f"{path}{i}" for i in range(shards)]
+
+    def same(self, paths, image, label):
+        seen = 0
+        for path in paths:
+            rows = headrace.mindrecord.Rows(path, (image, label))
+            theirs = list(dataset.MindDataset(
+                [path], shuffle=False, num_parallel_workers=1,
+            ).create_dict_iterator(num_epochs=1, output_numpy=True))
+            self.assertEqual(len(rows), len(theirs))
+            for i, (number, row) in enumerate(zip(rows.labels(), theirs)):
+                self.assertEqual(rows[i], row[image].tobytes())
+                want = row[label].item()
+                self.assertEqual(
+                    rows.classes[number] if rows.classes else number, want)
+            seen += len(rows)
+        return seen
+
+    def test_files(self):
+        photos = [samples.read(path) for path in samples.photos()]
+        whole = {"type": "int64"}, [i * (-7)**(i % 9) for i in range(300)]
+        words = {"type": "string"}, [f"w{i % 11}" * (i % 40 + 1)
+                                     for i in range(300)]
+        for kind, labels in whole, words:
+            for index in (), ("name",), ("label",):
+                rows = [{"image": photos[i % len(photos)], "label": labels[i],
+                         "name": f"n{i}", "mask": b"x" * (i % 30 + 1),
+                         "box": numpy.full(i % 5 + 1, i, numpy.float32)}
+                        for i in range(300)]
+                fields = {"image": {"type": "bytes"}, "label": kind,
+                          "name": {"type": "string"},
+                          "mask": {"type": "bytes"},
+                          "box": {"type": "float32", "shape": [-1]}}
+                self.assertEqual(self.same(
+                    self.write(3, fields, rows, index), "image", "label"), 300)
+                for row in rows:
+                    del row["mask"], row["box"]
+                del fields["mask"], fields["box"]
+                self.assertEqual(self.same(
+                    self.write(1, fields, rows, index), "image", "label"), 300)
 
 
 class InMindSpore(unittest.TestCase):

@@ -97,7 +97,7 @@ struct hr_opened {
 };
 
 // Opens files whose format the library knows by name and content and leaves to
-// the program: Parquet and Arrow (also Feather). Without it they are
+// the program: Parquet, Arrow (also Feather), MindRecord. Without it they are
 // HR_EUNSUPPORTED. path may be a URL of any kind; image and label are what
 // hr_source_set_fields() has said, or NULL. Sets *to, or returns a status with
 // the reason, which names the file. Threads: the library's, several at a time.
@@ -228,7 +228,7 @@ HR_API enum hr_status hr_source_set_classes(hr_source source,
 //         the samples of all files that it names, which lie beside it. Columns
 //         are fields, see hr_source_set_fields(): jpeg, png or bytes, and whole
 //         numbers or texts
-//   .parquet .arrow .feather, and files that begin as these do
+//   .parquet .arrow .feather .mindrecord, and files that begin as these do
 //         what hr_set_opener() has named opens them
 // Samples of the last three are called by their file and their number in it.
 // Members, records and samples that cannot be used are faults.
