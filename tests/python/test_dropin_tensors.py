@@ -4,6 +4,7 @@ one gives what stock gives: programs/text/tensor_uses.txt.)"""
 
 import gc
 import io
+import itertools
 
 import dropin_case as case  # first: it may skip this file
 import torch
@@ -80,3 +81,40 @@ class Tensors(case.Case):
         del x
         gc.collect()
         return result
+
+    def test_gradients_of_parts(self):
+        """A lazy part is torch's view of the whole, whatever follows."""
+        uses = {
+            "window": lambda s, w: s.requires_grad_(),
+            "detached": lambda s, w: (s.detach(), s.requires_grad_()),
+            "of the part": lambda s, w: w.requires_grad_(),
+            "written": lambda s, w: (s.requires_grad_(), w.zero_()),
+            "written before": lambda s, w: (w.mul_(2), s.requires_grad_()),
+            "made before": lambda s, w: (w.sum(), s.requires_grad_()),
+            "backward": lambda s, w: (
+                s.requires_grad_(), (w.sum() + s.sum()).backward()),
+        }
+        parts = (lambda s: s[..., 3:20, 4:30], lambda s: s[0],
+                 lambda s: s[1][..., 2:9, 3:8], lambda s: s[:, 1:])
+        for (name, use), part in itertools.product(uses.items(), parts):
+            for whole in (self.stack, lambda: F.to_tensor(self.image())):
+                def run():
+                    s = whole()
+                    w = part(s)
+                    use(s, w)
+                    return (self.seen(s), self.seen(w),
+                            w._base is s or not tensor._swap)
+
+                want = case.outcome(run)
+                with on():
+                    found = case.outcome(lambda: in_fetch(run))
+                self.assertEqual(found, want, name)
+
+    def stack(self):
+        return torch.stack([F.to_tensor(self.image()) for _ in range(2)])
+
+    def seen(self, x):
+        grad = x.grad_fn and type(x.grad_fn).__name__
+        total = None if x.grad is None else x.grad.sum().item()
+        return (x.requires_grad, x.is_leaf, grad, total, x._is_view(),
+                x._version, x.stride(), x.sum().item())

@@ -33,7 +33,8 @@ class Cell:
     a stack, None one side more; else the last op of its recording is the
     window. alone: it shares none with its slices, which have these strides
     then. used: the last fetch that used it. version: how often stock's would
-    have been written to. inference: it is one of inference mode.
+    have been written to. inference: it is one of inference mode. shared: value
+    has views, or is one, which autograd knows: its tensor must be that value.
     """
 
     __slots__ = (
@@ -53,6 +54,7 @@ class Cell:
         "used",
         "version",
         "inference",
+        "shared",
         "__weakref__",
     )
 
@@ -81,6 +83,7 @@ class Cell:
         self.used = 0
         self.version = 0
         self.inference = torch.is_inference_mode_enabled()
+        self.shared = False
 
     @property
     def dtype(self) -> torch.dtype:

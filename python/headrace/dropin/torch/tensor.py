@@ -352,6 +352,7 @@ def _set_views(cell: Cell, value: Tensor) -> None:
         view = ref()
         if view is not None and view.value is None and view.base:
             view.value = value[view.base[1]]
+            view.shared = cell.shared = True
             _set_views(view, view.value)
 
 
@@ -536,11 +537,14 @@ def plain(tensor: Any) -> Tensor:
     if not isinstance(tensor, Lazy):
         return tensor
     made: Tensor | None = tensor.__dict__.get("_hr_plain")
+    cell = tensor._hr
     if made is None:
-        made = _alias(tensor, value_of(tensor._hr))
+        made = _alias(tensor, value_of(cell))
     if "_hr_left" in tensor.__dict__:
         return made
     if _become(tensor, made):
+        if cell.value is made:
+            cell.value = tensor
         return tensor
     if "_hr_plain" not in tensor.__dict__:
         tensor._hr_plain = made
@@ -554,6 +558,9 @@ def _alias(tensor: Any, value: Tensor) -> Tensor:
     if tensor.stands_for is not Tensor:
         return value.as_subclass(tensor.stands_for)
     how = tensor.__dict__.get("_hr_how")
+    if how is None and tensor._hr.shared:
+        tensor._hr.shared = False  # one tensor can be it
+        return value
     if how is None:
         how = _view if value._is_view() else Tensor.detach, value.is_inference()
     make, inference = how
