@@ -27,7 +27,7 @@ packages_arm=(gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user)
 packages_full=(clang libclang-rt-14-dev mesa-opencl-icd oclgrind chromium
                vainfo ffmpeg doxygen dpkg-dev debootstrap
                "${packages_arm[@]}")
-packages_deb=(dpkg-dev "${packages_python[@]}")
+packages_deb=(dpkg-dev file "${packages_python[@]}")
 packages_docs=(doxygen "${packages_python[@]}")
 packages_check=(clang-format cppcheck shellcheck clang libclang-rt-14-dev)
 }
