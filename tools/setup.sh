@@ -25,7 +25,7 @@ packages_engines=(ocl-icd-libopencl1 pocl-opencl-icd libdrm-dev libva2
                   libva-drm2)
 packages_arm=(gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user)
 packages_full=(clang libclang-rt-14-dev mesa-opencl-icd oclgrind chromium
-               vainfo ffmpeg doxygen dpkg-dev debootstrap
+               vainfo ffmpeg doxygen dpkg-dev debootstrap buildah
                "${packages_arm[@]}")
 packages_deb=(dpkg-dev file "${packages_python[@]}")
 packages_docs=(doxygen "${packages_python[@]}")

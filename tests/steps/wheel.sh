@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The wheel.
-#   wheel.sh make  build/wheel/headrace-*.whl, and unpacked/ beside it
-#   wheel.sh test  that, and how it does in empty environments
+# The wheel and the source archive.
+#   wheel.sh make   build/wheel/headrace-*.whl, and unpacked/ beside it
+#   wheel.sh sdist  build/sdist/headrace-*.tar.gz, the sources for pip
+#   wheel.sh test   the wheel in empty environments
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 wheel_file() { compgen -G "$build/wheel/headrace-*manylinux*.whl"; }
@@ -51,6 +52,32 @@ make_wheel()
 print(_core.jpeg_library(), "inside")'
 }
 
+# pip wants the project file at the top, and the sources below it; a checkout
+# has it in python/, beside the modules.
+make_sdist()
+{
+    local tools dir=$build/sdist
+    have git && git -C "$root" rev-parse -q --verify HEAD >/dev/null ||
+        skip "a source archive is made of a git checkout"
+    tools=$(venv wheel) || return 1
+    rm -rf "$dir"
+    mkdir -p "$dir/tree"
+    git -C "$root" archive HEAD CMakeLists.txt LICENSE README.md \
+        backends cmake cpu_fallback hal kernels loader python tools |
+        tar -x -C "$dir/tree" || return 1
+    sed -e 's|source-dir = ".."|source-dir = "."|' \
+        -e 's|input = "../|input = "|' \
+        -e 's|^dynamic = .*|&\nreadme = "README.md"|' \
+        -e '/^# A source archive of this folder/,/^messages/d' \
+        "$root/python/pyproject.toml" >"$dir/tree/pyproject.toml" || return 1
+    rm "$dir/tree/python/pyproject.toml"
+    (cd "$dir/tree" && "$tools" -c '
+import sys
+from scikit_build_core.build import build_sdist
+print(build_sdist(sys.argv[1]))' "$dir") || return 1
+    rm -rf "$dir/tree"
+}
+
 test_wheel()
 {
     local others
@@ -67,5 +94,6 @@ test_wheel()
 
 case $1 in
 make) make_wheel ;;
+sdist) make_sdist ;;
 test) test_wheel ;;
 esac
