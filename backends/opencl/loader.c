@@ -30,7 +30,7 @@ enum hr_status ocl_api_load(struct ocl_api *api)
 
     if (ocl_api_check())
         return HR_EFORK;
-    library = hr__library_open("HEADRACE_OPENCL_LIBRARY", "libOpenCL.so.1");
+    library = hr__library_open(HR__LIBRARY_OPENCL);
     if (!library)
         return hr__fail(HR_ENODEVICE, "no OpenCL loader: %s", dlerror());
     hr__fork_check(&user, true, "OpenCL");

@@ -33,9 +33,8 @@ enum hr_status va_api_load(struct va_api *api)
 
     if (va_api_check())
         return HR_EFORK;
-    if (!(va = hr__library_open("HEADRACE_VAAPI_LIBRARY", "libva.so.2")) ||
-        !(drm = hr__library_open("HEADRACE_VAAPI_DRM_LIBRARY",
-                                 "libva-drm.so.2")))
+    if (!(va = hr__library_open(HR__LIBRARY_VA)) ||
+        !(drm = hr__library_open(HR__LIBRARY_VA_DRM)))
         return hr__fail(HR_ENODEVICE, "no VA-API library: %s", dlerror());
     hr__fork_check(&user, true, "VA-API");
     missing = hr__library_fill(va, api, entries,

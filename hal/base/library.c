@@ -105,11 +105,79 @@ void hr__library_text(uintptr_t address, char *text, size_t size)
         dl_iterate_phdr(look, &s);
 }
 
-void *hr__library_open(const char *variable, const char *name)
-{
-    const char *other = variable ? secure_getenv(variable) : NULL;
+#ifndef HR_HAVE_WEBP
+#define HR_HAVE_WEBP 0
+#endif
+#ifndef HR_HAVE_ARCHIVE
+#define HR_HAVE_ARCHIVE 0
+#endif
+#ifndef HR_HAVE_CURL
+#define HR_HAVE_CURL 0
+#endif
+#ifndef HR_HAVE_OPENCL
+#define HR_HAVE_OPENCL 0
+#endif
+#ifndef HR_HAVE_VAAPI
+#define HR_HAVE_VAAPI 0
+#endif
+#ifndef HR_HAVE_HWLOC
+#define HR_HAVE_HWLOC 0
+#endif
 
-    return dlopen(other && *other ? other : name, RTLD_NOW | RTLD_LOCAL);
+static const struct library {
+    struct hr_library_info info;
+    const char *variable;  // of the environment; NULL: there is none
+} libraries[] = {
+    [HR__LIBRARY_WEBP] = {{"libwebp", "WebP pictures", "libwebp7", HR_HAVE_WEBP,
+                           .linked = true},
+                          NULL},
+    [HR__LIBRARY_ARCHIVE] = {{"libarchive.so.13", "tar files as sources",
+                              "libarchive13", HR_HAVE_ARCHIVE},
+                             NULL},
+    [HR__LIBRARY_CURL] = {{"libcurl.so.4", "URLs as sources", "libcurl4",
+                           HR_HAVE_CURL},
+                          NULL},
+    [HR__LIBRARY_OPENCL] = {{"libOpenCL.so.1", "OpenCL devices",
+                             "ocl-icd-libopencl1", HR_HAVE_OPENCL},
+                            "HEADRACE_OPENCL_LIBRARY"},
+    [HR__LIBRARY_VA] = {{"libva.so.2", "VA-API devices", "libva2",
+                         HR_HAVE_VAAPI},
+                        "HEADRACE_VAAPI_LIBRARY"},
+    [HR__LIBRARY_VA_DRM] = {{"libva-drm.so.2", "VA-API devices", "libva-drm2",
+                             HR_HAVE_VAAPI},
+                            "HEADRACE_VAAPI_DRM_LIBRARY"},
+    [HR__LIBRARY_HWLOC] = {{"libhwloc.so.15", "threads on NUMA nodes",
+                            "libhwloc15", HR_HAVE_HWLOC},
+                           NULL},
+};
+
+void *hr__library_open(enum hr__library library)
+{
+    const struct library *l = &libraries[library];
+    const char *other = l->variable ? secure_getenv(l->variable) : NULL;
+
+    return dlopen(other && *other ? other : l->info.name,
+                  RTLD_NOW | RTLD_LOCAL);
+}
+
+const struct hr_library_info *hr_library_info(int number)
+{
+    size_t n = sizeof(libraries) / sizeof(*libraries);
+
+    return (unsigned)number < n ? &libraries[number].info : NULL;
+}
+
+bool hr_library_found(int number)
+{
+    const struct hr_library_info *info = hr_library_info(number);
+    void *handle;
+
+    if (!info || !info->built || info->linked)
+        return info && info->built;
+    handle = hr__library_open((enum hr__library)number);
+    if (handle)
+        dlclose(handle);
+    return handle;
 }
 
 const char *hr__library_fill(void *library, void *table,

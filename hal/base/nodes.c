@@ -103,7 +103,7 @@ void hr__nodes_find(struct hr__nodes *out, int threads)
     if (sched_getaffinity(0, sizeof(mine), &mine) ||
         threads < CPU_COUNT(&mine) || !may_be_several())
         return;
-    if (!(library = hr__library_open(NULL, "libhwloc.so.15")))
+    if (!(library = hr__library_open(HR__LIBRARY_HWLOC)))
         return;
     if (!hr__library_fill(library, &hwloc, entries,
                           sizeof(entries) / sizeof(*entries)))

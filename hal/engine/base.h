@@ -92,16 +92,25 @@ unsigned hr__forks(void);
 // its file's size, date and name. One line without its end; "" if none has it.
 void hr__library_text(uintptr_t address, char *text, size_t size);
 
-// Functions of a library that is opened at run time. open: `name`, or the file
-// that the environment variable names (NULL: none does); NULL as dlopen(). fill:
-// writes their addresses into a table; the name of one that is missing and not
-// optional, or NULL.
+// Functions of a library that is opened at run time. open: the file of its row in
+// hr_library_info(), or the one that an environment variable names instead; NULL
+// as dlopen(). fill: writes their addresses into a table; the name of one that is
+// missing and not optional, or NULL.
+enum hr__library {
+    HR__LIBRARY_WEBP,  // linked
+    HR__LIBRARY_ARCHIVE,
+    HR__LIBRARY_CURL,
+    HR__LIBRARY_OPENCL,
+    HR__LIBRARY_VA,
+    HR__LIBRARY_VA_DRM,
+    HR__LIBRARY_HWLOC,
+};
 struct hr__entry {
     const char *name;
     size_t at;  // in the table
     bool optional;
 };
-void *hr__library_open(const char *variable, const char *name);
+void *hr__library_open(enum hr__library library);
 const char *hr__library_fill(void *library, void *table,
                              const struct hr__entry *entries, size_t n);
 

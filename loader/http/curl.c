@@ -44,7 +44,7 @@ static const struct hr__entry entries[] = {
 
 static void load(void)
 {
-    void *handle = hr__library_open(NULL, "libcurl.so.4");
+    void *handle = hr__library_open(HR__LIBRARY_CURL);
 
     lib.there = handle &&
                 !hr__library_fill(handle, &lib, entries,

@@ -61,7 +61,7 @@ static const struct hr__entry entries[] = {
 
 static void load(void)
 {
-    void *handle = hr__library_open(NULL, "libarchive.so.13");
+    void *handle = hr__library_open(HR__LIBRARY_ARCHIVE);
 
     lib.there = handle && !hr__library_fill(handle, &lib, entries,
                                             sizeof(entries) / sizeof(*entries));

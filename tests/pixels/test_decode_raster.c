@@ -344,8 +344,8 @@ TEST_CASE(pnm)
     }
 }
 
-// Rare files, and the pixels that Pillow makes of them; they are hexadecimal digits of grey, or of
-// red. NULL: it refuses them.
+// Rare files, and the pixels that Pillow makes of them: hexadecimal digits of grey,
+// or of red. NULL: it refuses them.
 #define BYTES(text) text, sizeof(text) - 1
 #define BMP(bits, compression, colors, rows)                              \
     "BM\0\0\0\0\0\0\0\0" rows "\0\0\0\x28\0\0\0\6\0\0\0\1\0\0\0\1\0" bits \

@@ -118,10 +118,15 @@ run 0 devices --json
 json out 'any(x["name"] == "cpu" and x["available"] and
               "entropy..store" in x["spans"]["exact"] for x in d["devices"])'
 json out 'all(x["available"] or x["reason"] for x in d["devices"])'
+json out 'd["libraries"][0]["name"] == "libwebp" and all(
+              x["package"] and x["built"] >= x["found"] for x in d["libraries"])'
 if [ -n "$python" ]; then
     expect "pages name stages, ops and engines as the tables do" \
         "$python" "$here/stages.py" out "$here/../.."
 fi
+HEADRACE_OPENCL_LIBRARY=/nonexistent run 0 devices
+expect "a library that is missing comes with its package" grep -Eq \
+    'OpenCL devices: (missing, Debian package ocl-icd|this build)' out
 
 # ---- arrays ---------------------------------------------------------------
 

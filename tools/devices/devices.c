@@ -135,6 +135,34 @@ static json_t *stage_json(const struct hr_device_info *infos, int num,
                      ops, "devices", devices);
 }
 
+static json_t *libraries_json(void)
+{
+    json_t *rows = json_array();
+    const struct hr_library_info *l;
+
+    for (int i = 0; (l = hr_library_info(i)); i++)
+        json_array_append_new(
+            rows, json_pack("{s:s, s:s, s:s, s:b, s:b}", "name", l->name,
+                            "purpose", l->purpose, "package", l->package,
+                            "built", l->built, "found", hr_library_found(i)));
+    return rows;
+}
+
+static void print_libraries(void)
+{
+    const struct hr_library_info *l;
+
+    for (int i = 0; (l = hr_library_info(i)); i++) {
+        printf("%-12s %s, for %s: ", i ? "" : "libraries", l->name, l->purpose);
+        if (!l->built)
+            puts("this build was made without it");
+        else if (hr_library_found(i))
+            puts("found");
+        else
+            printf("missing, Debian package %s\n", l->package);
+    }
+}
+
 static int print_json(const struct hr_device_info *infos, int num)
 {
     json_t *devices = json_array(), *stages = json_array(), *json;
@@ -143,10 +171,10 @@ static int print_json(const struct hr_device_info *infos, int num)
         json_array_append_new(devices, info_json(&infos[i]));
     for (int i = 0; i < HR_NUM_STAGES; i++)
         json_array_append_new(stages, stage_json(infos, num, (enum hr_stage)i));
-    json = json_pack("{s:s, s:s, s:s, s:o, s:o}", "version", hr_version(),
+    json = json_pack("{s:s, s:s, s:s, s:o, s:o, s:o}", "version", hr_version(),
                      "reference", hr_reference_name(hr_device_reference(NULL)),
                      "libjpeg", hr_jpeg_library(), "stages", stages, "devices",
-                     devices);
+                     devices, "libraries", libraries_json());
     return manifest_print(json);
 }
 
@@ -284,6 +312,7 @@ static int list(bool json)
             print_info(&infos[i]);
         printf("%-12s %s, %s\n", "reference",
                hr_reference_name(hr_device_reference(NULL)), hr_jpeg_library());
+        print_libraries();
         code = tools_flush_stdout();
     }
     free(infos);
