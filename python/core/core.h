@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// headrace._core: shared by all its files (inputs.h, tensor.h and flight.h are
-// for some of them). One file per subject:
+// headrace._core: shared by all its files (inputs.h, ops.h, tensor.h and
+// flight.h are for some of them). One file per subject:
 //
 //   module    the module, its constants, process-wide settings; exit and fork
 //   errors    statuses become exceptions

@@ -4,6 +4,7 @@
 #define HR_PY_FLIGHT_H
 
 #include "inputs.h"
+#include "ops.h"
 
 // ---- flight -----------------------------------------------------------------
 

@@ -8,6 +8,7 @@
 // users, which the mutex guards, and ending, which is the errand's.
 #include "flight.h"
 #include "inputs.h"
+#include "ops.h"
 #include "tensor.h"
 
 #include <stdlib.h>

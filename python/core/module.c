@@ -2,6 +2,7 @@
 // The module: its functions, types and state, and what is set for the process.
 #include "flight.h"
 #include "inputs.h"
+#include "ops.h"
 #include "tensor.h"
 
 #include <stdio.h>

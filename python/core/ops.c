@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops as Python records them: tuples of a constant and its fields. A field that
 // is missing at the end, or None, is 0.
-#include "inputs.h"
+#include "ops.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Functions of the module on lists of ops without a picture: sizes, texts, the
 // draws of random ops, matrices.
-#include "inputs.h"
+#include "ops.h"
 
 #include <string.h>
 

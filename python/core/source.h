@@ -4,6 +4,7 @@
 #define HR_PY_SOURCE_H
 
 #include "inputs.h"
+#include "ops.h"
 
 #include <stdatomic.h>
 

@@ -2,6 +2,7 @@
 // Samples of Python become a job.
 #include "flight.h"
 #include "inputs.h"
+#include "ops.h"
 #include "tensor.h"
 
 #include <stdlib.h>
