@@ -21,14 +21,14 @@ static const struct command {
     const char *name, *summary;
     int (*run)(int argc, char **argv);
 } commands[] = {
-    {"run", "pictures in, tensors out", cmd_run},
-    {"devices", "what this machine can do it on", cmd_devices},
+    {"run", "turn pictures into tensors", cmd_run},
+    {"devices", "list the devices of this machine", cmd_devices},
     {"validate", "check that a device's pictures equal the CPU's",
      cmd_validate},
-    {"profile", "what a device gains, and why", cmd_profile},
-    {"pack", "a data set in one file, prepared once", cmd_pack},
-    {"unpack", "the pictures of a pack file as pixels", cmd_unpack},
-    {"info", "what is in a pack file, and is it sound", cmd_info},
+    {"profile", "measure what a device gains, and why", cmd_profile},
+    {"pack", "put a data set into one file, prepared once", cmd_pack},
+    {"unpack", "write the pictures of a pack file as PNG", cmd_unpack},
+    {"info", "describe a pack file, and check it", cmd_info},
     {"samples", "write test pictures of every kind", cmd_samples},
 };
 
@@ -36,9 +36,10 @@ static const struct command {
 
 static int help(void)
 {
-    puts("Usage: headrace COMMAND [ARGUMENT...]\n"
-         "\nCarries pictures to neural networks: JPEG and PNG files in,\n"
-         "normalised tensors out, on whatever engine this machine has.\n");
+    puts(
+        "Usage: headrace COMMAND [ARGUMENT...]\n"
+        "\nCarries pictures to neural networks: JPEG, PNG, WebP, BMP and PNM\n"
+        "files in, normalised tensors out, by the best engine that works here.\n");
     for (size_t i = 0; i < NUM_COMMANDS; i++)
         printf("  %-10s %s\n", commands[i].name, commands[i].summary);
     puts("\n  -V, --version  print the version, the decoder's and the "

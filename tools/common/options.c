@@ -183,17 +183,18 @@ static const struct {
     {                                                       \
         name, what, kind, offsetof(struct hr_limits, field) \
     }
-    LIMIT("max-pixels", pixels, LIMIT_U64, "of a picture [100000000]"),
-    LIMIT("max-side", side, LIMIT_INT, "width and height [16384]"),
+    LIMIT("max-pixels", pixels, LIMIT_U64, "pixels of a picture [100000000]"),
+    LIMIT("max-side", side, LIMIT_INT, "width, and height [16384]"),
     LIMIT("max-block-visits", block_visits, LIMIT_U64,
           "scans times 8x8 blocks [50000000]"),
-    LIMIT("max-scans", scans, LIMIT_INT, "of a JPEG [100]"),
+    LIMIT("max-scans", scans, LIMIT_INT, "scans of a JPEG [100]"),
     LIMIT("max-item-bytes", item_bytes, LIMIT_BYTES,
           "memory to decode a picture [512M]"),
     LIMIT("max-marker-bytes", marker_bytes, LIMIT_BYTES,
-          "before the first scan [16M]"),
-    LIMIT("max-segments", segments, LIMIT_INT, "before the first scan [4096]"),
-    LIMIT("max-file-bytes", file_bytes, LIMIT_BYTES, "of a file [256M]"),
+          "bytes of markers before the first scan [16M]"),
+    LIMIT("max-segments", segments, LIMIT_INT,
+          "markers before the first scan [4096]"),
+    LIMIT("max-file-bytes", file_bytes, LIMIT_BYTES, "size of a file [256M]"),
     LIMIT("max-item-ms", item_ms, LIMIT_INT,
           "CPU milliseconds to decode a picture [30000]"),
 #undef LIMIT

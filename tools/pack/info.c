@@ -11,10 +11,9 @@
 #include "tools/common/manifest.h"
 #include "tools/common/stop.h"
 
-static const char usage[] =
-    "FILE.hrp... [OPTION...]\n"
-    "\n"
-    "Says what is in pack files, and whether they are sound.\n";
+static const char usage[] = "FILE.hrp... [OPTION...]\n"
+                            "\n"
+                            "Describes pack files, and checks them.\n";
 
 static const char example[] = "\nExample: is a copy whole?\n"
                               "  headrace info --check train.hrp\n";
@@ -26,8 +25,8 @@ struct info_options {
 #define AT(field) offsetof(struct info_options, field)
 static const struct option table[] = {
     {"list", OPTION_FLAG, AT(list),
-     .what = "a line for each picture: packed or kept, bytes, those of its "
-             "file, label, name"},
+     .what = "print a line for each picture: packed or kept, bytes, "
+             "bytes of its file, label, name"},
     {"check", OPTION_FLAG, AT(check), .what = "read and check all pictures"},
     {"json", OPTION_FLAG, AT(json), .what = "print one JSON object a file"},
     {0},

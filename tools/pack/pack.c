@@ -20,9 +20,10 @@ static const char usage[] =
     "INPUT... --out FILE.hrp [OPTION...]\n"
     "\n"
     "Puts every picture that an INPUT (a file, a folder, a pack file) or --list\n"
-    "names into one file, or into several: JPEGs prepared, so that they are read\n"
-    "many times faster from then on, all other files as they are. Pixels, names\n"
-    "and labels stay the same. If it is interrupted, the same command goes on.\n";
+    "names into one file, or into several. JPEGs are prepared, so that they are\n"
+    "read many times faster from then on; other pictures stay as they are.\n"
+    "Pixels, names and labels stay the same. If it is interrupted, the same\n"
+    "command goes on.\n";
 
 static const char example[] =
     "\nExample: a training set, once; then epochs of it\n"
@@ -36,8 +37,8 @@ static const struct option table[] = {
     {"split", OPTION_INT, AT(split),
      "N files of equal counts, FILE-00000-of-0000N.hrp and so on [1]", "N",
      .min = 1, .max = 512},
-    {"threads", OPTION_INT, AT(threads), "0 = usable cores [0]", "N",
-     .max = 1024},
+    {"threads", OPTION_INT, AT(threads), "host threads; 0 = usable cores [0]",
+     "N", .max = 1024},
     {"json", OPTION_FLAG, AT(json),
      .what = "print the summary as one JSON object"},
     {"quiet", OPTION_FLAG, AT(quiet), "no progress, no summary; errors only",

@@ -20,7 +20,7 @@ static const char usage[] =
     "Writes the pictures of pack files into a folder, by their names: packed ones\n"
     "as PNG, with .png behind the name, all others as the files they were.\n";
 
-static const char example[] = "\nExample: to look at them\n"
+static const char example[] = "\nExample: look at the pictures\n"
                               "  headrace unpack train.hrp --out pictures/\n";
 
 struct unpack_options {
@@ -31,9 +31,10 @@ struct unpack_options {
 
 #define AT(field) offsetof(struct unpack_options, field)
 static const struct option table[] = {
-    {"out", OPTION_TEXT, AT(out), "the folder; it is made", .arg = "DIR/"},
-    {"threads", OPTION_INT, AT(threads), "0 = usable cores [0]", "N",
-     .max = 1024},
+    {"out", OPTION_TEXT, AT(out), "the folder, which is created",
+     .arg = "DIR/"},
+    {"threads", OPTION_INT, AT(threads), "host threads; 0 = usable cores [0]",
+     "N", .max = 1024},
     {"quiet", OPTION_FLAG, AT(quiet), "no progress, no summary; errors only",
      .letter = 'q'},
     {0},

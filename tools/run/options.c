@@ -23,9 +23,9 @@ static const char example[] =
 static const char usage[] =
     "INPUT... --out FILE.npy|DIR/|none [OPTION...]\n"
     "\n"
-    "Decodes every JPEG and PNG that an INPUT (a file or a folder) or --list\n"
-    "names, does the list of ops to it, and writes the tensors as .npy files,\n"
-    "with a list of what became of each picture.\n";
+    "Decodes every picture that an INPUT (a file or a folder) or --list names,\n"
+    "applies the list of ops, and writes the tensors as .npy files, with a list\n"
+    "of each picture's result.\n";
 
 static int read_timeout(struct run_options *opt)
 {
@@ -116,19 +116,19 @@ static const struct option table[] = {
     {"balance", OPTION_FLAG, AT(balance),
      .what = "share the pictures between the device and the CPU"},
     {"cpu-cap", OPTION_INT, AT(cpu_cap),
-     "most that the host threads use, in percent of the cores [100]", "PCT",
+     "bound on the host threads, in percent of the cores [100]", "PCT",
      .min = 1, .max = 100},
     {"latency", OPTION_INT, AT(latency_ms),
      "with --balance: target for the 99th percentile of a batch's latency",
      "MS", .min = 1, .max = 3600000},
     {"deadline", OPTION_INT, AT(deadline_s),
-     "for the device, before its work goes to the next engine [10]", "SECONDS",
-     .min = 1, .max = 3600},
+     "time of the device, before its work goes to the next engine [10]",
+     "SECONDS", .min = 1, .max = 3600},
     {"batch", OPTION_INT, AT(batch), "pictures per job [64]", "N", .min = 1,
      .max = 65536},
-    {"seed", OPTION_SEED, AT(seed), "of the random ops [0]", .arg = "N"},
+    {"seed", OPTION_SEED, AT(seed), "seed of the random ops [0]", .arg = "N"},
     {"epochs", OPTION_INT, AT(epochs),
-     "passes over the input, the last is written [1]", "N", .min = 1,
+     "passes over the input; the last one is written [1]", "N", .min = 1,
      .max = 1000000},
     {"cifar", OPTION_CHOICE, AT(cifar),
      "each INPUT is a binary file of CIFAR-10 or CIFAR-100",
@@ -142,19 +142,19 @@ static const struct option table[] = {
      "fail: zero the row of a bad picture and exit with 1; zero: zero the row; "
      "skip: leave it out [fail]",
      "fail|skip|zero", .words = policies},
-    {"tier", OPTION_CHOICE, AT(tier), "how exact [exact]", "exact|close|fast",
-     .words = options_tiers},
-    {"reference", OPTION_TEXT, AT(reference), "whose resize [pillow-13]",
+    {"tier", OPTION_CHOICE, AT(tier), "how exact pictures must be [exact]",
+     "exact|close|fast", .words = options_tiers},
+    {"reference", OPTION_TEXT, AT(reference),
+     "release whose pixels are made [pillow-13]",
      .arg = "pillow-12|pillow-12.2|pillow-13|torch-2"},
-    {"memory", OPTION_CHOICE, AT(memory), "of the tensors [host]",
+    {"memory", OPTION_CHOICE, AT(memory), "where the tensors lie [host]",
      "host|pinned|device", .words = memories},
     {"strict", OPTION_FLAG, AT(strict),
      .what = "never fall back to another engine"},
     {"budget", OPTION_TEXT, AT(budget_text),
      "memory for pictures in flight, as 64M or 1G [256M]", .arg = "BYTES"},
     {"cache", OPTION_TEXT, AT(cache_text),
-     "memory for pictures to be kept for the next epochs [none]",
-     .arg = "BYTES"},
+     "memory that keeps pictures for the next epochs [none]", .arg = "BYTES"},
     {"timeout", OPTION_TEXT, AT(timeout_text),
      "give up on a job after this long", .arg = "SECONDS"},
     {"json", OPTION_FLAG, AT(json),

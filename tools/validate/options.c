@@ -15,9 +15,9 @@ static const char usage[] =
 static const char example[] =
     "\nRuns the chain of --ops on the device and on the CPU, to its end and\n"
     "cut after each stage, and compares every sample.\n"
-    "Exit codes: 0 within the tier's contract, 1 not, or something could not\n"
-    "be read, 2 could not run, or the device did not make what was compared.\n"
-    "\nExample: a thousand pictures of a folder, with a report to look at\n"
+    "Exit codes: 0 within the tier's contract; 1 not, or an input could not\n"
+    "be read; 2 could not run, or the device did not make the pictures.\n"
+    "\nExample: a thousand pictures of a folder, with a report\n"
     "  headrace validate train/ --backend opencl --limit 1000 \\\n"
     "    --report validate.html\n"
     "Example: this machine's CPU kernels against the readable C\n"
@@ -49,26 +49,26 @@ static const char *const sides[] = {"cpu", "reference", NULL};
 
 #define AT(field) offsetof(struct validate_options, field)
 static const struct option table[] = {
-    {"backend", OPTION_TEXT, AT(backend), "device to look at [auto]",
+    {"backend", OPTION_TEXT, AT(backend), "device to check [auto]",
      .arg = "NAME"},
     {"against", OPTION_CHOICE, AT(against),
-     "the CPU engine as it is used, or its readable C [cpu; of the "
-     "CPU: reference]",
+     "the CPU engine with its kernels, or its readable C [cpu; for "
+     "the CPU itself: reference]",
      "cpu|reference", .words = sides},
     {"ops", OPTION_TEXT, AT(ops_text),
      "what to do with each picture [" OPS_EVALUATION "]", .arg = "LIST"},
-    {"tier", OPTION_CHOICE, AT(tier), "the contract to hold [exact]",
+    {"tier", OPTION_CHOICE, AT(tier), "how exact pictures must be [exact]",
      "exact|close|fast", .words = options_tiers},
     {"dtype", OPTION_CHOICE, AT(dtype), "element type [f32]", "f32|f16|u8",
      .words = options_dtypes},
     {"reference", OPTION_TEXT, AT(reference),
-     "whose resize both make [pillow-13]",
+     "release whose pixels both make [pillow-13]",
      .arg = "pillow-12|pillow-12.2|pillow-13|torch-2"},
     {"limit", OPTION_COUNT, AT(limit), "only N pictures, chosen by the seed",
      .arg = "N"},
-    {"seed", OPTION_SEED, AT(seed), "of that choice and of random ops [0]",
+    {"seed", OPTION_SEED, AT(seed), "seed of that choice and of random ops [0]",
      .arg = "N"},
-    {"report", OPTION_TEXT, AT(report), "write a page to look at",
+    {"report", OPTION_TEXT, AT(report), "write a page with the differences",
      .arg = "FILE.html"},
     {"threads", OPTION_INT, AT(threads), "host threads; 0 = usable cores [0]",
      "N", .max = 4096},
