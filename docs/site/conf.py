@@ -49,7 +49,10 @@ html_title = f"Headrace {version}"
 html_show_copyright = False
 html_copy_source = False
 html_theme_options = {"source_edit_link": ""}
-html_static_path = [str(SITE / "static")]
+html_static_path = [str(SITE / "static"), str(ROOT / "docs/site/site.css")]
+html_css_files = ["site.css"]
+# A block of a page without a language is a drawing or lines of a shell.
+highlight_language = "none"
 
 
 def fill_gallery(app, name, source):
