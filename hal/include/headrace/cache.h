@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pictures prepared once. A cache keeps the coefficients of a JPEG that the CPU
-// or an OpenCL device decodes, packed (about half as much again as the file). A
-// job that wants the picture again, in any window, size or type, on any device,
-// is spared the file and its Huffman decoding, which are most of the time. The
-// pixels are the same.
+// or an OpenCL device decodes, packed (about half as much again as the file).
+// The next job with the picture, in any window, size or type, on any device,
+// needs neither the file nor its Huffman decoding, which take most of the time.
+// The pixels are the same.
 #ifndef HEADRACE_CACHE_H
 #define HEADRACE_CACHE_H
 
@@ -16,22 +16,22 @@
 
 HR_BEGIN_DECLS
 
-// A cache. It holds at most so many bytes in memory; what was used least
-// recently makes room for what is new. It is shared by all devices, jobs and
+// A cache. It holds at most so many bytes in memory. The pictures that were used
+// least recently make room for new ones. It is shared by all devices, jobs and
 // threads that name it.
 //
-// A picture is found again by its content if it came as data, and by its
-// device, inode, size, and times of last change, if it came as a path: a file
-// that is written again, or replaced, is another one. (What is written through
-// a mapping changes the times of a file late, or not at all: give such files as
-// data.) A file that was changed less than a tenth of a second before it was
-// opened is not kept (two seconds, where the file system knows no fractions),
-// as a change that the file's times do not show might follow.
+// A picture that came as data is found again by its content. One that came as a
+// path is found by its device, inode, size, and times of last change, so a file
+// that is written again, or replaced, is another one. A write through a mapping
+// changes the times of a file late, or not at all: give such files as data. A
+// file that was changed a moment before it was opened is not kept, as a change
+// that its times do not show might follow. The moment is a tenth of a second, or
+// two seconds where the file system knows no fractions.
 //
-// Kept are JPEGs with 8 bits in grey, YCbCr or RGB that decode without a
-// warning, of every coding process but lossless; everything else is made as if
-// there were no cache. A device whose engine decodes by itself (a media engine)
-// does not look into caches.
+// A cache keeps JPEGs with 8 bits in grey, YCbCr or RGB that decode without a
+// warning, of every coding process but lossless. All others are made as if there
+// were no cache. A device whose engine decodes by itself (a media engine) does
+// not look into caches.
 //
 // A result whose picture came from a cache says so: its first span is entropy,
 // by "cache".

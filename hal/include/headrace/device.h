@@ -92,14 +92,14 @@ struct hr_certificate {
         records[HR_NUM_STAGES * (HR_NUM_STAGES + 1) / 2];
 };
 
-// For hr_device_params.threads, of the device "cpu" alone: none. hr_submit()
-// makes the pictures on the thread that calls it, before it returns; if another
-// thread is at that, it makes these, too. For processes that should have no
-// threads, as a process that forks. (Callbacks and deadlines still start one.)
-// Images of another device and a cpu_cap are refused: HR_EINVAL.
+// For hr_device_params.threads of the device "cpu": no threads. hr_submit()
+// makes the pictures on the calling thread, before it returns. A thread that is
+// at that already makes those of other callers, too. It is for processes that
+// should have no threads, as one that forks. (Callbacks and deadlines still
+// start one.) Images of another device and a cpu_cap are refused: HR_EINVAL.
 enum { HR_THREADS_NONE = -1 };
 
-// Where a part of the work is done that host and device both can do.
+// The place of work that host and device both can do.
 enum hr_where { HR_WHERE_DEFAULT, HR_WHERE_HOST, HR_WHERE_DEVICE };
 
 struct hr_device_params {

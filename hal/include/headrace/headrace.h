@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Headrace carries pictures to neural networks: JPEG (and PNG) bytes in,
-// normalised tensors out, on whatever engine the machine has.
+// Headrace carries pictures to neural networks: JPEG, PNG, WebP, BMP or PNM
+// bytes in, normalised tensors out, by the best engine that works here.
 //
 // The promise: switching the backend changes the speed, never the picture.
 //
@@ -43,8 +43,8 @@
 // Threads: every handle may be used from several threads. Callbacks run on
 // the library's threads with no lock held.
 //
-// C and C++: everything is for both but the macros that take named arguments,
-// hr_op_...() and hr_..._params(): they are C. In C++ zero the struct, fill it
+// C and C++: everything is for both, but for the macros with named arguments,
+// hr_op_...() and hr_..._params(), which are C. In C++ zero the struct, fill it
 // and pass its address.
 //
 // Headers in their order, each needs only those before it: version, status,

@@ -101,10 +101,10 @@ typedef const struct hr_batch_t {
 } *hr_batch;
 
 // Makes a batch. dev NULL = the default device. NULL on failure
-// (hr_last_error()). It may have to wait for pinned and device memory, at most
-// for the device's deadline_ns (a minute while a driver completes a program
-// that was new at open), then HR_ETIMEDOUT. HR_ELIMIT: more than the device
-// makes in one piece, or 4 GiB.
+// (hr_last_error()). Pinned and device memory may make it wait, at most for the
+// device's deadline_ns, or a minute while a driver completes a program that was
+// new at open; then HR_ETIMEDOUT. HR_ELIMIT: more than the device makes in one
+// piece, or 4 GiB.
 HR_API hr_batch hr_batch_create(hr_device dev,
                                 const struct hr_batch_params *params);
 

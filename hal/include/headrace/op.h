@@ -9,11 +9,11 @@
 //                       .std = {.229f, .224f, .225f}),
 //   };
 //
-// An op list reads as it would in torchvision: each op takes what the one
-// before it made. Order: decode first (only for encoded sources), then any
-// number of crop, resize, fit and flip, then at most one normalize, then erase,
-// which paints on the tensor. The library folds the list into geometry; nothing
-// runs step by step unless it must.
+// An op list reads as in torchvision: each op takes the picture that the one
+// before it made. The order is: decode (only for encoded sources), any number of
+// crop, resize, fit and flip, at most one normalize, and erase, which paints on
+// the tensor. The library folds the list into geometry; nothing runs step by
+// step unless it must.
 //
 // Random ops are ops like the others. The library draws them when it knows the
 // size of the picture, so nothing has to be probed first:
@@ -28,9 +28,9 @@
 //   struct hr_sample s = {.path = path, .ops = train, .num_ops = 4,
 //                         .random = {.seed = 7, .epoch = 3, .index = i}};
 //
-// The reference for every pixel: libjpeg-turbo's default decode, Pillow's
-// resize (src/libImaging/Resample.c; of which release, or torch's: reference.h),
-// torchvision v1's ToTensor + Normalize.
+// The reference for every pixel is libjpeg-turbo's default decode, Pillow's
+// resize (src/libImaging/Resample.c) and torchvision v1's ToTensor + Normalize.
+// reference.h has the releases of Pillow, and torch's resize.
 #ifndef HEADRACE_OP_H
 #define HEADRACE_OP_H
 
@@ -238,10 +238,10 @@ struct hr_random_flip {
 // ImageFilter do, and torchvision's functions of these names for Pillow's
 // pictures. They may stand anywhere behind decode, in any order and number, for
 // RGB and grey pictures. invert, adjust_brightness, posterize and solarize are
-// tables, which the store takes in at no cost unless one of the others is in the
-// list, or a pad or a resize that mixes pixels follows. Else they are stage
-// augment like the others, which the CPU does. Behind it crops, pads, flips and
-// resizes go on with the changed pixels.
+// tables, which the store applies at no cost. Two cases are different: one of
+// the other ops is in the list, or a pad or a resize that mixes pixels follows.
+// Then the tables are stage augment like the others, which the CPU does. Crops,
+// pads, flips and resizes behind it go on with the changed pixels.
 
 // factor: 0 gives black (brightness), the mean (contrast), grey (saturation), the
 // smoothed picture (sharpness); 1 changes nothing; below 0 and above 1 it goes
@@ -367,10 +367,10 @@ struct hr_pad {
 //       hr_op_grayscale(), hr_op_posterize(.bits = 4), hr_op_equalize(),
 //
 // jitters with 0.8, then either makes grey and posterizes, or equalizes. Items
-// keep the size of any picture, so that all keys make one size (or a choice is
-// one of ops that name the same size, as random_resized_crop does); each draws by
-// its own place in the list, whatever runs before it. torchvision's RandomApply
-// and RandomChoice.
+// keep the size of any picture, so that all keys make one size; or a choice is
+// one of ops that name the same size, as random_resized_crop does. Each draws by
+// its own place in the list, whatever runs before it. They are torchvision's
+// RandomApply and RandomChoice.
 struct hr_random_apply {
     double p;   // of all items, or none: 0 .. 1
     int count;  // of items; 0 = 1

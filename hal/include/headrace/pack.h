@@ -28,9 +28,9 @@ HR_BEGIN_DECLS
 
 // A pack file that is open. All members are facts.
 //
-// The file must not change while it is open: memory that is mapped changes
-// with its file, and a process that reads behind the end of a file that was cut
-// meanwhile is killed by SIGBUS. A file that was cut or written to is noticed at
+// The file must not change while it is open. Mapped memory changes with its
+// file, and SIGBUS kills a process that reads behind the end of a file that was
+// cut meanwhile. A file that was cut or written to is noticed at
 // the next call of hr_pack_sample() or hr_pack_check(), but not while a job
 // reads it. To replace it, rename another one to its name, as the writer does.
 //

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every engine makes the pixels of the reference. Pillow is not one program:
 // its resize rounds to 8 bits between its two passes, and which pass comes
-// first depends on the release. W x H is the whole picture of one resize (as it
-// is when that op's turn comes, also if the op has a box), w x h the result:
+// first depends on the release. W x H is the picture before one resize, when that
+// op's turn comes, also if the op has a box. w x h is the result:
 //
 //   pillow-12   up to Pillow 12.1: the horizontal pass always comes first
 //   pillow-12.2 Pillow 12.2 and 12.3: the vertical pass comes first if the
 //               picture is more than 100 times as high as wide and its height
 //               shrinks: H > 100 * W && h < H (src/PIL/Image.py, resize)
 //   pillow-13   Pillow 13.0: the vertical pass comes first if the height
-//               shrinks, and by more than twice of what the width shrinks:
+//               shrinks by more than twice as much as the width:
 //               H - h > 0 && H - h > 2 * (W - w); growing counts as negative
 //               (src/libImaging/Resample.c, ImagingResampleInner)
 //   torch-2     not Pillow: torch.nn.functional.interpolate() of bytes with
@@ -90,9 +90,9 @@ typedef int (*hr_resize_fn)(void *ctx, const uint8_t *pixels, int width,
 // Finds out which reference an installed Pillow is: lets it resize a handful of
 // tiny pictures of noise, makes each in both orders on the library's CPU, and
 // finds the rule that explains all answers. It asks no version number, because
-// distributions patch. HR_OK: *found is it. HR_EUNSUPPORTED: the order of
-// passes is of no known reference, or the pixels are of no order at all.
-// HR_EDEVICE: resize failed. HR_EINVAL, and what a job may end in.
+// distributions patch. HR_OK: *found is it. HR_EUNSUPPORTED: the order of passes
+// is of no known reference, or the pixels are of no order at all. HR_EDEVICE:
+// resize failed. HR_EINVAL, and the statuses of a job.
 // The reason is in hr_last_error(). Takes some milliseconds.
 // Threads: any, but not from a callback.
 HR_API enum hr_status hr_reference_probe(hr_resize_fn resize, void *ctx,
@@ -102,10 +102,10 @@ HR_API enum hr_status hr_reference_probe(hr_resize_fn resize, void *ctx,
 // pixels of a JPEG are those of the libjpeg-turbo that this process has loaded.
 // It says its version itself, "libjpeg-turbo 2.1.5"; if it cannot be asked,
 // this is the version of its headers: "libjpeg-turbo (built with 2.1.5)".
-// Releases agree, but for two things: progressive files whose scans are not all
-// there (hr_info.all_scans) come out otherwise from 3.0.1 on than before, and
-// lossless files of 8 bits, which are HR_EUNSUPPORTED here, are opened from 3.0
-// on. Static storage. Threads: any.
+// Releases agree, but for two kinds of files. Progressive ones whose scans are
+// not all there (hr_info.all_scans) come out otherwise from 3.0.1 on. Lossless
+// ones of 8 bits are decoded from 3.0 on, and are HR_EUNSUPPORTED here. Static
+// storage. Threads: any.
 HR_API const char *hr_jpeg_library(void);
 
 HR_END_DECLS

@@ -241,14 +241,14 @@ HR_API enum hr_status hr_source_set_classes(hr_source source,
 // HR_EUNSUPPORTED without libcurl or ranges. hr_last_error() names URL (without
 // its query), stage, offset, status and reason.
 // A folder gives its regular files that end in .jpg .jpeg .jpe .jfif .mpo .png
-// .webp .bmp .pgm .ppm .tif or .tiff
-// (ImageFolder takes all of these but .jpe .jfif .mpo), as they are sorted above.
-// Links to files and folders are followed, as often as there are; only one to a
-// folder that it lies in is not, and HR_ELIMIT is where links lead to the same
-// folders more than 16 times on the average. A folder below that cannot be read
-// is a fault. A folder in which there are no folders is a class of its own; where
-// there are some, pictures beside them are no samples. A million files take about
-// a second, most of it the file system's, and less than 200 bytes each.
+// .webp .bmp .pgm .ppm .tif or .tiff, as they are sorted above. ImageFolder takes
+// all of these but .jpe .jfif .mpo. Links to files and folders are followed,
+// however many there are in a row; a link to a folder that it lies in is not.
+// HR_ELIMIT: links lead to the same folders more than 16 times on the average.
+// A folder below that cannot be read is a fault. A folder in which there are no
+// folders is a class of its own; where there are some, pictures beside them are
+// no samples. A million files take about a second, most of it the file
+// system's, and less than 200 bytes each.
 // Compressed archives, and URLs of other kinds, are HR_EUNSUPPORTED.
 // HR_EIO, HR_EINVAL, HR_ENOMEM, and those of hr_pack_open(); hr_last_error()
 // names file and reason. After a failure nothing was added.
@@ -288,14 +288,13 @@ enum hr_cifar {
 
 // Adds all pictures of a CIFAR file: 32 x 32 RGB pixels each. They are not
 // read, only their labels, about 10 ms for 10,000. Names are the numbers of
-// records, and labels the ones that the file batches.meta.txt,
-// fine_label_names.txt or coarse_label_names.txt has, which comes with the data
-// set, if it lies in the same folder; else the label's number. The class of a
-// picture is what its record says. HR_EIO, HR_ENOMEM; HR_EFORMAT: the file is
-// not so many records, the first has a label that does not exist, or the names
-// are not as many as the classes. Later records whose label does not exist are
-// faults. hr_last_error() names file, offset and reason. After a failure
-// nothing was added. Threads: one at a time.
+// records. Labels are the names in the file of the data set that lies in the same
+// folder: batches.meta.txt, fine_label_names.txt or coarse_label_names.txt;
+// without it they are the label's number. The class of a picture is its record's.
+// HR_EIO, HR_ENOMEM. HR_EFORMAT: the file ends within a record, the first label
+// does not exist, or there are not as many names as classes. Later records whose
+// label does not exist are faults. hr_last_error() names file, offset and
+// reason. After a failure nothing was added. Threads: one at a time.
 HR_API enum hr_status hr_source_add_cifar(hr_source source, const char *path,
                                           enum hr_cifar kind);
 
@@ -333,10 +332,10 @@ HR_API struct hr_source_item hr_source_item(hr_source source, uint64_t i);
 // The classes: *num labels. A class is meant by its index in them; -1 = none.
 // Names of folders are sorted as ImageFolder does: as Python sorts the names of
 // files, which is by bytes but where those are no UTF-8. So are other labels.
-// But where a label of a tar, a RecordIO file or a list is a whole number, it
-// is the class, as in WebDataset, MXNet and lists for other programs: "10",
-// "+10", "010" and "10.0" are class 10, "-1" is -1, whatever else occurs. Then
-// a word is of no class, and HR_SKIP_WORD tells. Numbers 0 .. 4194303 are in
+// A label of a tar, a RecordIO file or a list may be a whole number. It is then
+// the class, as in WebDataset, MXNet and lists for other programs: "10", "+10",
+// "010" and "10.0" are class 10, "-1" is -1, whatever else occurs. A word among
+// numbers is of no class (HR_SKIP_WORD). Numbers 0 .. 4194303 are in
 // the list, with "" in the place of absent ones. NULL: out of memory.
 HR_API const char *const *hr_source_classes(hr_source source, size_t *num);
 HR_API int64_t hr_source_class(hr_source source, uint64_t i);
@@ -356,10 +355,10 @@ HR_API const char *hr_source_skipped(hr_source source, size_t i, char *buffer,
 HR_API const char *hr_skip_text(enum hr_skip why);
 
 // Reads sample i to memory: data and size of *to, until the next call with it.
-// All bytes of a file are read, at most max_bytes (0 = 256 MiB). HR_EIO (also of
-// what is no regular file), HR_ELIMIT, HR_ENOMEM, HR_EINVAL (there is no sample
-// i), those of hr_pack_sample() and of a callback, with file and reason in
-// hr_last_error(). Samples of a callback are copied; of a CIFAR file they are
+// All bytes of a file are read, at most max_bytes (0 = 256 MiB). HR_EIO (also if
+// it is no regular file), HR_ELIMIT, HR_ENOMEM, HR_EINVAL (there is no sample i),
+// and the statuses of hr_pack_sample() and of a callback. hr_last_error() has
+// file and reason. Samples of a callback are copied; of a CIFAR file they are
 // pixels, see *to. Threads: any, each with its own *to.
 HR_API enum hr_status hr_source_read(hr_source source, uint64_t i,
                                      size_t max_bytes, struct hr_encoded *to);

@@ -17,9 +17,9 @@ HR_BEGIN_DECLS
 // ---- Trace ------------------------------------------------------------------
 //
 // Chrome's trace event format, as JSON: ui.perfetto.dev and chrome://tracing
-// open it. Each thread of the library has a row with what it did (job and
-// sample are in the arguments), each queue of a device one with its kernels
-// and copies, in the device's own time laid over the host's; arrows lead from
+// open it. Each thread of the library has a row with its work; job and
+// sample are in the arguments. Each queue of a device has a row with its kernels
+// and copies, in the device's own time laid over the host's. Arrows lead from
 // the submission of a job to its end; curves show jobs and bytes in flight.
 //
 // Times are of CLOCK_MONOTONIC, in microseconds. otherData holds what to add
