@@ -78,8 +78,10 @@ static inline void hr__begin(struct hr__reader *r, uint block)
     r->ac = (__global const struct hr__huffman *)(r->tables + c->ac);
 }
 
-// Takes at least one bit.
-static inline struct hr__symbol hr__next(struct hr__reader *r)
+// Takes at least one bit. (Compilers for host processors would call it once for
+// each symbol, with the reader in memory, where two loops have it.)
+static inline __attribute__((always_inline)) struct hr__symbol hr__next(
+    struct hr__reader *r)
 {
     bool dc = !r->k;
     uint bits = hr__peek(r), entry, size, run, next;
