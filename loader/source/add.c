@@ -57,6 +57,7 @@ static const struct container {
     {".tfrecord .tfrecords", hr__source_tfrecord, hr__source_tfrecord,
      hr__is_tfrecord},
     {"index.json", hr__source_chunks, hr__source_chunks, hr__is_chunks},
+    {".mdb .lmdb", hr__source_lmdb, hr__source_lmdb_web, hr__is_lmdb},
     {OPENED, hr__source_open, hr__source_open, hr__is_opened},
 };
 
@@ -172,20 +173,32 @@ static bool fail_foreign(const char *path)
                            path);
 }
 
-// Says whether a folder has an index of chunks, and no other index.json.
-static bool find_index(const char *folder, char index[PATH_MAX])
+// Says whether a folder has a file of that name which begins as is() wants it: an
+// index of chunks, and no other index.json.
+static bool find_file(const char *folder, const char *name, char path[PATH_MAX],
+                      bool (*is)(const void *begin, size_t size))
 {
     unsigned char begin[BEGIN];
-    int length = snprintf(index, PATH_MAX, "%s/index.json", folder);
-    size_t size = length > 0 && length < PATH_MAX ? read_begin(index, begin)
-                                                  : 0;
+    int length = snprintf(path, PATH_MAX, "%s/%s", folder, name);
+    size_t size = length > 0 && length < PATH_MAX ? read_begin(path, begin) : 0;
 
-    return size && hr__is_chunks(begin, size);
+    return size && is(begin, size);
+}
+
+// A folder stands for the data set whose file is in it, else for its pictures.
+static bool add_folder(struct hr__source *s, const char *folder)
+{
+    char path[PATH_MAX];
+
+    if (find_file(folder, "index.json", path, hr__is_chunks))
+        return hr__source_chunks(s, path);
+    if (find_file(folder, "data.mdb", path, hr__is_lmdb))
+        return hr__source_lmdb(s, path);
+    return hr__source_walk(s, folder);
 }
 
 bool hr__source_input(struct hr__source *s, const char *path)
 {
-    char index[PATH_MAX];
     struct stat st;
 
     if (hr__http_is_url(path))
@@ -198,8 +211,7 @@ bool hr__source_input(struct hr__source *s, const char *path)
         return hr__source_fail(HR_EIO, "%s: %s", hr__source_short(path),
                                strerror(errno));
     if (S_ISDIR(st.st_mode))
-        return find_index(path, index) ? hr__source_chunks(s, index)
-                                       : hr__source_walk(s, path);
+        return add_folder(s, path);
     if (S_ISREG(st.st_mode))
         return add_regular(s, path);
     return hr__source_fail(HR_EINVAL, "%s: neither a file nor a folder",

@@ -279,6 +279,8 @@ bool hr__source_unpack(struct hr__source *s, const char *path);
 bool hr__source_tar(struct hr__source *s, const char *path);
 bool hr__source_records(struct hr__source *s, const char *path);
 bool hr__source_tfrecord(struct hr__source *s, const char *path);
+bool hr__source_lmdb(struct hr__source *s, const char *path);
+bool hr__source_lmdb_web(struct hr__source *s, const char *url);  // false
 bool hr__source_chunks(struct hr__source *s, const char *path);
 bool hr__source_open(struct hr__source *s, const char *path);
 bool hr__source_cifar(struct hr__source *s, const char *path,
@@ -389,7 +391,7 @@ bool hr__source_put_object(struct hr__source *s, const char *url, uint8_t web,
 bool hr__source_put_listed(struct hr__source *s, const char *list,
                            const char *entry, bool below, const char *label);
 
-// ---- record.c, tfrecord.c, chunks.c ----
+// ---- record.c, tfrecord.c, chunks.c, lmdb.c ----
 
 // Numbers of files are little endian.
 static inline uint32_t hr__word_at(const unsigned char *p)
@@ -411,9 +413,11 @@ static inline float hr__float_at(const unsigned char *p)
 
 // The label that a float is.
 void hr__print_label(char *text, size_t size, float value);
-// Says whether a file that begins so is a TFRecord file, or the index of chunks.
+// Says whether a file that begins so is a TFRecord file, the index of chunks, or
+// an LMDB file.
 bool hr__is_tfrecord(const void *begin, size_t size);
 bool hr__is_chunks(const void *begin, size_t size);
+bool hr__is_lmdb(const void *begin, size_t size);
 
 // ---- opened.c ----
 

@@ -228,9 +228,16 @@ HR_API enum hr_status hr_source_set_classes(hr_source source,
 //         the samples of all files that it names, which lie beside it. Columns
 //         are fields, see hr_source_set_fields(): jpeg, png or bytes, and whole
 //         numbers or texts
+//   .mdb .lmdb, files that begin as these do, and folders with a data.mdb
+//         LMDB of version 0.9 and 64 bits: the values of the main database, in
+//         the order of their keys, are the pictures. A key is the name, in
+//         hexadecimal digits if it is no relative path, and what stands before
+//         its first slash the label. Keys that begin with two underscores are no
+//         samples. The file must not be written meanwhile, and lies on a disk.
+//         liblmdb is not needed
 //   .parquet .arrow .feather .mindrecord, and files that begin as these do
 //         what hr_set_opener() has named opens them
-// Samples of the last three are called by their file and their number in it.
+// Samples of TFRecord, MDS, litData and the last ones are called by their file and their number in it.
 // Members, records and samples that cannot be used are faults.
 // path may be a URL of http or https, of such a file or of a picture, whose label
 // is then the folder it lies in. Tar, RecordIO and TFRecord files are gone
