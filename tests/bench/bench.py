@@ -23,7 +23,7 @@ generated photos.
 
 Rows are in groups, see GROUPS below; --only GROUP,GROUP measures some of them.
 They are in bench_rows.py (transforms and their parts), bench_epochs.py (later
-epochs: caches and pack files), bench_augment.py (ops), bench_alone.py (stages, pictures alone),
+epochs: caches and pack files), bench_containers.py (files, tar, records), bench_augment.py (ops), bench_alone.py (stages, pictures alone),
 bench_processors.py (processors of
 transformers), bench_costs.py (what the library itself costs), bench_host.py (what the host
 does for a device), bench_opencl.py; how they are timed: bench_table.py; what they work on: bench_work.py. The chart of README.md
@@ -48,6 +48,8 @@ train: train_transform, train_transform_LEVEL, train_transform_tensor,
   train_444, train_420, train_f16, train_u8, two_threads, two_threads_later.
 later: first_epoch_cache, later_epochs_LEVEL, first_epoch_pack,
   later_pack_LEVEL, pack_size, pack, pack_speed.
+containers: container_NAME_{in_order,shuffled,open,first,read}; NAME is files,
+  tar, mds, pack; where its package is, tfrecord, parquet, arrow.
 eval: eval_transform, decode_rgb.
 stages: stage_entropy, stage_{unpack,reconstruct,color,resample}_LEVEL,
   cycles_entropy, cycles_{unpack,reconstruct,color}_LEVEL, normalize,
@@ -96,6 +98,7 @@ except ImportError as e:
 from bench_alone import (large_rows, latency_rows, pixel_stage_rows,
                          stage_rows)
 from bench_augment import op_rows
+from bench_containers import container_rows
 from bench_costs import (allocation_rows, open_row, overhead_row, probe_row,
                          rss_rows, submit_rows)
 from bench_epochs import cache_rows, pack_rows, packing_row
@@ -116,6 +119,8 @@ GROUPS = {
               [transform_rows, kind_rows], [thread_rows]),
     "later": ("the same of pictures that were prepared once",
               [cache_rows, pack_rows, packing_row], []),
+    "containers": ("the same pictures in several containers, by a Loader; all "
+                   "cores", [], [container_rows]),
     "eval": ("other transforms", [eval_rows], []),
     "stages": ("each stage alone, pictures of the set",
                [stage_rows, pixel_stage_rows], []),
