@@ -19,7 +19,7 @@ from headrace.transformers import Preprocess
 
 # Class -> its name in keys, and the config that is its own.
 KINDS = {"ViTImageProcessor": "vit", "CLIPImageProcessor": "clip"}
-STREAM = 8  # calls that follow one another
+STREAM = 16  # calls that follow one another
 
 
 def transformers():
