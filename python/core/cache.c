@@ -266,12 +266,16 @@ static PyGetSetDef getset[] = {
 static PyType_Slot slots[] = {
     {Py_tp_doc,
      "Cache(bytes)\n--\n\n"
-     "A cache of pictures: of a JPEG that was decoded it keeps what spares\n"
-     "the next one the file and its Huffman decoding, in so many bytes of\n"
-     "memory at most (an int, or a text: '512M', '2G'). What was used least\n"
-     "recently makes room. The pixels are the same. ValueError for a size\n"
-     "that cannot be. Threads: any. After fork() it keeps nothing in the\n"
-     "child."},
+     "A cache of pictures. It keeps the coefficients of a JPEG that was\n"
+     "decoded, so the next use needs neither the file nor its Huffman\n"
+     "decoding. The pixels are the same.\n"
+     "\n"
+     "Args:\n"
+     "    bytes: the most memory, an int, or a text: '512M', '2G'. The pictures\n"
+     "        that were used least recently make room.\n"
+     "\n"
+     "ValueError for a size that cannot be. Threads: any. After fork() it\n"
+     "keeps nothing in the child."},
     {Py_tp_new, create},
     {Py_tp_dealloc, dealloc},
     {Py_tp_repr, represent},

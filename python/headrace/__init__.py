@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Headrace: pictures become tensors on whatever engine the machine has.
+"""Headrace turns pictures into tensors, by the best engine that works here.
 
 Two lines make an unchanged torchvision program use it:
 
@@ -10,7 +10,7 @@ One picture:
 
     pixels = headrace.decode("cat.jpg").resize_short(256).numpy()
 
-Many, into memory of yours, without waiting:
+Many pictures, into memory of yours, without waiting:
 
     from headrace import ops
 
@@ -20,11 +20,11 @@ Many, into memory of yours, without waiting:
     ...
     job.wait()                     # or: await job
 
-From the second epoch on without reading and decoding files again:
+A cache, so that later epochs neither read nor decode files again:
 
     headrace.set_cache("2G")
 
-From the first epoch on, of a data set that was packed once:
+A data set that is packed once, for the same gain from the first epoch on:
 
     headrace.pack_folder("train/", "train.hrp")
     data = headrace.PackFolder("train.hrp", transform)

@@ -11,12 +11,12 @@
     )
 
 A list of ops is a tuple; each op is a tuple of numbers, so both can be
-pickled, compared and kept. Order: decode first (only of encoded pictures),
-then crops, resizes, flips and what changes pixels in any order, then at most
-one normalize or table, then erase and random_erasing.
-Each takes what the one before it made, as torchvision's transforms do; sizes
-are in pixels. Little is checked here: submit() does, and raises
-headrace.ArgumentError or TypeError that names the op.
+pickled, compared and kept. The order is: decode (only of encoded pictures);
+crops, resizes, flips and ops that change pixels, in any order; at most one
+normalize or table; erase and random_erasing. Each op takes the picture of the
+one before it, as torchvision's transforms do. Sizes are in pixels. Little is
+checked here: submit() checks, and raises headrace.ArgumentError or TypeError
+that names the op.
 
 Pixels are those of libjpeg-turbo, Pillow's resize (which release:
 headrace.reference()) and torchvision's ToTensor and Normalize, bit for bit.

@@ -17,20 +17,22 @@ Path: TypeAlias = "str | os.PathLike[str] | os.PathLike[bytes]"
 class PackFolder:
     """A data set like torchvision's ImageFolder, of what 'headrace pack' made.
 
-    path: of a pack file, or several, as --split makes them. Sample i is
-    (transform(picture), target_transform(class)): a picture of Pillow, RGB,
-    and a number. Classes are those of the folder that was packed, also empty
-    ones; they, and the pictures in them, have the order that ImageFolder gives
-    to it, so that shuffling with the same seed gives the same batches. If the
-    labels of tar files or lists are numbers, these are the classes, and
-    classes[i] is "" for a number that does not occur.
+    Args:
+        path: a pack file, or several, as --split makes them.
+        transform: called with a picture of Pillow, RGB.
+        target_transform: called with the number of its class.
+        classes: names in the order of their numbers, or a mapping of names to
+            numbers, in place of the file's own. They may be another file's.
+        strict: pictures that are no sample raise headrace.ReadError.
 
-    classes: names in the order of their numbers, or a mapping of names to
-    numbers, in place of the file's own, such as those of another pack file.
+    Sample i is (transform(picture), target_transform(class)). Classes are those
+    of the folder that was packed, also empty ones. They, and the pictures in
+    them, have the order of ImageFolder, so shuffling with the same seed gives
+    the same batches. If the labels of tar files or lists are numbers, these
+    are the classes, and classes[i] is "" for a number that does not occur.
 
-    A picture without a label, where others have one, or of none of the named
-    classes, is no sample: that is one warning, and in the attribute skipped;
-    with strict headrace.ReadError.
+    A picture without a label, where others have one, is no sample; nor is one
+    of a class that was not named. One warning says so, and skipped has them.
 
     After headrace.set_image_backend() pictures are recorded, and a batch is
     one job; without it each is made when it is asked for. The numbers are the
