@@ -117,7 +117,8 @@ static const char *unwrap(const struct hr__range *range, void *memory,
     const unsigned char *p = memory;
     uint64_t number = long_at(p);
 
-    if (!(half_at(p + 10) & OVERFLOW) || !number || range->offset % number)
+    if (*size != PAGE_HEAD + range->inner || !(half_at(p + 10) & OVERFLOW) ||
+        !number || range->offset % number)
         return "no value begins in its page";
     *size = (size_t)range->inner;
     memmove(memory, p + PAGE_HEAD, *size);
