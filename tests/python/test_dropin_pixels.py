@@ -259,6 +259,38 @@ class Pixels(case.Case):
                 self.assertIs(type(picture), pictures.HeadraceImage)
                 self.assertEqual(facts(picture)[1:], want[1:])
 
+    def test_factors_of_torchvision(self):
+        """One op is recorded, without an enhancer, or stock says what is
+        wrong."""
+        names = "brightness", "contrast", "saturation", "sharpness"
+        factors = 0, 0.5, 1, 1.7, -0.3, True, 1e9, float("nan"), "1", None
+        for name in names:
+            function = getattr(F.F_pil, "adjust_" + name)
+            self.check_factors(function, name + "_factor", factors)
+
+    def check_factors(self, function, key, factors):
+        calls = [((factor,), {}) for factor in factors]
+        calls += [((), {key: 0.4}), ((), {"factor": 0.4}), ((), {}),
+                  ((1, 2), {})]
+        calls = list(itertools.product(calls, ("RGB", "L")))
+
+        def run(call, mode):
+            image = opened("colour", mode)
+            image.info["more"] = 1
+            return facts(function(image, *call[0], **call[1]))[1:]
+
+        wanted = [case.outcome(lambda: run(*call)) for call in calls]
+        with on():
+            for call, want in zip(calls, wanted):
+                with self.subTest(key, call=call):
+                    self.assertEqual(case.outcome(lambda: run(*call)), want)
+        no_enhancer = unittest.mock.patch.object(
+            ImageEnhance._Enhance, "enhance")
+        with on(), no_enhancer as enhance:
+            made = function(opened(), 0.4)
+            self.assertEqual(len(made._hr.ops), len(opened()._hr.ops) + 1)
+            enhance.assert_not_called()
+
     def assert_as_stock(self, run):
         wanted = facts(run())
         with on():

@@ -188,6 +188,8 @@ def _functional_pil_hooks(module: Any) -> Triples:
     for name in ("adjust_hue", "pad", "to_grayscale"):
         wrap = getattr(enhance, name)
         yield module, name, wrap(_function(module, name))
+    for name in enhance.ADJUST:
+        yield module, name, enhance.adjust(_function(module, name), name)
 
 
 def _folder_hooks(module: Any) -> Triples:

@@ -29,6 +29,7 @@ _NAMES = {
     "Sharpness": "adjust_sharpness",
 }
 ENHANCERS = tuple(_NAMES)
+ADJUST = tuple(_NAMES.values())
 
 
 def _is_recorded(image: Any) -> bool:
@@ -38,20 +39,12 @@ def _is_recorded(image: Any) -> bool:
 def enhancer(stock: Any, kind: str) -> Any:
     """__init__ of a class of PIL.ImageEnhance."""
     name = _NAMES[kind]
-    # Stock makes it new, or of the picture.
-    fresh = kind in ("Brightness", "Contrast")
 
     def __init__(self: Any, image: Any) -> None:
         degenerate = None
-        # (Stock Brightness does not read the file yet. A grey picture is its
-        # own degenerate in Color of Pillow 13.)
-        if (
-            _is_recorded(image)
-            and (kind != "Brightness" or image._hr)
-            and (kind != "Color" or image.mode != "L")
-        ):
+        if _can_enhance(image, name):
             op = pixels.degenerate(name)
-            degenerate = pictures.record(image, op, fresh=fresh)
+            degenerate = pictures.record(image, op, fresh=name in _FRESH)
         if degenerate is None:
             stock(self, image)
             return
@@ -61,6 +54,38 @@ def enhancer(stock: Any, kind: str) -> Any:
         self.degenerate = degenerate
 
     return __init__
+
+
+# Their degenerate is a new picture; the others' is made of the picture.
+_FRESH = "adjust_brightness", "adjust_contrast"
+
+
+def _can_enhance(image: Any, name: str) -> bool:
+    """(Stock Brightness does not read the file yet. A grey picture is its own
+    degenerate in Color of Pillow 13.)"""
+    return (
+        _is_recorded(image)
+        and (name != "adjust_brightness" or image._hr is not None)
+        and (name != "adjust_saturation" or image.mode != "L")
+    )
+
+
+def adjust(stock: Any, name: str) -> Any:
+    """A function of torchvision that enhances Pillow's pictures by a factor.
+
+    It records the op without the enhancer and its degenerate.
+    """
+    factor = name.replace("adjust_", "") + "_factor"
+
+    def adjust(img: Any, *args: Any, **kwargs: Any) -> Any:
+        if len(args) + len(kwargs) == 1 and _can_enhance(img, name):
+            op = pixels.enhanced(name, args[0] if args else kwargs.get(factor))
+            made = pictures.record(img, op, fresh=name in _FRESH)
+            if made is not None:
+                return made
+        return stock(img, *args, **kwargs)
+
+    return adjust
 
 
 def blend(stock: Any) -> Any:

@@ -72,6 +72,11 @@ def degenerate(name: str) -> Op | None:
     return _op(name, 0.0)
 
 
+def enhanced(name: str, factor: Any) -> Op | None:
+    """The op of an enhancer and a factor."""
+    return None if name in refused else blended(op(name, 0.0), factor)
+
+
 def blended(degenerate: Op, factor: Any) -> Op | None:
     """A blend of what the op makes of a picture, and the picture."""
     if degenerate[0] not in _ENHANCED or degenerate[1] != 0:
