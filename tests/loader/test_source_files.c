@@ -263,8 +263,7 @@ TEST_CASE(no_pictures)
         shard_end_tar(&tar);
         s = shard_open(&tar, ".tar");
         CHECK(s && s->num == 3 && !s->num_faults && s->skipped == 1 &&
-                  hr_source_class(s, 0) == 2 &&
-                  hr_source_class(s, 1) == 1,
+                  hr_source_class(s, 0) == 2 && hr_source_class(s, 1) == 1,
               "%d samples, %s", s ? (int)s->num : 0, hr_last_error());
         CHECK(hr_source_skipped(s, 0, name, sizeof(name), &why) &&
                   strstr(name, ".tar/x/c.json") && why == HR_SKIP_NO_PICTURE,

@@ -424,8 +424,8 @@ TEST_CASE(headers)
 
         // (Some of the best quality are never in step.)
         serial += why == HR_WHY_SERIAL;
-        CHECK((i >= 1 && i < 9) == ((why && why != HR_WHY_SERIAL) ||
-                                    run.job->results[i].status),
+        CHECK((i >= 1 && i < 9) ==
+                  ((why && why != HR_WHY_SERIAL) || run.job->results[i].status),
               "%d: %x", i, why);
     }
     CHECK(serial <= N / 8, "%d", serial);
