@@ -193,11 +193,11 @@ def refusal_fault(name, refused, ours):
     """Returns the fault if the wrong side refuses a file; else None."""
     base = os.path.basename(name)
     allowed = [v[0] for k, v in EXCEPTIONS.items() if base.startswith(k)]
-    who = ("" if bool(refused) == bool(ours) else
+    side = ("" if bool(refused) == bool(ours) else
            "headrace" if ours else "pillow")
-    if who and who not in allowed:
-        return f"{name}: only {who} refuses it: {ours or refused}"
-    if allowed and not who:
+    if side and side not in allowed:
+        return f"{name}: only {side} refuses it: {ours or refused}"
+    if allowed and not side:
         return f"{name}: is among the EXCEPTIONS, but both agree"
     return None
 

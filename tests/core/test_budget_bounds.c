@@ -60,7 +60,7 @@ TEST_CASE(room_in_time)
     hr_job_release(&job);
     fake_gate_open();
     pthread_join(behind.thread, NULL);
-    CHECK(atomic_load(&behind.done) == 1, "who came behind has no job");
+    CHECK(atomic_load(&behind.done) == 1, "the later caller has no job");
     CHECK(hr_job_wait(first, HR_FOREVER) == HR_OK, "the first");
     hr_job_release(&first);
     check_idle(scene.dev);

@@ -14,7 +14,7 @@
 #include "hal/trust/trust.h"
 #include "testing.h"
 
-enum { NOBODY = 65534, SOMEBODY = 12345, NOT_PRIVILEGED = 3 };
+enum { READER = 65534, STRANGER = 12345, NOT_PRIVILEGED = 3 };
 
 static const char name[] = "thing.bin", bytes[] = "what is kept";
 static const char *base;  // $XDG_CACHE_HOME
@@ -199,21 +199,21 @@ TEST_CASE(pipes)
 
 // ---- Other users -------------------------------------------------------------
 
-static void become_nobody(void)
+static void drop_privileges(void)
 {
-    if (setgroups(0, NULL) || setgid(NOBODY) || setuid(NOBODY))
+    if (setgroups(0, NULL) || setgid(READER) || setuid(READER))
         _exit(1);
 }
 
 // Reads in a child without privileges and compares the reason that it gives.
-static void as_nobody(const char *what, bool read, const char *reason)
+static void read_as_other(const char *what, bool read, const char *reason)
 {
     char why[HR__CACHE_WHY] = "?";
     int status = 0;
     pid_t pid = fork();
 
     if (!pid) {
-        become_nobody();
+        drop_privileges();
         if (is_read(why) != read || (!read && !strstr(why, reason))) {
             fprintf(stderr, "%s: %s\n", what, why);
             _exit(1);
@@ -241,31 +241,31 @@ TEST_CASE(others)
         return test_not_run("only root can be another user");
     new_cache();
     // Root with a user's, as sudo leaves it.
-    CHECK(!chown(folder, SOMEBODY, 0), "chown");
-    refuses("a folder of somebody's", "another user");
-    CHECK(!keep() && errno == EPERM, "kept in somebody's folder");
-    CHECK(!chown(folder, 0, 0) && !chown(file, SOMEBODY, 0), "chown");
-    refuses("a file of somebody's", "another user");
+    CHECK(!chown(folder, STRANGER, 0), "chown");
+    refuses("another user's folder", "another user");
+    CHECK(!keep() && errno == EPERM, "kept in another user's folder");
+    CHECK(!chown(folder, 0, 0) && !chown(file, STRANGER, 0), "chown");
+    refuses("another user's file", "another user");
     // One line says so of a certificate.
     CHECK(!chown(file, 0, 0) && hr__certificate_save("key\n", &cert), "kept");
     CHECK(hr__certificate_load(NULL, "key\n", &cert), "certificate");
-    CHECK(!chown(folder, SOMEBODY, 0), "chown");
+    CHECK(!chown(folder, STRANGER, 0), "chown");
     hr_set_log(count_warnings, NULL, HR_LOG_INFO);
     CHECK(!hr__certificate_load(NULL, "key\n", &cert),
-          "somebody's certificate");
+          "another user's certificate");
     hr_set_log(NULL, NULL, HR_LOG_INFO);
     CHECK(warnings == 1, "%d lines", warnings);
     // The user's own file, root's, and another user's.
     chmod(folder, 0755);
     chmod(file, 0644);
-    CHECK(!chown(folder, NOBODY, 0) && !chown(file, NOBODY, 0), "chown");
-    as_nobody("his own", true, "");
+    CHECK(!chown(folder, READER, 0) && !chown(file, READER, 0), "chown");
+    read_as_other("the user's own", true, "");
     CHECK(!chown(folder, 0, 0) && !chown(file, 0, 0), "chown");
-    as_nobody("root's", true, "");
-    CHECK(!chown(file, SOMEBODY, 0), "chown");
-    as_nobody("somebody's file", false, "another user");
-    CHECK(!chown(folder, SOMEBODY, 0), "chown");
-    as_nobody("somebody's folder", false, "another user");
+    read_as_other("root's", true, "");
+    CHECK(!chown(file, STRANGER, 0), "chown");
+    read_as_other("another user's file", false, "another user");
+    CHECK(!chown(folder, STRANGER, 0), "chown");
+    read_as_other("another user's folder", false, "another user");
 }
 
 // ---- Privileged programs -----------------------------------------------------
@@ -299,7 +299,7 @@ static int run_copy(const char *copy, mode_t mode, bool *loaded)
     CHECK(!chown(copy, 0, 0) && !chmod(copy, mode), "%s", strerror(errno));
     setenv("HEADRACE_TEST_PLANTED", place, 1);
     if (!(pid = fork())) {
-        become_nobody();
+        drop_privileges();
         execl(copy, copy, "--open-all", (char *)NULL);
         _exit(99);
     }

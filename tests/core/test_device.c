@@ -210,7 +210,7 @@ TEST_CASE(told_of_the_end)
     params.closed_ctx = &told;
     fake_begin(.open_fails = true);
     CHECK(!hr_device_open("fake", &params), "opened");
-    CHECK(!atomic_load(&told), "told of a device that nobody had");
+    CHECK(!atomic_load(&told), "told of a device that did not open");
     fake_reset_spans(FAKE_RS);
     dev = hr_device_open("fake", &params);
     image = hr_image_create(dev, hr_image_params(.w = 2, .h = 2, .c = 3));

@@ -82,7 +82,7 @@ static void be_late(void)
 
     atomic_store(&d->hold, 1);
     atomic_fetch_add(&d->calls, 1);
-    CHECK(test_reaches(&late, before + 1), "nobody says so");
+    CHECK(test_reaches(&late, before + 1), "no report that it is late");
     CHECK(hr__guard_ask(&d->guard, 1) == HR_WHY_LOST, "it is dead");
     atomic_store(&d->hold, 0);
     CHECK(test_reaches(&back, again + 1), "it does not come back");
@@ -165,7 +165,7 @@ TEST_CASE(left_behind)
 
     atomic_store(&d->hold, 1);
     atomic_fetch_add(&d->calls, 1);
-    CHECK(test_reaches(&late, 1), "nobody says so");
+    CHECK(test_reaches(&late, 1), "no report that it is late");
     begin = hr__now();
     CHECK(!stop() && d->engine.left_behind, "it is not left behind");
     CHECK(hr__now() - begin < 20000 * TEST_MS, "it was waited for");
@@ -182,7 +182,7 @@ TEST_CASE(left_behind)
             break;
         test_sleep(TEST_MS);
     }
-    CHECK(!back, "it has told somebody");
+    CHECK(!back, "it has reported that it is back");
 }
 
 // Three failures in a row are a rest, longer each time, behind which one batch

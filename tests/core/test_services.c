@@ -40,7 +40,7 @@ TEST_CASE(stops)
     struct hr__task *task = &work.tasks[0].task;
 
     set_up();
-    CHECK(!hr__task_stop(task), "nobody stops it");
+    CHECK(!hr__task_stop(task), "stopped before it was asked to");
     atomic_store(&job.stop, HR_ECANCELED);
     CHECK(hr__task_stop(task), "a span");
     task->copy = (struct hr__copy){.memory = &memory, .to = &byte};
@@ -48,7 +48,7 @@ TEST_CASE(stops)
     task->copy = (struct hr__copy){.memory = &memory, .from = &byte};
     CHECK(hr__task_stop(task), "a write");
     task->copy = (struct hr__copy){.memory = &memory};
-    CHECK(!hr__task_stop(task), "what clears is not stopped");
+    CHECK(!hr__task_stop(task), "a clear is not stopped");
     atomic_store(&job.stop, HR_ETIMEDOUT);
     CHECK(!hr__task_stop(task), "nor if the job has run out of time");
 }
@@ -62,7 +62,7 @@ TEST_CASE(clocks)
     set_up();
     hr__task_defer(&work.tasks[1].task);
     CHECK(atomic_load(&dev.alive[0]) >= before, "the engine in front ages");
-    CHECK(!atomic_load(&dev.alive[2]), "nobody asked for the host");
+    CHECK(!atomic_load(&dev.alive[2]), "the host was asked");
     CHECK(atomic_load(&work.tasks[1].deadline) < 0, "its own clock stands");
     hr__task_begun(&work.tasks[1].task);
     CHECK(atomic_load(&work.tasks[1].deadline) > before, "and runs again");
@@ -234,7 +234,7 @@ TEST_CASE(refs)
     pthread_create(&thread, NULL, guest, NULL);
     CHECK(test_reaches(&inside, 1), "inside");
     hr__engine_ref_revoke(&ref);
-    CHECK(atomic_load(&inside) == 2, "revoked while somebody has it");
+    CHECK(atomic_load(&inside) == 2, "revoked while it is in use");
     CHECK(!hr__engine_ref_get(&ref), "it is revoked");
     pthread_join(thread, NULL);
 }

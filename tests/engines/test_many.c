@@ -164,7 +164,8 @@ TEST_CASE(same)
         for (int i = 0; i < N; i++)
             same_result(&x->results[i], &y->results[i], i);
         CHECK(!memcmp(a->params.data, b->params.data, a->size), "pixels");
-        CHECK(used_lanes(with) && !used_lanes(without), "who used them");
+        CHECK(used_lanes(with) && !used_lanes(without),
+              "lanes were not used, or without being asked for");
         hr_job_release(&x);
         hr_job_release(&y);
     }

@@ -512,8 +512,8 @@ TEST_CASE(large_alone)
 
         CHECK(!memcmp(got->params.data, want->params.data, want->size),
               "restart %d: the picture differs", restarts[i]);
-        CHECK(lent(two) > 0, "nobody was lent");
-        CHECK(lent(one) == 0, "one thread has nobody to lend");
+        CHECK(lent(two) > 0, "no thread was lent");
+        CHECK(lent(one) == 0, "a single thread was lent");
     }
     hr_profile_times(false);
 }

@@ -250,7 +250,7 @@ TEST_CASE(less_readers)
     p.budget = 1;
     loader = hr_loader_create(&p);
     l = hr__loader_of(loader);
-    CHECK(loader && wait_for_room(l, 1), "nobody waits for room");
+    CHECK(loader && wait_for_room(l, 1), "no reader waits for room");
     pthread_mutex_lock(&l->lock);
     l->settings.reads = 0;
     pthread_mutex_unlock(&l->lock);

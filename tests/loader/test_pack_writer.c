@@ -251,15 +251,15 @@ TEST_CASE(killed)
 TEST_CASE(not_ours)
 {
     const char *path = pack_path("foreign.hrp");
-    static const char text[] = "a letter to somebody";
+    static const char text[] = "a letter to a friend";
     char back[64];
 
     test_write(part_of(path), text, sizeof(text));
     CHECK(!hr_pack_writer_open(path) && hr_last_status() == HR_EFORMAT,
-          "somebody's file is taken");
+          "a foreign file is taken");
     CHECK(test_read(part_of(path), back, sizeof(back)) == sizeof(text) &&
               !strcmp(back, text),
-          "somebody's file is gone");
+          "the foreign file is gone");
     path = pack_path("fifo.hrp");
     CHECK(!mkfifo(part_of(path), 0600), "fifo");
     CHECK(!hr_pack_writer_open(path) && hr_last_status() == HR_EFORMAT,

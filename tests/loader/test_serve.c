@@ -63,7 +63,7 @@ static int join(void)
             return fd;
         test_sleep(10 * TEST_MS);
     }
-    CHECK(false, "nobody serves: %s", strerror(errno));
+    CHECK(false, "no server answers: %s", strerror(errno));
     return fd;
 }
 

@@ -438,7 +438,7 @@ TEST_CASE(ended)
         s->which = i ? HTTP_503 : HTTP_STALL;
         atomic_store(&s->requests, 0);
         loader = web_loader(got, HR_ON_ERROR_FAIL, true);
-        CHECK(test_reaches(&s->requests, 8), "nobody asked");
+        CHECK(test_reaches(&s->requests, 8), "no request came");
         begun = hr__now();
         hr_loader_destroy(&loader);
         CHECK(hr__now() - begun < test_allowed(3000 * TEST_MS), "%d ms",

@@ -91,7 +91,7 @@ TEST_CASE(endless_ended)
     s->fault = web_always;
     s->which = HTTP_ENDLESS;
     loader = reader(got, 1);
-    CHECK(test_reaches(&s->requests, 8), "nobody asked");
+    CHECK(test_reaches(&s->requests, 8), "no request came");
     hr_loader_destroy(&loader);
     hr_source_close(&got);
     http_server_stop(s);
@@ -318,7 +318,7 @@ TEST_CASE(stopped)
         s->which = HTTP_STALL;
         atomic_store(&s->requests, 0);
         pthread_create(&thread, NULL, add, &a);
-        CHECK(test_reaches(&s->requests, 1), "nobody asked");
+        CHECK(test_reaches(&s->requests, 1), "no request came");
         hr_source_stop(a.source);
         pthread_join(thread, NULL);
         CHECK(a.status == HR_ECANCELED, "way %d: %d", way, a.status);
@@ -386,7 +386,7 @@ TEST_CASE(no_connection)
     s->which = HTTP_STALL;
     atomic_store(&s->requests, 0);
     pthread_create(&thread, NULL, read_one, &a);
-    CHECK(test_reaches(&s->requests, 1), "nobody asked");
+    CHECK(test_reaches(&s->requests, 1), "no request came");
     loader = reader(got, 0);
     while (loader && (hr_loader_stats(loader, &stats), !stats.reading))
         test_sleep(TEST_MS);

@@ -306,7 +306,7 @@ TEST_CASE(no_pictures)
           "%s", name);
     hr_source_close(&s);
     s = hr_source_open(test_file(
-        &(struct bytes){(uint8_t *)"a letter to somebody", 20}, ".tfrecord"));
+        &(struct bytes){(uint8_t *)"a letter to a friend", 20}, ".tfrecord"));
     CHECK(!s && hr_last_status() == HR_EFORMAT, "%s", hr_last_error());
 }
 

@@ -121,7 +121,7 @@ TEST_CASE(rule_of_what)
 
 // The op sets the order, or else the reference. Where it makes no difference it
 // is the order that needs no turn.
-TEST_CASE(who_decides)
+TEST_CASE(op_before_reference)
 {
     const struct hr_op ops[] = {
         hr_op_resize(.w = 9, .h = 9, .order = HR_ORDER_VERTICAL),
@@ -207,7 +207,7 @@ static bool follows(hr_device dev, enum hr_reference reference)
 }
 
 // The process's counts at each submission, for devices that have none.
-TEST_CASE(whose)
+TEST_CASE(counts_of_the_process)
 {
     auto_device plain = test_device("cpu", 1, 0);
     auto_device old = hr_device_open(

@@ -216,7 +216,7 @@ class Measuring(unittest.TestCase):
 
 
 class Stopping(unittest.TestCase):
-    def test_a_signal_waits_until_somebody_can_end_the_process(self):
+    def test_a_signal_waits_until_it_can_end_the_process(self):
         stops, steps = command.Stops(), []
         with self.assertRaises(command.Stopped) as caught:
             with stops:
@@ -235,7 +235,7 @@ class Stopping(unittest.TestCase):
 
 
 class Pictures(unittest.TestCase):
-    def test_only_what_everybody_takes(self):
+    def test_only_pictures_that_all_frameworks_take(self):
         found = pictures.find([str(samples.folder())], 0)
         self.assertEqual(len(found.paths) + found.left_out,
                          len(samples.described()))
@@ -386,7 +386,7 @@ class Processes(unittest.TestCase):
             child.join()
         self.assertEqual(children.memory_of([child.pid]), 0)
 
-    def test_shared_memory_that_nobody_maps_counts_once(self):
+    def test_shared_memory_that_is_not_mapped_counts_once(self):
         # As a DataLoader's batches do.
         before = children.memory_of([os.getpid()])
         files = [os.memfd_create("batch")]

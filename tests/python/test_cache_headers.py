@@ -142,7 +142,7 @@ class Headers(Case):
             for _ in range(3):
                 self.assertEqual(texts(), wanted)
 
-    def test_somebody_elses_factory_is_called(self):
+    def test_a_foreign_factory_is_called(self):
         stock = PIL.Image.OPEN["JPEG"]
         calls = []
 

@@ -541,7 +541,7 @@ class Callbacks(Child):
                     submit()
                     """), "Error")
 
-    def test_those_nobody_has(self):
+    def test_unreferenced_jobs(self):
         # The main thread runs no Python code meanwhile.
         self.child("""
             import weakref

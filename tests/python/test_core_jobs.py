@@ -181,7 +181,7 @@ class Callbacks(unittest.TestCase):
             job.wait()
             self.assertEqual(called, [job])
 
-    def test_a_job_that_nobody_has(self):
+    def test_an_unreferenced_job(self):
         event = threading.Event()
         submit(on_done=lambda job: event.set())
         self.assertTrue(event.wait(30))
@@ -410,7 +410,7 @@ class Dropped(unittest.TestCase):
         self.assertTrue(until(lambda: source() is None))
         self.assertEqual(bytes(view), bytes(out))
 
-    def test_settled_by_who_looks(self):
+    def test_a_look_settles_it(self):
         for look in (lambda j: j.wait(), lambda j: until(j.poll),
                      lambda j: until(j.poll) and j.results):
             source = Memory(samples.read(samples.small()))

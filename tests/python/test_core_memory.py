@@ -147,7 +147,7 @@ class Memory(unittest.TestCase):
         gc.collect()
         self.assertEqual(kept.ravel().tolist(), want)
 
-    def test_a_capsule_nobody_takes(self):
+    def test_an_unused_capsule(self):
         out = self.fill()
         before = sys.getrefcount(out)
         for version in (None, (1, 0), (0, 8)):

@@ -157,7 +157,7 @@ class OpLists(unittest.TestCase):
                     headrace.submit([(data, steps)], out)
                 if kind is ValueError:
                     self.assertIsInstance(raised.exception, headrace.Error)
-                data.append(0)  # BufferError if somebody still holds it
+                data.append(0)  # BufferError if it is still held
 
     def test_names(self):
         with self.assertRaisesRegex(ValueError, "must be one of nearest"):
@@ -211,7 +211,7 @@ class OpLists(unittest.TestCase):
         out = headrace.Batch(40, 3, 4, 4)
         job = headrace.submit([(samples.small(), (*step,))
                                for _ in range(40)], out)
-        # step's, and the job's until somebody sees its end.
+        # step's, and the job's until its end is seen.
         self.assertEqual(sys.getrefcount(table), before + 2)
         job.wait()
         del step

@@ -118,7 +118,7 @@ class Opening(Packs):
         self.assertRaises(TypeError, headrace.PackFile, 7)
         self.assertRaises(ValueError, headrace.PackFile, "a\0b")
 
-    def test_it_closes_when_nobody_has_it(self):
+    def test_it_closes_when_unreferenced(self):
         copy = shutil.copy(self.path, self.place / "copy.hrp")
         pictures = headrace.PackFile(copy)
         self.assertTrue(is_mapped(copy))
@@ -235,7 +235,7 @@ class Travelling(Packs):
             self.assertIs(other, pictures)
             self.assertEqual(entry, pictures[3])
 
-    def test_nobody_is_kept(self):
+    def test_an_unreferenced_file_is_not_kept(self):
         copy = shutil.copy(self.path, self.place / "copy.hrp")
         data = pickle.dumps(headrace.PackFile(copy)[3])
         gc.collect()

@@ -78,7 +78,7 @@ class Iterators(case.Case):
     """An iterator that began with the drop-in on ends with it."""
 
     def test_what_is_left_of_a_batch(self):
-        """A damaged tensor that somebody keeps spoils no other batch."""
+        """A damaged tensor that is kept spoils no other batch."""
         kept = []
 
         class Keeps(Dataset):

@@ -245,7 +245,7 @@ class Hooks(case.Case):
                 image = image.resize((20, 30))
                 self.assertEqual(image.tobytes(), wanted.tobytes())
 
-    def test_wrapped_by_somebody(self):
+    def test_wrapped_by_another_library(self):
         """A wrapper around ours stays, passes on, and a warning says so."""
         calls = []
         stock = vars(torch.nn.Parameter)["__new__"]

@@ -198,7 +198,7 @@ class Memory(case.Case):
     def new(self):
         return _memory.empty(self.shape, torch.float32)
 
-    def test_used_again_when_nobody_looks(self):
+    def test_used_again_without_a_view(self):
         first = self.new()
         address = first.data_ptr()
         for hold in (

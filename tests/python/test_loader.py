@@ -399,7 +399,7 @@ class Memory(unittest.TestCase):
     def setUp(self):
         self.root = str(samples.folder() / "photos")
 
-    def test_batches_stay_as_they_are_while_somebody_has_them(self):
+    def test_batches_stay_as_they_are_while_referenced(self):
         a = loader(self.root, batch=2, budget=1)
         kept = [x for x, _ in a]
         want = wanted(samples.photos())

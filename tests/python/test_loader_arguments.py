@@ -98,7 +98,7 @@ class States(unittest.TestCase):
             with self.assertRaisesRegex(headrace.ArgumentError, "state"):
                 next(iter(b))
 
-    def test_of_nobody(self):
+    def test_a_state_of_no_loader(self):
         a = loader(self.root)
         next(iter(a))
         state = a.state_dict()

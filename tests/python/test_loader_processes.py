@@ -60,7 +60,7 @@ class Processes(unittest.TestCase):
                          " for i in range(20)]\n")
         self.run_program("loader._open()\nsys.exit(3)\n", 3)
 
-    def test_nobody_asks_a_sequence_after_the_exit(self):
+    def test_a_sequence_is_not_asked_after_the_exit(self):
         # The first registered function is called last.
         self.run_program(
             "class Slow(Sequence):\n"

@@ -155,10 +155,10 @@ def kill_some(pids, killed, done):
         there = sorted(pathlib.Path(pids).iterdir())
         if not there:
             continue
-        who = when.choice(there)
-        who.unlink()
+        actor = when.choice(there)
+        actor.unlink()
         try:
-            os.kill(int(who.name), signal.SIGKILL)
-            killed.append(who.name)
+            os.kill(int(actor.name), signal.SIGKILL)
+            killed.append(actor.name)
         except ProcessLookupError:
             pass  # its data set was done

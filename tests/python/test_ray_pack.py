@@ -131,7 +131,7 @@ class Packing(unittest.TestCase):
                                 part=PART), again=None)
 
     def test_a_killed_job(self):
-        """Somebody begins it again."""
+        """The user begins it again."""
         program = subprocess.Popen(
             [sys.executable, "-m", "headrace.ray", self.pictures, "--out",
              self.out, "--workers", "1", "--part", str(PART)],

@@ -203,7 +203,7 @@ class Serving(unittest.IsolatedAsyncioTestCase):
             device = (await stats(client))["device"]
             self.assertGreater(device["canceled"], 0, device)
 
-    async def test_who_is_gone_when_it_is_made_is_no_fault(self):
+    async def test_a_client_that_left_early_is_no_fault(self):
         serve = runpy.run_path(PROGRAM)
         make = mock.Mock(shape=(3, 224, 224))
         options = mock.Mock(memory=1, timeout=1, limit=1)
@@ -245,7 +245,7 @@ class Serving(unittest.IsolatedAsyncioTestCase):
                 self.assertNotIn(b"Retry-After", head)
                 writer.close()
 
-    async def test_who_is_too_slow_holds_nothing_for_long(self):
+    async def test_a_slow_client_holds_nothing_for_long(self):
         data = samples.read(samples.small())
         async with service("--timeout", "0.5") as (process, client):
             reader, writer = await half_a_body(process.url, 1 << 20)
@@ -314,7 +314,7 @@ class Serving(unittest.IsolatedAsyncioTestCase):
         self.assertLess(p99, limit)
 
     async def half_load(self, process, paths, capacity):
-        """p99 where hardly anybody waits, with the same cores in use."""
+        """p99 where hardly a request waits, with the same cores in use."""
         met = await load(process, paths, CLIENTS, 3, capacity / 2)
         return part(met["200"], 0.99)
 
@@ -331,7 +331,7 @@ class Serving(unittest.IsolatedAsyncioTestCase):
         self.assertGreater(len(good), 0.3 * asked / 1.5)
         return p99
 
-    async def test_who_is_at_work_is_answered_when_it_stops(self):
+    async def test_requests_in_flight_are_answered_at_the_stop(self):
         async with service("--wait", 10, program=HERE / "serve_slow.py"
                            ) as (process, client):
             data = samples.read(samples.small())

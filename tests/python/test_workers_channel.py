@@ -308,7 +308,7 @@ class ChannelTest(unittest.TestCase):
         sender.close()
         self.assertRaises(channel.ChannelError, pending.result)
 
-    def test_close_cancels_what_nobody_claimed(self):
+    def test_close_cancels_unclaimed_jobs(self):
         sender = self.sender()
         for number in range(3):
             sender.ship(number)
@@ -435,7 +435,7 @@ class ChannelTest(unittest.TestCase):
         wait_until(lambda: not self.channel.threads_alive())
         sender.close()
 
-    def test_it_ends_with_its_owner_though_nobody_closed_it(self):
+    def test_it_ends_with_its_owner_without_close(self):
         class Owner:
             pass
 

@@ -409,7 +409,8 @@ TEST_CASE(asked)
     dev = faults_open_scene(0, SCENE_IMAGE);
     unsetenv("HEADRACE_OPENCL_VARIANT");
     faults.ctl.set(&late, 1);
-    CHECK(faults_run(SECOND) > 0, "nobody asked: why %#x", faults.why);
+    CHECK(faults_run(SECOND) > 0, "the engine did not ask: why %#x",
+          faults.why);
     for (int i = 0; i < faults_num_codes(FAULT_clGetEventInfo) && i < 2; i++) {
         faults_set(FAULT_clGetEventInfo, 1, false,
                    faults_codes[FAULT_clGetEventInfo][i]);

@@ -72,7 +72,8 @@ static void slow_job(int entry, enum fault_action action)
 
     faults.ctl.set(&r, 1);
     faults_run(30 * SECOND);
-    CHECK(test_reaches(&t.left, left + 1), "%s: nobody says so", faults.label);
+    CHECK(test_reaches(&t.left, left + 1), "%s: no report that it is left",
+          faults.label);
     CHECK(faults_hit(entry), "%s: no such call", faults.label);
     CHECK(faults_run(30 * SECOND) == 0 && faults.why & HR_WHY_LOST,
           "%s: why %#x", faults.label, faults.why);

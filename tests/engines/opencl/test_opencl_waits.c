@@ -528,7 +528,7 @@ enum { SLOW = OCL_BATCHES + 1, QUIET = 8, CALLS = 60 };
 
 // The device has all that it may have, and answers nothing: the engine asks
 // nothing, and its threads sleep. All calls together are few for each batch.
-TEST_CASE(nobody_spins)
+TEST_CASE(no_thread_spins)
 {
     struct fault_rule late = {FAULT_clSetEventCallback, 1, 0, FAULT_LATE, 0};
     uint64_t seed = test_seed;
@@ -542,7 +542,7 @@ TEST_CASE(nobody_spins)
     struct ocl *o;
     hr_device dev;
 
-    snprintf(faults.label, sizeof(faults.label), "nobody spins");
+    snprintf(faults.label, sizeof(faults.label), "no thread spins");
     faults_calm();
     if (!(dev = faults_open(FAULTS_PATIENCE)))
         abort();

@@ -119,7 +119,8 @@ static void slow_job(const char *fault)
     vaapi_driver("fault=%s", fault);
     run();
     // (Surfaces are given back when the job may have ended.)
-    CHECK(test_reaches(&t.left, left + 1), "%s: nobody says so", t.label);
+    CHECK(test_reaches(&t.left, left + 1), "%s: no report that it is left",
+          t.label);
     CHECK(vaapi_counters().faults > 0, "%s: no such call", t.label);
     CHECK(run() == 0 && t.why & HR_WHY_LOST, "%s: why %#x", t.label, t.why);
 }
@@ -309,7 +310,7 @@ TEST_CASE(back_after_close)
               t.label);
         vaapi_driver("release");
         vaapi_check_empty(t.label);
-        CHECK(!t.back, "%s: it has told somebody", t.label);
+        CHECK(!t.back, "%s: it has reported that it is back", t.label);
     }
 }
 

@@ -42,7 +42,7 @@ run()  # name backend ops pictures...
         --backend "$backend" --ops "$ops" --json --quiet \
         --out "$scratch/$name.npy" "$@" >"$scratch/$name.summary" \
         2>"$scratch/$name.err" || rc=$?
-    # 1: some pictures cannot be made by anybody.
+    # 1: no engine can make some of the pictures.
     ((rc <= 1)) || { cat "$scratch/$name.err"; return 1; }
 }
 
