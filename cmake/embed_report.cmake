@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 cmake_minimum_required(VERSION 3.18)
 # Writes the page of reports to PAGE, with @DATA@ where its data comes, and C
-# source OUT that holds it in two parts around that: DIR/page.html with the files
-# it names put in. CHART and LICENCE may be missing: then there are no charts.
+# source OUT that holds it in two parts around that: DIR/page.html with the
+# files it names put in. CHART and LICENCE may be missing: then there are no
+# charts.
 file(READ "${DIR}/page.html" page)
 file(READ "${DIR}/report.css" css)
 file(READ "${DIR}/charts.js" charts)

@@ -16,8 +16,8 @@ struct cpu_arena_block {
 #define HEADER_SIZE CPU_ALIGN
 _Static_assert(sizeof(struct cpu_arena_block) <= HEADER_SIZE, "header size");
 
-// A photo of half a megapixel fits into one of these. With its header a block is
-// no larger than what cpu_arena_clear() is told to keep of a lane.
+// A photo of half a megapixel fits into one of these. With its header a block
+// is no larger than what cpu_arena_clear() is told to keep of a lane.
 #define BLOCK_SIZE (((size_t)128 << 10) - HEADER_SIZE)
 
 static void *plain_alloc(void *ctx, size_t size)

@@ -59,8 +59,8 @@ CPU_INLINE void cpu_expect(const void *at, size_t next, size_t bytes)
         __builtin_prefetch((const uint8_t *)at + next + i, 1);
 }
 
-// The same of a whole row, as of store(). (Inlined, for gcc takes a function that
-// does no more than that for one that does nothing.)
+// The same of a whole row, as of store(). (Inlined, for gcc takes a function
+// that does no more than that for one that does nothing.)
 CPU_INLINE void cpu_expect_row(void *const dst[3], size_t next, int w,
                                int channels, bool planar, enum hr_dtype type)
 {

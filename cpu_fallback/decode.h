@@ -4,8 +4,8 @@
 // jpeg/decode_sequential.c is our own, jpeg/decode.c is libjpeg-turbo through
 // its libjpeg API, decode_png.c is libpng, decode_raster.c is BMP and PNM; all
 // take all their memory from an arena and can be stopped between rows.
-// decode_webp.c is libwebp, which takes what it needs beside the pixels from the
-// process, and is stopped between parts of the file.
+// decode_webp.c is libwebp, which takes what it needs beside the pixels from
+// the process, and is stopped between parts of the file.
 //
 // The pixels are those of a full decode of libjpeg-turbo with its defaults
 // (islow IDCT, fancy upsampling), converted as Pillow's convert("RGB") or
@@ -46,8 +46,8 @@ const char *cpu_jpeg_library(void);
 struct cpu_jpeg_state *cpu_jpeg_state_create(const struct cpu_heap *heap);
 void cpu_jpeg_state_destroy(struct cpu_jpeg_state **state);
 
-// The stages that a decoder of its own tells apart; NONE: it waited for a thread
-// that helps.
+// The stages that a decoder of its own tells apart; NONE: it waited for a
+// thread that helps.
 enum cpu_stage {
     CPU_STAGE_ENTROPY,
     CPU_STAGE_RECONSTRUCT,

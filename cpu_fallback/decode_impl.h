@@ -2,9 +2,10 @@
 // Shared by the decoders: the head of a decoder, the way errors come out of the
 // depths of a foreign library, and the memory.
 //
-// libjpeg and libpng report errors through a handler that must not return. Every
-// call into them therefore runs inside cpu_decode_guard(), and every handler
-// ends in cpu_decode_throw(). Steps keep no local state across the guard.
+// libjpeg and libpng report errors through a handler that must not return.
+// Every call into them therefore runs inside cpu_decode_guard(), and every
+// handler ends in cpu_decode_throw(). Steps keep no local state across the
+// guard.
 #ifndef CPU_DECODE_IMPL_H
 #define CPU_DECODE_IMPL_H
 

@@ -116,8 +116,9 @@ static void create(struct png_decode *d)
     png_set_check_for_invalid_index(d->png, -1);
 }
 
-// Entries that the file does not define are black, as in all references. (Pillow up
-// to 10.3 at the latest, Debian's 9.4 too, had a ramp of greys there.)
+// Entries that the file does not define are black, as in all references.
+// (Pillow up to 10.3 at the latest, Debian's 9.4 too, had a ramp of greys
+// there.)
 static void load_palette(struct png_decode *d)
 {
     png_colorp entries = NULL;

@@ -148,11 +148,11 @@ static void convert(const struct raster_decode *d, uint8_t *dst,
         d->base.ops->rgb_to_gray(dst, dst, w);
 }
 
-// ---- Runs ---------------------------------------------------------------------
+// ---- Runs -------------------------------------------------------------------
 
-// As Pillow 13 reads them (BmpImagePlugin.py, BmpRleDecoder). Runs end at the end
-// of a row, literal pixels and jumps do not. Earlier releases lose the last of an
-// odd number of literal pixels of four bits.
+// As Pillow 13 reads them (BmpImagePlugin.py, BmpRleDecoder). Runs end at the
+// end of a row, literal pixels and jumps do not. Earlier releases lose the last
+// of an odd number of literal pixels of four bits.
 struct runs {
     struct raster_decode *d;
     size_t at;
@@ -261,7 +261,7 @@ static void read_runs(struct raster_decode *d)
     d->pitch = w;
 }
 
-// ---- Steps ----------------------------------------------------------------------
+// ---- Steps ------------------------------------------------------------------
 
 static void check_rows(struct raster_decode *d)
 {

@@ -29,8 +29,8 @@ static bool at_block(const struct cpu_text *t)
     return since_begin(t) % BLOCK == 0;
 }
 
-// To behind the end of the line. Where a block begins with one, and has an end of
-// the other kind, too, Pillow takes that.
+// To behind the end of the line. Where a block begins with one, and has an end
+// of the other kind, too, Pillow takes that.
 static void skip_comment(struct cpu_text *t)
 {
     size_t left;

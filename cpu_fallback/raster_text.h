@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The numbers of a PNM that is text, P1 to P3, as Pillow reads them
-// (PpmImagePlugin.py, PpmPlainDecoder): in blocks of 1 MiB, of which the one with
-// the last pixel is checked to its end.
+// (PpmImagePlugin.py, PpmPlainDecoder): in blocks of 1 MiB, of which the one
+// with the last pixel is checked to its end.
 #ifndef CPU_RASTER_TEXT_H
 #define CPU_RASTER_TEXT_H
 
@@ -19,8 +19,9 @@ struct cpu_text {
     int length;  // of the token so far, at most one too many
 };
 
-// A sample as a byte. White is that of Pillow's mode, of which convert() cuts off
-// what is above 255. As Python computes: two roundings to double, then to even.
+// A sample as a byte. White is that of Pillow's mode, of which convert() cuts
+// off what is above 255. As Python computes: two roundings to double, then to
+// even.
 static inline uint8_t cpu_text_scale(int64_t v, int most, int white)
 {
     long scaled = lrint((double)v / most * white);
@@ -30,8 +31,8 @@ static inline uint8_t cpu_text_scale(int64_t v, int most, int white)
 
 void cpu_text_open(struct cpu_text *t, const uint8_t *data, size_t size,
                    const struct hr__raster *r);
-// Reads the next n samples, of P1 bits. NULL, or a clause that says what is wrong:
-// then t->length is 0 if the text ends.
+// Reads the next n samples, of P1 bits. NULL, or a clause that says what is
+// wrong: then t->length is 0 if the text ends.
 const char *cpu_text_read(struct cpu_text *t, uint8_t *to, size_t n);
 // Behind the last: the rest of the block.
 const char *cpu_text_finish(struct cpu_text *t);

@@ -6,7 +6,7 @@
 //   ./serve SOCKET RATE SECONDS PHOTOS/  asks it for RATE pictures a second
 //
 //   request   u32 bytes, the JPEG
-//   answer    i32 status, u32 bytes, 3 x 224 x 224 floats; or why there are none
+//   answer    i32 status, u32 bytes, 3 x 224 x 224 floats; or the reason
 //
 // A connection has one request at a time. When the queued pictures would take
 // longer than LIMIT_MS, new requests are refused at once (HR_EAGAIN). So an

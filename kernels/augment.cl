@@ -2,12 +2,12 @@
 // Stage augment: a work-group takes one picture through its own list of codes,
 // which is why launches are as many whatever a batch's lists are, and then
 // through the table to the tensor. The picture is planes of bytes in `work`,
-// each row a multiple of four; a second one of the same size lies beside it, for
-// codes that look at neighbours. Items take cells of four bytes. Each code goes
-// through the same four phases, of which most do nothing for it, so that all
-// barriers stand in one loop: prepare, measure, make a table, apply. Integers,
-// and floats only where Pillow's results need them in its order: no operation is
-// contracted. In programs built with HR__AUGMENT.
+// each row a multiple of four; a second one of the same size lies beside it,
+// for codes that look at neighbours. Items take cells of four bytes. Each code
+// goes through the same four phases, of which most do nothing for it, so that
+// all barriers stand in one loop: prepare, measure, make a table, apply.
+// Integers, and floats only where Pillow's results need them in its order: no
+// operation is contracted. In programs built with HR__AUGMENT.
 
 #ifdef HR__AUGMENT
 static inline void hr__prepare(const struct hr__canvas *t,

@@ -3,7 +3,7 @@
 // places: 3 x 3, boxes, warps. See augment.cl.
 
 #ifdef HR__AUGMENT
-// ---- Neighbours ---------------------------------------------------------------
+// ---- Neighbours -------------------------------------------------------------
 
 // Reads bytes x - 1 to x + 4 of a row; bytes outside of the row may be
 // anything.
@@ -151,7 +151,7 @@ static inline void hr__box_y(struct hr__canvas *t, int reach, uint inner,
     hr__swap(t);
 }
 
-// ---- Other places -------------------------------------------------------------
+// ---- Other places -----------------------------------------------------------
 
 // Pixels are words here, a byte for each channel.
 

@@ -112,9 +112,10 @@ static inline int hr__luma(int r, int g, int b)
 // ---- Blends -----------------------------------------------------------------
 
 // Pillow adds a and factor * d in float32, each rounded, and cuts off what is
-// behind the point. For all bytes a that is s = a + n, plus 1 if s >= from: n is
-// factor * d rounded down, and what is missing to n + 1 is lost where it is at
-// most half of what a float of that size can tell apart. In one word: from, n.
+// behind the point. For all bytes a that is s = a + n, plus 1 if s >= from: n
+// is factor * d rounded down, and what is missing to n + 1 is lost where it is
+// at most half of what a float of that size can tell apart. In one word: from,
+// n.
 static inline uint hr__blend_of(uint factor, int d)
 {
     bool negative = (factor >> 31) != (uint)(d < 0);

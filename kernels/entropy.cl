@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Stage entropy: Huffman codes of one baseline scan -> quantised coefficients,
 // many subsequences at a time (entropy.h). Here are the tables of codes and the
-// decoder that reads them. entropy_sync.cl finds where the decoders are in step,
-// and entropy_write.cl writes what they found. Every loop takes at least one bit
-// of the picture's own, or one block of it. Only in programs built with
+// decoder that reads them. entropy_sync.cl finds where the decoders are in
+// step, and entropy_write.cl writes what they found. Every loop takes at least
+// one bit of the picture's own, or one block of it. Only in programs built with
 // HR__ENTROPY.
 
 #ifdef HR__ENTROPY

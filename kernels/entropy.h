@@ -22,9 +22,9 @@
 //   hr_entropy_dc      differences     -> coefs: DCs
 //
 // Their launches are those of layout.h: an item of guess, again and write is
-// a subsequence; check and dc have a group for each interval, begin one for each
-// code and for as many blocks of the window as it has items. A picture with an
-// irregularity gets flags; its coefficients mean nothing then.
+// a subsequence; check and dc have a group for each interval, begin one for
+// each code and for as many blocks of the window as it has items. A picture
+// with an irregularity gets flags; its coefficients mean nothing then.
 #ifndef HR__KERNELS_ENTROPY_H
 #define HR__KERNELS_ENTROPY_H
 
@@ -104,8 +104,8 @@ struct hr__sub {
     hr__word next, mark;  // the subsequence of the interval whose decoder it met,
                           // and 1 + the mark; or HR__NEXT_..
     hr__word last;        // how many subsequences behind its own, if 2 or more
-    // From hr_entropy_check on: 1 + the mark from which on it tells the truth, 0:
-    // its beginning, or HR__FROM_NOWHERE; blocks of the interval that begin
+    // From hr_entropy_check on: 1 + the mark from which on it tells the truth,
+    // 0: its beginning, or HR__FROM_NOWHERE; blocks of the interval that begin
     // before that.
     hr__word from, before;
     // And what another decoder from further back has found in this subsequence:

@@ -11,8 +11,8 @@
 #include "kernels/entropy.h"
 
 // Copies a code that lies at from, counts and symbols. False: no such code
-// exists, or one of its codes is all ones, or it is for DCs and has more than 15
-// bits: libjpeg refuses those, too (src/jdhuff.c jpeg_make_d_derived_tbl).
+// exists, or one of its codes is all ones, or it is for DCs and has more than
+// 15 bits: libjpeg refuses those, too (src/jdhuff.c jpeg_make_d_derived_tbl).
 static inline bool hr__entropy_code(struct hr__code *to, const uint8_t *from,
                                     bool dc)
 {

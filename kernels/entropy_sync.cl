@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Stage entropy, behind entropy.cl: a decoder begins in each subsequence with a
-// guess and leaves marks. It goes on until it meets the marks of another one: from
-// there on both find the same. hr_entropy_check follows the decoders that tell the
-// truth from the beginning of an interval on.
+// guess and leaves marks. It goes on until it meets the marks of another one:
+// from there on both find the same. hr_entropy_check follows the decoders that
+// tell the truth from the beginning of an interval on.
 
 #ifdef HR__ENTROPY
 // Returns a decoder's position, in a word.
@@ -106,9 +106,9 @@ static inline struct hr__reader hr__reader_on(
     return r;
 }
 
-// The decoder of subsequence n of an interval goes on through the next one until
-// it is where that one's decoder was at the same mark: from there on they find
-// the same. True: it does not meet it.
+// The decoder of subsequence n of an interval goes on through the next one
+// until it is where that one's decoder was at the same mark: from there on they
+// find the same. True: it does not meet it.
 static inline bool hr__go_on(__global const struct hr__entropy *pic,
                              __global uchar *work,
                              __global const struct hr__interval *i, uint n)
@@ -276,8 +276,8 @@ static inline uint hr__odd(__global const struct hr__sub *s,
                : 0;
 }
 
-// A decoder of the chain: its subsequence, how many blocks begin in its part, and
-// how far it went on.
+// A decoder of the chain: its subsequence, how many blocks begin in its part,
+// and how far it went on.
 struct hr__link {
     uint n, blocks, last;
 };
@@ -346,9 +346,9 @@ static inline uint hr__chain(__global const struct hr__entropy *pic,
 }
 
 // A group has an interval. Its items go along the subsequences, each along some
-// neighbours, and count the blocks. Where all of a batch could not go on at once
-// before, they do that first. (PoCL 3.1 makes wrong code of barriers behind a
-// return or a break.)
+// neighbours, and count the blocks. Where all of a batch could not go on at
+// once before, they do that first. (PoCL 3.1 makes wrong code of barriers
+// behind a return or a break.)
 __kernel void hr_entropy_check(__global const uint *restrict plan, uint list,
                                __global const uchar *restrict in,
                                __global uchar *restrict work,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stage entropy, behind entropy_sync.cl: the coefficients of the decoders that tell
-// the truth, and then their DCs, which are differences until here.
+// Stage entropy, behind entropy_sync.cl: the coefficients of the decoders that
+// tell the truth, and then their DCs, which are differences until here.
 
 #ifdef HR__ENTROPY
 // The coefficients of block `nth` of component c in an MCU; NULL: not here.
@@ -128,9 +128,9 @@ static inline void hr__write_own(__global const struct hr__entropy *pic,
     HR__COUNTED_OF(&r, sub);
 }
 
-// An item writes what the decoder of its subsequence has found, up to the end of
-// the next one, if that is true; and what another has found in its subsequence
-// that comes from further.
+// An item writes what the decoder of its subsequence has found, up to the end
+// of the next one, if that is true; and what another has found in its
+// subsequence that comes from further.
 __kernel void hr_entropy_write(__global const uint *restrict plan, uint list,
                                __global const uchar *restrict in,
                                __global uchar *restrict work,

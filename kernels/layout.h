@@ -68,8 +68,8 @@ enum {
     // outputs.
     HR__MAX_TAPS = 4000,
     HR__MAX_ROUNDS = 65000,
-    // Items of a group of hr_augment on a GPU, if it has groups of so many; on a
-    // host's processor they are HR__GROUP.
+    // Items of a group of hr_augment on a GPU, if it has groups of so many; on
+    // a host's processor they are HR__GROUP.
     HR__AUGMENT_MOST = 512,
 };
 
@@ -249,13 +249,14 @@ enum {  // .. way
 struct hr__kernel_code {
     hr__u32 code;
     hr__i32 w, h;   // of the picture that it makes
-    hr__u32 table;  // plan: word of TABLE's 3 x 256 bytes; of a WARP by axes the
-                    // place of each column and row, < 0 outside
+    hr__u32 table;  // plan: word of TABLE's 3 x 256 bytes; of a WARP by axes
+                    // the place of each column and row, < 0 outside
     hr__u32 way, taps, fill;  // WARP: 1, 2 or 4 taps; a byte for each channel
-    hr__i32 v[6];  // MIX_*: bits of the factor; HUE: shift; LUMA: one channel is
-                   // left; PERMUTE: a byte for each channel; BOX, one pass: reach, along y; WARP: fixed
-    hr__u32 m[16];  // BOX: inner, outer; KERNEL3: bits of weights, offset; WARP:
-                    // of doubles, the low half first
+    hr__i32 v[6];   // MIX_*: bits of the factor; HUE: shift; LUMA: one channel
+                    // is left; PERMUTE: a byte for each channel; BOX, one pass:
+                    // reach, along y; WARP: fixed
+    hr__u32 m[16];  // BOX: inner, outer; KERNEL3: bits of weights, offset;
+                    // WARP: of doubles, the low half first
 };
 
 // The codes follow it.

@@ -189,8 +189,8 @@ static inline void hr__kernel_fuse(struct hr__kernel_picture *p,
     hr__kernel_blocks(p, w);
 }
 
-// Components whose blocks have so many bytes each in work (a multiple of 8), and
-// planes behind them.
+// Components whose blocks have so many bytes each in work (a multiple of 8),
+// and planes behind them.
 static inline uint64_t hr__kernel_components(struct hr__kernel_picture *p,
                                              const struct hr__coefficients *c,
                                              unsigned bytes, uint64_t work)

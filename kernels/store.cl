@@ -71,10 +71,10 @@ __kernel void hr_store(__global const uint *restrict plan, uint list,
     }
 }
 
-// ---- Op erase -----------------------------------------------------------------
+// ---- Op erase ---------------------------------------------------------------
 
-// An item paints a pixel of a rectangle, unless a later one covers it: so items do
-// not wait for each other.
+// An item paints a pixel of a rectangle, unless a later one covers it: so items
+// do not wait for each other.
 __kernel void hr_erase(__global const uint *restrict plan, uint list,
                        __global uchar *restrict out)
 {

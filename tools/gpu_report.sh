@@ -3,8 +3,8 @@
 # A report about every OpenCL device of this machine: is it exact, how fast is
 # it with stage entropy on the host, on the device and from a cache, what does
 # it cost the host, how long does each kernel take and how long would it if it
-# did nothing but move its bytes; the rate of three recipes of random ops; nvJPEG
-# beside it, if its library is here. Needs
+# did nothing but move its bytes; the rate of three recipes of random ops;
+# nvJPEG beside it, if its library is here. Needs
 # a built tree with its tests, bash and python3, and nothing else; some minutes.
 #
 #   tools/gpu_report.sh [-b BUILD] [-o FOLDER] [-e EPOCHS] [-q]

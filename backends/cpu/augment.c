@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stage augment: the codes behind a step, on whole pictures, in place or between
-// two of them.
+// Stage augment: the codes behind a step, on whole pictures, in place or
+// between two of them.
 #include "backends/cpu/cpu.h"
 
 static const struct hr__augment *codes_of(const struct hr__geometry *geo,

@@ -33,8 +33,8 @@
 // Bytes of its arena that an idle worker keeps.
 enum { CPU_KEEP = 4 << 20 };
 
-// The trial or the environment decides whether there are lanes, and in which form
-// (cpu_lane_form).
+// The trial or the environment decides whether there are lanes, and in which
+// form (cpu_lane_form).
 enum cpu_lanes_use {
     CPU_LANES_TRIAL,
     CPU_LANES_NEVER,
@@ -305,8 +305,8 @@ bool cpu_rows_copy(struct cpu_run *run, struct cpu_rows *rows,
 // Row y, or column y, comes in.
 void cpu_sink_row(const struct cpu_run *run, const struct cpu_sink *s, int y,
                   const uint8_t *row);
-// Memory of the arena for w x h pixels, and for `least` bytes; the payload for the
-// next engine. They set *s; false = failed, the run knows why.
+// Memory of the arena for w x h pixels, and for `least` bytes; the payload for
+// the next engine. They set *s; false = failed, the run knows why.
 bool cpu_sink_memory(struct cpu_run *run, struct cpu_sink *s, int w, int h,
                      int channels, size_t least);
 bool cpu_sink_payload(struct cpu_run *run, struct cpu_sink *s,
@@ -320,8 +320,8 @@ bool cpu_sink_rows(struct cpu_run *run, const struct cpu_sink *from, int rows,
 // Bytes of the largest picture that the codes behind a step take or make; with
 // none, of its output.
 size_t cpu_codes_bytes(const struct cpu_run *run, const struct hr__step *step);
-// These codes on the output of the step, in s, which has room for that. Then the
-// rows go to *to, or, if it is NULL, are in s.
+// These codes on the output of the step, in s, which has room for that. Then
+// the rows go to *to, or, if it is NULL, are in s.
 bool cpu_codes_run(struct cpu_run *run, const struct hr__step *step,
                    struct cpu_sink *s, const struct cpu_sink *to);
 
@@ -336,11 +336,12 @@ struct cpu_shared {
 // from: what the step before made, NULL for the first.
 bool cpu_step_run(struct cpu_run *run, const struct hr__step *step,
                   const struct cpu_sink *from, const struct cpu_sink *to);
-// The same in pieces, of a task that begins with a file in a lane: begin() makes
-// the step in the worker's arena, and its rows, of which only the window is set;
-// go_on() takes the rows that are there by now; finish(), when they were all,
-// does the codes behind the step, in the arena of the run's worker. False: it
-// failed, the run knows why; or, of begin(), the step is not one for pieces.
+// The same in pieces, of a task that begins with a file in a lane: begin()
+// makes the step in the worker's arena, and its rows, of which only the window
+// is set; go_on() takes the rows that are there by now; finish(), when they
+// were all, does the codes behind the step, in the arena of the run's worker.
+// False: it failed, the run knows why; or, of begin(), the step is not one for
+// pieces.
 struct cpu_step;
 bool cpu_step_begin(struct cpu_run *run, struct cpu_step **out,
                     struct cpu_rows **rows);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Many tasks in one worker: the stage entropy of up to 16 pictures at a time
-// (cpu_fallback/jpeg/lanes.h), each in its own lane. When a lane has a row of MCUs,
-// that goes at once through the other stages, as far as it reaches; when a
-// picture is complete, its lane takes the next task from the queue. No thread
+// (cpu_fallback/jpeg/lanes.h), each in its own lane. When a lane has a row of
+// MCUs, that goes at once through the other stages, as far as it reaches; when
+// a picture is complete, its lane takes the next task from the queue. No thread
 // waits for lanes: with few tasks in the queue lanes are not used. When few are
 // left, or a thread is idle, pictures leave their lanes, and all free threads
 // finish them one by one.
@@ -217,7 +217,8 @@ static void keep(struct cpu_place *place)
     place->many->lap = run->lap;
 }
 
-// The picture's task ends; what a lane has given up is made anew, by one stream.
+// The picture's task ends; what a lane has given up is made anew, by one
+// stream.
 static void end_place(struct cpu_worker *w, struct cpu_place *place)
 {
     struct hr__task *again = NULL;
@@ -263,8 +264,8 @@ static void try_lanes(struct cpu_worker *w)
     w->engine->lanes = cpu_lanes_try(w->engine, p);
 }
 
-// The picture in a lane that has the fewest rows to go; NULL: together they have
-// not packed too much.
+// The picture in a lane that has the fewest rows to go; NULL: together they
+// have not packed too much.
 static struct cpu_place *most_packed(struct cpu_many *m)
 {
     struct cpu_place *last = NULL;

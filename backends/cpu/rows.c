@@ -147,9 +147,10 @@ static bool rows_planes(struct cpu_run *run, struct cpu_rows *rows)
 bool cpu_rows_finish(struct cpu_run *run, struct cpu_rows *rows)
 {
     struct cpu_decode_error err = {.offset = -1};
-    // The job has looked below the window of a JPEG with an end for what libjpeg
-    // refuses (prepare.c), so reading on is spared unless only the end is left.
-    // Damage of a PNG, and of a PNM of text, shows only when it is read.
+    // The job has looked below the window of a JPEG with an end for what
+    // libjpeg refuses (prepare.c), so reading on is spared unless only the end
+    // is left. Damage of a PNG, and of a PNM of text, shows only when it is
+    // read.
     bool check = !run->out.status && rows->next == rows->window.h &&
                  (rows->window.y + rows->window.h == run->pic->height ||
                   !run->pic->info.ends ||

@@ -25,8 +25,8 @@ static bool take_step(struct cpu_run *run, const struct hr__step *step,
     return cpu_rows_payload(run, &rows) && cpu_rows_copy(run, &rows, to);
 }
 
-// The steps, and the codes between them; those behind the last if augment. made:
-// the step whose output the payload is, or -1.
+// The steps, and the codes between them; those behind the last if augment.
+// made: the step whose output the payload is, or -1.
 static bool run_steps(struct cpu_run *run, struct cpu_sink *final, int made,
                       bool augment)
 {

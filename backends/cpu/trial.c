@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A trial finds out whether lanes pay on this processor, and in which form. Loads
-// are faster where gathers are slow, and one stream after the other is as fast
-// where the tables of 16 files do not fit into the nearest cache. The trial takes
-// the first pictures themselves, since their tables decide.
+// A trial finds out whether lanes pay on this processor, and in which form.
+// Loads are faster where gathers are slow, and one stream after the other is as
+// fast where the tables of 16 files do not fit into the nearest cache. The
+// trial takes the first pictures themselves, since their tables decide.
 #include <time.h>
 
 #include "backends/cpu/cpu.h"

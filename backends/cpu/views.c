@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Several tasks that begin with the same bytes, the views of one source: what
-// their windows have in common, and what lies between, is decoded once, into the
-// worker's arena, and each goes on from these pixels. Nothing shows it: if that
-// decoding finds the least fault, or a view fails with it, it is made alone.
+// their windows have in common, and what lies between, is decoded once, into
+// the worker's arena, and each goes on from these pixels. Nothing shows it: if
+// that decoding finds the least fault, or a view fails with it, it is made
+// alone.
 #include "backends/cpu/cpu.h"
 
 // A picture with more bytes of pixels is not shared: the arena keeps them.

@@ -5,8 +5,8 @@
 // neighbours but read-only tables.
 #include "backends/cpu/cpu.h"
 
-// n tasks have come. One by one: waking all threads for one task costs more than
-// the task.
+// n tasks have come. One by one: waking all threads for one task costs more
+// than the task.
 static void signal_idle(struct cpu_engine *c, int n)
 {
     c->queued_tasks += n;

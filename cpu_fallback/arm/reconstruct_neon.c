@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The inverse DCT with NEON, a block at a time. pixel/reconstruct.c tells where
-// the algorithm comes from. Sums of inputs wrap at 16 bits, all others at 32, as
-// they do there; their order does not matter. The rounding half is in a pass's
-// sums from the start, so that it wraps with them: in this processor's rounding
-// shifts it would not.
+// the algorithm comes from. Sums of inputs wrap at 16 bits, all others at 32,
+// as they do there; their order does not matter. The rounding half is in a
+// pass's sums from the start, so that it wraps with them: in this processor's
+// rounding shifts it would not.
 #if defined(__AARCH64EL__)
 
 #include <arm_neon.h>

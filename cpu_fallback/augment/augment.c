@@ -424,9 +424,9 @@ static bool run_box(struct walk *k, const struct hr__augment *a)
 
 // ---- Other places -----------------------------------------------------------
 
-// The most columns of the source that lie side by side, as of shifts and borders:
-// they begin with output pixel `from`, and n of them are copied as they are. 0:
-// all are outside.
+// The most columns of the source that lie side by side, as of shifts and
+// borders: they begin with output pixel `from`, and n of them are copied as
+// they are. 0: all are outside.
 struct run_of {
     int from, n;
 };

@@ -34,8 +34,8 @@ struct cpu_augment_ops {
     void (*hue)(uint8_t *dst, const uint8_t *src, int w, int shift);
     // Widens the range of each channel by a whole picture.
     void (*range)(struct cpu_range *range, const struct cpu_pixels *p);
-    // Take three rows, from above to below; n bytes, and `channels` bytes on both
-    // sides of the rows, are read. dst is none of them.
+    // Take three rows, from above to below; n bytes, and `channels` bytes on
+    // both sides of the rows, are read. dst is none of them.
     void (*mix_smooth)(uint8_t *dst, const uint8_t *const rows[3], int n,
                        int channels, float factor);
     void (*kernel3)(uint8_t *dst, const uint8_t *const rows[3], int n,
@@ -55,8 +55,8 @@ struct cpu_augment_ops {
     void (*pick)(uint8_t *dst, const uint8_t *src, int width,
                  const int32_t *columns, int w, int channels,
                  const uint8_t fill[3]);
-    // Row y of what a warp makes in a way that knows its pixels' places: neither
-    // HR__WARP_AXES nor HR__WARP_SUMS.
+    // Row y of what a warp makes in a way that knows its pixels' places:
+    // neither HR__WARP_AXES nor HR__WARP_SUMS.
     void (*warp)(uint8_t *dst, const struct cpu_pixels *src, int w, int y,
                  const struct hr__warp *warp);
 };
@@ -70,8 +70,8 @@ bool cpu_augment_run(const struct cpu_augment_ops *ops,
                      struct cpu_pixels *p, uint8_t *other,
                      struct cpu_arena *arena);
 
-// Some codes come to a table, also one that depends on the picture: false if this
-// one does not. The picture stays as it is.
+// Some codes come to a table, also one that depends on the picture: false if
+// this one does not. The picture stays as it is.
 bool cpu_augment_table(const struct cpu_augment_ops *ops,
                        const struct hr__augment *code,
                        const struct cpu_pixels *p, struct hr__values *table);

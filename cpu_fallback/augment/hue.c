@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A shift of the hue: Pillow's RGB to HSV and back (src/libImaging/Convert.c
-// rgb2hsv_row, hsv2rgb) with an addition modulo 256 between them. Pillow computes
-// in float and double; these integers give the same bytes for all 2^24 colours,
-// there and back.
+// rgb2hsv_row, hsv2rgb) with an addition modulo 256 between them. Pillow
+// computes in float and double; these integers give the same bytes for all 2^24
+// colours, there and back.
 #include <stdbool.h>
 
 #include "cpu_fallback/augment/augment_kernels.h"
@@ -11,8 +11,8 @@ struct hsv {
     int h, s, v;
 };
 
-// Returns whether Pillow's float32 falls just short of this hue, where the quotient
-// is whole.
+// Returns whether Pillow's float32 falls just short of this hue, where the
+// quotient is whole.
 static bool falls_short(int hue)
 {
     static const uint32_t hues[8] = {0xfffffffe, 0,          0x11000000,

@@ -4,8 +4,8 @@
 
 #include "cpu_fallback/augment/augment_kernels.h"
 
-// Pillow's SMOOTH, 1 around 5, over 13: float32 there, no ties, so integers give
-// the same bytes.
+// Pillow's SMOOTH, 1 around 5, over 13: float32 there, no ties, so integers
+// give the same bytes.
 void SISTER(cpu_mix_smooth)(uint8_t *restrict dst, const uint8_t *const rows[3],
                             int n, int channels, float factor)
 {
@@ -83,8 +83,8 @@ static int clamped(int x, int w)
     return x < 0 ? 0 : x < w ? x : w - 1;
 }
 
-// Samples begin to end - 1 of a row of w: sum is that of the box around `begin`,
-// but for its last sample. inside: the boxes need no edges.
+// Samples begin to end - 1 of a row of w: sum is that of the box around
+// `begin`, but for its last sample. inside: the boxes need no edges.
 static inline __attribute__((always_inline)) uint32_t box_part(
     uint8_t *dst, const uint8_t *src, int w, int channels,
     const struct hr__box *box, uint32_t sum, int begin, int end, bool inside)

@@ -20,14 +20,14 @@ enum {
     // Bytes of a lane's stream at hand, and behind them what a step reads.
     CPU_LANE_STREAM = 8 << 10,
     CPU_LANE_PAD = 64,
-    // Blocks of a row of MCUs at most, and behind them what a coefficient behind
-    // the last one would write.
+    // Blocks of a row of MCUs at most, and behind them what a coefficient
+    // behind the last one would write.
     CPU_LANE_BLOCKS = 384,
     CPU_LANE_SPARE = 1,
 };
 
-// The kernel's: a number of each lane. Positions count from the beginning of the
-// memory below.
+// The kernel's: a number of each lane. Positions count from the beginning of
+// the memory below.
 struct cpu_lane_steps {
     _Alignas(CPU_ALIGN) uint32_t pos[CPU_LANES];  // next bit,
     uint32_t limit[CPU_LANES];   // no step begins behind this one
@@ -146,7 +146,8 @@ int cpu_lanes_leave(struct cpu_lanes *l, struct cpu_lane_rest rest[CPU_LANES]);
 void cpu_lanes_leave_one(struct cpu_lanes *l, const void *ctx,
                          struct cpu_lane_rest *rest);
 // Goes on as one stream, to the end: too few lanes cost more than that. These
-// lanes, in which there may be pictures, only lend memory: any thread may do it.
+// lanes, in which there may be pictures, only lend memory: any thread may do
+// it.
 void cpu_lanes_alone(struct cpu_lanes *l, const struct cpu_lane_rest *rest);
 // Does both for all pictures.
 void cpu_lanes_finish(struct cpu_lanes *l);

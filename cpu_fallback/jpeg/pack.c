@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Our own entropy stage makes the coefficients; where it gives up, and for
-// files of several scans, libjpeg does: of those it must hold the whole picture.
+// files of several scans, libjpeg does: of those it must hold the whole
+// picture.
 #include "pack.h"
 
 #include <assert.h>

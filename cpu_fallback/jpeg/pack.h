@@ -31,8 +31,8 @@ void cpu_pieces_finish(struct cpu_pieces *pieces);
 // Bytes of a piece.
 enum { CPU_PIECE = (32 << 10) - 128 };
 
-// A packed picture in the making: its head is in memory of the arena, and so are
-// its pieces, unless there is another place for them.
+// A packed picture in the making: its head is in memory of the arena, and so
+// are its pieces, unless there is another place for them.
 struct cpu_packing {
     const struct cpu_ops *ops;
     struct cpu_arena *arena;

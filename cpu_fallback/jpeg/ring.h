@@ -9,8 +9,8 @@
 #include "entropy.h"
 #include "cpu_fallback/pixel/planes.h"
 
-// Rows of MCUs that are enough: the last rows of one are upsampled when the next
-// is there, and need nothing above it.
+// Rows of MCUs that are enough: the last rows of one are upsampled when the
+// next is there, and need nothing above it.
 enum { CPU_RING_ROWS = 2 };
 
 struct cpu_ring_component {
@@ -48,8 +48,8 @@ enum cpu_result cpu_ring_open(struct cpu_ring *r, const struct cpu_scan *scan,
                               struct cpu_arena *arena,
                               struct cpu_planes_rows **from);
 
-// The samples of a row of MCUs, of its blocks in these lines, which have all the
-// columns that are needed.
+// The samples of a row of MCUs, of its blocks in these lines, which have all
+// the columns that are needed.
 void cpu_ring_reconstruct(const struct cpu_ring *r, int row,
                           const struct cpu_entropy_lines lines[3]);
 

@@ -4,9 +4,9 @@
 // here knows of JPEG.
 //
 // The owner wants the rows from top to bottom. Before it can have one, entropy
-// makes blocks of it, then reconstruct makes samples. Rows come in bands: within
-// one, entropy goes on where the row above ended; bands need nothing of each
-// other. The owner does whatever keeps it from its next row,
+// makes blocks of it, then reconstruct makes samples. Rows come in bands:
+// within one, entropy goes on where the row above ended; bands need nothing of
+// each other. The owner does whatever keeps it from its next row,
 // and sleeps only while another thread is at that. Threads that help do entropy
 // of the highest row that can be done, else reconstruct, and leave when there
 // is nothing to do. So it ends with and without help, and the result is the

@@ -75,8 +75,9 @@ static inline struct cpu_piece cpu_piece_next(struct cpu_walk *at, int max_m,
     return piece;
 }
 
-// An axis whose outputs are source samples as they are: pieces of up to `window`
-// bytes, and of each which bytes of the `window` from its base on it takes.
+// An axis whose outputs are source samples as they are: pieces of up to
+// `window` bytes, and of each which bytes of the `window` from its base on it
+// takes.
 struct cpu_select {
     int num;
     const struct cpu_piece *pieces;

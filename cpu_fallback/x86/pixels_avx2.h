@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Eight RGB pixels in a register of 32-bit numbers, for the AVX2 sisters of stage
-// augment.
+// Eight RGB pixels in a register of 32-bit numbers, for the AVX2 sisters of
+// stage augment.
 #ifndef CPU_PIXELS_AVX2_H
 #define CPU_PIXELS_AVX2_H
 

@@ -14,8 +14,9 @@ struct cpu_rgb {
     __m512i r, g, b;
 };
 
-// All bytes of sixteen pixels. A mask that is not known to be that costs more than
-// the pixels (AMD Zen 4), so whole vectors are loaded and stored without one.
+// All bytes of sixteen pixels. A mask that is not known to be that costs more
+// than the pixels (AMD Zen 4), so whole vectors are loaded and stored without
+// one.
 #define CPU_SIXTEEN 0xffffffffffffull
 
 // The mask of three bytes for each of n <= 16 pixels.

@@ -79,8 +79,8 @@ void cpu_kernel3_avx512(uint8_t *dst, const uint8_t *const rows[3], int n,
     }
 }
 
-// Weights of 24 bits in two halves, for products of 16-bit pairs (the inner sum,
-// that of the two beyond).
+// Weights of 24 bits in two halves, for products of 16-bit pairs (the inner
+// sum, that of the two beyond).
 struct halves {
     __m512i low, high;
 };

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// A table of 256 bytes by shuffles of 16. A shuffle gives 0 where bit 7 of a byte
-// is set, so it takes part for bytes from 16 k on, after 16 k have been taken off
-// them; what is shuffled is row k of the table xor row k - 1, and the sum over all
-// rows up to a byte's own is its own row. So for bytes below 128, and, with bit 7
-// turned, for the others.
+// A table of 256 bytes by shuffles of 16. A shuffle gives 0 where bit 7 of a
+// byte is set, so it takes part for bytes from 16 k on, after 16 k have been
+// taken off them; what is shuffled is row k of the table xor row k - 1, and the
+// sum over all rows up to a byte's own is its own row. So for bytes below 128,
+// and, with bit 7 turned, for the others.
 #if defined(__x86_64__)
 
 #include <immintrin.h>

@@ -7,8 +7,8 @@
 //
 // Each of them defines VEC, FLT and MASK, registers of LANES 32-bit numbers, of
 // floats, of one truth a lane; OP(name), the intrinsic _mm256_name or
-// _mm512_name; SISTER(name), name_avx2 or name_avx512; struct octets, eight bytes
-// of each pixel; and what moves bytes and makes masks.
+// _mm512_name; SISTER(name), name_avx2 or name_avx512; struct octets, eight
+// bytes of each pixel; and what moves bytes and makes masks.
 #ifndef CPU_WARP_SIMD_H
 #define CPU_WARP_SIMD_H
 
@@ -104,9 +104,10 @@ CPU_INLINE void add_channel(struct made *to, int c, FLT value, MASK mixed,
     to->bytes = OP(add_epi32)(to->bytes, to_channel(byte, c));
 }
 
-// Weights are 2^-25 off at most, and each of the sums of up to 255 is rounded by
-// 2^-17: 3.8e-5 in all, less than 1/4096. A weight of 0 is exact, and what it is
-// of does not matter: of shears and shifts one of the two is 0 everywhere.
+// Weights are 2^-25 off at most, and each of the sums of up to 255 is rounded
+// by 2^-17: 3.8e-5 in all, less than 1/4096. A weight of 0 is exact, and what
+// it is of does not matter: of shears and shifts one of the two is 0
+// everywhere.
 CPU_INLINE struct made bilinear(const struct cpu_pixels *src,
                                 const struct places *p)
 {
@@ -190,10 +191,10 @@ CPU_INLINE MASK rows_mixed(const struct cubic_row rows[4], int c)
     return mixed;
 }
 
-// Weights are 1.25 and -.25 in all at most, so values are within [-64, 319] after
-// one pass and [-160, 415] after both, and the steps between below 1200. Their
-// roundings come to 4.4e-4, less than 1/1024. Beside the left and right edges
-// samples repeat; doubles make those pixels.
+// Weights are 1.25 and -.25 in all at most, so values are within [-64, 319]
+// after one pass and [-160, 415] after both, and the steps between below 1200.
+// Their roundings come to 4.4e-4, less than 1/1024. Beside the left and right
+// edges samples repeat; doubles make those pixels.
 CPU_INLINE struct made bicubic(const struct cpu_pixels *src,
                                const struct places *p)
 {

@@ -18,7 +18,7 @@ def quoted(text):
 
 
 def marked(lines):
-    """The lines of one comment: an indented run behind an empty line is code."""
+    """A comment's lines: an indented run behind an empty line is code."""
     code, empty = False, True
     for line in lines:
         indented = line.startswith("  ")

@@ -4,8 +4,8 @@
 
     gallery.py BUILD PHOTO FOLDER
 
-BUILD has the Python package; FOLDER gets pictures of each row, and gallery.md, a
-table of them. An op of the library that no row shows is an error.
+BUILD has the Python package; FOLDER gets pictures of each row, and gallery.md,
+a table of them. An op of the library that no row shows is an error.
 """
 
 import pathlib

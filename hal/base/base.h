@@ -16,8 +16,8 @@ int64_t hr__read_clock(clockid_t clock);   // in ns; 0: it cannot be read
 int64_t hr__deadline(int64_t timeout_ns);  // now + timeout; < 0: never
 bool hr__on_library_thread(void);
 bool hr__is_library_thread(pid_t tid);  // of this process
-// quota.c: cores that the quotas of the process's cgroup and of those above it pay
-// for; 0 = there is none. The files are those of /proc/self.
+// quota.c: cores that the quotas of the process's cgroup and of those above it
+// pay for; 0 = there is none. The files are those of /proc/self.
 int hr__quota_cores(const char *cgroup, const char *mountinfo);
 
 // Set by tests: 1 = the next allocation or thread start fails, 2 = the one

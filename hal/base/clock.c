@@ -56,7 +56,7 @@ bool hr__cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock,
     return pthread_cond_timedwait(cond, lock, &t) != ETIMEDOUT;
 }
 
-// ---- Threads -----------------------------------------------------------------
+// ---- Threads ----------------------------------------------------------------
 
 static _Thread_local bool library_thread;
 

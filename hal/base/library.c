@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Libraries that are opened at run time; and which file of a driver this process
-// has loaded, for keys of what is kept on disk: drivers change without their names
-// and versions changing.
+// Libraries that are opened at run time; and which file of a driver this
+// process has loaded, for keys of what is kept on disk: drivers change without
+// their names and versions changing.
 #include <dlfcn.h>
 #include <elf.h>
 #include <link.h>

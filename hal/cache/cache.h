@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The room cache: packed pictures in memory, by what they were made of. It knows
-// nothing of pictures but that they are bytes.
+// The room cache: packed pictures in memory, by what they were made of. It
+// knows nothing of pictures but that they are bytes.
 #ifndef HR__CACHE_H
 #define HR__CACHE_H
 
@@ -41,8 +41,8 @@ struct hr__cache_entry *hr__cache_find(struct hr__cache *cache,
 // Counts a picture that was found, or could have been: once, however often it
 // was looked for.
 void hr__cache_count(struct hr__cache *cache, bool hit);
-// Makes an entry, held, which is not in the table yet: of the file of these facts
-// that begins at header. NULL: no room, no memory.
+// Makes an entry, held, which is not in the table yet: of the file of these
+// facts that begins at header. NULL: no room, no memory.
 struct hr__cache_entry *hr__cache_make(struct hr__cache *cache,
                                        const struct hr__cache_key *key,
                                        size_t size, const struct hr_info *info,

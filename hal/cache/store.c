@@ -22,7 +22,7 @@ struct entry {
 // The picture begins behind it; the header of its file behind that.
 enum { HEAD = (sizeof(struct entry) + 63) & ~63, MOST_HEADER = 65536 };
 
-// ---- Lists, all under the lock ------------------------------------------------
+// ---- Lists, all under the lock ----------------------------------------------
 
 static struct entry **bucket_of(struct hr__cache *cache, uint64_t hash)
 {
@@ -85,7 +85,7 @@ static struct entry *evict(struct hr__cache *cache, struct entry *e)
     return unref(e);
 }
 
-// ---- Its life -----------------------------------------------------------------
+// ---- Its life ---------------------------------------------------------------
 
 // Buckets for pictures of 16 KiB: of smaller ones more share one.
 static size_t buckets_for(size_t bytes)
@@ -179,7 +179,7 @@ void hr_cache_stats(hr_cache handle, struct hr_cache_stats *stats)
     pthread_mutex_unlock(&cache->lock);
 }
 
-// ---- The one of the process ---------------------------------------------------
+// ---- The one of the process -------------------------------------------------
 
 // Its reference is never looked at without the lock, which a child makes anew.
 static struct {
@@ -257,7 +257,7 @@ struct hr__cache *hr__cache_of(hr_cache own, hr_cache devices)
     return (struct hr__cache *)hr__cache_retain(named);
 }
 
-// ---- Entries ------------------------------------------------------------------
+// ---- Entries ----------------------------------------------------------------
 
 struct hr__cache_entry *hr__cache_hold(struct hr__cache_entry *entry)
 {
@@ -430,7 +430,7 @@ void hr__cache_drop(struct hr__cache_entry *entry)
     hr__cache_unref(cache);
 }
 
-// ---- For callers ----------------------------------------------------------------
+// ---- For callers ------------------------------------------------------------
 
 hr_cached hr_cache_find(hr_cache handle, const struct stat *status)
 {

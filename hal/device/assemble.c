@@ -113,7 +113,7 @@ static enum hr_status add_engine(struct hr__device *dev,
     return HR_OK;
 }
 
-// ---- The chain ---------------------------------------------------------------
+// ---- The chain --------------------------------------------------------------
 
 // One engine that a name asks for: "backend" or "backend:which".
 struct part {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The room device: a chain of engines, and what its samples share: memory, bytes
-// of the budget, turns at images (track.h). schedule.h decides which engine takes a
-// sample.
+// The room device: a chain of engines, and what its samples share: memory,
+// bytes of the budget, turns at images (track.h). schedule.h decides which
+// engine takes a sample.
 //
 // Locks, in the order in which they may be taken together:
 //   registry (entry/default.c)
@@ -23,7 +23,7 @@
 
 struct hr__job;
 
-// ---- Waiting ------------------------------------------------------------------
+// ---- Waiting ----------------------------------------------------------------
 
 // A work or job that waits for turns at images and slots (track.c), and for
 // bytes (budget.c).
@@ -37,7 +37,7 @@ struct hr__waiter {
     size_t spare;            // .. of them for payloads, not yet made
 };
 
-// ---- Images and batches (image.c) ----------------------------------------------
+// ---- Images and batches (image.c) -------------------------------------------
 
 struct hr__image {
     struct hr_image_t pub;  // first
@@ -67,7 +67,7 @@ hr_batch hr__batch_make(struct hr__device *dev,
                         const struct hr_batch_params *params);
 void hr__batch_unref(struct hr__batch *batch);
 
-// ---- Memory (pool.c, budget.c) ----------------------------------------------------------
+// ---- Memory (pool.c, budget.c) ----------------------------------------------
 
 // Buffers by size class (powers of two); what is free is kept up to a cap.
 struct hr__pool {

@@ -38,8 +38,8 @@ static bool image_layout(struct hr_image_params *p, size_t *size)
     return true;
 }
 
-// An image or a batch, all zero, that refers to its device. NULL: hr__fail() says
-// why.
+// An image or a batch, all zero, that refers to its device. NULL: hr__fail()
+// says why.
 static void *object_of(struct hr__device *dev, size_t size)
 {
     void *object = hr__alloc(dev, size);
@@ -183,7 +183,7 @@ enum hr_status hr_image_wait(hr_image handle, int64_t timeout_ns)
     return status;
 }
 
-// ---- Batches -------------------------------------------------------------------
+// ---- Batches ----------------------------------------------------------------
 
 static bool batch_layout(struct hr_batch_params *p, size_t *size)
 {

@@ -3,7 +3,7 @@
 // can wait for them.
 #include "hal/device/device.h"
 
-// ---- Its threads ----------------------------------------------------------------
+// ---- Its threads ------------------------------------------------------------
 
 bool hr__device_thread_start(struct hr__device *dev,
                              struct hr__device_thread *t,
@@ -31,7 +31,7 @@ static void finish_thread(struct hr__device *dev, struct hr__device_thread *t)
     pthread_cond_destroy(&t->wake);
 }
 
-// ---- Its end --------------------------------------------------------------------
+// ---- Its end ----------------------------------------------------------------
 
 bool hr__engine_close(struct hr__engine *e)
 {

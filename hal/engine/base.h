@@ -92,10 +92,10 @@ unsigned hr__forks(void);
 // its file's size, date and name. One line without its end; "" if none has it.
 void hr__library_text(uintptr_t address, char *text, size_t size);
 
-// Functions of a library that is opened at run time. open: the file of its row in
-// hr_library_info(), or the one that an environment variable names instead; NULL
-// as dlopen(). fill: writes their addresses into a table; the name of one that is
-// missing and not optional, or NULL.
+// Functions of a library that is opened at run time. open: the file of its row
+// in hr_library_info(), or the one that an environment variable names instead;
+// NULL as dlopen(). fill: writes their addresses into a table; the name of one
+// that is missing and not optional, or NULL.
 enum hr__library {
     HR__LIBRARY_WEBP,  // linked
     HR__LIBRARY_ARCHIVE,
@@ -129,8 +129,9 @@ int hr__cache_open(const char *name, size_t *size, char why[HR__CACHE_WHY]);
 bool hr__cache_write(const char *name, const struct iovec *parts, int n);
 // Reads size bytes. False: there are not so many.
 bool hr__read_all(int fd, void *to, size_t size);
-// open() of a file that may be slow (it is asked again after a signal) or a FIFO
-// without a writer (which must not keep the caller); flags: O_RDONLY or more.
+// open() of a file that may be slow (it is asked again after a signal) or a
+// FIFO without a writer (which must not keep the caller); flags: O_RDONLY or
+// more.
 int hr__open_file(const char *path, int flags);
 
 // The only way the library gets heap memory: counted, and failed on purpose
@@ -156,11 +157,11 @@ void hr__thread_gives_way(pthread_t thread);
 // At least 1.
 int hr__usable_cores(void);
 
-// The NUMA nodes with cores that the caller may run on, and which these are, for
-// so many threads to stay on. num: 0 if they may be anywhere: where there is one
-// node, where hwloc is not there, in a program with more rights than its user,
-// and if there are more cores than threads, for other processes may have the
-// others, and all would have the same.
+// The NUMA nodes with cores that the caller may run on, and which these are,
+// for so many threads to stay on. num: 0 if they may be anywhere: where there
+// is one node, where hwloc is not there, in a program with more rights than its
+// user, and if there are more cores than threads, for other processes may have
+// the others, and all would have the same.
 enum { HR__MAX_NODES = 64 };
 struct hr__nodes {
     int num;

@@ -79,8 +79,8 @@ struct hr__backend {
     // until close. Called when open() has returned.
     const char *(*fingerprint)(struct hr__engine *e);
     // Every engine that is not the host is tested at its first open, and its
-    // spans are used as far as they proved exact (hal/trust/certificate.c). true:
-    // trusted without a test; for scripted engines of tests.
+    // spans are used as far as they proved exact (hal/trust/certificate.c).
+    // true: trusted without a test; for scripted engines of tests.
     bool trusted;
 
     // ---- Optional: own memory ----

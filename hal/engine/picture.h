@@ -56,9 +56,9 @@ struct hr__geometry {
 };
 
 // The weights of one axis of a step, made once here for every engine
-// (hal/shape/axis.c; Pillow src/libImaging/Resample.c precompute_coeffs): output i
-// = sum of n[i] input samples from lo[i] on, in coordinates of the step's
-// input; 22 fraction bits. Mirroring before and after is already in it.
+// (hal/shape/axis.c; Pillow src/libImaging/Resample.c precompute_coeffs):
+// output i = sum of n[i] input samples from lo[i] on, in coordinates of the
+// step's input; 22 fraction bits. Mirroring before and after is already in it.
 struct hr__axis {
     int out;              // outputs that lie inside the resized picture
     int pad_before;       // outputs of win that lie outside, before them
@@ -85,7 +85,8 @@ void hr__axis_reach(const struct hr__step *step, int which, void *mem, int *lo,
 // same weights get the same bytes.
 int hr__axis_alone(const struct hr__step *step, int which, struct hr__step *to);
 
-// The table of a store whose bytes go through values first. dtype: that of table.
+// The table of a store whose bytes go through values first. dtype: that of
+// table.
 void hr__table_through(struct hr__table *out, const struct hr__table *table,
                        const struct hr__values *values, int channels,
                        enum hr_dtype dtype);
@@ -128,7 +129,8 @@ struct hr__dst {
                       .dtype = (params)->dtype,       \
                       .layout = (params)->layout})
 
-// Op erase, on a tensor that is complete and lies on the host (hal/shape/paint.c).
+// Op erase, on a tensor that is complete and lies on the host
+// (hal/shape/paint.c).
 void hr__paint(const struct hr__dst *dst, const struct hr_erase *erase);
 
 struct hr__picture {

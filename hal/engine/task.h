@@ -30,8 +30,8 @@ struct hr__task {
     struct hr_span span;
     struct hr__payload *in;  // NULL if the span starts the plan
     bool prepared;           // see hr__task_prepare()
-    // Tasks of one job whose samples read the same bytes have the same, and come
-    // one behind the other; NULL: no other reads them.
+    // Tasks of one job whose samples read the same bytes have the same, and
+    // come one behind the other; NULL: no other reads them.
     const void *source;
     // The copy of the sample's file by backend->copy_file(); NULL: there is
     // none. It is the host's memory in the sense of claim and unclaim.
@@ -93,8 +93,9 @@ struct hr__payload *hr__task_payload(struct hr__task *task, size_t size);
 // has no room. At most once for a task.
 void *hr__task_keep(struct hr__task *task, size_t size);
 
-// Rectangles to paint on the tensor when it is complete, one after the other: of
-// a span that ends with store, if its engine has offered to. The task is claimed.
+// Rectangles to paint on the tensor when it is complete, one after the other:
+// of a span that ends with store, if its engine has offered to. The task is
+// claimed.
 int hr__task_erases(const struct hr__task *task,
                     struct hr_erase out[HR_MAX_OPS]);
 

@@ -5,7 +5,7 @@
 
 #include "hal/entry/entry.h"
 
-// ---- The default device ----------------------------------------------------------
+// ---- The default device -----------------------------------------------------
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct hr__device *current;  // holds one reference
@@ -118,7 +118,7 @@ hr_device hr_device_retain(hr_device handle)
     return dev ? &dev->pub : NULL;
 }
 
-// ---- What is there ---------------------------------------------------------------------
+// ---- What is there ----------------------------------------------------------
 
 static int backend_list(const struct hr__backend *b,
                         struct hr_device_info *infos, int max)

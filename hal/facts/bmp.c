@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// BMP: its headers, masks and palette, as Pillow 13 takes them (BmpImagePlugin.py,
-// BmpImageFile._bitmap). Earlier releases refuse some headers and masks.
+// BMP: its headers, masks and palette, as Pillow 13 takes them
+// (BmpImagePlugin.py, BmpImageFile._bitmap). Earlier releases refuse some
+// headers and masks.
 #include <string.h>
 
 #include "hal/facts/parts.h"
@@ -203,8 +204,8 @@ static void drop_palette(struct bmp *b)
     r->bits = b->colors <= 2 ? 1 : 8;
 }
 
-// A file may have fewer colours than it says: pixels may begin among them, or the
-// file may end there.
+// A file may have fewer colours than it says: pixels may begin among them, or
+// the file may end there.
 static enum hr_status read_palette(struct bmp *b)
 {
     struct hr__header *h = b->h;

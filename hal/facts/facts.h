@@ -3,8 +3,8 @@
 // no allocation, no library, time linear in the bytes looked at. Every limit is
 // checked here, before an engine sees a byte. formats.c is their table, jpeg.c,
 // png.c and others read them (jpeg.c, bmp.c and pnm.c also for engines:
-// engine/jpeg.h, engine/raster.h), exif.c finds the orientation; kind.c says how a JPEG is sampled, reference.c whose pictures
-// are made.
+// engine/jpeg.h, engine/raster.h), exif.c finds the orientation; kind.c says
+// how a JPEG is sampled, reference.c whose pictures are made.
 #ifndef HR__FACTS_H
 #define HR__FACTS_H
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The reader of JPEG markers (ITU-T T.81, annex B), with the tolerance of
-// libjpeg-turbo 2.1.5: what its jdmarker.c and jdinput.c skip is skipped, what they
-// refuse is refused, what they warn of is noted for engines.
+// libjpeg-turbo 2.1.5: what its jdmarker.c and jdinput.c skip is skipped, what
+// they refuse is refused, what they warn of is noted for engines.
 #include <limits.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@
 
 enum { MAX_SIDE = 65500, MAX_FACTOR = 4 };  // JPEG_MAX_DIMENSION, T.81 B.2.2
 
-// ---- Markers, and lengths ----------------------------------------------------
+// ---- Markers, and lengths ---------------------------------------------------
 
 static bool is_rst(unsigned marker)
 {
@@ -126,7 +126,7 @@ static enum hr_status read_length(struct hr__reader *j, size_t *n)
     return HR_OK;
 }
 
-// ---- Tables ------------------------------------------------------------------
+// ---- Tables -----------------------------------------------------------------
 
 static enum hr_status read_dqt(struct hr__reader *j, const uint8_t *p, size_t n)
 {
@@ -208,7 +208,7 @@ static void read_app(struct hr__reader *j, const uint8_t *p, size_t n)
     }
 }
 
-// ---- Frame -------------------------------------------------------------------
+// ---- Frame ------------------------------------------------------------------
 
 // SOF0 .. SOF15 without DHT, JPG and DAC: bit 0 and 1 process, bit 2
 // differential (hierarchical), bit 3 arithmetic coding (T.81, table B.1).
@@ -337,7 +337,7 @@ static enum hr_status read_sof(struct hr__reader *j, const uint8_t *p, size_t n)
     return status == HR_OK ? read_components(j, p + 6) : status;
 }
 
-// ---- Markers -----------------------------------------------------------------
+// ---- Markers ----------------------------------------------------------------
 
 // Markers that stand alone, or that no segment can follow.
 static enum hr_status bare_marker(struct hr__reader *j, bool *bare)

@@ -103,7 +103,7 @@ int hr__exif_orientation(const uint8_t *tiff, size_t size);
 // A Huffman table of T.81, annex K.3, as a DHT segment has it. index: 0 or 1.
 const uint8_t *hr__jpeg_huffman(int ac, int index);
 
-// ---- JPEG ------------------------------------------------------------------------
+// ---- JPEG -------------------------------------------------------------------
 
 enum {
     HR__JPEG_TEM = 0x01,

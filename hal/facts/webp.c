@@ -73,8 +73,8 @@ static enum hr_status cut(struct hr__header *h)
     return h->whole ? HR_OK : hr__header_short(h, "a chunk");
 }
 
-// The EXIF block may stand behind the picture. If the chain of chunks is damaged,
-// the decoder says how.
+// The EXIF block may stand behind the picture. If the chain of chunks is
+// damaged, the decoder says how.
 static enum hr_status find_exif(struct hr__header *h, size_t at, size_t end)
 {
     size_t length;

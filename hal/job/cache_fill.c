@@ -108,7 +108,7 @@ void *hr__task_keep(struct hr__task *task, size_t size)
     return work->entry ? work->entry->data : NULL;
 }
 
-// ---- The end -----------------------------------------------------------------
+// ---- The end ----------------------------------------------------------------
 
 void hr__cache_fill_end(struct hr__work *work)
 {

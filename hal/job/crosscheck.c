@@ -35,7 +35,8 @@ static bool by_media(const struct hr__work *work)
            work->plan.spans[0].span.first == HR_ENTROPY;
 }
 
-// Ops that change pixels make more of a deviation than the certificate knows of.
+// Ops that change pixels make more of a deviation than the certificate knows
+// of.
 static bool magnifies(const struct hr__work *work)
 {
     struct hr__values values;

@@ -137,8 +137,9 @@ void hr__leave_upstream(struct hr__work *work)
         flush(work->job);
 }
 
-// A file that the engine begins with: this thread copies it, one of many. (Works
-// that read the same bytes mostly share what the engine makes of the first one's.)
+// A file that the engine begins with: this thread copies it, one of many.
+// (Works that read the same bytes mostly share what the engine makes of the
+// first one's.)
 static void copy_file(struct hr__work *work, struct hr__engine *e)
 {
     int64_t begin;

@@ -10,7 +10,7 @@ static struct hr__job *job_of(hr_job job)
     return (struct hr__job *)job;
 }
 
-// ---- Waiting -----------------------------------------------------------------------------
+// ---- Waiting ----------------------------------------------------------------
 
 static enum hr_status poll_until(struct hr__job *job, int64_t deadline)
 {
@@ -116,7 +116,7 @@ void hr_job_release(hr_job *handle)
     *handle = NULL;
 }
 
-// ---- Stopping ----------------------------------------------------------------------------
+// ---- Stopping ---------------------------------------------------------------
 
 void hr_job_cancel(hr_job handle)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The room job: what a job and its works are, and what rooms above do with them.
-// work.h is what the files of this room share.
+// The room job: what a job and its works are, and what rooms above do with
+// them. work.h is what the files of this room share.
 #ifndef HR__JOB_H
 #define HR__JOB_H
 

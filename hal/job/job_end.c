@@ -10,7 +10,7 @@
 #include "hal/job/report.h"
 #include "hal/job/work.h"
 
-// ---- Done -----------------------------------------------------------------------
+// ---- Done -------------------------------------------------------------------
 
 static void delist(struct hr__job *job)
 {
@@ -53,7 +53,7 @@ static void done(struct hr__job *job, int64_t begin)
     hr__job_unref(job);
 }
 
-// ---- Callbacks ------------------------------------------------------------------
+// ---- Callbacks --------------------------------------------------------------
 
 // The job whose callback this thread runs.
 static _Thread_local struct hr__job *called;
@@ -114,7 +114,7 @@ static void call_later(struct hr__job *job)
     pthread_mutex_unlock(&dev->lock);
 }
 
-// ---- Ended ----------------------------------------------------------------------
+// ---- Ended ------------------------------------------------------------------
 
 static enum hr_status status_of(const struct hr__job *job)
 {

@@ -75,7 +75,7 @@ bool hr__payload_made(const struct hr__work *work)
     }
 }
 
-// ---- Memory of other engines -------------------------------------------------
+// ---- Memory of other engines ------------------------------------------------
 
 static unsigned imports(struct hr__engine *e)
 {

@@ -22,7 +22,7 @@ enum { HEAD_BYTES = 64 << 10 };
     ((work)->out.status = (code), \
      snprintf((work)->out.text, sizeof((work)->out.text), __VA_ARGS__), false)
 
-// ---- What decoding will need -----------------------------------------------------
+// ---- What decoding will need ------------------------------------------------
 
 // Returns the bytes of a filter's rows beyond the 96 that hr__decode_bytes()
 // has room for (a sample from an image has them for nothing).
@@ -77,7 +77,7 @@ static size_t all_bytes(struct hr__work *work)
                                                    : bytes + work->wait.spare;
 }
 
-// ---- Facts -----------------------------------------------------------------------
+// ---- Facts ------------------------------------------------------------------
 
 static bool fold(struct hr__work *work)
 {
@@ -201,7 +201,7 @@ static bool take_image(struct hr__work *work)
     return true;
 }
 
-// ---- Reading a file --------------------------------------------------------------
+// ---- Reading a file ---------------------------------------------------------
 
 static bool read_at(int fd, uint8_t *to, size_t size, size_t at)
 {
@@ -361,7 +361,7 @@ bool hr__prepare_facts(struct hr__work *work)
     return work->sample.image ? take_image(work) : take_data(work);
 }
 
-// ---- The plan --------------------------------------------------------------------
+// ---- The plan ---------------------------------------------------------------
 
 // Engines stop at the window's last row, and so would not see a marker below it
 // for which libjpeg refuses the file. With ends false they take the picture as

@@ -7,7 +7,7 @@
 #include "hal/job/report.h"
 #include "hal/job/work.h"
 
-// ---- Checking -------------------------------------------------------------------------
+// ---- Checking ---------------------------------------------------------------
 
 // Host memory goes with every device, that of an engine with its own.
 static bool goes_with(const struct hr__device *its,
@@ -115,7 +115,7 @@ static bool check_sample(const struct hr_sample *s, int i,
     return true;
 }
 
-// ---- The block ---------------------------------------------------------------------------
+// ---- The block --------------------------------------------------------------
 
 static size_t round64(size_t n)
 {
@@ -222,7 +222,7 @@ static bool measure(struct sizes *z, const struct hr_sample *s, int n,
     return true;
 }
 
-// ---- Filling it ------------------------------------------------------------------------------
+// ---- Filling it -------------------------------------------------------------
 
 struct fill {
     struct hr__augment *augments;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bytes of a work between an engine's memory and the host, where the next
-// engine cannot reach. Each copy is a row of tasks, one at a time, of the engine
-// that owns the memory, so the watchdog looks after them as it does after spans.
-// work.c says when there is which.
+// engine cannot reach. Each copy is a row of tasks, one at a time, of the
+// engine that owns the memory, so the watchdog looks after them as it does
+// after spans. work.c says when there is which.
 #include <string.h>
 
 #include "hal/job/work.h"
@@ -16,7 +16,7 @@ static size_t bytes_of(const struct hr__dst *d)
            hr__dst_row_bytes(d);
 }
 
-// ---- Tasks ---------------------------------------------------------------------
+// ---- Tasks ------------------------------------------------------------------
 
 static struct hr__task *arm(struct hr__work *work, struct hr__engine_task *et,
                             const struct hr__engine *e)
@@ -79,7 +79,7 @@ bool hr__copy_more(struct hr__work *work)
     return work->copied < work->copy.size;
 }
 
-// ---- What a sample needs --------------------------------------------------------
+// ---- What a sample needs ----------------------------------------------------
 
 static bool staged(struct hr__work *work, uint8_t **mem, size_t size)
 {

@@ -25,7 +25,7 @@ static struct hr__job *make(struct hr__device *dev, int n,
     return job;
 }
 
-// ---- Images ---------------------------------------------------------------------
+// ---- Images -----------------------------------------------------------------
 
 static struct hr__image *usable(hr_image handle, const void *host, size_t size)
 {
@@ -106,7 +106,7 @@ bool hr__move(struct hr__image *to, struct hr__image *from)
     return true;
 }
 
-// ---- Batches --------------------------------------------------------------------
+// ---- Batches ----------------------------------------------------------------
 
 static struct hr__batch *usable_batch(const struct hr_transfer_params *what,
                                       size_t *one)
@@ -163,7 +163,7 @@ static hr_job read_batch(const struct hr_transfer_params *what,
     return begin(job, here);
 }
 
-// ---- And wait --------------------------------------------------------------------
+// ---- And wait ---------------------------------------------------------------
 
 // The job ends by its own timeout, also if the device does not answer: only
 // then the host memory is the caller's again.

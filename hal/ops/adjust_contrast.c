@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pillow PIL/ImageEnhance.py Contrast: a blend of the mean luma and the picture.
+// Pillow PIL/ImageEnhance.py Contrast: a blend of the mean luma and the
+// picture.
 #include "hal/ops/op_def.h"
 
 static enum hr_status fold(struct hr__fold *f, const struct hr_op *op)

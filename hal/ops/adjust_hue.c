@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// torchvision's adjust_hue() of Pillow's pictures: the shift is cut towards 0, and
-// no shift goes through HSV, too, which changes pixels.
+// torchvision's adjust_hue() of Pillow's pictures: the shift is cut towards 0,
+// and no shift goes through HSV, too, which changes pixels.
 #include "hal/ops/op_def.h"
 
 static enum hr_status fold(struct hr__fold *f, const struct hr_op *op)

@@ -296,8 +296,8 @@ static void cut_to(struct hr__rect *r, int w, int h)
     r->h = bottom - r->y;
 }
 
-// A code that makes it, of what is seen of the picture, where the rest need not be
-// made.
+// A code that makes it, of what is seen of the picture, where the rest need not
+// be made.
 static enum hr_status add_window(struct hr__fold *f, struct hr__rect r,
                                  enum hr_edges edges, const uint8_t fill[3])
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pillow's GaussianBlur (src/libImaging/BoxBlur.c): three boxes along x, then three
-// along y, whose radius has the variance of the Gaussian; float32, but where C
-// promotes to double.
+// Pillow's GaussianBlur (src/libImaging/BoxBlur.c): three boxes along x, then
+// three along y, whose radius has the variance of the Gaussian; float32, but
+// where C promotes to double.
 #include <math.h>
 
 #include "hal/ops/op_def.h"

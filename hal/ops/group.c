@@ -51,7 +51,8 @@ static bool keeps_size(const struct hr_op *op)
     return true;
 }
 
-// The size of any picture that the item at `at` makes, if it is one op; or NULL.
+// The size of any picture that the item at `at` makes, if it is one op; or
+// NULL.
 static const int *size_at(const struct hr_op *ops, int at)
 {
     const struct hr__op_def *def = hr__op_def(ops[at].type);

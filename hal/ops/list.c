@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lists of ops: what can be said of them before any picture is known, random ops
-// made plain, the geometry that they come to.
+// Lists of ops: what can be said of them before any picture is known, random
+// ops made plain, the geometry that they come to.
 #include <math.h>
 #include <string.h>
 

@@ -57,8 +57,8 @@ static inline const void *hr__field_of(const struct hr_op *op,
 
 // ---- Folding ---------------------------------------------------------------
 
-// A resize may name a larger picture than any that is made (3 x 1000 with a short
-// side of 256): only a window of it need be one.
+// A resize may name a larger picture than any that is made (3 x 1000 with a
+// short side of 256): only a window of it need be one.
 enum { HR__RESIZED_MOST = 1 << 24 };
 
 // The form in which ops that change values are applied.

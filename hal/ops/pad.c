@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// torchvision transforms/_functional_pil.py pad(): Pillow's ImageOps.expand(), and
-// NumPy's pad().
+// torchvision transforms/_functional_pil.py pad(): Pillow's ImageOps.expand(),
+// and NumPy's pad().
 #include "hal/ops/op_def.h"
 
 static int above_0(int x)

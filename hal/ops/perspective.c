@@ -45,8 +45,8 @@ static bool solve(double a[N][N + 1], double x[N])
     return true;
 }
 
-// torchvision transforms/functional.py _get_perspective_coeffs(): the matrix goes
-// from where corners are to where they were.
+// torchvision transforms/functional.py _get_perspective_coeffs(): the matrix
+// goes from where corners are to where they were.
 bool hr_perspective_matrix(const double start[8], const double end[8],
                            double matrix[8])
 {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// torchvision/transforms/autoaugment.py: what its changes do to Pillow's pictures.
+// torchvision/transforms/autoaugment.py: what its changes do to Pillow's
+// pictures.
 #include <math.h>
 #include <string.h>
 
@@ -12,8 +13,9 @@ const struct hr__magnitudes hr__rand_magnitudes = {.shear = .3,
                                                    .relative = true,
                                                    .bits = 4};
 
-// torch.linspace(low, high, bins)[bin], in float32 (ATen RangeFactoriesKernel.cpp:
-// from the nearer end, a product and a sum that are rounded once).
+// torch.linspace(low, high, bins)[bin], in float32 (ATen
+// RangeFactoriesKernel.cpp: from the nearer end, a product and a sum that are
+// rounded once).
 static double bin_of(double low, double high, int bin, int bins)
 {
     float from = (float)low, to = (float)high;

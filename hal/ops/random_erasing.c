@@ -6,8 +6,8 @@
 
 enum { TRIES = 10 };
 
-// torchvision/transforms/transforms.py, RandomErasing.get_params; its round() is
-// Python's, half to even, as nearbyint(). False: no try fits.
+// torchvision/transforms/transforms.py, RandomErasing.get_params; its round()
+// is Python's, half to even, as nearbyint(). False: no try fits.
 static bool place(const struct hr_random_erasing *op, const struct hr__draw *d,
                   struct hr_erase *to)
 {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// MoCo moco/loader.py GaussianBlur, DINO utils.py GaussianBlur: sigma is uniform.
+// MoCo moco/loader.py GaussianBlur, DINO utils.py GaussianBlur: sigma is
+// uniform.
 #include "hal/ops/op_def.h"
 
 static int draw(const struct hr_op *random, const struct hr__draw *d,

@@ -5,8 +5,8 @@
 
 #include "hal/ops/op_def.h"
 
-// 0 .. most of the first corner of an axis of n pixels, n - 1 - most .. n - 1 of
-// the second.
+// 0 .. most of the first corner of an axis of n pixels, n - 1 - most .. n - 1
+// of the second.
 static double corner(uint32_t word, int n, int most, bool second)
 {
     return hr__draw_below(word, most + 1) + (second ? n - 1 - most : 0);

@@ -236,8 +236,8 @@ static int count_torch_bits(const struct view *v)
     double inv = 1.0 / v->filterscale, most = 0.0;
     int bits = 0;
 
-    // (No weight reaches 2, so from 1 on the count is known: where a picture grows,
-    // as may be to millions of outputs, with the first of them.)
+    // (No weight reaches 2, so from 1 on the count is known: where a picture
+    // grows, as may be to millions of outputs, with the first of them.)
     for (int i = 0; i < v->rs && (int)(0.5 + most * TORCH_LIMIT) < TORCH_LIMIT;
          i++) {
         struct under u = under(v, i);
@@ -258,8 +258,8 @@ static int count_torch_bits(const struct view *v)
     return bits;
 }
 
-// The count takes half as long as all weights, and lists of random crops ask for
-// a few hundred lengths: each entry is length, result, filter and count.
+// The count takes half as long as all weights, and lists of random crops ask
+// for a few hundred lengths: each entry is length, result, filter and count.
 static _Atomic uint64_t known_bits[1024];
 
 static void find_torch_bits(struct view *v, enum hr_filter filter)

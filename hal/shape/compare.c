@@ -135,8 +135,8 @@ static inline void count(struct hr_difference *out, double levels, int c, int y,
     out->by_levels[(int)(levels + .5)]++;
 }
 
-// The square of what two neighbours differ by. Levels that are bytes are most of
-// what is compared: distance() says the same of them.
+// The square of what two neighbours differ by. Levels that are bytes are most
+// of what is compared: distance() says the same of them.
 static inline double apart(enum hr_dtype dtype, const uint8_t *a,
                            const uint8_t *b, double unit)
 {

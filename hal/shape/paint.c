@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Op erase, on a tensor that is complete. The host does it, whichever engine has
-// stored the tensor.
+// Op erase, on a tensor that is complete. The host does it, whichever engine
+// has stored the tensor.
 #include <string.h>
 
 #include "hal/shape/shape.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The room shape: what a sample comes to, as pure functions: no lock, no device.
+// The room shape: what a sample comes to, as pure functions: no lock, no
+// device.
 #ifndef HR__SHAPE_H
 #define HR__SHAPE_H
 
@@ -7,7 +8,7 @@
 #include "hal/facts/facts.h"
 #include "hal/ops/ops.h"
 
-// ---- Plan (plan.c) ----------------------------------------------------------------
+// ---- Plan (plan.c) ----------------------------------------------------------
 
 struct hr__plan {
     int num_spans;
@@ -19,11 +20,12 @@ struct hr__plan {
 
 // Cuts a picture's stages (hr__picture_stages(); HR_STORE is one of them) into
 // spans, each offered by its engine. Pure: the same offers give the same plan.
-// Prefers, in this order: more stages on engines early in the chain, fewer spans. HR_EUNSUPPORTED if some stage has no taker.
+// Prefers, in this order: more stages on engines early in the chain, fewer
+// spans. HR_EUNSUPPORTED if some stage has no taker.
 enum hr_status hr__plan_build(struct hr__plan *out, unsigned stages,
                               const struct hr__offer *offers, int num_offers);
 
-// ---- Tables (table.c) --------------------------------------------------------------
+// ---- Tables (table.c) -------------------------------------------------------
 
 // normalize may be NULL: bytes as they are. values: what bytes become before
 // that, or NULL. Only the array of dtype is made.
@@ -33,7 +35,7 @@ void hr__table_build(struct hr__table *out,
                      enum hr_dtype dtype);
 uint16_t hr__f16_from_f32(float x);  // round half to even, IEEE binary16
 
-// ---- Pictures (compare.c) ------------------------------------------------------------
+// ---- Pictures (compare.c) ---------------------------------------------------
 
 size_t hr__dst_row_bytes(const struct hr__dst *dst);
 int hr__dst_rows(const struct hr__dst *dst);

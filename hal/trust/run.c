@@ -102,7 +102,8 @@ static void compare(struct hr__trial *t, int record, int i)
 
 // The codes that differ by themselves explain all pictures that have them. The
 // table never comes alone: what is left is its doing if it is in all of it, and
-// never right. Otherwise the codes differ together, and the whole stage is wrong.
+// never right. Otherwise the codes differ together, and the whole stage is
+// wrong.
 static void judge_codes(struct hr__trial *t)
 {
     uint32_t common = ~UINT32_C(0), *wrong = &t->cert->wrong_codes;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The room trust: what is found out of a device when it opens. Its certificate:
-// run.c makes it, of the pictures of cases.c; certificate.c says what it allows;
-// file.c keeps it.
+// run.c makes it, of the pictures of cases.c; certificate.c says what it
+// allows; file.c keeps it.
 #ifndef HR__TRUST_H
 #define HR__TRUST_H
 

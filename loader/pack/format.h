@@ -6,8 +6,8 @@
 //   header       64 bytes
 //   pictures     in the order in which they were added: each a record, its name
 //                and label, and its data
-//   index        the same once more, without the data, and the classes: all that
-//                a reader needs
+//   index        the same once more, without the data, and the classes: all
+//                that a reader needs
 //
 // Records, data and index begin at multiples of 64 bytes. The file ends with
 // the index. The records are for a writer that was interrupted: it goes through
@@ -16,8 +16,8 @@
 //
 //   header   0  u8[8]  "HRPACK\r\n"
 //            8  u32    version: 1, or 2 if the index has classes
-//           12  u32    of version 2: 1 if the numbers of classes are fixed, or 0
-//                      if they are the places of their sorted labels; else 0
+//           12  u32    of version 2: 1 if the numbers of classes are fixed, or
+//                      0 if they are the places of their sorted labels; else 0
 //           16  u64    num: pictures
 //           24  u64    bytes of the file
 //           32  u64    where the index begins
@@ -26,7 +26,8 @@
 //           56  u64    checksum of the 56 bytes before
 //
 //   record   0  u8[4]  "HRPE"
-//            4  u32    flags; 1: the data are a packed picture (headrace/cache.h)
+//            4  u32    flags; 1: the data are a packed picture
+//                      (headrace/cache.h)
 //            8  u64    its number, from 0
 //           16  u64    bytes of its data
 //           24  u64    bytes of the file that it was made of
@@ -52,9 +53,9 @@
 //                      their names, by bytes; zeros up to a multiple of 8
 //                      texts: of each picture the name, 0, the label, 0, one
 //                      behind the other
-//                      of version 2: zeros up to a multiple of 8; for each class
-//                      an i64, its number; for each its label, 0. A class need
-//                      have no picture
+//                      of version 2: zeros up to a multiple of 8; for each
+//                      class an i64, its number; for each its label, 0. A class
+//                      need have no picture
 #ifndef HEADRACE_LOADER_PACK_FORMAT_H
 #define HEADRACE_LOADER_PACK_FORMAT_H
 
@@ -139,9 +140,9 @@ struct pack_view {
 };
 
 // Checks header and index, and fills in *view. HR_OK, or what is wrong, and
-// where, in *offset and *why. pack_view_head() and pack_view_index() are its two
-// halves, for a file that is not in memory: the first wants the header alone,
-// the second the index, view->index_size bytes from view->index_at on.
+// where, in *offset and *why. pack_view_head() and pack_view_index() are its
+// two halves, for a file that is not in memory: the first wants the header
+// alone, the second the index, view->index_size bytes from view->index_at on.
 enum hr_status pack_view_open(struct pack_view *view, const void *map,
                               uint64_t size, uint64_t *offset,
                               const char **why);
@@ -155,8 +156,8 @@ void pack_view_classes(const struct pack_view *view,
                        struct hr_pack_class *classes);
 // The view of a pack file that is open; as long as it is.
 const struct pack_view *pack_view_of(hr_pack_file file);
-// Looks at the numbers of those entries that the first `size` bytes of the index
-// have, for one that comes bit by bit and might be very long.
+// Looks at the numbers of those entries that the first `size` bytes of the
+// index have, for one that comes bit by bit and might be very long.
 enum hr_status pack_view_part(struct pack_view *view, const void *index,
                               uint64_t size, uint64_t *offset,
                               const char **why);

@@ -21,8 +21,9 @@ struct pack_table {
     size_t num_slots;
 };
 
-// HR_OK, HR_ENOMEM, HR_ELIMIT, or HR_EINVAL for a name that is there. record_at:
-// where the record lies in the file. The last error is the caller's to set.
+// HR_OK, HR_ENOMEM, HR_ELIMIT, or HR_EINVAL for a name that is there.
+// record_at: where the record lies in the file. The last error is the caller's
+// to set.
 enum hr_status pack_table_add(struct pack_table *table,
                               const struct pack_record *record,
                               uint64_t record_at, const char *name,
@@ -50,9 +51,9 @@ struct pack_writer {
     struct pack_classes classes;
 };
 
-// Says which classes there are, whatever pictures there will be; texts are copied.
-// fixed: see struct hr_pack_file_t. Another call replaces what was said; num 0:
-// labels say all. Labels are not empty. HR_EINVAL, HR_ENOMEM.
+// Says which classes there are, whatever pictures there will be; texts are
+// copied. fixed: see struct hr_pack_file_t. Another call replaces what was
+// said; num 0: labels say all. Labels are not empty. HR_EINVAL, HR_ENOMEM.
 enum hr_status hr__pack_writer_classes(hr_pack_writer writer,
                                        const struct hr_pack_class *classes,
                                        size_t num, bool fixed);

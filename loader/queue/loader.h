@@ -244,8 +244,8 @@ bool hr__loader_start_reader(struct hr__loader *l);
 bool hr__slot_image(struct hr__slot *slot, int j);
 // A new batch. NULL with hr_last_error().
 hr_batch hr__loader_batch(const struct hr__loader *l);
-// Submits the samples of the slot, or of its part, that are pending. Without the
-// lock.
+// Submits the samples of the slot, or of its part, that are pending. Without
+// the lock.
 void hr__slot_submit(struct hr__slot *slot);
 
 // Submits a part for which there is room now. With the lock, which it opens

@@ -28,8 +28,9 @@ static size_t size_of(const struct hr__page_pool_chunk *chunk)
 }
 
 // The pages behind `from` are touched now: memory that grows later, when others
-// are long in use, would look like a leak. (Of the kernel, to which it goes back:
-// the heap of each reader thread would keep the largest that it ever had.)
+// are long in use, would look like a leak. (Of the kernel, to which it goes
+// back: the heap of each reader thread would keep the largest that it ever
+// had.)
 static struct hr__page_pool_chunk *make_chunk(size_t size, size_t from)
 {
     size_t pages = size / PAGE;

@@ -27,6 +27,6 @@ void *hr__page_pool_get(struct hr__page_pool *pool, size_t size,
                         enum hr__page_pool_way way, bool *full);
 // Gives back what hr__page_pool_get() gave. NULL is fine.
 void hr__page_pool_put(struct hr__page_pool *pool, void *memory);
-void hr__page_pool_finish(struct hr__page_pool *pool);  // when all is given back
+void hr__page_pool_finish(struct hr__page_pool *pool);  // all is given back
 
 #endif

@@ -243,8 +243,8 @@ bool hr__loader_start_reader(struct hr__loader *l)
     return !l->few;
 }
 
-// Reads a sample or some, and submits the batch if that was its last one. Locked,
-// but unlocks meanwhile.
+// Reads a sample or some, and submits the batch if that was its last one.
+// Locked, but unlocks meanwhile.
 static void read_some(struct hr__loader *l, struct hr__slot *slot)
 {
     int js[HR_SOURCE_MANY], n = take_samples(slot, js);

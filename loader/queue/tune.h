@@ -3,9 +3,9 @@
 // threads and locks.
 //
 // A change is tried for a window of some batches, and taken back if it did not
-// pay. When the consumer waits something grows: what the stage has too little of
-// in which the samples pile up. When it does not wait, or nothing is left that
-// grows, what is in excess shrinks, as long as the rate stays.
+// pay. When the consumer waits something grows: what the stage has too little
+// of in which the samples pile up. When it does not wait, or nothing is left
+// that grows, what is in excess shrinks, as long as the rate stays.
 //
 //              +--- plain window <---- nothing to try ----+
 //              v                                          |

@@ -173,8 +173,8 @@ static bool fail_foreign(const char *path)
                            path);
 }
 
-// Says whether a folder has a file of that name which begins as is() wants it: an
-// index of chunks, and no other index.json.
+// Says whether a folder has a file of that name which begins as is() wants it:
+// an index of chunks, and no other index.json.
 static bool find_file(const char *folder, const char *name, char path[PATH_MAX],
                       bool (*is)(const void *begin, size_t size))
 {

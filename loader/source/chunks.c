@@ -9,13 +9,13 @@
 //   sample   u32  bytes of each column (MDS: of those of no fixed size)
 //                 the columns, one behind the other
 //
-// All little endian. MDS's index.json has "shards", each with its file, its number
-// of samples, and for its columns names, encodings and sizes. That of litData has
-// "chunks", and for all of them the formats of columns; their names are in a text
-// that is JSON again. Compressed and encrypted files are refused.
+// All little endian. MDS's index.json has "shards", each with its file, its
+// number of samples, and for its columns names, encodings and sizes. That of
+// litData has "chunks", and for all of them the formats of columns; their names
+// are in a text that is JSON again. Compressed and encrypted files are refused.
 //
-// (streaming/base/format/mds/writer.py, encodings.py; litdata streaming/writer.py,
-// serializers.py.)
+// (streaming/base/format/mds/writer.py, encodings.py; litdata
+// streaming/writer.py, serializers.py.)
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -59,7 +59,7 @@ static bool fail_index(const struct chunks *c, const char *why)
                            why);
 }
 
-// ---- Columns -----------------------------------------------------------------
+// ---- Columns ----------------------------------------------------------------
 
 static bool is_picture(const char *encoding)
 {
@@ -96,8 +96,8 @@ static const struct kind *kind_of(const char *encoding)
     return NULL;
 }
 
-// Chooses the columns of picture and label: by their names, or the first that can
-// be one.
+// Chooses the columns of picture and label: by their names, or the first that
+// can be one.
 static void choose(struct chunks *c)
 {
     int image = HR__FIELD_NONE, label = HR__FIELD_NONE;
@@ -143,7 +143,7 @@ static bool fail_columns(const struct chunks *c)
                            hr__source_short(c->index), names);
 }
 
-// ---- Samples -----------------------------------------------------------------
+// ---- Samples ----------------------------------------------------------------
 
 static void print_number(char text[TEXT], const struct kind *kind,
                          const unsigned char *bytes)
@@ -320,7 +320,7 @@ static bool put_file(struct chunks *c)
     return hr__shard_opened(c->shard, put_samples(c));
 }
 
-// ---- The index of MDS ----------------------------------------------------------
+// ---- The index of MDS -------------------------------------------------------
 
 // A column of a list; more than there are room for are an error.
 static struct column *column_at(struct chunks *c, struct hr__json *j, int i)
@@ -399,7 +399,7 @@ static void read_shard(struct chunks *c, struct hr__json *j)
     }
 }
 
-// ---- The index of litData --------------------------------------------------------
+// ---- The index of litData ---------------------------------------------------
 
 // Names of columns from a text as [1, {.., "context": "[\"image\", ..]"}]; they
 // are numbers if it has not so many.
@@ -484,7 +484,7 @@ static void read_chunk(struct chunks *c, struct hr__json *j)
             hr__json_skip(j);
 }
 
-// ---- Both ------------------------------------------------------------------------
+// ---- Both -------------------------------------------------------------------
 
 // The files of the list at *j.
 static bool put_files(struct chunks *c, struct hr__json *j)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds the fields of a record that are the picture and its label: the ones that
-// the program names, or the usual ones.
+// Finds the fields of a record that are the picture and its label: the ones
+// that the program names, or the usual ones.
 #include <string.h>
 
 #include "hal/engine/base.h"

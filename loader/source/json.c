@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads the JSON of indexes of chunks, in place and without a tree: an index may
-// have 64 MiB. Values are taken in their order, and the others are skipped, however
-// deep. Behind a text that is no JSON nothing is found any more.
+// Reads the JSON of indexes of chunks, in place and without a tree: an index
+// may have 64 MiB. Values are taken in their order, and the others are skipped,
+// however deep. Behind a text that is no JSON nothing is found any more.
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

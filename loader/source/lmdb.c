@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// LMDB environments of version 0.9, of 64 bits: a data.mdb, in a folder or alone.
-// Each value of the main database is an encoded picture, and its key the name; what
-// stands before the key's first slash is the label, as a folder is.
+// LMDB environments of version 0.9, of 64 bits: a data.mdb, in a folder or
+// alone. Each value of the main database is an encoded picture, and its key the
+// name; what stands before the key's first slash is the label, as a folder is.
 //
 //   page     u64  its number
 //            u16  unused
@@ -18,9 +18,9 @@
 //   database u32  bytes of a page (in the first), u16 flags, u16 depth, four u64,
 //                 u64 the page of its root
 //
-// All little endian. Pages 0 and 1 have a meta each; that of the later transaction
-// counts. The file is read, not mapped: liblmdb trusts what it maps, so that a file
-// that is cut short or damaged ends the process.
+// All little endian. Pages 0 and 1 have a meta each; that of the later
+// transaction counts. The file is read, not mapped: liblmdb trusts what it
+// maps, so that a file that is cut short or damaged ends the process.
 //
 // (openldap libraries/liblmdb/mdb.c, MDB_page, MDB_node, MDB_meta, MDB_db.)
 #include <endian.h>
@@ -214,8 +214,8 @@ static bool walk_nodes(struct lmdb *l, const unsigned char *page,
     return ok;
 }
 
-// Goes through the pages from number down, in the order of the keys. A page that
-// is damaged is a fault; others go on.
+// Goes through the pages from number down, in the order of the keys. A page
+// that is damaged is a fault; others go on.
 static bool walk(struct lmdb *l, uint64_t number, int depth)
 {
     uint64_t pages = l->shard->size / l->page;
@@ -249,8 +249,8 @@ static bool walk(struct lmdb *l, uint64_t number, int depth)
 
 // ---- Opening ---------------------------------------------------------------
 
-// Says whether the meta at offset is good. Takes it, if it is later than the one
-// before.
+// Says whether the meta at offset is good. Takes it, if it is later than the
+// one before.
 static bool take_meta(struct lmdb *l, uint64_t offset)
 {
     unsigned char meta[META];

@@ -11,8 +11,8 @@
 #include "hal/engine/base.h"
 #include "source.h"
 
-// Prints "DIR/NAME"; a folder that is "" or ends in a slash needs none, nor does
-// a name that is "".
+// Prints "DIR/NAME"; a folder that is "" or ends in a slash needs none, nor
+// does a name that is "".
 static const char *print_path(char *buffer, size_t size, const char *dir,
                               const char *name)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Samples that are ranges of a file or of an object of the web: members of a
-// tar, records of a RecordIO file. A shard keeps its file open, unless there are
-// too many of them; threads read it side by side.
+// tar, records of a RecordIO file. A shard keeps its file open, unless there
+// are too many of them; threads read it side by side.
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
@@ -17,8 +17,8 @@
 
 static atomic_uint num_open;  // files of shards, of all sources
 
-// Says whether so many may stay open: a data set has thousands of chunks, and the
-// program needs files of its own.
+// Says whether so many may stay open: a data set has thousands of chunks, and
+// the program needs files of its own.
 static bool may_stay(void)
 {
     struct rlimit limit;
@@ -69,8 +69,8 @@ static bool open_web(struct hr__source *s, struct hr__shard *shard,
     return shard->web;
 }
 
-// With its path, and no file yet. (A query may be a password, and the path is for
-// names and messages.)
+// With its path, and no file yet. (A query may be a password, and the path is
+// for names and messages.)
 static struct hr__shard *add_shard(struct hr__source *s, const char *path,
                                    size_t length)
 {

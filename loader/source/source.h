@@ -112,8 +112,8 @@ struct hr__range {
     uint64_t skip, inner;  // where that is in it, if unwrap() needs that
 };
 
-// Moves the picture of a wrapped record of *size bytes to the begin of memory and
-// sets *size to its own. NULL, or what is wrong.
+// Moves the picture of a wrapped record of *size bytes to the begin of memory
+// and sets *size to its own. NULL, or what is wrong.
 typedef const char *(*hr__unwrap_fn)(const struct hr__range *range,
                                      void *memory, size_t *size);
 
@@ -357,8 +357,8 @@ void hr__shard_close(struct hr__shard *shard);
 // Ends the search for its samples, which was complete if ok. If a read of the
 // web failed meanwhile, all of it fails by that.
 bool hr__shard_opened(struct hr__shard *shard, bool ok);
-// Says whether to go on with it: the program has not stopped the source, and the
-// web answers. hr__shard_ends(): false with HR_ECANCELED if it was stopped.
+// Says whether to go on with it: the program has not stopped the source, and
+// the web answers. hr__shard_ends(): false with HR_ECANCELED if it was stopped.
 bool hr__shard_goes_on(const struct hr__source *s,
                        const struct hr__shard *shard);
 bool hr__shard_ends(const struct hr__source *s, const struct hr__shard *shard);
@@ -413,8 +413,8 @@ static inline float hr__float_at(const unsigned char *p)
 
 // The label that a float is.
 void hr__print_label(char *text, size_t size, float value);
-// Says whether a file that begins so is a TFRecord file, the index of chunks, or
-// an LMDB file.
+// Says whether a file that begins so is a TFRecord file, the index of chunks,
+// or an LMDB file.
 bool hr__is_tfrecord(const void *begin, size_t size);
 bool hr__is_chunks(const void *begin, size_t size);
 bool hr__is_lmdb(const void *begin, size_t size);

@@ -14,10 +14,10 @@
 //   Feature    1: list of bytes, or 2: of floats, or 3: of int64
 //   list       1: a value, any number; numbers may be packed
 //
-// A record has no mark, but its length has a checksum: behind one that is damaged
-// the next length is searched whose checksum is right, so that only what is
-// damaged is lost. An index beside the file is not needed. The checksum of the
-// bytes is compared when a sample is read.
+// A record has no mark, but its length has a checksum: behind one that is
+// damaged the next length is searched whose checksum is right, so that only
+// what is damaged is lost. An index beside the file is not needed. The checksum
+// of the bytes is compared when a sample is read.
 //
 // (tensorflow core/lib/io/record_writer.h, core/example/example.proto;
 // protobuf.dev/programming-guides/encoding.)

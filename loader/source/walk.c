@@ -2,8 +2,9 @@
 // The pictures of a folder, as torchvision's ImageFolder finds them: folders
 // below it are classes, whatever is in them; of a class its folders are gone
 // through in the order of their paths, and the files of each in that of their
-// names. Links are followed, but for one to a folder that it lies in; folders are
-// remembered by device and inode, so that links cannot multiply them for ever.
+// names. Links are followed, but for one to a folder that it lies in; folders
+// are remembered by device and inode, so that links cannot multiply them for
+// ever.
 //
 // (torchvision datasets/folder.py, make_dataset() and find_classes().)
 #define _GNU_SOURCE  // qsort_r

@@ -99,8 +99,8 @@ static inline struct core *core_of(PyObject *self)
         "__weaklistoffset__", T_PYSSIZET, offsetof(type, weak), READONLY, NULL \
     }
 
-// A tuple of what one() gives for 0 .. n - 1: new references; NULL: an exception,
-// as of this.
+// A tuple of what one() gives for 0 .. n - 1: new references; NULL: an
+// exception, as of this.
 PyObject *core_tuple(Py_ssize_t n, PyObject *(*one)(const void *ctx, size_t i),
                      const void *ctx);
 // A tuple of the numbers in `size` bytes.
@@ -141,10 +141,10 @@ struct timespec core_slice(int64_t end);  // the end of a slice of time, or end
 void core_init_cond(pthread_cond_t *cond);  // for that clock
 
 // Calls run(ctx) on a thread of its own, without the GIL, and waits for it, for
-// patience_ns at most (< 0: no end), with signals until a handler of one raises.
-// True: it has ended; then an exception may be set all the same. False: ctx is
-// the thread's, which calls leave(ctx) with the GIL when run() has ended (not if
-// the interpreter has).
+// patience_ns at most (< 0: no end), with signals until a handler of one
+// raises. True: it has ended; then an exception may be set all the same. False:
+// ctx is the thread's, which calls leave(ctx) with the GIL when run() has ended
+// (not if the interpreter has).
 // hasten, if not NULL, is called before that, and shall make run() end soon.
 bool errand_do(void (*run)(void *ctx), void (*hasten)(void *ctx),
                void (*leave)(void *ctx), void *ctx, int64_t patience_ns,

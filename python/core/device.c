@@ -14,7 +14,7 @@ struct device {
     unsigned generation;
 };
 
-// ---- The default device --------------------------------------------------------
+// ---- The default device -----------------------------------------------------
 
 // The last choice, and the process that made it. The child of a fork has no
 // default device: the library would take the best there is.

@@ -3,19 +3,20 @@
 // is new to a process costs more than reading into it: a page fault per 4 KB.
 //
 // A room is memory in grains. A count of owners is kept for each grain; that of
-// the first one of a run counts for all of it. A process takes runs from the one
-// room that is its own; that of a DataLoader worker is a memory file, which its
-// parent maps as well (SharedFiles): the worker reads, the device of the parent
-// decodes, and nothing is copied between. A parent keeps such a file for its next
-// workers: its pages are there then. Where there is no room, malloc() is asked.
+// the first one of a run counts for all of it. A process takes runs from the
+// one room that is its own; that of a DataLoader worker is a memory file, which
+// its parent maps as well (SharedFiles): the worker reads, the device of the
+// parent decodes, and nothing is copied between. A parent keeps such a file for
+// its next workers: its pages are there then. Where there is no room, malloc()
+// is asked.
 //
 // A file whose picture the process's cache has is not read: its FileBytes hold
 // that picture, packed, and the file's header. A worker reads every file, also
-// one that its parent's cache has: the cache may drop it before the parent needs
-// it, and by then the name may be another file's, or gone.
+// one that its parent's cache has: the cache may drop it before the parent
+// needs it, and by then the name may be another file's, or gone.
 //
-// A forked child has copies of its parent's objects, and they count for nothing;
-// that of a worker has a copy of its memory, too.
+// A forked child has copies of its parent's objects, and they count for
+// nothing; that of a worker has a copy of its memory, too.
 #include "file.h"
 #include "flight.h"
 #include "inputs.h"
@@ -37,7 +38,7 @@ enum { MOST_BYTES = 256 << 20 };  // the default of hr_limits.file_bytes
 // This process's own; it may be its parent's still.
 static struct room *own;
 
-// ---- Rooms -------------------------------------------------------------------
+// ---- Rooms ------------------------------------------------------------------
 
 struct room *file_room_new(int fd)
 {
@@ -164,7 +165,7 @@ static void give_run_back(struct file *f)
             atomic_store(&f->room->owners[first + i], 0);
 }
 
-// ---- Reading -----------------------------------------------------------------
+// ---- Reading ----------------------------------------------------------------
 
 // Memory for that many bytes, in the room of this process if it can be.
 static bool get_memory(struct file *f, size_t size)
@@ -245,7 +246,8 @@ static bool fill(struct file *f, int fd)
     return true;
 }
 
-// A new FileBytes of a descriptor whose status is known. NULL with an exception.
+// A new FileBytes of a descriptor whose status is known. NULL with an
+// exception.
 static PyObject *read_opened(struct core *core, int fd,
                              const struct stat *status)
 {
@@ -385,7 +387,7 @@ PyObject *file_read(PyObject *module, PyObject *source)
     return read_opened(core, fd, &status);
 }
 
-// ---- FileBytes -----------------------------------------------------------------
+// ---- FileBytes --------------------------------------------------------------
 
 static struct file *file_of(PyObject *self)
 {

@@ -43,14 +43,15 @@ bool flight_submit(struct core *core, struct flight *f, hr_device *dev,
 bool flight_done(struct flight *f);
 // Gives back what was borrowed, once the flight is done.
 void flight_settle(struct flight *f);
-// Notes the path of a sample's source, before it flies. False with an exception.
+// Notes the path of a sample's source, before it flies. False with an
+// exception.
 bool flight_note(struct flight *f, Py_ssize_t i, PyObject *file);
 // The path of a sample that failed, a new reference; None: it has none.
 PyObject *flight_file(struct flight *f, int i);
 // Says whether this thread runs an on_done.
 bool flight_in_callback(void);
 
-// ---- submit, job, result ------------------------------------------------------------
+// ---- submit, job, result ----------------------------------------------------
 
 PyObject *submit(PyObject *module, PyObject *args, PyObject *kwargs);
 // Takes the flight, also on failure.

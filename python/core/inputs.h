@@ -57,7 +57,7 @@ hr_cached file_cached(PyObject *file);
 // Makes it the source of *sample.
 void file_sample(PyObject *file, struct hr_sample *sample);
 
-// ---- source ------------------------------------------------------------------
+// ---- source -----------------------------------------------------------------
 
 hr_source source_get(PyObject *source);
 // The path of a sample that failed so, a new reference; None: it has none.

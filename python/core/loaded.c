@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loaded: a batch that a Loader delivered. Its memory is lent by the loader, and
-// goes back with the last reference; or it is a copy.
+// Loaded: a batch that a Loader delivered. Its memory is lent by the loader,
+// and goes back with the last reference; or it is a copy.
 #include "flight.h"
 #include "inputs.h"
 #include "tensor.h"
@@ -39,7 +39,7 @@ void lending_leave(struct lending *lending)
         free(lending);
 }
 
-// ---- Made ------------------------------------------------------------------------
+// ---- Made -------------------------------------------------------------------
 
 // With views it is all their memory, in elements.
 static void set_flat(struct tensor *t, hr_loaded from)
@@ -205,7 +205,7 @@ PyObject *loaded_new(struct core *core, PyObject *source, hr_loaded from,
     return NULL;
 }
 
-// ---- Facts -----------------------------------------------------------------------
+// ---- Facts ------------------------------------------------------------------
 
 PyObject *loaded_file(PyObject *self, int i)
 {
@@ -272,7 +272,7 @@ static Py_ssize_t length(PyObject *self)
     return loaded_of(self)->n;
 }
 
-// ---- Its end ---------------------------------------------------------------------
+// ---- Its end ----------------------------------------------------------------
 
 static int traverse(PyObject *self, visitproc visit, void *arg)
 {
@@ -301,7 +301,7 @@ static void dealloc(PyObject *self)
     Py_DECREF(type);
 }
 
-// ---- The type --------------------------------------------------------------------
+// ---- The type ---------------------------------------------------------------
 
 static PyMethodDef methods[] = {
     TENSOR_METHODS,

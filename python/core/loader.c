@@ -43,7 +43,7 @@ static struct work *work_of(PyObject *self)
     return ((struct loader *)self)->work;
 }
 
-// ---- In use ----------------------------------------------------------------------
+// ---- In use -----------------------------------------------------------------
 
 static PyThreadState *enter(struct work *w)
 {
@@ -78,7 +78,7 @@ static hr_loader opened(PyObject *self)
     return w->loader;
 }
 
-// ---- The end ---------------------------------------------------------------------
+// ---- The end ----------------------------------------------------------------
 
 static void unlink_work(struct work *w)
 {
@@ -121,8 +121,8 @@ static void ended(void *work)
     leave_work(w);
 }
 
-// Waits for the end, as errand_do() does: what is not done by then goes on. False
-// with an exception. Meanwhile another thread may drop the Python object.
+// Waits for the end, as errand_do() does: what is not done by then goes on.
+// False with an exception. Meanwhile another thread may drop the Python object.
 static bool close_work(struct work *w, int64_t patience_ns, bool signals)
 {
     if (!w->loader)
@@ -206,7 +206,7 @@ static int traverse(PyObject *self, visitproc visit, void *arg)
     return 0;
 }
 
-// ---- Opening ---------------------------------------------------------------------
+// ---- Opening ----------------------------------------------------------------
 
 struct view {
     struct hr_op ops[HR_MAX_OPS];
@@ -483,7 +483,7 @@ static PyObject *create(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     return (PyObject *)self;
 }
 
-// ---- Next ------------------------------------------------------------------------
+// ---- Next -------------------------------------------------------------------
 
 // Waits for a slice of time at most.
 static enum hr_status wait_slice(PyObject *self, int64_t ns, hr_loaded *loaded)
@@ -554,7 +554,7 @@ static PyObject *next(PyObject *self, PyObject *args, PyObject *kwargs)
     return loaded_new(core_of(self), w->source, loaded, w->lending, copy);
 }
 
-// ---- What else there is to know --------------------------------------------------
+// ---- What else there is to know ---------------------------------------------
 
 static PyObject *save(PyObject *self, PyObject *none)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// set_opener(): a function of Python opens files of records that the library does
-// not read. Its items become a Source of a sequence. The library has a reference
-// to that, and reads the items with the GIL.
+// set_opener(): a function of Python opens files of records that the library
+// does not read. Its items become a Source of a sequence. The library has a
+// reference to that, and reads the items with the GIL.
 #include "flight.h"
 #include "source.h"
 
@@ -32,7 +32,7 @@ static void close_it(void *ctx)
     PyGILState_Release(gil);
 }
 
-// ---- The answer ----------------------------------------------------------------
+// ---- The answer -------------------------------------------------------------
 
 static bool take_texts(struct source *s, PyObject *texts, size_t *num)
 {

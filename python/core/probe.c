@@ -110,7 +110,7 @@ static bool probe_ends(const char *path, struct hr_info *out)
            (uint64_t)st.st_size <= most_bytes;
 }
 
-// ---- What every reader finds in a header --------------------------------------
+// ---- What every reader finds in a header ------------------------------------
 
 static bool begins(const uint8_t *s, size_t n, const char *text, size_t size)
 {
@@ -161,7 +161,7 @@ static bool is_plain(const uint8_t *p, size_t size)
     return false;
 }
 
-// ---- Info of a source -----------------------------------------------------------
+// ---- Info of a source -------------------------------------------------------
 
 static bool probe_source(struct core *core, PyObject *source,
                          struct hr_info *out, bool *plain,
@@ -316,8 +316,8 @@ static PyObject *represent(PyObject *self)
                                 hr_format_info(i->format)->name);
 }
 
-// FORMATS: the suffixes of each by its name. IMAGE_FIELDS, LABEL_FIELDS: the usual
-// names of fields of records, the better ones first.
+// FORMATS: the suffixes of each by its name. IMAGE_FIELDS, LABEL_FIELDS: the
+// usual names of fields of records, the better ones first.
 bool probe_add_constants(PyObject *module)
 {
     PyObject *formats = PyDict_New(), *suffixes;

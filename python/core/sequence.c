@@ -24,7 +24,7 @@ bool source_reading(void)
     return reading;
 }
 
-// ---- What was lent -----------------------------------------------------------
+// ---- What was lent ----------------------------------------------------------
 
 static void free_lent(struct lent *lent)
 {
@@ -58,7 +58,7 @@ static void take_back(void *ctx, uint64_t i, const struct hr_encoded *from)
         ;
 }
 
-// ---- One item ------------------------------------------------------------------
+// ---- One item ---------------------------------------------------------------
 
 bool item_split(PyObject *item, PyObject **picture, int64_t *label)
 {
@@ -106,7 +106,7 @@ bool item_hold_bytes(struct held *held, PyObject *picture, const void **data,
     return true;
 }
 
-// ---- Reading -------------------------------------------------------------------
+// ---- Reading ----------------------------------------------------------------
 
 static bool lend_picture(struct source *s, PyObject *picture, struct lent *lent,
                          struct hr_encoded *to)
@@ -138,8 +138,9 @@ static bool lend_item(struct source *s, PyObject *item, struct lent *lent,
     return done;
 }
 
-// A thread of a loader keeps its state in Python until it ends, and with it what
-// is local to the thread: connections, open files. (Not in another interpreter.)
+// A thread of a loader keeps its state in Python until it ends, and with it
+// what is local to the thread: connections, open files. (Not in another
+// interpreter.)
 static _Thread_local struct {
     bool has;
     unsigned generation;
@@ -199,7 +200,7 @@ static enum hr_status read_sequence(void *ctx, uint64_t i,
     return done ? HR_OK : HR_EIO;
 }
 
-// ---- Many at once --------------------------------------------------------------
+// ---- Many at once -----------------------------------------------------------
 
 // The items that __getitems__() returns for these samples; NULL: an exception.
 static PyObject *ask_many(struct source *s, int num,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// SharedFiles: the memory file in which a worker reads files, as its parent maps
-// it. How it is divided stands in file.c.
+// SharedFiles: the memory file in which a worker reads files, as its parent
+// maps it. How it is divided stands in file.c.
 #include "file.h"
 #include "inputs.h"
 

@@ -51,7 +51,7 @@ PyObject *source_file(PyObject *self, uint64_t i,
     return PyUnicode_DecodeFSDefaultAndSize(result->message, (Py_ssize_t)size);
 }
 
-// ---- Paths ---------------------------------------------------------------------
+// ---- Paths ------------------------------------------------------------------
 
 enum { NO_CIFAR = -1 };
 
@@ -108,8 +108,8 @@ static bool read_paths(struct adding *a, PyObject *paths)
     return true;
 }
 
-// Samples of all paths, which are a tuple: shards side by side. After Ctrl-C the
-// source is the errand's.
+// Samples of all paths, which are a tuple: shards side by side. After Ctrl-C
+// the source is the errand's.
 static bool add_paths(struct source *s, PyObject *paths)
 {
     struct adding *a = calloc(1, sizeof(*a));
@@ -133,7 +133,8 @@ static bool add_paths(struct source *s, PyObject *paths)
     return done;
 }
 
-// Samples of the file at path; as_item: the file itself; cifar: an enum hr_cifar.
+// Samples of the file at path; as_item: the file itself; cifar: an enum
+// hr_cifar.
 static bool add_path(struct source *s, PyObject *path, bool as_item, int cifar)
 {
     PyThreadState *gil;
@@ -269,7 +270,7 @@ static bool open_paths(struct source *s, PyObject *paths, PyObject *http,
     return done;
 }
 
-// ---- Items ---------------------------------------------------------------------
+// ---- Items ------------------------------------------------------------------
 
 static enum hr_status read_table(void *ctx, uint64_t i, struct hr_encoded *to,
                                  char message[256])
@@ -389,7 +390,7 @@ static bool open_items(struct source *s, PyObject *items, PyObject *http)
     return done;
 }
 
-// ---- Source --------------------------------------------------------------------
+// ---- Source -----------------------------------------------------------------
 
 static PyObject *create(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {

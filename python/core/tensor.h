@@ -15,7 +15,7 @@ struct tensor {
     hr_batch batch;  // one of the two
     hr_image image;
     PyObject *keep;  // owns the memory, if the caller said so
-    Py_buffer view;  // of the caller's memory; view.obj is NULL if there is none
+    Py_buffer view;  // of the caller's memory; view.obj NULL: there is none
     void *data;      // NULL: in device memory
     enum hr_dtype dtype;
     enum hr_layout layout;

@@ -5,7 +5,7 @@
 //   bench_core open DEVICE                      nanoseconds of a first open
 //   bench_core copies                           .. of a sample without work
 //   bench_core probe FILE...                    .. of hr_probe()
-//   bench_core submit DEVICE ROUNDS FILE        .. of hr_submit() of 256 samples
+//   bench_core submit DEVICE ROUNDS FILE        .. of hr_submit(), 256 samples
 //   bench_core steady DEVICE CACHE BATCH FILE...   allocations in 10 epochs
 //   bench_core turns DEVICE THREADS WATCH FILE...   see turns()
 #include <stdio.h>

@@ -5,8 +5,8 @@
 
 #include "bench_core.h"
 
-// In a program this covers every library of the process, libjpeg included. glibc
-// only; sanitizers have allocators of their own.
+// In a program this covers every library of the process, libjpeg included.
+// glibc only; sanitizers have allocators of their own.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define BENCH_COUNTS 0
 #elif defined(__has_feature)

@@ -10,14 +10,14 @@ Pillow; which order of passes that Pillow has it finds out by probing. Jobs and
 Pillow's side are those of headrace.validate, of the package in BUILD/python;
 the cases are its own, drawn for each file.
 
-    tests/compare/compare.py --build build           a minute: a choice by random
+    tests/compare/compare.py --build build           a minute: a random choice
     tests/compare/compare.py --build build --long    all kinds, filters, types
     tests/compare/compare.py --build build --backend opencl
     tests/compare/compare.py --build build --draw-level
 
 Damaged and incomplete pictures agree only if Pillow and libheadrace use the
-same release of libjpeg-turbo: tests/steps/exact.sh runs the library with the one
-that Pillow's wheel carries, and --jpeg says that it is that.
+same release of libjpeg-turbo: tests/steps/exact.sh runs the library with the
+one that Pillow's wheel carries, and --jpeg says that it is that.
 
 --draw-level makes each picture of each case with one instruction set, drawn,
 instead of all: what differs between releases of Pillow is the same for all.

@@ -2,8 +2,8 @@
 """The libraries that users transform with. A stack does ops one by one, as
 headrace._oracle does, with functions of its own where it has them:
 
-  Plain          none: Pillow and NumPy, with torchvision's sizes restated. Where
-                 torchvision is, faults() holds it to the real one.
+  Plain          none: Pillow and NumPy, with torchvision's sizes restated.
+                 Where torchvision is, faults() holds it to the real one.
   TorchvisionV1  torchvision.transforms.functional
   TorchvisionV2  torchvision.transforms.v2.functional on PIL pictures
 """

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A plugin of qemu's user emulator (interface 1, of release 7.2): how often
-// each translated block runs. instructions.py builds it and reads what it writes.
+// each translated block runs. instructions.py builds it and reads what it
+// writes.
 //   qemu-aarch64 -plugin instructions.so,out=FILE PROGRAM ...
 // FILE: "map" and a line of /proc/self/maps, then "block ADDRESS INSTRUCTIONS
 // RUNS". One thread counts exactly. (Debian has no header with its functions.)

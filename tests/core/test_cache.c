@@ -28,7 +28,7 @@ static hr_device with_cache(const char *name, hr_cache cache)
     return hr_device_open(name, hr_device_params(.threads = 2, .cache = cache));
 }
 
-// ---- What is kept ---------------------------------------------------------------
+// ---- What is kept -----------------------------------------------------------
 
 static void check_kind(hr_device dev, hr_cache cache, size_t i,
                        const struct hr_sample *s)
@@ -151,7 +151,7 @@ TEST_CASE(orientation)
           "again");
 }
 
-// ---- What is found --------------------------------------------------------------
+// ---- What is found ----------------------------------------------------------
 
 // Makes another picture of it, as long: the quantizers follow FF DB, two bytes
 // of length, and a number.
@@ -278,7 +278,7 @@ TEST_CASE(held)
     free(b.data);
 }
 
-// ---- How much -------------------------------------------------------------------
+// ---- How much ---------------------------------------------------------------
 
 TEST_CASE(budget)
 {
@@ -531,7 +531,7 @@ TEST_CASE(steady)
     CHECK(stats.bytes_in_flight == 0, "%zu in flight", stats.bytes_in_flight);
 }
 
-// ---- Whose ----------------------------------------------------------------------
+// ---- Whose ------------------------------------------------------------------
 
 // The sample's, the device's, the process's, in this order.
 TEST_CASE(whose)

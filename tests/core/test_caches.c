@@ -68,7 +68,7 @@ TEST_CASE(interrupted_open)
     interrupts = 0;
 }
 
-// ---- A cache -----------------------------------------------------------------
+// ---- A cache ----------------------------------------------------------------
 
 static bool keep(void)
 {
@@ -197,7 +197,7 @@ TEST_CASE(pipes)
     reads("instead of a pipe");
 }
 
-// ---- Other users -------------------------------------------------------------
+// ---- Other users ------------------------------------------------------------
 
 static void drop_privileges(void)
 {
@@ -268,7 +268,7 @@ TEST_CASE(others)
     read_as_other("another user's folder", false, "another user");
 }
 
-// ---- Privileged programs -----------------------------------------------------
+// ---- Privileged programs ----------------------------------------------------
 
 // A privileged copy of this program runs this: it opens every engine.
 static int open_all(void)

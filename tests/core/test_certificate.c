@@ -248,8 +248,8 @@ TEST_CASE(wrong_together)
     }
 }
 
-// The cases of one picture are one job, but each decodes by itself: an engine that
-// shares what it decodes is tried with each window.
+// The cases of one picture are one job, but each decodes by itself: an engine
+// that shares what it decodes is tried with each window.
 TEST_CASE(no_views)
 {
     auto_device dev = NULL;

@@ -346,8 +346,8 @@ TEST_CASE(sums)
     scene_close(&s);
 }
 
-// The check of a packed picture is not colour's: here a corner of a large one is
-// all that is decoded.
+// The check of a packed picture is not colour's: here a corner of a large one
+// is all that is decoded.
 TEST_CASE(packed_parts)
 {
     static const struct hr_op corner[] = {HR_OP_DECODE(.mode = HR_RGB),

@@ -9,7 +9,7 @@
 
 #include "testing.h"
 
-// ---- A slow reader -----------------------------------------------------------
+// ---- A slow reader ----------------------------------------------------------
 
 enum { SPANS = 8000 };
 
@@ -71,7 +71,7 @@ TEST_CASE(slow_reader)
     CHECK(written != NULL, "it was not written");
 }
 
-// ---- A library that is closed ------------------------------------------------
+// ---- A library that is closed -----------------------------------------------
 
 #ifdef HR_LIBRARY
 static atomic_int stage;

@@ -125,10 +125,11 @@ int main(int argc, char **argv)
     return test_main(argc, argv);
 }
 
-// ---- Views -------------------------------------------------------------------
+// ---- Views ------------------------------------------------------------------
 
 // Memory for the window of all views, but for no view beside it: each is made
-// alone then, into the payload that it had. (A sanitizer sees one that is lost.)
+// alone then, into the payload that it had. (A sanitizer sees one that is
+// lost.)
 TEST_CASE(views_without_memory)
 {
     enum { VIEWS = 4, SIDE = 400 };

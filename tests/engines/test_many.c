@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Many samples for one thread of the CPU engine: with lanes and without them
-// come the same tensors and the same results, whatever the files are; a job that
-// is cancelled ends; few samples never wait in a lane; and what fills a cache on
-// the way is what one stream fills it with.
+// come the same tensors and the same results, whatever the files are; a job
+// that is cancelled ends; few samples never wait in a lane; and what fills a
+// cache on the way is what one stream fills it with.
 #include "backends/cpu/cpu.h"
 #include "hal/device/device.h"
 #include "testing.h"
@@ -14,7 +14,8 @@ static const struct hr_op plain[] = {
     hr_op_random_resized_crop(.w = SIDE, .h = SIDE),
     hr_op_random_flip(.horizontal = .5),
 };
-// With codes behind the only step: in place and apart, and one that moves pixels.
+// With codes behind the only step: in place and apart, and one that moves
+// pixels.
 static const struct hr_op codes[] = {
     hr_op_decode(0),
     hr_op_random_resized_crop(.w = SIDE + 6, .h = SIDE),

@@ -349,11 +349,11 @@ TEST_CASE(cancelled)
     shared_now();
 }
 
-// ---- On a device --------------------------------------------------------------
+// ---- On a device ------------------------------------------------------------
 
-// The kernels decode entropy coding, and a batch once for all views but the grey
-// one, the one outside, and the one that the CPU goes on with: if their vertical
-// passes come first, another time.
+// The kernels decode entropy coding, and a batch once for all views but the
+// grey one, the one outside, and the one that the CPU goes on with: if their
+// vertical passes come first, another time.
 TEST_CASE(on_opencl)
 {
     hr_device cpu = dev, device;

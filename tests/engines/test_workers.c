@@ -104,7 +104,7 @@ TEST_CASE(item_time)
           job->results[0].message);
 }
 
-// ---- No threads -----------------------------------------------------------------
+// ---- No threads -------------------------------------------------------------
 
 static int num_threads(void)
 {
@@ -243,7 +243,7 @@ TEST_CASE(no_threads_on_the_cpu_alone)
     CHECK(!dev && hr_last_status() == HR_EINVAL, "%s", hr_last_error());
 }
 
-// ---- How many of them work ---------------------------------------------------
+// ---- How many of them work --------------------------------------------------
 
 // Processor time of each worker so far.
 static void used(hr_device dev, int64_t ns[WORKERS])

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fuzz target of the indexes of MDS and litData. Files that they name as numbers
-// may be the index itself.
+// Fuzz target of the indexes of MDS and litData. Files that they name as
+// numbers may be the index itself.
 #define _GNU_SOURCE  // memfd_create
 #include "fuzz_shard.h"
 

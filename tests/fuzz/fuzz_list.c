@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fuzz target of lists of files and URLs. The first byte says what ends an entry,
-// and whether the list is one of the web. Nothing is opened or asked for: each
-// entry is a sample with a name and a class, or a fault.
+// Fuzz target of lists of files and URLs. The first byte says what ends an
+// entry, and whether the list is one of the web. Nothing is opened or asked
+// for: each entry is a sample with a name and a class, or a fault.
 #define _GNU_SOURCE  // memfd_create
 #include <limits.h>
 #include <string.h>

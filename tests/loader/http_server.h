@@ -31,8 +31,8 @@ enum http_fault {
     HTTP_SQUEEZED,     // gzip for the way, which libcurl would undo
     HTTP_NAMELESS,     // no ETag, and other bytes
     HTTP_REPLACED,     // another ETag, and other bytes: all, for an If-Range
-    HTTP_NO_IF_RANGE,  // all of it if there is an If-Range, and what was asked for
-                       // else
+    HTTP_NO_IF_RANGE,  // all of it if there is an If-Range, and what was asked
+                       // for else
 };
 
 struct http_object {

@@ -54,7 +54,8 @@ static int free_port(void)
     return ntohs(at.sin_port);
 }
 
-// It writes its number once it listens. False: it has ended, or a minute is over.
+// It writes its number once it listens. False: it has ended, or a minute is
+// over.
 static bool listens(struct nginx *n, const char *dir)
 {
     char path[4300];

@@ -249,7 +249,8 @@ TEST_CASE(resume_refused)
     }
 }
 
-// A loader that begins with any epoch delivers what one does that has come to it.
+// A loader that begins with any epoch delivers what one does that has come to
+// it.
 TEST_CASE(epochs)
 {
     struct data_seen all = {0}, some = {0};

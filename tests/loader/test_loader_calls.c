@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A loader of samples that the program itself gives, hr_source_of_calls(): one in
-// a call, or many.
+// A loader of samples that the program itself gives, hr_source_of_calls(): one
+// in a call, or many.
 #include "loader_data.h"
 
 enum { N = 53, EPOCHS = 2 };
@@ -111,8 +111,8 @@ static void read_many(void *ctx, int num, struct hr_source_read *samples)
     }
 }
 
-// Each batch is one call, also a last one that is short, and a sample that fails
-// does so alone.
+// Each batch is one call, also a last one that is short, and a sample that
+// fails does so alone.
 TEST_CASE(callbacks_of_many)
 {
     auto_seen want = {0}, got = {0};

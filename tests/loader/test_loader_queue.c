@@ -206,9 +206,9 @@ static void more_to_do(struct hr__loader *l, int batches)
     pthread_mutex_unlock(&l->lock);
 }
 
-// Later on, a sample that needs more memory than there is waits while the device
-// has enough to do. (Nothing else can happen meanwhile: the sleep is for a loader
-// that does not wait.)
+// Later on, a sample that needs more memory than there is waits while the
+// device has enough to do. (Nothing else can happen meanwhile: the sleep is for
+// a loader that does not wait.)
 TEST_CASE(larger_waits)
 {
     auto_device dev = test_device("cpu", 2, 0);
@@ -532,7 +532,8 @@ static void wrong(struct hr_loader_params p, const char *reason)
           "%s, not %s", hr_last_error(), reason);
 }
 
-// docs/loader.md has a line for each parameter, and each has a place of its own.
+// docs/loader.md has a line for each parameter, and each has a place of its
+// own.
 TEST_CASE(params_are_in_the_page)
 {
     static char page[1 << 17];

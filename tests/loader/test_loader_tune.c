@@ -141,8 +141,8 @@ TEST_CASE(same_bits_opencl)
         check_same_bits(dev, true);
 }
 
-// As many reads, batches and threads as are set, no more; but never more threads
-// than there are cores.
+// As many reads, batches and threads as are set, no more; but never more
+// threads than there are cores.
 TEST_CASE(what_is_set)
 {
     int threads = hr__usable_cores() < 2 ? 1 : 2;

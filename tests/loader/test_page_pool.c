@@ -96,9 +96,9 @@ TEST_CASE(kept)
     finish();
 }
 
-// Sizes as those of photos, as many at a time as a loader has: the sum has a new
-// maximum for ever, and hardly any needs new memory once there is some. (Always
-// the same sizes: so it is for them.)
+// Sizes as those of photos, as many at a time as a loader has: the sum has a
+// new maximum for ever, and hardly any needs new memory once there is some.
+// (Always the same sizes: so it is for them.)
 TEST_CASE(steady)
 {
     void *pieces[AT_WORK] = {0};
@@ -141,7 +141,8 @@ TEST_CASE(budget)
         CHECK(b.device <= sizes[i] && b.loader <= b.device &&
                   b.ring <= b.loader,
               "%zu: %zu, %zu, %zu", sizes[i], b.device, b.loader, b.ring);
-        // Beside the device's bytes a batch of five is consumed; half is batches.
+        // Beside the device's bytes a batch of five is consumed; half is
+        // batches.
         CHECK(sizes[i] - b.device >= b.ring / 5 && b.ring <= sizes[i] / 2 + 2 &&
                   b.ring + 8 >= sizes[i] / 2,
               "%zu: %zu, %zu, %zu", sizes[i], b.device, b.loader, b.ring);

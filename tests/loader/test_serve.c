@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// examples/serve.c does what it says. Its main() is serve_example() here; server
-// and clients are processes of their own.
+// examples/serve.c does what it says. Its main() is serve_example() here;
+// server and clients are processes of their own.
 #include <errno.h>
 #include <signal.h>
 #include <sys/socket.h>

@@ -53,8 +53,8 @@ TEST_CASE(neighbours)
     http_server_stop(s);
 }
 
-// A loader of URLs reads with 32 threads, unless it is told or tunes itself: then
-// with as many as there are connections.
+// A loader of URLs reads with 32 threads, unless it is told or tunes itself:
+// then with as many as there are connections.
 TEST_CASE(most_reads)
 {
     static const struct {

@@ -11,7 +11,7 @@
 
 enum { N = 24, PER_FILE = 8, FILES = N / PER_FILE };
 
-// ---- Writers -----------------------------------------------------------------
+// ---- Writers ----------------------------------------------------------------
 
 static const char mds_config[] = "{\"column_names\": [\"image\"]}";
 
@@ -130,7 +130,7 @@ static void set_finish(struct set *set)
     data_calls_finish(&set->c, N);
 }
 
-// ---- Whole ones --------------------------------------------------------------
+// ---- Whole ones -------------------------------------------------------------
 
 static bool is_sample(hr_source s, uint64_t i, const struct set *set, int k)
 {
@@ -284,7 +284,7 @@ TEST_CASE(refused)
     CHECK(!hr_source_add(s, folder) && !s->num, "%s", hr_last_error());
 }
 
-// ---- Damage ------------------------------------------------------------------
+// ---- Damage -----------------------------------------------------------------
 
 static int sample_at(const struct shard *m, size_t at)
 {
@@ -397,7 +397,7 @@ TEST_CASE(damaged_index)
     set_finish(&sets[1]);
 }
 
-// ---- The web -----------------------------------------------------------------
+// ---- The web ----------------------------------------------------------------
 
 TEST_CASE(web)
 {

@@ -226,8 +226,8 @@ TEST_CASE(hostile_tars)
     CHECK(!s && hr_last_status() == HR_EFORMAT, "%s", hr_last_error());
 }
 
-// A face data set's index, an empty record, samples of other formats or without a
-// picture are no samples; all but the first are told.
+// A face data set's index, an empty record, samples of other formats or without
+// a picture are no samples; all but the first are told.
 TEST_CASE(no_pictures)
 {
     static const struct bytes nothing = {0};

@@ -11,7 +11,7 @@
 
 enum { N = 24 };
 
-// ---- A writer ----------------------------------------------------------------
+// ---- A writer ---------------------------------------------------------------
 
 static uint32_t mask(uint32_t sum)
 {
@@ -124,7 +124,7 @@ static void put_example(struct shard *m, const struct bytes *file, int i,
     shard_finish(&own);
 }
 
-// ---- Whole files -------------------------------------------------------------
+// ---- Whole files ------------------------------------------------------------
 
 struct set {
     struct data_calls c;
@@ -310,7 +310,7 @@ TEST_CASE(no_pictures)
     CHECK(!s && hr_last_status() == HR_EFORMAT, "%s", hr_last_error());
 }
 
-// ---- Damage ------------------------------------------------------------------
+// ---- Damage -----------------------------------------------------------------
 
 // How many are skipped as samples without a picture.
 static int num_empty(hr_source s)
@@ -394,7 +394,7 @@ TEST_CASE(damaged)
     }
 }
 
-// ---- The web -----------------------------------------------------------------
+// ---- The web ----------------------------------------------------------------
 
 TEST_CASE(web)
 {

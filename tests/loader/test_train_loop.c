@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// examples/train_loop.c does what it says. Its main() is train_loop_example() here.
+// examples/train_loop.c does what it says. Its main() is train_loop_example()
+// here.
 #include "loader_data.h"
 
 int train_loop_example(int argc, char **argv);

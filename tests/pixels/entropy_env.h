@@ -15,8 +15,8 @@ enum {
 };
 
 // Runs the cases on PoCL, or on the platform that HEADRACE_TEST_OPENCL names.
-// counted: the kernels count the symbols that they decode. (The device is opened
-// before cases count descriptors: simulators keep some.)
+// counted: the kernels count the symbols that they decode. (The device is
+// opened before cases count descriptors: simulators keep some.)
 int entropy_test_main(int argc, char **argv, bool counted);
 
 // Symbols that a launch has decoded for a picture; of the item with the most;

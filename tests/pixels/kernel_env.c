@@ -164,8 +164,8 @@ static size_t take(struct bytes *b, size_t size)
     return at;
 }
 
-// Kernels that do the stages, in their order; the last two are for pictures with
-// codes.
+// Kernels that do the stages, in their order; the last two are for pictures
+// with codes.
 static const int stages[] = {HR__KERNEL_INDEX,     HR__KERNEL_RECONSTRUCT,
                              HR__KERNEL_FUSED_GPU, HR__KERNEL_PLANES,
                              HR__KERNEL_COLOR,     HR__KERNEL_PIXELS,

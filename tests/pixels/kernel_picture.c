@@ -141,8 +141,8 @@ void kernel_random_out(struct kernel_picture *p)
     memset(p->got, 0x5a, p->out_size);
 }
 
-// None, torchvision's, or any of the caller's, which bytes have none of; half of
-// them behind an op that changes values.
+// None, torchvision's, or any of the caller's, which bytes have none of; half
+// of them behind an op that changes values.
 void kernel_random_table(struct kernel_picture *p)
 {
     struct hr_normalize n = {.mean = {.485f, .456f, .406f},

@@ -38,8 +38,8 @@ static uint64_t work_of(struct hr__augment code, int w, int h)
     return blocks;
 }
 
-// (What a picture costs beside its pixels makes the ratio less, borders that are
-// only copied make it more.)
+// (What a picture costs beside its pixels makes the ratio less, borders that
+// are only copied make it more.)
 static void check(const char *name, const struct hr__augment *code)
 {
     uint64_t one = work_of(*code, SHORT, SHORT);

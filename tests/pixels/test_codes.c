@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Huffman codes that no encoder makes: any lengths, for any symbols, with values
-// of any size, as JPEGs without a fault. Our own decoder takes them, and makes
-// what stock libjpeg makes of them.
+// Huffman codes that no encoder makes: any lengths, for any symbols, with
+// values of any size, as JPEGs without a fault. Our own decoder takes them, and
+// makes what stock libjpeg makes of them.
 #include "decode_run.h"
 
 // A Huffman code as DHT says it: codes of a length follow each other.
@@ -19,8 +19,8 @@ struct writer {
 
 // ---- Codes ------------------------------------------------------------------
 
-// A leaf of a random tree becomes two, until there is one more than symbols: the
-// last of the longest codes would be of ones alone.
+// A leaf of a random tree becomes two, until there is one more than symbols:
+// the last of the longest codes would be of ones alone.
 static void make_lengths(struct code *c)
 {
     int most = 2 + random_below(&dt_seed, 15), leaves = 1, depth;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// BMP and PNM: every window of every coding has the pixels that were written, and
-// damage is found. test_formats.py compares with Pillow.
+// BMP and PNM: every window of every coding has the pixels that were written,
+// and damage is found. test_formats.py compares with Pillow.
 #include <math.h>
 
 #include "decode_run.h"
@@ -344,8 +344,8 @@ TEST_CASE(pnm)
     }
 }
 
-// Rare files, and the pixels that Pillow makes of them: hexadecimal digits of grey,
-// or of red. NULL: it refuses them.
+// Rare files, and the pixels that Pillow makes of them: hexadecimal digits of
+// grey, or of red. NULL: it refuses them.
 #define BYTES(text) text, sizeof(text) - 1
 #define BMP(bits, compression, colors, rows)                              \
     "BM\0\0\0\0\0\0\0\0" rows "\0\0\0\x28\0\0\0\6\0\0\0\1\0\0\0\1\0" bits \

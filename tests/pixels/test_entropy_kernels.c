@@ -43,8 +43,8 @@ static void run(struct entropy_batch *b)
 
 // ---- Tests ----------------------------------------------------------------
 
-// Sound pictures: all are libjpeg's but those left to the host, of which no more
-// than `left` may be. How many are.
+// Sound pictures: all are libjpeg's but those left to the host, of which no
+// more than `left` may be. How many are.
 static int check_batch(struct kernel_jpeg *j, int n, int left, const char *what)
 {
     struct entropy_batch b = {.n = 0};

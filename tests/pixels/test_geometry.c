@@ -236,7 +236,8 @@ TEST_CASE(random_lists)
     hr_set_reference(HR_REFERENCE_DEFAULT);
 }
 
-// A resize may say more than the largest picture, if only a window of it is made.
+// A resize may say more than the largest picture, if only a window of it is
+// made.
 TEST_CASE(thin)
 {
     static const int sizes[][2] = {{2, 2100}, {2100, 2}};
@@ -594,7 +595,8 @@ TEST_CASE(no_codes)
     }
 }
 
-// A shift of a picture that was cut is a code: the step would show what was cut.
+// A shift of a picture that was cut is a code: the step would show what was
+// cut.
 TEST_CASE(shift_of_cut)
 {
     const struct hr_op ops[] = {hr_op_decode(0),

@@ -116,8 +116,8 @@ static void check_packed(struct job *j)
     num_packed++;
 }
 
-// As threads do that share what has left its lanes: with other lanes' memory, in
-// any order.
+// As threads do that share what has left its lanes: with other lanes' memory,
+// in any order.
 static void finish_apart(void)
 {
     struct cpu_lane_rest rest[CPU_LANES];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random ops of training recipes: which plain ops they become, how often, and
-// which lists with groups are refused. The keys are fixed: no count changes from
-// run to run.
+// which lists with groups are refused. The keys are fixed: no count changes
+// from run to run.
 #include <math.h>
 
 #include "testing.h"
@@ -42,7 +42,7 @@ static void check_share(const char *what, int count, int of, double share)
           of);
 }
 
-// ---- color_jitter and chances ---------------------------------------------------
+// ---- color_jitter and chances -----------------------------------------------
 
 static const struct hr_op jitter = HR_OP_COLOR_JITTER(.brightness = {.6, 1.4},
                                                       .contrast = {0, 2},
@@ -163,7 +163,7 @@ TEST_CASE(sigmas)
     }
 }
 
-// ---- Groups ------------------------------------------------------------------
+// ---- Groups -----------------------------------------------------------------
 
 // Returns a set of up to 3 bits: posterize with 1, 2, 3 bits.
 static int bits_of(const struct hr_op *ops, int n)

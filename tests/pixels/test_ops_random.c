@@ -239,8 +239,9 @@ TEST_CASE(crops)
           hr_last_error());
 }
 
-// A list that was drawn can be submitted, however absurd: with more pixels around
-// a picture than it may have, or a window of one that is larger than any.
+// A list that was drawn can be submitted, however absurd: with more pixels
+// around a picture than it may have, or a window of one that is larger than
+// any.
 TEST_CASE(far_outside)
 {
     const struct hr_op lists[2][2] = {

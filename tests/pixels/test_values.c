@@ -151,8 +151,8 @@ TEST_CASE(mixed)
         }
 }
 
-// A last code that comes to a table is stored by it: as if what follows had another
-// picture, of bytes, before it.
+// A last code that comes to a table is stored by it: as if what follows had
+// another picture, of bytes, before it.
 TEST_CASE(last_code)
 {
     const struct hr_op cases[][2] = {

@@ -50,7 +50,8 @@ rules_of()
     backends/*/*)      may="$public $engine ${1%/*}/*" libs='*' ;;
     examples/engine_*) may="$public $engine" ;;
     examples/*)        may=$public ;;
-    # Below its folders stand the files beside them; cpu_ops.c lists the kernels.
+    # Below its folders stand the files beside them; cpu_ops.c lists the
+    # kernels.
     cpu_fallback/augment/*) may="$cpu cpu_fallback/augment/*" ;;
     cpu_fallback/pixel/*)  may="$cpu cpu_fallback/pixel/*" ;;
     cpu_fallback/packed/*) may="$cpu cpu_fallback/packed/*" ;;

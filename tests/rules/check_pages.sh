@@ -9,8 +9,8 @@
 # - the list of headers in headrace.h is what it includes, in this order;
 # - docs/architecture.md names the fuzz targets;
 # - README.md stays short, and its ratios stand in docs/performance.md;
-# - CHANGELOG.md begins with the version of version.h, which CITATION.cff and the
-#   manual pages name, too.
+# - CHANGELOG.md begins with the version of version.h, which CITATION.cff and
+#   the manual pages name, too.
 #   check_pages.sh [ROOT]      check_pages.sh --self-test
 set -euo pipefail
 shopt -s nullglob

@@ -6,7 +6,7 @@ Counts, in comments, docstrings and pages, sentences that begin with a word of
 HEADLESS and are no question, and the words of WORDS. MOST is the count that
 is allowed: the project has come down to it, and it does not rise.
 
-  check_words.py [ROOT]        the count by folder; complains if it is above MOST
+  check_words.py [ROOT]        the count by folder; complains if it is over MOST
   check_words.py --list [PART] prints each, of paths that contain PART
   check_words.py --self-test
 """

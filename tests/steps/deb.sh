@@ -120,8 +120,8 @@ print(headrace.version(), [d["name"] for d in headrace.devices()])'
     echo "note: $(wc -c <"$(compgen -G "$build/sdist/headrace-*.tar.gz")") bytes"
 }
 
-# Its base image is the empty Debian, under the name that the recipe gives, so no
-# registry is asked.
+# Its base image is the empty Debian, under the name that the recipe gives, so
+# no registry is asked.
 test_container()
 {
     local box=(--storage-driver vfs --root "$dir/box/root"

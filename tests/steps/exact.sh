@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# compare.py, compare_ops.py and, where torchvision is, compare_recipes.py, against
-# one release of Pillow and torchvision; compare_torch.py against a current torch.
+# compare.py, compare_ops.py and, where torchvision is, compare_recipes.py,
+# against one release of Pillow and torchvision; compare_torch.py against a
+# current torch.
 #   exact.sh debian      the distribution's, with all instruction sets
 #   exact.sh NAME        those of tests/python/NAME.txt, and with the
 #                        libjpeg-turbo that their Pillow carries

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # The fuzz targets.
 #   fuzz.sh build          with clang, in a build of their own
-#   fuzz.sh run [SECONDS]  each that long; what is new stays in the build folder,
-#                          what crashes one is named
+#   fuzz.sh run [SECONDS]  each that long; what is new stays in the build
+#                          folder, what crashes one is named
 #   fuzz.sh corpora        each on its corpus and on samples, without a fuzzer
 . "$(dirname "$0")/lib.sh"
 samples=$build/fuzz-samples

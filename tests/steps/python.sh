@@ -27,8 +27,8 @@ types()
 }
 
 # The module and the library in it with AddressSanitizer, which must be in the
-# interpreter first. Interpreters leak at exit, so leaks are not looked for; with
-# malloc() below them, Python's objects are watched, too.
+# interpreter first. Interpreters leak at exit, so leaks are not looked for;
+# with malloc() below them, Python's objects are watched, too.
 asan()
 {
     local dir=$build/address-undefined library preload=

@@ -138,8 +138,8 @@ def whole(build, folder):
 
 
 def model_knows_kernels():
-    """Each has a stage and, if it makes pixels, a floor; the form for GPUs moves
-    no fewer bytes than the tensor has, and no more than the other form."""
+    """Each has a stage and, if it makes pixels, a floor; the form for GPUs
+    moves no fewer bytes than the tensor has, and no more than the other form."""
     text = "".join(open(f, encoding="utf-8").read()
                    for f in glob.glob(ROOT + "/kernels/*.cl")
                    if not f.endswith("pack.cl"))

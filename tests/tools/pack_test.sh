@@ -177,7 +177,8 @@ for ((i = 0; i < rounds; i++)); do
     [ $((i % 3)) = 0 ] || rm killed.hrp
 done
 echo "$resumed of $rounds went on with something"
-# A picture that was replaced meanwhile, by one of the same size, is packed anew.
+# A picture that was replaced meanwhile, by one of the same size, is packed
+# anew.
 cp -r large changed
 cp large.hrp changed.hrp.part
 picture=$(find changed -type f | sort | sed -n 7p)

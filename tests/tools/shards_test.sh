@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The command with tar, RecordIO and CIFAR files: the same tensors as of the files
-# themselves, from one file or many, and what is whole in a damaged one.
+# The command with tar, RecordIO and CIFAR files: the same tensors as of the
+# files themselves, from one file or many, and what is whole in a damaged one.
 # Usage: shards_test.sh PATH-OF-HEADRACE
 # shellcheck source=tests/tools/command_env.sh
 . "$(dirname "$0")/command_env.sh"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How busy headrace profile's consumer is beside an engine whose speed is known,
-// and what CPU time it counts.
+// How busy headrace profile's consumer is beside an engine whose speed is
+// known, and what CPU time it counts.
 #include <CUnit/Basic.h>
 #include <math.h>
 
@@ -68,8 +68,8 @@ static void close_child(struct profile_child *c)
     free(c);
 }
 
-// Six pictures in batches of four: a list of eight, whose batches are full, and of
-// each picture as many are made as given back, of which two come twice.
+// Six pictures in batches of four: a list of eight, whose batches are full, and
+// of each picture as many are made as given back, of which two come twice.
 TEST_CASE(full_batches)
 {
     struct profile_child *c = open_child(PICTURES - 2, 0);

@@ -276,7 +276,8 @@ TEST_CASE(alone)
     json_decref(json);
 }
 
-// A consumer that takes three times as long as the engine: one thread is enough.
+// A consumer that takes three times as long as the engine: one thread is
+// enough.
 TEST_CASE(beside_a_consumer)
 {
     json_t *json = profile("1", "60"), *c, *b;

@@ -48,7 +48,7 @@ static void forget(void)
     syncs_at_rename = folder_syncs_at_rename = 0;
 }
 
-// ---- Files -------------------------------------------------------------------
+// ---- Files ------------------------------------------------------------------
 
 static bool put(const char *path, bool part)
 {
@@ -98,7 +98,7 @@ TEST_CASE(part_of_a_folder)
     CHECK(!out_folder_sync("/no-such-folder") && errno == ENOENT, "no folder");
 }
 
-// ---- Commands ----------------------------------------------------------------
+// ---- Commands ---------------------------------------------------------------
 
 static int samples(const char *dir)
 {
@@ -166,7 +166,7 @@ TEST_CASE(planted_part)
     samples_out_finish(&out);
 }
 
-// ---- Children ----------------------------------------------------------------
+// ---- Children ---------------------------------------------------------------
 
 // A measuring process that does not end when it is told to.
 TEST_CASE(child_hangs)

@@ -262,8 +262,8 @@ static void expect_names(struct inputs *in, const char *folder,
         CU_ASSERT_STRING_EQUAL(inputs_name(in, i, name, sizeof(name)), want[i]);
 }
 
-// In the order that Python gives to names: characters, and bytes that are of none
-// between U+D7FF and U+E000.
+// In the order that Python gives to names: characters, and bytes that are of
+// none between U+D7FF and U+E000.
 TEST_CASE(walk_order)
 {
     static const char *const want[] = {"cat",

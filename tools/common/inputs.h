@@ -37,15 +37,15 @@ struct inputs {
     char error[256];                  // of the last call that failed
 };
 
-// hr_source_set_classes() with the lines of a file, before anything is added; an
-// empty line is a number without a class.
+// hr_source_set_classes() with the lines of a file, before anything is added;
+// an empty line is a number without a class.
 bool inputs_set_classes(struct inputs *inputs, const char *path);
 // hr_source_set_fields() with "IMAGE,LABEL" or "IMAGE".
 bool inputs_set_fields(struct inputs *inputs, const char *fields);
 
-// hr_source_add() or hr_source_add_cifar(), and hr_source_add_list(). An argument
-// that is no file, and has braces, stands for several, see braces.h. False:
-// inputs->error says which path and why.
+// hr_source_add() or hr_source_add_cifar(), and hr_source_add_list(). An
+// argument that is no file, and has braces, stands for several, see braces.h.
+// False: inputs->error says which path and why.
 bool inputs_add(struct inputs *inputs, const char *argument);
 bool inputs_add_list(struct inputs *inputs, const char *list, bool zero);
 
@@ -53,10 +53,11 @@ bool inputs_add_list(struct inputs *inputs, const char *list, bool zero);
 void inputs_look(struct inputs *inputs, size_t i);
 
 // Makes picture i the source of *sample, which then has its path, as by
-// inputs_path(), or data of a pack file, or data that were read to *memory, of a
-// tar or RecordIO file, or pixels if memory->w says so. path must live until the job is submitted, *memory until
-// it is done. Not HR_OK: it is damaged, or its file was changed; then *sample
-// has a source that will fail, and hr_last_error() says why.
+// inputs_path(), or data of a pack file, or data that were read to *memory, of
+// a tar or RecordIO file, or pixels if memory->w says so. path must live until
+// the job is submitted, *memory until it is done. Not HR_OK: it is damaged, or
+// its file was changed; then *sample has a source that will fail, and
+// hr_last_error() says why.
 enum hr_status inputs_source(const struct inputs *inputs, size_t i,
                              const char *path, struct hr_encoded *memory,
                              struct hr_sample *sample);
@@ -89,8 +90,8 @@ int64_t inputs_class(const struct inputs *inputs, size_t i);  // -1 = none
 const char *inputs_output(const struct inputs *inputs, size_t i, char *buffer,
                           size_t size);
 
-// Looks for two pictures with the same name, or if outputs, output name. *a < *b,
-// or false. Out of memory counts as none found, with inputs->error set.
+// Looks for two pictures with the same name, or if outputs, output name. *a <
+// *b, or false. Out of memory counts as none found, with inputs->error set.
 bool inputs_clash(struct inputs *inputs, bool outputs, size_t *a, size_t *b);
 
 void inputs_finish(struct inputs *inputs);

@@ -102,8 +102,8 @@ static bool is_of(const struct hr_op_info *op, enum hr_stage stage)
     return op->stage == HR_COLOR ? stage <= HR_COLOR : op->stage == stage;
 }
 
-// Pictures without ops of augment pass it by in longer spans: what has the stage
-// has spans that begin with it.
+// Pictures without ops of augment pass it by in longer spans: what has the
+// stage has spans that begin with it.
 static bool covers(struct hr_span span, enum hr_stage stage)
 {
     return stage == HR_AUGMENT ? span.first == stage

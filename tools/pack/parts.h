@@ -96,7 +96,8 @@ void pack_work_finish(struct pack_work *work);
 // ---- png.c -----------------------------------------------------------------
 
 struct out_file;
-// Writes 8-bit pixels, c 1 or 3 of them side by side, as a PNG. False with errno.
+// Writes 8-bit pixels, c 1 or 3 of them side by side, as a PNG. False with
+// errno.
 bool pack_png_write(struct out_file *file, const unsigned char *pixels, int w,
                     int h, int c, size_t stride);
 

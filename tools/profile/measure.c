@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// A measurement is of a loader that runs: it begins when a batch has been made and
-// come out (the first time, when all have once) and ends with the batch that
-// comes out after the time is over; if the list can be gone through to its end
-// in as long again, there: then every configuration has made the same pictures.
-// (Lists that are longer are in random order.) Between two of them the loader is
-// full, and nothing is in flight: so it begins with clocks, which count whole
-// pictures.
+// A measurement is of a loader that runs: it begins when a batch has been made
+// and come out (the first time, when all have once) and ends with the batch
+// that comes out after the time is over; if the list can be gone through to its
+// end in as long again, there: then every configuration has made the same
+// pictures. (Lists that are longer are in random order.) Between two of them
+// the loader is full, and nothing is in flight: so it begins with clocks, which
+// count whole pictures.
 #include <errno.h>
 #include <math.h>
 #include <stdatomic.h>

@@ -269,8 +269,8 @@ struct profile_measure {
 // A loader of the child's pictures; tunes: that tunes itself, from one of
 // everything. NULL: a message was printed.
 hr_loader profile_open_loader(const struct profile_child *c, bool tunes);
-// Lets the loader make pictures; when it is warm, counts for so long; then waits
-// until nothing is in flight. False: a message was printed.
+// Lets the loader make pictures; when it is warm, counts for so long; then
+// waits until nothing is in flight. False: a message was printed.
 bool profile_measure(struct profile_child *c, struct profile_measure *m,
                      double seconds);
 // Its consumer takes its time, once.

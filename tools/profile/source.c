@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The source of a process's loaders: the pictures in their order here, as files,
-// or from memory.
+// The source of a process's loaders: the pictures in their order here, as
+// files, or from memory.
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -72,7 +72,8 @@ static json_t *cache_json(const struct run *run, const struct hr_stats *stats)
                      (json_int_t)stats->cache_bytes);
 }
 
-// How many pictures each engine of the device was given; NULL without --balance.
+// How many pictures each engine of the device was given; NULL without
+// --balance.
 static json_t *shares_json(const struct run *run, const struct hr_stats *stats)
 {
     struct hr_profile profile;

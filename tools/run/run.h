@@ -130,8 +130,8 @@ bool run_output_size(struct run *run, size_t i, int *w, int *h);
 
 // Inputs, device, shape, ring; false: a message was printed.
 bool run_prepare(struct run *run);
-// After run_prepare(): of a loader of its pictures, as `headrace run` has it, but
-// for source and epochs.
+// After run_prepare(): of a loader of its pictures, as `headrace run` has it,
+// but for source and epochs.
 struct hr_loader_params run_loader_params(const struct run *run);
 bool run_pipe_epoch(struct run *run);  // false: stop with TOOLS_CANNOT
 void run_pipe_close(struct run *run);

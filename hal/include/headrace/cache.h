@@ -16,22 +16,22 @@
 
 HR_BEGIN_DECLS
 
-// A cache. It holds at most so many bytes in memory. The pictures that were used
-// least recently make room for new ones. It is shared by all devices, jobs and
-// threads that name it.
+// A cache. It holds at most so many bytes in memory. The pictures that were
+// used least recently make room for new ones. It is shared by all devices, jobs
+// and threads that name it.
 //
 // A picture that came as data is found again by its content. One that came as a
 // path is found by its device, inode, size, and times of last change, so a file
 // that is written again, or replaced, is another one. A write through a mapping
 // changes the times of a file late, or not at all: give such files as data. A
 // file that was changed a moment before it was opened is not kept, as a change
-// that its times do not show might follow. The moment is a tenth of a second, or
-// two seconds where the file system knows no fractions.
+// that its times do not show might follow. The moment is a tenth of a second,
+// or two seconds where the file system knows no fractions.
 //
 // A cache keeps JPEGs with 8 bits in grey, YCbCr or RGB that decode without a
-// warning, of every coding process but lossless. All others are made as if there
-// were no cache. A device whose engine decodes by itself (a media engine) does
-// not look into caches.
+// warning, of every coding process but lossless. All others are made as if
+// there were no cache. A device whose engine decodes by itself (a media engine)
+// does not look into caches.
 //
 // A result whose picture came from a cache says so: its first span is entropy,
 // by "cache".

@@ -79,8 +79,8 @@ struct hr_certificate_record {
 // takes: one of its planes, as its inverse DCT leaves them; and one of what its
 // video processor scales in its own way, which is used in tier FAST if every
 // picture was alike (see struct hr_difference). A kind without a record is not
-// used. A code of stage augment that differs by itself costs the device only the
-// pictures that have it, from augment on. The CPU needs no certificate. The
+// used. A code of stage augment that differs by itself costs the device only
+// the pictures that have it, from augment on. The CPU needs no certificate. The
 // variable HEADRACE_CERTIFICATE:
 // "again" = test although there is one; "off" = trust the device untested.
 struct hr_certificate {
@@ -147,14 +147,14 @@ struct hr_device_params {
     hr_cache cache;
     // Where the entropy coding of the JPEGs that an OpenCL device makes is
     // decoded; the host decodes what the kernels do not support. 0 = as the
-    // variable HEADRACE_OPENCL_ENTROPY says, host or device; without it on a GPU
-    // with memory of its own, if no media engine stands in front of it, else on
-    // the host
+    // variable HEADRACE_OPENCL_ENTROPY says, host or device; without it on a
+    // GPU with memory of its own, if no media engine stands in front of it,
+    // else on the host
     enum hr_where entropy;
     // The engines of the device share the samples: each goes to the one that,
     // by what tasks took so far, lets all be done soonest; what the CPU gets so
-    // has HR_WHY_BUSY. Only engines whose part of a sample is bit-exact by their
-    // certificate share it, and none that is the CPU by another name
+    // has HR_WHY_BUSY. Only engines whose part of a sample is bit-exact by
+    // their certificate share it, and none that is the CPU by another name
     // (caps.software): a picture never depends on the engine. The others get
     // all that they can do, as without this; so does the first engine where
     // strict is set, or hr_job_params.spans
@@ -223,8 +223,8 @@ HR_API enum hr_reference hr_device_reference(hr_device dev);
 
 // Returns the device with one more reference, for hr_device_close(), so that
 // another thread may close its own meanwhile; dev NULL is the default device,
-// which this opens if it is not open yet. NULL with hr_last_error(): HR_EFORK, or
-// what opening says. Threads: any; the caller's dev must be open.
+// which this opens if it is not open yet. NULL with hr_last_error(): HR_EFORK,
+// or what opening says. Threads: any; the caller's dev must be open.
 HR_API hr_device hr_device_retain(hr_device dev);
 
 // Gives up a device and sets *dev to NULL. Its jobs go on; the last user takes

@@ -106,9 +106,9 @@ struct hr_job_params {
     int first_slot;      // of the batch
     int64_t timeout_ns;  // for the whole job, from when hr_submit() is called;
                          // 0 = none
-    // Spans that engines other than the CPU may do, as a set like hr_caps.spans;
-    // 0 = all they offer. The CPU does the rest. It serves to look at one span
-    // of an engine by itself.
+    // Spans that engines other than the CPU may do, as a set like
+    // hr_caps.spans; 0 = all they offer. The CPU does the rest. It serves to
+    // look at one span of an engine by itself.
     uint32_t spans;
     // Called exactly once when the job has ended, before any poll or wait says
     // so: the waiter may free ctx. Each device has one thread for these calls,

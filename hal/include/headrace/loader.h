@@ -65,8 +65,8 @@ typedef const struct hr_loaded_t {
     int failed;       // of results that are not HR_OK
     int replaced;     // by later samples (SKIP)
     bool through;     // of its batch no other part comes (own_size)
-    int64_t made_ns;  // from when it was submitted (with SKIP: last) until it was
-                      // made, without map
+    int64_t made_ns;  // from when it was submitted (with SKIP: last) until it
+                      // was made, without map
 } *hr_loaded;
 
 // A list of ops, by which each sample becomes a picture.
@@ -82,11 +82,11 @@ struct hr_loader_params {
     int num_ops;
     // In place of ops, if there are any: each sample becomes so many pictures,
     // one by each list, of which all decode alike and fix a size; see
-    // hr_loaded.images. It is read once, and decoded once where that pays. View v
-    // draws as the sample of index * num_views + v. A sample fails with the first
-    // of its views that does. Files are read by the loader, also with by_path or
-    // a cache, which knows them by their bytes then. Not with own_size, h and w,
-    // nor in memory of a device (HR_EUNSUPPORTED).
+    // hr_loaded.images. It is read once, and decoded once where that pays. View
+    // v draws as the sample of index * num_views + v. A sample fails with the
+    // first of its views that does. Files are read by the loader, also with
+    // by_path or a cache, which knows them by their bytes then. Not with
+    // own_size, h and w, nor in memory of a device (HR_EUNSUPPORTED).
     const struct hr_loader_view *views;
     int num_views;  // 0 .. 64
     int batch;      // samples of a batch; 0 = 64
@@ -136,9 +136,9 @@ struct hr_loader_params {
     // Called for each batch between its making and its delivery: it may write
     // the pixels of the n samples and their classes. Failed samples are among
     // them, but no batch that fails. A status other than HR_OK is that of
-    // hr_loader_next() in the place of the batch. It may wait; while it works on
-    // one batch others are made. Threads: the loader's, map_threads at a time,
-    // never two for one batch, in any order; it must not call the loader.
+    // hr_loader_next() in the place of the batch. It may wait; while it works
+    // on one batch others are made. Threads: the loader's, map_threads at a
+    // time, never two for one batch, in any order; it must not call the loader.
     enum hr_status (*map)(void *ctx, hr_loaded loaded, int64_t *classes);
     void *map_ctx;
     int map_threads;  // at most reads; 0 = 1
@@ -156,9 +156,9 @@ struct hr_loader_params {
     // The settings follow what is measured between batches: while the consumer
     // waits, the scarcest resource is increased; an increase that gains less
     // than 3 % is undone. The most is: of threads, what the
-    // device has, and see reserve and cpu_share; of reads, `reads`; of depth and
-    // bytes, what `budget` has room for. Neither the order of the batches nor a
-    // bit of them depends on it. The device should be the loader's own:
+    // device has, and see reserve and cpu_share; of reads, `reads`; of depth
+    // and bytes, what `budget` has room for. Neither the order of the batches
+    // nor a bit of them depends on it. The device should be the loader's own:
     // its threads are set until the loader is destroyed.
     bool autotune;
     // Where it begins, or, without autotune, what stays: stats.settings of an
@@ -176,8 +176,8 @@ struct hr_loader_params {
     const struct hr_loader_state *resume;
 };
 
-// A number, switch or word of struct hr_loader_params, for programs that take it
-// from their users: hr_loader_create() checks it so.
+// A number, switch or word of struct hr_loader_params, for programs that take
+// it from their users: hr_loader_create() checks it so.
 struct hr_loader_param {
     const char *name;  // as of the member: "batch", "start.reads"
     enum hr_param_kind {
@@ -200,8 +200,8 @@ struct hr_loader_param {
 // The number-th; NULL: there is none. Threads: any.
 HR_API const struct hr_loader_param *hr_loader_param(int number);
 
-// How a device and a loader on it share one budget of bytes. Their parts overlap,
-// for the device counts the batches in flight, too.
+// How a device and a loader on it share one budget of bytes. Their parts
+// overlap, for the device counts the batches in flight, too.
 struct hr_budget {
     size_t device;  // hr_device_params.budget: all but a batch that is consumed
     size_t loader;  // hr_loader_params.budget
@@ -259,7 +259,8 @@ HR_API void hr_loader_stop(hr_loader loader);
 // NULL: HR_PENDING (not within the timeout), HR_ECANCELED (stopped), HR_EFORK.
 // Another status is that of a batch that could not be made, with its reason in
 // hr_last_error(); the next call goes on behind it. With HR_ON_ERROR_FAIL it is
-// a sample's, with any on_error that of hr_submit(). Threads: any but callbacks.
+// a sample's, with any on_error that of hr_submit(). Threads: any but
+// callbacks.
 HR_API enum hr_status hr_loader_next(hr_loader loader, int64_t timeout_ns,
                                      hr_loaded *loaded);
 
@@ -272,9 +273,9 @@ HR_API const struct hr_result *hr_loader_failed(uint64_t *index);
 HR_API void hr_loaded_release(hr_loaded *loaded);
 
 // Writes where the loader stands: behind the batches that were delivered, or
-// dropped for a failed sample; with own_size behind the parts of the oldest one.
-// (With as_ready others may be between two of their parts: they come once more,
-// as a whole. See hr_loaded.through.) HR_EFORK. Threads: any.
+// dropped for a failed sample; with own_size behind the parts of the oldest
+// one. (With as_ready others may be between two of their parts: they come once
+// more, as a whole. See hr_loaded.through.) HR_EFORK. Threads: any.
 HR_API enum hr_status hr_loader_save(hr_loader loader,
                                      struct hr_loader_state *state);
 

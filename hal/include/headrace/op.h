@@ -10,9 +10,9 @@
 //   };
 //
 // An op list reads as in torchvision: each op takes the picture that the one
-// before it made. The order is: decode (only for encoded sources), any number of
-// crop, resize, fit and flip, at most one normalize, and erase, which paints on
-// the tensor. The library folds the list into geometry; nothing runs step by
+// before it made. The order is: decode (only for encoded sources), any number
+// of crop, resize, fit and flip, at most one normalize, and erase, which paints
+// on the tensor. The library folds the list into geometry; nothing runs step by
 // step unless it must.
 //
 // Random ops are ops like the others. The library draws them when it knows the
@@ -44,8 +44,8 @@
 HR_BEGIN_DECLS
 
 #define HR_MAX_OPS 32  // ops per sample
-// Largest width or height of any picture made. A resize may name more, if a crop
-// follows.
+// Largest width or height of any picture made. A resize may name more, if a
+// crop follows.
 #define HR_MAX_SIDE 65535
 
 // Every op, by its type and its name: hal/ops has a file for each. The numbers
@@ -243,9 +243,9 @@ struct hr_random_flip {
 // Then the tables are stage augment like the others, which the CPU does. Crops,
 // pads, flips and resizes behind it go on with the changed pixels.
 
-// factor: 0 gives black (brightness), the mean (contrast), grey (saturation), the
-// smoothed picture (sharpness); 1 changes nothing; below 0 and above 1 it goes
-// on, and is cut to 0 .. 255. adjust_hue: -.5 .. .5 of the circle.
+// factor: 0 gives black (brightness), the mean (contrast), grey (saturation),
+// the smoothed picture (sharpness); 1 changes nothing; below 0 and above 1 it
+// goes on, and is cut to 0 .. 255. adjust_hue: -.5 .. .5 of the circle.
 struct hr_adjust {
     double factor;
 };
@@ -349,8 +349,8 @@ struct hr_rotate {
     uint8_t fill[3];
 };
 
-// Adds pixels around the picture: torchvision's pad() of Pillow's pictures, with
-// NumPy 2. Borders below 0 cut some away, before the others are added.
+// Adds pixels around the picture: torchvision's pad() of Pillow's pictures,
+// with NumPy 2. Borders below 0 cut some away, before the others are added.
 struct hr_pad {
     int left, top, right, bottom;
     enum hr_edges mode;
@@ -368,8 +368,8 @@ struct hr_pad {
 //
 // jitters with 0.8, then either makes grey and posterizes, or equalizes. Items
 // keep the size of any picture, so that all keys make one size; or a choice is
-// one of ops that name the same size, as random_resized_crop does. Each draws by
-// its own place in the list, whatever runs before it. They are torchvision's
+// one of ops that name the same size, as random_resized_crop does. Each draws
+// by its own place in the list, whatever runs before it. They are torchvision's
 // RandomApply and RandomChoice.
 struct hr_random_apply {
     double p;   // of all items, or none: 0 .. 1
@@ -399,16 +399,16 @@ struct hr_random_solarize {
     double p, threshold;  // threshold: 0 .. 256
 };
 
-// gaussian_blur with probability p and a sigma between two, which is how MoCo and
-// DINO blur Pillow's pictures.
+// gaussian_blur with probability p and a sigma between two, which is how MoCo
+// and DINO blur Pillow's pictures.
 struct hr_random_gaussian_blur {
     double p;
     double sigma[2];  // both 0 = .1, 2
 };
 
 // Pixels from other places, with a filter and a colour as those of hr_affine;
-// the size stays. torchvision's filter is HR_NEAREST unless one is named, but for
-// perspective. It draws a matrix: an affine, a perspective, or where
+// the size stays. torchvision's filter is HR_NEAREST unless one is named, but
+// for perspective. It draws a matrix: an affine, a perspective, or where
 // Pillow turns whole pixels, a flip.
 
 // A turn by an angle between two, counter-clockwise around the centre:
@@ -482,8 +482,8 @@ enum hr_arith {
 };
 
 // Turns bytes into numbers, by a table of 256 entries per channel. Without this
-// op the tensor holds the bytes themselves (0 .. 255 in any element type). To u8
-// only a table goes: of numbers around 0 it would keep nothing, so any other
+// op the tensor holds the bytes themselves (0 .. 255 in any element type). To
+// u8 only a table goes: of numbers around 0 it would keep nothing, so any other
 // normalize is HR_EINVAL there.
 struct hr_normalize {
     enum hr_arith arith;
@@ -657,7 +657,8 @@ HR_API enum hr_status hr_ops_output_size(const struct hr_op *ops, int num_ops,
                                          int *out_w, int *out_h);
 
 // The channels of the picture that ops make of one with so many, 1 or 3; a list
-// that begins with decode says it alone. ops NULL: there are none. Threads: any.
+// that begins with decode says it alone. ops NULL: there are none. Threads:
+// any.
 HR_API int hr_ops_channels(const struct hr_op *ops, int num_ops, int channels);
 
 // Says whether ops make pictures of one size, whatever the picture is: *w x *h.

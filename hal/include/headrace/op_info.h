@@ -111,8 +111,8 @@ HR_API const struct hr_op_info *hr_op_info(enum hr_op_type type);
 //
 // Blanks may stand around the commas. Sizes are WIDTHxHEIGHT everywhere; crops
 // of a picture that is smaller are padded. decode stands first and may be left
-// out, unless the list is for pixels: then it begins with "image". Only erase and
-// random_erasing may follow to_tensor and normalize.
+// out, unless the list is for pixels: then it begins with "image". Only erase
+// and random_erasing may follow to_tensor and normalize.
 
 // Reads text to ops[HR_MAX_OPS] and *num_ops. HR_EINVAL, and hr_last_error()
 // says at which character (from 1). Threads: any.

@@ -102,16 +102,16 @@ HR_API enum hr_status hr_pack_find(hr_pack_file file, const char *name,
 HR_API enum hr_status hr_pack_check(hr_pack_file file, size_t i);
 
 // Makes picture i the source of *sample: data, size, name and verified are set,
-// path and image cleared, all else stays. Statuses are those of hr_pack_check();
-// after a failure *sample is as it was. A packed picture that was not checked yet
-// is left unchecked, and verified is false, so that the job checks it, on the
-// library's threads; a damaged one ends as HR_ECORRUPT. When a result was HR_OK,
-// hr_pack_passed() spares the check from then on. The file must stay open until
-// the job is done. Threads: any.
+// path and image cleared, all else stays. Statuses are those of
+// hr_pack_check(); after a failure *sample is as it was. A packed picture that
+// was not checked yet is left unchecked, and verified is false, so that the job
+// checks it, on the library's threads; a damaged one ends as HR_ECORRUPT. When
+// a result was HR_OK, hr_pack_passed() spares the check from then on. The file
+// must stay open until the job is done. Threads: any.
 HR_API enum hr_status hr_pack_sample(hr_pack_file file, size_t i,
                                      struct hr_sample *sample);
-// A job has made picture i of a sample as it was set by hr_pack_sample(): HR_OK.
-// Threads: any.
+// A job has made picture i of a sample as it was set by hr_pack_sample():
+// HR_OK. Threads: any.
 HR_API void hr_pack_passed(hr_pack_file file, size_t i);
 
 // ---- Writing ----

@@ -87,8 +87,8 @@ struct hr_limits {
     int item_ms;            // decode time of one sample on the CPU; 30000
 };
 
-// A row of the table of formats: its name, as in "jpeg", and how its files end, as
-// in ".jpg .jpeg", by which folders are searched; "" where they are not.
+// A row of the table of formats: its name, as in "jpeg", and how its files end,
+// as in ".jpg .jpeg", by which folders are searched; "" where they are not.
 struct hr_format_info {
     const char *name, *suffixes;
 };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every engine makes the pixels of the reference. Pillow is not one program:
 // its resize rounds to 8 bits between its two passes, and which pass comes
-// first depends on the release. W x H is the picture before one resize, when that
-// op's turn comes, also if the op has a box. w x h is the result:
+// first depends on the release. W x H is the picture before one resize, when
+// that op's turn comes, also if the op has a box. w x h is the result:
 //
 //   pillow-12   up to Pillow 12.1: the horizontal pass always comes first
 //   pillow-12.2 Pillow 12.2 and 12.3: the vertical pass comes first if the
@@ -90,9 +90,9 @@ typedef int (*hr_resize_fn)(void *ctx, const uint8_t *pixels, int width,
 // Finds out which reference an installed Pillow is: lets it resize a handful of
 // tiny pictures of noise, makes each in both orders on the library's CPU, and
 // finds the rule that explains all answers. It asks no version number, because
-// distributions patch. HR_OK: *found is it. HR_EUNSUPPORTED: the order of passes
-// is of no known reference, or the pixels are of no order at all. HR_EDEVICE:
-// resize failed. HR_EINVAL, and the statuses of a job.
+// distributions patch. HR_OK: *found is it. HR_EUNSUPPORTED: the order of
+// passes is of no known reference, or the pixels are of no order at all.
+// HR_EDEVICE: resize failed. HR_EINVAL, and the statuses of a job.
 // The reason is in hr_last_error(). Takes some milliseconds.
 // Threads: any, but not from a callback.
 HR_API enum hr_status hr_reference_probe(hr_resize_fn resize, void *ctx,

@@ -51,9 +51,9 @@ struct hr_encoded {
 
 struct hr_source_read;
 
-// Samples that the program itself gives: a data base, a generator. Its functions
-// are called on any thread, also of the library, by several at a time, and no
-// lock is held meanwhile.
+// Samples that the program itself gives: a data base, a generator. Its
+// functions are called on any thread, also of the library, by several at a
+// time, and no lock is held meanwhile.
 struct hr_source_calls {
     uint64_t num;       // samples
     uint64_t identity;  // any number that differs for another data set, for
@@ -89,8 +89,8 @@ struct hr_opened {
     // is asked while the file is added, and lives until close is called.
     const char *(*label_of)(void *ctx, uint64_t i);
     bool names;  // labels are names, whatever they consist of
-    // If there are any, labels are these names, and their places are the numbers
-    // of the classes.
+    // If there are any, labels are these names, and their places are the
+    // numbers of the classes.
     const char *const *classes;
     size_t num_classes;
     void (*close)(void *ctx);  // the source goes; NULL: nothing is to be done
@@ -107,8 +107,8 @@ struct hr_opener {
                            const char *label, struct hr_opened *to,
                            char message[256]);
 };
-// Names the opener of this process; NULL: there is none, as at first. The struct
-// must stay as it is. Threads: any.
+// Names the opener of this process; NULL: there is none, as at first. The
+// struct must stay as it is. Threads: any.
 HR_API void hr_set_opener(const struct hr_opener *opener);
 
 // One of them.
@@ -182,8 +182,8 @@ struct hr_http_params {
 #define hr_http_params(...) (&(struct hr_http_params){__VA_ARGS__})
 
 // Says how the source reads URLs, before one is added; *params is copied.
-// HR_EINVAL, HR_ENOMEM, HR_EUNSUPPORTED (there is no libcurl). Threads: one at a
-// time.
+// HR_EINVAL, HR_ENOMEM, HR_EUNSUPPORTED (there is no libcurl). Threads: one at
+// a time.
 HR_API enum hr_status hr_source_set_http(hr_source source,
                                          const struct hr_http_params *params);
 
@@ -237,25 +237,26 @@ HR_API enum hr_status hr_source_set_classes(hr_source source,
 //         liblmdb is not needed
 //   .parquet .arrow .feather .mindrecord, and files that begin as these do
 //         what hr_set_opener() has named opens them
-// Samples of TFRecord, MDS, litData and the last ones are called by their file and their number in it.
-// Members, records and samples that cannot be used are faults.
-// path may be a URL of http or https, of such a file or of a picture, whose label
-// is then the folder it lies in. Tar, RecordIO and TFRecord files are gone
-// through once;
+// Samples of TFRecord, MDS, litData and the last ones are called by their file
+// and their number in it. Members, records and samples that cannot be used are
+// faults.
+// path may be a URL of http or https, of such a file or of a picture, whose
+// label is then the folder it lies in. Tar, RecordIO and TFRecord files are
+// gone through once;
 // of pack files header and index are read. The server must give ranges, and
-// samples are read by them: each answer must be of the object that was opened, by
-// length, ETag and Last-Modified. A failed read is HR_EIO or HR_ETIMEDOUT;
+// samples are read by them: each answer must be of the object that was opened,
+// by length, ETag and Last-Modified. A failed read is HR_EIO or HR_ETIMEDOUT;
 // HR_EUNSUPPORTED without libcurl or ranges. hr_last_error() names URL (without
 // its query), stage, offset, status and reason.
 // A folder gives its regular files that end in .jpg .jpeg .jpe .jfif .mpo .png
-// .webp .bmp .pgm .ppm .tif or .tiff, as they are sorted above. ImageFolder takes
-// all of these but .jpe .jfif .mpo. Links to files and folders are followed,
-// however many there are in a row; a link to a folder that it lies in is not.
-// HR_ELIMIT: links lead to the same folders more than 16 times on the average.
-// A folder below that cannot be read is a fault. A folder in which there are no
-// folders is a class of its own; where there are some, pictures beside them are
-// no samples. A million files take about a second, most of it the file
-// system's, and less than 200 bytes each.
+// .webp .bmp .pgm .ppm .tif or .tiff, as they are sorted above. ImageFolder
+// takes all of these but .jpe .jfif .mpo. Links to files and folders are
+// followed, however many there are in a row; a link to a folder that it lies in
+// is not. HR_ELIMIT: links lead to the same folders more than 16 times on the
+// average. A folder below that cannot be read is a fault. A folder in which
+// there are no folders is a class of its own; where there are some, pictures
+// beside them are no samples. A million files take about a second, most of it
+// the file system's, and less than 200 bytes each.
 // Compressed archives, and URLs of other kinds, are HR_EUNSUPPORTED.
 // HR_EIO, HR_EINVAL, HR_ENOMEM, and those of hr_pack_open(); hr_last_error()
 // names file and reason. After a failure nothing was added.
@@ -280,8 +281,8 @@ static inline hr_source hr_source_open(const char *path)
 // Adds the files that a list names: PATH, or PATH, a tab and LABEL, a line
 // each, or each ended by a zero byte. The last tab counts; empty lines do not.
 // list "-" is standard input. Paths are relative to the folder of the list.
-// The files are not looked at. The list may be at a URL, and entries may be URLs;
-// all entries of a list of the web are, relative to its own.
+// The files are not looked at. The list may be at a URL, and entries may be
+// URLs; all entries of a list of the web are, relative to its own.
 HR_API enum hr_status hr_source_add_list(hr_source source, const char *list,
                                          bool zero);
 
@@ -295,13 +296,14 @@ enum hr_cifar {
 
 // Adds all pictures of a CIFAR file: 32 x 32 RGB pixels each. They are not
 // read, only their labels, about 10 ms for 10,000. Names are the numbers of
-// records. Labels are the names in the file of the data set that lies in the same
-// folder: batches.meta.txt, fine_label_names.txt or coarse_label_names.txt;
-// without it they are the label's number. The class of a picture is its record's.
-// HR_EIO, HR_ENOMEM. HR_EFORMAT: the file ends within a record, the first label
-// does not exist, or there are not as many names as classes. Later records whose
-// label does not exist are faults. hr_last_error() names file, offset and
-// reason. After a failure nothing was added. Threads: one at a time.
+// records. Labels are the names in the file of the data set that lies in the
+// same folder: batches.meta.txt, fine_label_names.txt or
+// coarse_label_names.txt; without it they are the label's number. The class of
+// a picture is its record's. HR_EIO, HR_ENOMEM. HR_EFORMAT: the file ends
+// within a record, the first label does not exist, or there are not as many
+// names as classes. Later records whose label does not exist are faults.
+// hr_last_error() names file, offset and reason. After a failure nothing was
+// added. Threads: one at a time.
 HR_API enum hr_status hr_source_add_cifar(hr_source source, const char *path,
                                           enum hr_cifar kind);
 
@@ -362,11 +364,11 @@ HR_API const char *hr_source_skipped(hr_source source, size_t i, char *buffer,
 HR_API const char *hr_skip_text(enum hr_skip why);
 
 // Reads sample i to memory: data and size of *to, until the next call with it.
-// All bytes of a file are read, at most max_bytes (0 = 256 MiB). HR_EIO (also if
-// it is no regular file), HR_ELIMIT, HR_ENOMEM, HR_EINVAL (there is no sample i),
-// and the statuses of hr_pack_sample() and of a callback. hr_last_error() has
-// file and reason. Samples of a callback are copied; of a CIFAR file they are
-// pixels, see *to. Threads: any, each with its own *to.
+// All bytes of a file are read, at most max_bytes (0 = 256 MiB). HR_EIO (also
+// if it is no regular file), HR_ELIMIT, HR_ENOMEM, HR_EINVAL (there is no
+// sample i), and the statuses of hr_pack_sample() and of a callback.
+// hr_last_error() has file and reason. Samples of a callback are copied; of a
+// CIFAR file they are pixels, see *to. Threads: any, each with its own *to.
 HR_API enum hr_status hr_source_read(hr_source source, uint64_t i,
                                      size_t max_bytes, struct hr_encoded *to);
 HR_API void hr_encoded_finish(struct hr_encoded *encoded);  // frees memory

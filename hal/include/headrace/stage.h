@@ -60,7 +60,8 @@ static inline struct hr_span hr_span_of(int bit)
     return span;
 }
 
-// "entropy", "reconstruct", ..., "read", "header"; static storage. Threads: any.
+// "entropy", "reconstruct", ..., "read", "header"; static storage. Threads:
+// any.
 static inline const char *hr_stage_name(enum hr_stage stage)
 {
     switch (stage) {

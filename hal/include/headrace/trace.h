@@ -18,9 +18,10 @@ HR_BEGIN_DECLS
 //
 // Chrome's trace event format, as JSON: ui.perfetto.dev and chrome://tracing
 // open it. Each thread of the library has a row with its work; job and
-// sample are in the arguments. Each queue of a device has a row with its kernels
-// and copies, in the device's own time laid over the host's. Arrows lead from
-// the submission of a job to its end; curves show jobs and bytes in flight.
+// sample are in the arguments. Each queue of a device has a row with its
+// kernels and copies, in the device's own time laid over the host's. Arrows
+// lead from the submission of a job to its end; curves show jobs and bytes in
+// flight.
 //
 // Times are of CLOCK_MONOTONIC, in microseconds. otherData holds what to add
 // for wall time (wall_minus_monotonic_ns, as text); with params.wall_time it

@@ -35,8 +35,8 @@ struct hr_transfer_params {
     hr_image image;  // its image->size bytes
     // Or, if image is NULL, slots first .. first + n - 1, stride_n apart as in
     // the batch. They can only be read. (What is between two slots is not
-    // written.) A slot whose sample failed is read as it is; the job that failed
-    // says so.
+    // written.) A slot whose sample failed is read as it is; the job that
+    // failed says so.
     hr_batch batch;
     int first, n;
     void *to;          // host memory that is written; or, if it is NULL,

@@ -40,7 +40,7 @@ static bool is_valid(void *display)
     return entry && valid(display);
 }
 
-// ---- How it is -----------------------------------------------------------------
+// ---- How it is --------------------------------------------------------------
 
 // For programs that have no control of us.
 static void first(void)
@@ -113,7 +113,7 @@ cl_int fault_extensions(cl_device_id id, size_t size, void *value, size_t *used)
     return code;
 }
 
-// ---- Contexts ------------------------------------------------------------------
+// ---- Contexts ---------------------------------------------------------------
 
 // Takes out the properties that the driver below does not know. Returns false
 // if they are not as they should be.

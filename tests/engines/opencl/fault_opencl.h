@@ -63,8 +63,8 @@ struct fault_counts {
     int filled;    // shared images, from their surface; since sharing()
 };
 
-// How a driver shares VA-API surfaces; at first as HEADRACE_FAULT_SHARES says, a
-// number in the environment.
+// How a driver shares VA-API surfaces; at first as HEADRACE_FAULT_SHARES says,
+// a number in the environment.
 enum {
     FAULT_SHARES = 1,            // it does
     FAULT_SHARES_ELSEWHERE = 2,  // not this device: the adapter has none

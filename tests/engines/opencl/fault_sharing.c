@@ -31,7 +31,7 @@ static struct {
     struct shared of[MOST];
 } s = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-// ---- Libraries -----------------------------------------------------------------
+// ---- Libraries --------------------------------------------------------------
 
 #define VA_CALLS(X)          \
     X(vaDisplayIsValid)      \
@@ -74,7 +74,7 @@ static void load(void)
 #undef X
 }
 
-// ---- Images --------------------------------------------------------------------
+// ---- Images -----------------------------------------------------------------
 
 // s.lock; NULL finds a free one.
 static struct shared *find(cl_mem mem)
@@ -173,7 +173,7 @@ static cl_mem CL_API_CALL create(cl_context context, cl_mem_flags flags,
     return mem;
 }
 
-// ---- Commands ------------------------------------------------------------------
+// ---- Commands ---------------------------------------------------------------
 
 // The plane's pixels as the media driver gives them out.
 static bool fill(const struct shared *o, cl_command_queue queue)
@@ -346,7 +346,7 @@ CALL cl_int clEnqueueCopyImageToBuffer(cl_command_queue queue, cl_mem from,
     return rule.code;
 }
 
-// ---- Questions -----------------------------------------------------------------
+// ---- Questions --------------------------------------------------------------
 
 static cl_int CL_API_CALL devices(cl_platform_id platform,
                                   cl_va_api_device_source_intel type,

@@ -22,7 +22,8 @@ struct null_counts {
     uint64_t locks, contended;  // if it is preloaded: of mutexes
 };
 
-// Since the process began. This and the next ones are the symbols besides OpenCL's.
+// Since the process began. This and the next ones are the symbols besides
+// OpenCL's.
 void null_counts(struct null_counts *out);
 // From now on there is no kernel of that name; NULL: all are there.
 void null_refuse(const char *kernel);

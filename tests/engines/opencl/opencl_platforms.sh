@@ -162,8 +162,8 @@ END
     exit $bad
 }
 
-# Mesa's llvmpipe has no doubles, so that warps with a filter are the CPU's there,
-# and takes minutes to compile: run it by hand.
+# Mesa's llvmpipe has no doubles, so that warps with a filter are the CPU's
+# there, and takes minutes to compile: run it by hand.
 recipes()  # name inputs...
 {
     local name=$1 bad=0 dtype layout ops warps seed

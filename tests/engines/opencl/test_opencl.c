@@ -104,8 +104,8 @@ TEST_CASE(large_first_step)
     o->buffer_bytes = most;
 }
 
-// Recipes, another list of codes for each picture: as many as possible the device
-// makes to the end, by as many launches whatever the lists are.
+// Recipes, another list of codes for each picture: as many as possible the
+// device makes to the end, by as many launches whatever the lists are.
 static void recipe(const char *text, enum hr_dtype dtype, enum hr_layout layout,
                    enum hr_memory memory)
 {
@@ -151,8 +151,8 @@ static void recipe(const char *text, enum hr_dtype dtype, enum hr_layout layout,
     opencl_finish(&b);
 }
 
-// One picture, made by these ops: why it is not the device's to the end, 0 if it
-// is.
+// One picture, made by these ops: why it is not the device's to the end, 0 if
+// it is.
 static unsigned why_not(const char *text, int side)
 {
     struct hr_op ops[HR_MAX_OPS];
@@ -172,9 +172,9 @@ static unsigned why_not(const char *text, int side)
     return why;
 }
 
-// Codes that the device cannot do are known before it is given the picture: those
-// in doubles that it has not, and those with which an item would have too many
-// rounds.
+// Codes that the device cannot do are known before it is given the picture:
+// those in doubles that it has not, and those with which an item would have too
+// many rounds.
 static void codes_refused(void)
 {
     static const char nearest[] = "decode,resize=60x60,rotate=30:nearest";
@@ -194,9 +194,9 @@ static void codes_refused(void)
     CU_ASSERT(why_not(blur, 60) & HR_WHY_GEOMETRY);
 }
 
-// As many launches for one picture as for 256, with lists of codes of all lengths;
-// in the form for host processors, from the host's coefficients: index,
-// reconstruct, color, resample, store, augment.
+// As many launches for one picture as for 256, with lists of codes of all
+// lengths; in the form for host processors, from the host's coefficients:
+// index, reconstruct, color, resample, store, augment.
 static void launches_of_codes(void)
 {
     enum { SIDE = 40, CODES = 4 };
@@ -286,8 +286,8 @@ static int read_differences(struct opencl_run *a, struct opencl_run *b,
 }
 
 // Rectangles that cover each other or leave the tensor, constant, of a block or
-// of noise: the device paints them on what it stores, wherever that lies, by one
-// launch more.
+// of noise: the device paints them on what it stores, wherever that lies, by
+// one launch more.
 static void erase_in(struct hr_batch_params params, enum hr_memory memory)
 {
     static float block[3 * 9 * 14];

@@ -14,7 +14,7 @@
 // Machines are busy; the old patience was 300 s.
 enum { SLACK = 2 };
 
-// ---- A busy process ----------------------------------------------------------
+// ---- A busy process ---------------------------------------------------------
 
 static atomic_bool ends;
 
@@ -41,7 +41,7 @@ static void stop_burning(pthread_t thread)
     pthread_join(thread, NULL);
 }
 
-// ---- Drivers that hang -------------------------------------------------------
+// ---- Drivers that hang ------------------------------------------------------
 
 TEST_CASE(open_hangs)
 {
@@ -114,7 +114,7 @@ TEST_CASE(close_hangs)
     faults.ctl.release();
 }
 
-// ---- Drivers that work -------------------------------------------------------
+// ---- Drivers that work ------------------------------------------------------
 
 // It compiles for longer than its deadline: on our thread, or on its own.
 TEST_CASE(compiles)
@@ -138,7 +138,7 @@ TEST_CASE(compiles)
     faults_cache("cache");
 }
 
-// ---- Any deadline ------------------------------------------------------------
+// ---- Any deadline -----------------------------------------------------------
 
 TEST_CASE(any_deadline)
 {
@@ -158,7 +158,7 @@ TEST_CASE(any_deadline)
     }
 }
 
-// ---- What is kept ------------------------------------------------------------
+// ---- What is kept -----------------------------------------------------------
 
 static atomic_int lines;
 
@@ -212,7 +212,7 @@ TEST_CASE(pipe_for_program)
     faults_cache("cache");
 }
 
-// ---- Device memory -----------------------------------------------------------
+// ---- Device memory ----------------------------------------------------------
 
 static size_t bytes_of(hr_device dev)
 {

@@ -229,8 +229,8 @@ TEST_CASE(photos)
           (int)launches, (int)batches);
 }
 
-// The decoders of a large picture go on in launches of their own, as on a GPU: an
-// item of hr_entropy_check would have too many rounds.
+// The decoders of a large picture go on in launches of their own, as on a GPU:
+// an item of hr_entropy_check would have too many rounds.
 TEST_CASE(large)
 {
     const struct hr_op ops[] = {hr_op_decode(0),
@@ -479,8 +479,8 @@ TEST_CASE(out_of_scope)
 }
 
 // Whatever the bytes are, and whatever they were when the header was read:
-// nothing is read behind the file, or written behind what was planned (memory of
-// exactly those sizes, for AddressSanitizer). True: it got as far as that.
+// nothing is read behind the file, or written behind what was planned (memory
+// of exactly those sizes, for AddressSanitizer). True: it got as far as that.
 static bool plan_and_pack(struct ocl_plan *plan, const struct bytes *b,
                           const struct hr_info *info)
 {

@@ -146,8 +146,8 @@ TEST_CASE(job_hangs)
     end_hung();
 }
 
-// The driver hangs in the last launch of a batch with codes, in what precedes it,
-// or after it.
+// The driver hangs in the last launch of a batch with codes, in what precedes
+// it, or after it.
 TEST_CASE(codes_hangs)
 {
     static const int entries[] = {FAULT_clSetKernelArg,

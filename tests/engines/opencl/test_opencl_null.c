@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The null device, which bench_host.py measures the host with: that it is one.
 // The engine believes it, from files and from pixels, to all kinds of memory;
-// nothing is left to the CPU; and what it counts is so. And how the engine makes
-// batches when a device falls behind, and what memory they take.
+// nothing is left to the CPU; and what it counts is so. And how the engine
+// makes batches when a device falls behind, and what memory they take.
 #include <dlfcn.h>
 
 #include "null_opencl.h"
@@ -29,7 +29,8 @@ static struct null_counts counts_now(void)
     return c;
 }
 
-// A busy machine with a sanitizer may stop for longer than the default deadline.
+// A busy machine with a sanitizer may stop for longer than the default
+// deadline.
 #define LONG_DEADLINE .deadline_ns = 600000 * TEST_MS
 
 static hr_device open_null(enum hr_where entropy)
@@ -130,8 +131,8 @@ static int count_launches(hr_device dev, const struct bytes *other, int n,
 }
 
 // From files to painted tensors a batch takes as many launches, whatever the
-// lists of codes are and however many pictures there are. one: of a picture with
-// codes that is painted on.
+// lists of codes are and however many pictures there are. one: of a picture
+// with codes that is painted on.
 static void check_launches(const char *variant, int one, int most)
 {
     static const int sizes[] = {1, 10, 64, LARGEST};
@@ -168,8 +169,8 @@ TEST_CASE(launches)
 
 // ---- Batches ----------------------------------------------------------------
 
-// num_items is the driver thread's, so this is a look at it and no more: not for
-// ThreadSanitizer.
+// num_items is the driver thread's, so this is a look at it and no more: not
+// for ThreadSanitizer.
 __attribute__((no_sanitize("thread"))) static int queued(struct ocl *o)
 {
     int n = 0;
@@ -183,8 +184,8 @@ __attribute__((no_sanitize("thread"))) static int queued(struct ocl *o)
     return n;
 }
 
-// A job of MANY that has come to the driver thread, which is held with its first
-// batch; as much of it as a budget lets in, three batches.
+// A job of MANY that has come to the driver thread, which is held with its
+// first batch; as much of it as a budget lets in, three batches.
 static hr_job submit_held(hr_device dev, hr_batch batch, bool views)
 {
     const struct hr_op ops[] = {hr_op_decode(0),
@@ -232,7 +233,8 @@ static size_t on_device(const struct ocl *o)
     return bytes;
 }
 
-// (run_late() holds the driver thread as long as a busy machine takes to submit.)
+// (run_late() holds the driver thread as long as a busy machine takes to
+// submit.)
 static hr_device open_budget(size_t budget, int most)
 {
     hr_device dev = hr_device_open(
@@ -444,7 +446,7 @@ TEST_CASE(entropy)
     env.refuse(NULL);
 }
 
-// ---- Room --------------------------------------------------------------------
+// ---- Room -------------------------------------------------------------------
 
 static struct bytes large_picture(void)
 {
@@ -458,9 +460,9 @@ static struct bytes large_picture(void)
     return test_jpeg_of(&spec, &seed);
 }
 
-// How many of the sizes of the device's memory, from nothing to plenty, have the
-// picture made from its bytes to the end. Whatever there is, it is known before:
-// no batch finds that a picture is too large.
+// How many of the sizes of the device's memory, from nothing to plenty, have
+// the picture made from its bytes to the end. Whatever there is, it is known
+// before: no batch finds that a picture is too large.
 static int count_whole(hr_device dev, const struct bytes *large,
                        const char *text)
 {
@@ -505,7 +507,7 @@ TEST_CASE(room)
     CHECK(plain > codes && codes > 10, "%d, %d", plain, codes);
 }
 
-// ---- Views -------------------------------------------------------------------
+// ---- Views ------------------------------------------------------------------
 
 // A job of these crops, 40 x 40 each, of the files. Returns how many samples
 // were made of others' pixels; *whole: by the device alone; *up: bytes.

@@ -21,8 +21,8 @@ static void check_steady(bool discrete, bool entropy)
     dev = faults_open_scene(FAULTS_PATIENCE, SCENE_MIXED);
     unsetenv("HEADRACE_OPENCL_ENTROPY");
     faults.ctl.mark_thread();
-    // A batch gets its buffers when it is first needed, which may be late; there
-    // are few batches, so one of these rounds finds them all there.
+    // A batch gets its buffers when it is first needed, which may be late;
+    // there are few batches, so one of these rounds finds them all there.
     for (int round = 0; round < 6; round++) {
         faults_calm();
         for (int i = 0; i < 10; i++)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // headrace validate on an OpenCL device whose kernel is wrong by one level: its
-// certificate refuses it, the CPU makes the pictures, and validate must not call
-// that exact.
+// certificate refuses it, the CPU makes the pictures, and validate must not
+// call that exact.
 #include "hal/trust/trust.h"
 #include "validate_run.h"
 

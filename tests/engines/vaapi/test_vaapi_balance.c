@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A media engine and the CPU share what is to be made: both together make
-// nearly what each makes alone, the pictures are the CPU's, and what deviates is
-// not shared.
+// nearly what each makes alone, the pictures are the CPU's, and what deviates
+// is not shared.
 #include "vaapi_env.h"
 
 // A picture takes the driver 20 ms, eight at a time: 400 in a second. The CPU

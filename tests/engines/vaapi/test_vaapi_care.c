@@ -119,8 +119,8 @@ TEST_CASE(one_in_a_thousand)
     vaapi_close(&dev);
 }
 
-// The driver is off by -n to n in turns, each as often: by n (n + 1) / (2 n + 1)
-// on average, and less where samples end: most so in grey.
+// The driver is off by -n to n in turns, each as often: by n (n + 1) / (2 n +
+// 1) on average, and less where samples end: most so in grey.
 TEST_CASE(mean_is_true)
 {
     for (int n = 1; n <= 3; n++) {

@@ -597,8 +597,8 @@ int main(int argc, char **argv)
     if (!vaapi_init())
         return TEST_NOT_RUN;
     f.all = getenv("HEADRACE_TEST_LONG") != NULL;
-    // Beside other programs only what never ends is a fault; `./dev test --long`
-    // has the machine to itself.
+    // Beside other programs only what never ends is a fault; `./dev test
+    // --long` has the machine to itself.
     f.slack = f.all ? 0 : 60000 * TEST_MS;
     return test_main(argc, argv);
 }

@@ -74,8 +74,8 @@ static void run_one(hr_device dev, hr_batch out, const struct bytes *b,
           r->why);
 }
 
-// A picture that never lands keeps the context; one that needs a larger one does
-// not wait for that till the HAL takes it away.
+// A picture that never lands keeps the context; one that needs a larger one
+// does not wait for that till the HAL takes it away.
 TEST_CASE(stuck_context)
 {
     uint64_t seed = test_seed;
