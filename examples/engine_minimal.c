@@ -14,7 +14,7 @@ struct minimal {
     struct hr__guard guard;  // the queue, the thread, the clock
     // The device's: the tensor without gaps, levels, and their table
     uint8_t *out, *in;
-    size_t room;  // bytes at out, which in is a part of
+    size_t capacity;  // bytes at out, which in is a part of
     struct hr__table table;
     struct hr__dst dst;
 };
@@ -50,10 +50,10 @@ static bool upload(struct minimal *m, const struct hr__task *task)
     size_t row = (size_t)d->w * (size_t)d->c, all = row * (size_t)d->h;
     size_t size = all * (sizeof(float) + 1);
 
-    if (size > m->room) {
+    if (size > m->capacity) {
         hr__free(m->out);
         m->out = hr__engine_ref_alloc(&m->guard.ref, size);
-        m->room = m->out ? size : 0;
+        m->capacity = m->out ? size : 0;
     }
     if (!m->out)
         return false;

@@ -30,8 +30,9 @@ struct hr__reader {
     uint at, end;   // bits; of the interval
     uint block, k;  // of the MCU; the coefficient that is next
     uint symbols, blocks;  // that it has decoded, and that began
-    uint room;             // of symbols in `kept`, every HR__GROUP-th of which is
-    __global ushort *kept;  // its own
+    // The symbols that `kept` holds; every HR__GROUP-th of its entries is ours.
+    uint capacity;
+    __global ushort *kept;
     __global const struct hr__huffman *dc, *ac;  // of the block
 };
 
@@ -133,9 +134,9 @@ static inline struct hr__reader hr__reader_of(
     r.at = at;
     r.end = i->end;
     r.symbols = r.blocks = 0;
-    r.room = pic->room;
+    r.capacity = pic->capacity;
     r.kept = (__global ushort *)(work + pic->kept) +
-             sub / HR__GROUP * HR__GROUP * pic->room + sub % HR__GROUP;
+             sub / HR__GROUP * HR__GROUP * pic->capacity + sub % HR__GROUP;
     hr__begin(&r, state >> 6);
     r.k = state & 63;
     return r;
@@ -164,7 +165,7 @@ static inline uint hr__walk(struct hr__reader *r, uint to)
             r->k = 0;
             return HR__NEXT_END;
         }
-        if (r->symbols < r->room)
+        if (r->symbols < r->capacity)
             r->kept[r->symbols * HR__GROUP] = hr__kept(begins, &s);
         r->symbols++;
         r->blocks += begins;

@@ -43,10 +43,11 @@ enum {
     HR__SUB_BITS = 1024,
     HR__MARK_BITS = 128,
     HR__SUB_MARKS = HR__SUB_BITS / HR__MARK_BITS,
-    HR__SUB_FAR = 12,   // subsequences behind its own that a decoder reads at most
+    HR__SUB_FAR = 12,   // at most so many subsequences behind its own a decoder
+                        // reads
     HR__ALL_MARKS = 2 * HR__SUB_MARKS + HR__SUB_FAR - 1,
-    HR__SUB_BACK = 64,  // that an item of hr_entropy_check goes back to find one
-                        // that is of the chain for certain
+    HR__SUB_BACK = 64,  // that an item of hr_entropy_check goes back to find
+                        // one that is of the chain for certain
     HR__SUB_ROOM = 512,  // symbols of a decoder that a GPU keeps
     // Subsequences of a picture for which hr_entropy_check goes on by itself,
     // each item for a 64th of them (HR__MAX_TAPS of layout.h explains the limit
@@ -101,8 +102,8 @@ struct hr__sub {
     hr__word at, state;  // where it is
     hr__word symbols;    // decoded up to the end of the next subsequence
     hr__word blocks;     // that began
-    hr__word next, mark;  // the subsequence of the interval whose decoder it met,
-                          // and 1 + the mark; or HR__NEXT_..
+    hr__word next, mark;  // the subsequence of the interval whose decoder it
+                          // met, and 1 + the mark; or HR__NEXT_..
     hr__word last;        // how many subsequences behind its own, if 2 or more
     // From hr_entropy_check on: 1 + the mark from which on it tells the truth,
     // 0: its beginning, or HR__FROM_NOWHERE; blocks of the interval that begin
@@ -148,13 +149,13 @@ struct hr__entropy {
     hr__word subs, marks;   // work: byte of struct hr__sub[num_subs], of
                             // struct hr__mark[num_subs][HR__ALL_MARKS],
     hr__word tables;        // of struct hr__huffman[num_codes],
-    hr__word kept, room;    // of u16[][room][HR__GROUP]: symbols of as many
-                            // decoders side by side. room 0: none are kept
+    hr__word kept, capacity;  // of u16[][capacity][HR__GROUP]: symbols of as
+                              // many decoders side by side. 0: none are kept
     hr__word open;          // of 1 + num_subs words: how many decoders are
                             // HR__NEXT_ON, and of which subsequences
     hr__word flag;          // out: byte of a word, HR__ODD_..
-    hr__word counts;        // work: in programs built with HR__COUNTED, byte of a
-                            // word for each subsequence: the symbols decoded
+    hr__word counts;        // work: in programs built with HR__COUNTED, byte of
+                            // a word for each subsequence: the symbols decoded
     hr__word num_components, mcus_w;
     hr__word mcu_blocks;                 // blocks of an MCU
     hr__word of[HR__MCU_BLOCKS];         // of each, its component

@@ -156,7 +156,7 @@ static inline void hr__go_far(__global const struct hr__entropy *pic,
     uint next = 0, last = min(n + HR__SUB_FAR, i->subs - 1);
     struct hr__reader r = hr__reader_on(pic, work, i, n);
 
-    r.room = 0;
+    r.capacity = 0;
     for (uint to = n + 2; to <= last && !next; to++) {
         __global const struct hr__mark *m = hr__marks(pic, work, i->sub + to);
         uint begin = hr__sub_begin(i, to);

@@ -120,7 +120,7 @@ static inline void hr__write_own(__global const struct hr__entropy *pic,
                       hr__sub_begin(i, n + (s.from > HR__SUB_MARKS)) +
                           (place >> 10),
                       place & 1023);
-    if (s.symbols <= pic->room)
+    if (s.symbols <= pic->capacity)
         hr__write_kept(&w, r.kept, symbols, s.symbols, r.k);
     else
         hr__write_bits(&w, &r,

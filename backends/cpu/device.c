@@ -151,11 +151,11 @@ static const char *cpu_fingerprint(struct hr__engine *e)
     return cpu_specimen_library();
 }
 
-static bool cpu_specimen(struct hr__engine *e, int i, uint8_t *to, size_t room,
-                         size_t *size)
+static bool cpu_specimen(struct hr__engine *e, int i, uint8_t *to,
+                         size_t capacity, size_t *size)
 {
     (void)e;
-    return cpu_specimen_make(i, to, room, size);
+    return cpu_specimen_make(i, to, capacity, size);
 }
 
 const struct hr__backend hr__backend_cpu = {

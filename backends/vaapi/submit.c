@@ -46,13 +46,13 @@ static bool take_bytes(struct va *va, struct va_frame *frame,
         *fault = (struct va_fault){why, "the file changed"};
         return false;
     }
-    if (size > frame->room) {
+    if (size > frame->capacity) {
         hr__free(frame->bytes);
         // By halves, so that it does not grow every time.
-        frame->room = size + size / 2;
-        frame->bytes = hr__engine_ref_alloc(&va->guard.ref, frame->room);
+        frame->capacity = size + size / 2;
+        frame->bytes = hr__engine_ref_alloc(&va->guard.ref, frame->capacity);
         if (!frame->bytes) {
-            frame->room = 0;
+            frame->capacity = 0;
             *fault = (struct va_fault){HR_WHY_MEMORY, "out of memory"};
             return false;
         }

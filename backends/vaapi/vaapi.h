@@ -120,7 +120,7 @@ struct va_frame {
     enum hr_jpeg_kind kind;
     struct hr__planes planes;
     uint8_t *bytes;  // the picture's entropy data, our own copy
-    size_t room;
+    size_t capacity;
     struct va_jpeg jpeg;
     bool pixels;  // the video processor makes its pixels, so:
     VARectangle crop;

@@ -24,8 +24,8 @@ struct packing {
     struct cpu_decode *d;
     struct hr__coefficients *plan;  // without its offsets
     struct cpu_coef_lines out;
-    uint8_t *to;  // the next segment's place, and how much room is there
-    size_t room;
+    uint8_t *to;  // the next segment's place, and the bytes there
+    size_t capacity;
     int rows;  // of MCUs that must be read
 };
 
@@ -142,15 +142,15 @@ static void pack_line(struct packing *k, uint32_t i, uint32_t line,
 
     if (!cut)
         return;
-    if (k->room < bound) {
-        k->room = bound > PIECE ? bound : PIECE;
-        k->to = cpu_decode_alloc(k->d, 1, k->room);
+    if (k->capacity < bound) {
+        k->capacity = bound > PIECE ? bound : PIECE;
+        k->to = cpu_decode_alloc(k->d, 1, k->capacity);
     }
     size = k->d->ops->pack_line(k->to, blocks, (int)n);
     *cut =
         (struct cpu_packed_cut){.segment = k->to, .n = (int)n, .count = (int)n};
     k->to += size;
-    k->room -= size;
+    k->capacity -= size;
 }
 
 static void end_packing(struct packing *k)

@@ -81,9 +81,9 @@ struct cpu_lane_ops {
     // the lanes of which one is true.
     cpu_lane_steps_fn *steps[CPU_LANE_FORMS];
     // Drops the zero behind each 0xff of [*src, end) until there is no more,
-    // `room` bytes are written or what follows is a marker. *src: as far as
+    // `capacity` bytes are written or what follows is a marker. *src: as far as
     // it came. Returns how many; up to 64 more may be written.
-    size_t (*unstuff)(uint8_t *dst, size_t room, const uint8_t **src,
+    size_t (*unstuff)(uint8_t *dst, size_t capacity, const uint8_t **src,
                       const uint8_t *end);
     // Counts bytes that are 0xff.
     size_t (*stuffed)(const uint8_t *p, size_t n);

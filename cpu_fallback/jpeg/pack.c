@@ -106,7 +106,7 @@ void cpu_pieces_finish(struct cpu_pieces *pieces)
         heap->free(heap->ctx, piece, sizeof(*piece));
     }
     if (pieces->line)
-        heap->free(heap->ctx, pieces->line, pieces->room);
+        heap->free(heap->ctx, pieces->line, pieces->capacity);
     *pieces = (struct cpu_pieces){.heap = heap, .keep = pieces->keep};
 }
 
@@ -187,11 +187,11 @@ static uint8_t *spare_line(struct cpu_packing *k)
             bound = cpu_packed_bound(comp[i].columns);
     if (!p)
         return k->line ? k->line : (k->line = cpu_arena_alloc(k->arena, bound));
-    if (p->room < bound) {
+    if (p->capacity < bound) {
         if (p->line)
-            p->heap->free(p->heap->ctx, p->line, p->room);
+            p->heap->free(p->heap->ctx, p->line, p->capacity);
         p->line = p->heap->alloc(p->heap->ctx, bound);
-        p->room = p->line ? bound : 0;
+        p->capacity = p->line ? bound : 0;
     }
     return p->line;
 }

@@ -23,7 +23,7 @@ struct cpu_pieces {
     int spare;
     struct cpu_pack_piece *first;  // of these
     uint8_t *line;                 // room for a line that does not fit a piece
-    size_t room;
+    size_t capacity;
 };
 
 void cpu_pieces_finish(struct cpu_pieces *pieces);

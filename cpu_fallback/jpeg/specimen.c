@@ -203,7 +203,7 @@ static void set_up(struct writer *w)
     cinfo->dct_method = JDCT_ISLOW;
 }
 
-static bool encode(struct writer *w, uint8_t *to, size_t room, size_t *size)
+static bool encode(struct writer *w, uint8_t *to, size_t capacity, size_t *size)
 {
     w->cinfo.err = jpeg_std_error(&w->error);
     w->error.error_exit = fail;
@@ -215,7 +215,7 @@ static bool encode(struct writer *w, uint8_t *to, size_t room, size_t *size)
     jpeg_create_compress(&w->cinfo);
     w->dest = (struct jpeg_destination_mgr){
         .next_output_byte = to,
-        .free_in_buffer = room,
+        .free_in_buffer = capacity,
         .init_destination = start,
         .empty_output_buffer = full,
         .term_destination = start,
@@ -227,7 +227,7 @@ static bool encode(struct writer *w, uint8_t *to, size_t room, size_t *size)
     else
         write_pixels(w);
     jpeg_finish_compress(&w->cinfo);
-    *size = room - w->dest.free_in_buffer;
+    *size = capacity - w->dest.free_in_buffer;
     jpeg_destroy_compress(&w->cinfo);
     return true;
 }
@@ -248,14 +248,14 @@ static const struct kind *kind_of(int i)
     return NULL;
 }
 
-bool cpu_specimen_make(int i, uint8_t *to, size_t room, size_t *size)
+bool cpu_specimen_make(int i, uint8_t *to, size_t capacity, size_t *size)
 {
     struct writer w;
 
     memset(&w, 0, sizeof(w));
     w.kind = kind_of(i);
     w.random = (uint64_t)i + 1;
-    return w.kind && encode(&w, to, room, size);
+    return w.kind && encode(&w, to, capacity, size);
 }
 
 #define TEXT_OF(x) #x

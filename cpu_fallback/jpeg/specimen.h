@@ -8,10 +8,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// Writes number i (0, 1, ...) to room bytes; the same bytes each time. False:
-// there is no such one, or libjpeg refused. Its memory is libjpeg's own, some
-// 100 KB, and freed at return. Threads: any.
-bool cpu_specimen_make(int i, uint8_t *to, size_t room, size_t *size);
+// Writes number i (0, 1, ...) to capacity bytes; the same bytes each time.
+// False: there is no such one, or libjpeg refused. Its memory is libjpeg's own,
+// some 100 KB, and freed at return. Threads: any.
+bool cpu_specimen_make(int i, uint8_t *to, size_t capacity, size_t *size);
 int cpu_specimen_count(void);
 
 // Returns the library whose arithmetic the pictures are compared with: name and

@@ -60,7 +60,7 @@ static struct piece next_reconstruct(const split *s)
 }
 
 // Returns how many threads more would find something to do.
-static int room(const split *s)
+static int helpers(const split *s)
 {
     int n = 0, end = limit(s), period = s->p.period;
 
@@ -98,7 +98,7 @@ static void call_again(split *s)
     if (!s->hungry || (p = next_entropy(s)).row < 0 ||
         limit(s) - p.row < s->p.ring / 2)
         return;
-    call(s, room(s));
+    call(s, helpers(s));
 }
 
 // Does entropy of a row. With the lock, which is given away meanwhile.
@@ -175,7 +175,7 @@ void cpu_split_begin(split *s, const struct cpu_split_params *p,
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->done, NULL);
     pthread_mutex_lock(&s->lock);
-    call(s, room(s));
+    call(s, helpers(s));
     pthread_mutex_unlock(&s->lock);
 }
 

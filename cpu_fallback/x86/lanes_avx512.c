@@ -80,14 +80,14 @@ CPU_INLINE void put(const struct cpu_lane_steps *s, VEC at, VEC value,
 
 #include "cpu_fallback/x86/lanes_simd.h"
 
-static size_t unstuff(uint8_t *dst, size_t room, const uint8_t **src,
+static size_t unstuff(uint8_t *dst, size_t capacity, const uint8_t **src,
                       const uint8_t *end)
 {
     const uint8_t *p = *src;
     uint64_t after = 0;  // bit 0: the byte before was 0xff
     size_t n = 0;
 
-    while (n < room && p < end) {
+    while (n < capacity && p < end) {
         size_t left = (size_t)(end - p);
         uint64_t valid = left < 64 ? ~(~UINT64_C(0) << left) : ~UINT64_C(0);
         VEC x = _mm512_maskz_loadu_epi8(valid, p);
@@ -110,7 +110,7 @@ static size_t unstuff(uint8_t *dst, size_t room, const uint8_t **src,
         p--;
         n--;
     }
-    for (int i = 0; i < 65 && n < room && p < end; i++) {
+    for (int i = 0; i < 65 && n < capacity && p < end; i++) {
         if (*p == 0xff && (end - p < 2 || p[1]))
             break;
         dst[n++] = *p;

@@ -136,10 +136,10 @@ struct hr__backend {
 
     // ---- Only the host, that is the CPU ----
 
-    // Encoded picture number i (0, 1, ...) for the test, in
-    // room bytes at to; the same each time. False: there are no more. From
+    // Encoded picture number i (0, 1, ...) for the test, in `capacity` bytes at
+    // to; the same each time. False: there are no more. From
     // HR__SPECIMENS_LARGE on: at least 64 x 64, for engines with a lower limit.
-    bool (*specimen)(struct hr__engine *e, int i, uint8_t *to, size_t room,
+    bool (*specimen)(struct hr__engine *e, int i, uint8_t *to, size_t capacity,
                      size_t *size);
     // From now on n of its caps.threads threads take tasks (more: all of them);
     // 0 = as it is. The others finish the tasks that they have begun. Returns

@@ -46,12 +46,12 @@ struct hr__step {
 };
 
 // The codes of all steps follow each other in `augments`, which has room for
-// `room`; NULL: they are not kept, as where only a size is asked for.
+// `capacity`; NULL: they are not kept, as where only a size is asked for.
 struct hr__geometry {
     int num_steps;  // >= 1
     struct hr__step steps[HR__MAX_STEPS];
     struct hr__augment *augments;
-    int num_augments, room;
+    int num_augments, capacity;
     int out_w, out_h;  // of the whole
 };
 

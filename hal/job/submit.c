@@ -303,10 +303,10 @@ static void fill_work(struct hr__job *job, int i, const struct hr_sample *s,
     find_dst(&s[i], i, job->batch, &job->params, &w->pic.dst);
     fill_tables(job, i, s, f);
     w->pic.geo.augments = f->augments;
-    w->pic.geo.room = i && same_ops(&s[i], &s[i - 1])
-                          ? job->works[i - 1].pic.geo.room
-                          : hr__ops_augments(s[i].ops, s[i].num_ops);
-    f->augments += w->pic.geo.room;
+    w->pic.geo.capacity = i && same_ops(&s[i], &s[i - 1])
+                              ? job->works[i - 1].pic.geo.capacity
+                              : hr__ops_augments(s[i].ops, s[i].num_ops);
+    f->augments += w->pic.geo.capacity;
     fill_picture(w);
     hr__cache_fill_begin(w);
 }

@@ -99,8 +99,9 @@ static enum hr_status add_code(struct hr__fold *f,
     int w, h;
 
     hr__fold_size(f, &w, &h);
-    if (geo->augments && geo->num_augments == geo->room) {
-        snprintf(f->text, 128, "the ops come to more than %d codes", geo->room);
+    if (geo->augments && geo->num_augments == geo->capacity) {
+        snprintf(f->text, 128, "the ops come to more than %d codes",
+                 geo->capacity);
         return HR_EUNSUPPORTED;
     }
     geo->out_w = code->w ? code->w : w;

@@ -128,13 +128,13 @@ static bool gather(struct writer *w, const struct hr__trace_state *state)
     uint64_t largest, total = survey(w, state, &largest);
     struct hr__event *scratch = hr__alloc(NULL,
                                           (size_t)largest * sizeof(*scratch));
-    size_t room = (size_t)total;
+    size_t capacity = (size_t)total;
     struct thread *t;
 
     w->wall = state->wall;
-    w->lines = hr__alloc(NULL, room * sizeof(*w->lines));
-    w->submits = hr__alloc(NULL, room * sizeof(*w->submits));
-    w->dones = hr__alloc(NULL, room * sizeof(*w->dones));
+    w->lines = hr__alloc(NULL, capacity * sizeof(*w->lines));
+    w->submits = hr__alloc(NULL, capacity * sizeof(*w->submits));
+    w->dones = hr__alloc(NULL, capacity * sizeof(*w->dones));
     w->threads = t = hr__alloc(NULL, w->num_threads * sizeof(*w->threads));
     if (!scratch || !w->lines || !w->submits || !w->dones || !t) {
         hr__free(scratch);
@@ -142,7 +142,7 @@ static bool gather(struct writer *w, const struct hr__trace_state *state)
     }
     for (const struct hr__ring *r = state->rings; r; r = r->next)
         if (r->generation == state->generation) {
-            size_t left = room - w->num, max = (size_t)r->capacity;
+            size_t left = capacity - w->num, max = (size_t)r->capacity;
 
             read_ring(w, r, max < left ? max : left, state->start, scratch);
             t->tid = r->tid;

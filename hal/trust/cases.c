@@ -199,7 +199,7 @@ static uint32_t codes_of(const struct hr_op *ops, int n, int w, int h)
 {
     static const struct hr_random any;
     struct hr__augment list[HR_MAX_OPS];
-    struct hr__geometry geo = {.augments = list, .room = HR_MAX_OPS};
+    struct hr__geometry geo = {.augments = list, .capacity = HR_MAX_OPS};
     uint32_t bits = 0;
     char text[128];
 

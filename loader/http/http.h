@@ -250,8 +250,8 @@ struct hr__http_until {
 struct hr__http_object {
     struct hr__http *http;
     struct hr__http_version version;
-    uint64_t from;           // the window: its place in the object, its size in
-    size_t num, next, room;  // bytes; the bytes to read next; its memory
+    uint64_t from;  // the window: its place in the object, its size in
+    size_t num, next, capacity;  // bytes; the bytes to read next; its memory
     uint8_t *window;
     uint64_t position;  // of hr__http_next()
     struct hr__http_place place;

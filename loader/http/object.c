@@ -22,12 +22,12 @@ static bool fail(struct hr__http_object *o)
 
 static bool window_room(struct hr__http_object *o, size_t size)
 {
-    if (size <= o->room)
+    if (size <= o->capacity)
         return true;
     hr__free(o->window);
     o->num = 0;
     o->window = hr__alloc(NULL, size);
-    o->room = o->window ? size : 0;
+    o->capacity = o->window ? size : 0;
     if (!o->window)
         hr__fail(HR_ENOMEM, "out of memory");
     return o->window;
@@ -104,7 +104,7 @@ void hr__http_opened(struct hr__http_object *o)
 {
     hr__free(o->window);
     o->window = NULL;
-    o->num = o->room = 0;
+    o->num = o->capacity = 0;
     o->until = (struct hr__http_until){.deadline = 0};
 }
 

@@ -32,7 +32,7 @@ struct reading {
     bool wanted;  // its body; else it is dropped
     size_t came;  // bytes of this try; of them dropped ones
     size_t dropped;
-    size_t room;  // bytes at r->to, of a whole object
+    size_t capacity;  // bytes at r->to, of a whole object
     char url[3 * HR__HTTP_URL], begun[3 * HR__HTTP_URL];
     char range[48];
 };
@@ -63,12 +63,12 @@ static bool whole_room(struct reading *g, size_t size)
     int64_t begun = hr__now();
     void *to;
 
-    if (r->to && size <= g->room)
+    if (r->to && size <= g->capacity)
         return true;
     if (!(to = r->room(r->ctx, size ? size : 1)))
         return refuse(g, HR_ENOMEM, "no memory for it");
     r->to = to;
-    g->room = size;
+    g->capacity = size;
     g->try.deadline += hr__now() - begun;
     return true;
 }
@@ -98,7 +98,7 @@ static bool grow(struct reading *g, size_t size)
 {
     uint64_t unsized = g->http->params.unsized_bytes;
     size_t most = (size_t)(unsized < g->want.most ? unsized : g->want.most);
-    size_t more = g->room ? 2 * g->room : FIRST_ROOM;
+    size_t more = g->capacity ? 2 * g->capacity : FIRST_ROOM;
 
     if (size > most - g->came)
         return refuse(g, HR_ELIMIT,
@@ -106,7 +106,7 @@ static bool grow(struct reading *g, size_t size)
                           ? "it is larger than the limit for objects of which "
                             "no length is said"
                           : "it is larger than the limit");
-    if (g->came + size <= g->room)
+    if (g->came + size <= g->capacity)
         return true;
     while (more < g->came + size)
         more *= 2;

@@ -123,7 +123,7 @@ struct hr__slot {
     // ones that the consumer has; bytes of the part's images, and their memory,
     // if it is the host's.
     hr_image *outs, *shown;
-    size_t need, room;
+    size_t need, capacity;
     unsigned char *memory;
     // Paths of the samples that are submitted, for messages.
     char *names;

@@ -137,8 +137,8 @@ static void count_memory(struct hr__slot *slot, size_t size)
     struct hr__loader *l = slot->loader;
 
     pthread_mutex_lock(&l->lock);
-    l->stats.batch_bytes += size - slot->room;
-    slot->room = size;
+    l->stats.batch_bytes += size - slot->capacity;
+    slot->capacity = size;
     pthread_mutex_unlock(&l->lock);
 }
 
@@ -149,7 +149,7 @@ static bool reserve(struct hr__slot *slot)
     size_t share = slot->loader->batch_size;
     size_t size = slot->need > share ? slot->need : share;
 
-    if (slot->need <= slot->room)
+    if (slot->need <= slot->capacity)
         return true;
     hr__free(slot->memory);
     count_memory(slot, 0);
@@ -196,7 +196,7 @@ void hr__slot_drop_outs(struct hr__slot *slot, bool all)
         hr_image_release(&slot->outs[j]);
     for (int j = 0; slot->shown && j < l->pub.batch; j++)
         slot->shown[j] = NULL;
-    if (!all && slot->room <= l->batch_size)
+    if (!all && slot->capacity <= l->batch_size)
         return;
     hr__free(slot->memory);
     slot->memory = NULL;

@@ -69,9 +69,9 @@ struct record {
 static void append(struct record *r, const void *data, uint64_t bytes)
 {
     if (r->bytes < sizeof(r->image)) {
-        size_t room = sizeof(r->image) - (size_t)r->bytes;
+        size_t left = sizeof(r->image) - (size_t)r->bytes;
 
-        memcpy(r->image + r->bytes, data, bytes < room ? (size_t)bytes : room);
+        memcpy(r->image + r->bytes, data, bytes < left ? (size_t)bytes : left);
     }
     r->bytes += bytes;
 }

@@ -15,14 +15,15 @@ enum { FORM = 64 };
 
 bool held_add(struct held *held, PyObject *object, int flags)
 {
-    if (held->n == held->room) {
-        int room = held->room ? 2 * held->room : 4;
-        Py_buffer *views = realloc(held->views, (size_t)room * sizeof(*views));
+    if (held->n == held->capacity) {
+        int capacity = held->capacity ? 2 * held->capacity : 4;
+        Py_buffer *views = realloc(held->views,
+                                   (size_t)capacity * sizeof(*views));
 
         if (!views)
             return PyErr_NoMemory(), false;
         held->views = views;
-        held->room = room;
+        held->capacity = capacity;
     }
     if (PyObject_GetBuffer(object, &held->views[held->n], flags))
         return false;

@@ -8,7 +8,7 @@
 // Buffers that are held until something is done with them.
 struct held {
     Py_buffer *views;
-    int n, room;
+    int n, capacity;
 };
 bool held_add(struct held *held, PyObject *object, int flags);
 void held_release(struct held *held);

@@ -16,12 +16,14 @@ int certificate_least(void)
 
 // The linker gives these calls of cpu_specimen_make() to the other
 // (CMakeLists.txt).
-bool __real_cpu_specimen_make(int i, uint8_t *to, size_t room, size_t *size);
-bool __wrap_cpu_specimen_make(int i, uint8_t *to, size_t room, size_t *size);
-bool __wrap_cpu_specimen_make(int i, uint8_t *to, size_t room, size_t *size)
+bool __real_cpu_specimen_make(int i, uint8_t *to, size_t capacity,
+                              size_t *size);
+bool __wrap_cpu_specimen_make(int i, uint8_t *to, size_t capacity,
+                              size_t *size);
+bool __wrap_cpu_specimen_make(int i, uint8_t *to, size_t capacity, size_t *size)
 {
     return (i < certificate_files || i >= HR__SPECIMENS_LARGE) &&
-           __real_cpu_specimen_make(i, to, room, size);
+           __real_cpu_specimen_make(i, to, capacity, size);
 }
 
 int certificate_file(char path[1024])

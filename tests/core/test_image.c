@@ -110,16 +110,16 @@ static double value(const uint8_t *at, enum hr_dtype dtype)
              : 0;
 }
 
-static void check_layout(struct hr_batch_params p, size_t room, uint8_t *mem,
-                         const hr_image *src)
+static void check_layout(struct hr_batch_params p, size_t capacity,
+                         uint8_t *mem, const hr_image *src)
 {
     struct hr_sample s[N];
-    auto_heap uint8_t *touched = calloc(1, room);
+    auto_heap uint8_t *touched = calloc(1, capacity);
     auto_batch batch = NULL;
     auto_job job = NULL;
     bool values = true, outside = true;
 
-    memset(mem, GUARD, room);
+    memset(mem, GUARD, capacity);
     p.data = mem + 64;
     batch = hr_batch_create(dev, &p);
     CHECK(batch, "%s", hr_last_error());
@@ -139,7 +139,7 @@ static void check_layout(struct hr_batch_params p, size_t room, uint8_t *mem,
                                            from[(y * W + x) * p.c + c];
                     memset(touched + at, 1, hr_dtype_size(p.dtype));
                 }
-    for (size_t i = 0; i < room; i++)
+    for (size_t i = 0; i < capacity; i++)
         outside = outside && (touched[i] || mem[i] == GUARD);
     CHECK(values, "%s %s c %d strides %zu %zu %zu", hr_dtype_name(p.dtype),
           p.layout ? "nhwc" : "nchw", p.c, p.stride_n, p.stride_c, p.stride_h);
@@ -167,8 +167,8 @@ TEST_CASE(stride_of_no_plane)
 
 TEST_CASE(every_layout)
 {
-    size_t room = 64 << 10;
-    auto_heap uint8_t *mem = aligned_alloc(64, room);
+    size_t capacity = 64 << 10;
+    auto_heap uint8_t *mem = aligned_alloc(64, capacity);
     uint64_t seed = test_seed;
 
     for (int k = 0; k < 3 * 2 * 2 * 4; k++) {
@@ -190,7 +190,7 @@ TEST_CASE(every_layout)
         }
         for (int i = 0; i < N; i++)
             src[i] = test_image(dev, W, H, c, &seed);
-        check_layout(p, room, mem, src);
+        check_layout(p, capacity, mem, src);
         for (int i = 0; i < N; i++)
             hr_image_release(&src[i]);
     }

@@ -90,7 +90,7 @@ static size_t kept_bytes(const struct scan *s)
 {
     const struct hr__entropy *e = &s->file.entropy;
 
-    return (size_t)hr__kernel_round(e->num_subs, HR__GROUP) * e->room *
+    return (size_t)hr__kernel_round(e->num_subs, HR__GROUP) * e->capacity *
            sizeof(uint16_t);
 }
 

@@ -188,14 +188,14 @@ static void add_one(struct data_seen *seen, hr_loaded loaded,
     uint64_t sum = UINT64_C(0xcbf29ce484222325);
     bool device = false;
 
-    if (seen->num == seen->room) {
-        seen->room = seen->room ? 2 * seen->room : 64;
+    if (seen->num == seen->capacity) {
+        seen->capacity = seen->capacity ? 2 * seen->capacity : 64;
         seen->digests = realloc(seen->digests,
-                                seen->room * sizeof(*seen->digests));
+                                seen->capacity * sizeof(*seen->digests));
         seen->indices = realloc(seen->indices,
-                                seen->room * sizeof(*seen->indices));
+                                seen->capacity * sizeof(*seen->indices));
         seen->status = realloc(seen->status,
-                               seen->room * sizeof(*seen->status));
+                               seen->capacity * sizeof(*seen->status));
     }
     sum = fold(sum, pixels, loaded->batch->params.stride_n);
     sum = fold(sum, &loaded->indices[i], sizeof(*loaded->indices));

@@ -43,10 +43,10 @@ void data_end(struct data_calls *c);
 
 // The samples that a loader delivers, in order.
 struct data_seen {
-    uint64_t *digests;  // [room] of pixels, index, class and key
+    uint64_t *digests;  // [capacity] of pixels, index, class and key
     uint64_t *indices;
     enum hr_status *status;
-    size_t num, room;
+    size_t num, capacity;
     size_t by_device, by_cache;  // samples with a span of the loader's first
                                  // engine other than the CPU; of a cache
 };

@@ -41,12 +41,12 @@ static pid_t start(const struct fake_script *fake, const char *const *words)
 }
 
 // Returns the child's exit code, and its output in text.
-static int end(pid_t child, char *text, size_t room)
+static int end(pid_t child, char *text, size_t capacity)
 {
     int status = -1;
 
     waitpid(child, &status, 0);
-    test_read(out_path, text, room);
+    test_read(out_path, text, capacity);
     return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + status;
 }
 
@@ -81,13 +81,13 @@ static pid_t server(const struct fake_script *fake, const char *limit)
     return child;
 }
 
-static int stop(pid_t child, char *text, size_t room)
+static int stop(pid_t child, char *text, size_t capacity)
 {
     int code;
 
     kill(child, SIGTERM);
     snprintf(out_path, sizeof(out_path), "%s.server", socket_path);
-    code = end(child, text, room);
+    code = end(child, text, capacity);
     CHECK(access(socket_path, F_OK), "the socket is left");
     unlink(out_path);
     snprintf(out_path, sizeof(out_path), "%s.client", socket_path);

@@ -6,7 +6,7 @@
 int train_loop_example(int argc, char **argv);
 
 // Runs the loop; returns its exit code, and its output in text.
-static int run(const char *folder, char *text, size_t room)
+static int run(const char *folder, char *text, size_t capacity)
 {
     char path[4200], *argv[] = {(char *)"train_loop", (char *)folder, NULL};
     int out = dup(1), err = dup(2), code;
@@ -24,7 +24,7 @@ static int run(const char *folder, char *text, size_t room)
     close(out);
     close(err);
     fclose(file);
-    test_read(path, text, room);
+    test_read(path, text, capacity);
     return code;
 }
 

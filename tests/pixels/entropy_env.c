@@ -266,7 +266,7 @@ static bool put_scan(struct entropy_batch *b,
     hr__word all = d->restart_interval ? divided(mcus, d->restart_interval) : 1;
 
     *e = (struct hr__entropy){.num_components = (hr__word)d->num_components,
-                              .room = gpu ? HR__SUB_ROOM : 0,
+                              .capacity = gpu ? HR__SUB_ROOM : 0,
                               .mcus_w = w};
     *p = (struct hr__kernel_picture){0};
     at = take(&b->in, sizeof(*e));
@@ -297,7 +297,7 @@ static bool put_scan(struct entropy_batch *b,
     e->open = (hr__word)take(&b->work, (1 + e->num_subs) * sizeof(hr__word));
     e->kept = (hr__word)take(&b->work,
                              hr__kernel_round(e->num_subs, HR__GROUP) *
-                                 e->room * sizeof(uint16_t));
+                                 e->capacity * sizeof(uint16_t));
     e->counts = (hr__word)take(&b->work, e->num_subs * sizeof(hr__word));
     // (Where they lie in `in` before.)
     e->intervals = (hr__word)(list - at);

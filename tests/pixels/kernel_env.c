@@ -144,21 +144,21 @@ enum { GUARD = 64, GUARD_BYTE = 0xa5 };  // behind every tensor
 
 struct bytes {
     uint8_t *data;
-    size_t size, room;
+    size_t size, capacity;
 };
 
 // Room for size more bytes at a multiple of 64; their offset.
 static size_t take(struct bytes *b, size_t size)
 {
-    size_t at = (b->size + 63) & ~(size_t)63, room;
+    size_t at = (b->size + 63) & ~(size_t)63, capacity;
 
-    if (at + size > b->room) {
-        room = (at + size) * 2;
-        b->data = realloc(b->data, room);
+    if (at + size > b->capacity) {
+        capacity = (at + size) * 2;
+        b->data = realloc(b->data, capacity);
         if (!b->data)
             abort();
-        memset(b->data + b->room, 0, room - b->room);
-        b->room = room;
+        memset(b->data + b->capacity, 0, capacity - b->capacity);
+        b->capacity = capacity;
     }
     b->size = at + size;
     return at;

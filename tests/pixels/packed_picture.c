@@ -17,18 +17,19 @@ struct packing {
     packed_line_fn *line;
     void *ctx;
     struct cpu_packed_head *head;
-    size_t room, used;
+    size_t capacity, used;
     uint32_t segment;
 };
 
-static bool grow(struct packing *p, size_t room)
+static bool grow(struct packing *p, size_t capacity)
 {
-    void *more = p->room < room ? realloc(p->head, room * 2) : p->head;
+    void *more = p->capacity < capacity ? realloc(p->head, capacity * 2)
+                                        : p->head;
 
     if (!more)
         return false;
     p->head = more;
-    p->room = p->room < room ? room * 2 : p->room;
+    p->capacity = p->capacity < capacity ? capacity * 2 : p->capacity;
     return true;
 }
 

@@ -84,13 +84,13 @@ uint8_t *planes_in_form(const struct hr__planes *p, const uint8_t *data,
                         enum planes_form form, uint64_t *seed,
                         struct hr__planes *out, size_t *size)
 {
-    size_t room, last = 0;
+    size_t capacity, last = 0;
     uint8_t *to, *fit;
 
     *out = *p;
-    room = lay_out(out, form, seed);
-    to = malloc(room);
-    for (size_t i = 0; to && i < room; i++)
+    capacity = lay_out(out, form, seed);
+    to = malloc(capacity);
+    for (size_t i = 0; to && i < capacity; i++)
         to[i] = (uint8_t)next_random(seed);
     for (int i = 0; to && i < (int)p->num_components; i++) {
         const struct hr__plane *c = &out->comp[i];
@@ -99,7 +99,7 @@ uint8_t *planes_in_form(const struct hr__planes *p, const uint8_t *data,
             for (uint32_t x = 0; x < c->cols; x++) {
                 size_t at = c->at + (size_t)y * c->stride + (size_t)x * c->step;
 
-                if (at >= room)
+                if (at >= capacity)
                     abort();
                 to[at] = planes_sample(p, data, i, c->x + x, c->y + y);
                 last = at > last ? at : last;

@@ -39,7 +39,7 @@ void simd_rows_fill(struct simd_rows *rows, size_t bytes)
 
 static uint8_t *target_row(struct simd_target *t, int misalign)
 {
-    memset(t->buf, FILL, t->room);
+    memset(t->buf, FILL, t->capacity);
     return t->buf + SIMD_GUARD + misalign;
 }
 
@@ -59,8 +59,8 @@ bool simd_target_intact(const struct simd_target *t, const uint8_t *row,
 void simd_targets_init(struct simd_targets *t)
 {
     for (int r = 0; r < SIMD_ROWS; r++) {
-        t->t[r].room = SIMD_BYTES + 3 * SIMD_GUARD + CPU_SLACK;
-        t->t[r].buf = malloc(t->t[r].room);
+        t->t[r].capacity = SIMD_BYTES + 3 * SIMD_GUARD + CPU_SLACK;
+        t->t[r].buf = malloc(t->t[r].capacity);
         if (!t->t[r].buf)
             abort();
     }

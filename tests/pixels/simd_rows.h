@@ -22,7 +22,7 @@ void simd_rows_fill(struct simd_rows *rows, size_t bytes);
 // A destination row with watched bytes before it and behind its slack.
 struct simd_target {
     uint8_t *buf;
-    size_t room;
+    size_t capacity;
 };
 bool simd_target_intact(const struct simd_target *t, const uint8_t *row,
                         size_t bytes, size_t slack);

@@ -533,7 +533,7 @@ TEST_CASE(bytes_of_codes)
         {.type = HR_OP_EQUALIZE},
         {.type = HR_OP_ADJUST_SHARPNESS, .adjust_sharpness = {2}}};
     struct hr__augment codes[8];
-    struct hr__geometry geo = {.augments = codes, .room = 8};
+    struct hr__geometry geo = {.augments = codes, .capacity = 8};
     const size_t least[] = {0, 1, 1, 2};
     char text[128];
 
@@ -553,7 +553,7 @@ TEST_CASE(bytes_of_codes)
 static struct hr__geometry folded(const struct hr_op *ops, int n,
                                   struct hr__augment codes[8])
 {
-    struct hr__geometry geo = {.augments = codes, .room = 8};
+    struct hr__geometry geo = {.augments = codes, .capacity = 8};
     char text[128];
 
     CHECK(hr__geometry_build(&geo, ops, n, HR_REFERENCE_DEFAULT, 50, 40, 1,

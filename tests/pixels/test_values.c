@@ -190,7 +190,7 @@ TEST_CASE(may_pad)
                                            .pad = true),
                                 {.type = HR_OP_SOLARIZE, .solarize = {99}}};
     struct hr__augment codes[8];
-    struct hr__geometry geo = {.augments = codes, .room = 8};
+    struct hr__geometry geo = {.augments = codes, .capacity = 8};
     char text[128];
 
     for (int n = 2; n <= 3; n++)

@@ -253,16 +253,17 @@ struct bytes test_png(int w, int h, uint64_t *seed)
                        .format = PNG_FORMAT_RGB};
     size_t size = (size_t)w * (size_t)h * 3;
     uint8_t *pixels = malloc(size);
-    png_alloc_size_t room = size * 2 + 4096;
-    struct bytes b = {.data = malloc(room)};
+    png_alloc_size_t capacity = size * 2 + 4096;
+    struct bytes b = {.data = malloc(capacity)};
 
     for (size_t i = 0; pixels && i < size; i++)
         pixels[i] = (uint8_t)next_random(seed);
     if (!pixels || !b.data ||
-        !png_image_write_to_memory(&image, b.data, &room, 0, pixels, 0, NULL))
+        !png_image_write_to_memory(&image, b.data, &capacity, 0, pixels, 0,
+                                   NULL))
         abort();
     free(pixels);
-    b.size = room;
+    b.size = capacity;
     return b;
 }
 

@@ -113,9 +113,9 @@ struct bytes test_damaged(int w, int h, uint64_t *seed);
 // put there. They end the program if they cannot be made.
 const char *test_folder(void);  // a new, private one
 const char *test_file(const struct bytes *b, const char *suffix);
-// The file's bytes, at most room - 1, and a NUL: how many; 0 if it is not
+// The file's bytes, at most capacity - 1, and a NUL: how many; 0 if it is not
 // there.
-size_t test_read(const char *path, char *to, size_t room);
+size_t test_read(const char *path, char *to, size_t capacity);
 void test_write(const char *path, const void *data, size_t size);  // or aborts
 
 // Root, with access to all files, becomes a user to whom the folder then

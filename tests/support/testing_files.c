@@ -80,10 +80,10 @@ const char *test_file(const struct bytes *b, const char *suffix)
     return files[num_files++] = strdup(path);
 }
 
-size_t test_read(const char *path, char *to, size_t room)
+size_t test_read(const char *path, char *to, size_t capacity)
 {
     FILE *f = fopen(path, "rb");
-    size_t n = f ? fread(to, 1, room - 1, f) : 0;
+    size_t n = f ? fread(to, 1, capacity - 1, f) : 0;
 
     if (f)
         fclose(f);

@@ -231,7 +231,7 @@ static unsigned sum16(const uint8_t *counts)
 // Counts that promise more values than the buffer can hold make a table that
 // libjpeg refuses.
 static void put_table(struct writer *w, unsigned id, const uint8_t *counts,
-                      const uint8_t *values, unsigned room)
+                      const uint8_t *values, unsigned capacity)
 {
     unsigned n = sum16(counts);
 
@@ -239,7 +239,7 @@ static void put_table(struct writer *w, unsigned id, const uint8_t *counts,
     put8(w, id);
     put(w, counts, 16);
     for (unsigned i = 0; i < n; i++)
-        put8(w, i < room ? values[i] : 0);
+        put8(w, i < capacity ? values[i] : 0);
 }
 
 static void put_tables(struct writer *w, const struct scan *s)
@@ -299,12 +299,12 @@ static void put_scan(struct writer *w, const struct scan *s)
 uint8_t *jpeg_assemble(const struct picture *p, size_t *size)
 {
     // Headers: 4 tables of 69, 4 of at most 21 + 16 * 255, frame and scan.
-    size_t room = 1024;
+    size_t capacity = 1024;
     struct writer w = {0};
 
     for (int i = 0; i < p->num_scans; i++)
-        room += p->scans[i].size + 4 * 69 + 4 * (21 + 16 * 255) + 64;
-    w.bytes = malloc(room);
+        capacity += p->scans[i].size + 4 * 69 + 4 * (21 + 16 * 255) + 64;
+    w.bytes = malloc(capacity);
     if (!w.bytes)
         return NULL;
     put16(&w, 0xffd8);

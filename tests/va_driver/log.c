@@ -109,7 +109,7 @@ static void log_huffman(const struct scan *s)
                    : s->huffman.huffman_table[t].num_dc_codes;
             const uint8_t *values = ac ? s->huffman.huffman_table[t].ac_values
                                        : s->huffman.huffman_table[t].dc_values;
-            unsigned n = values_of(counts), room = ac ? 162 : 12;
+            unsigned n = values_of(counts), capacity = ac ? 162 : 12;
 
             if (!used[ac][t] && !s->huffman.load_huffman_table[t])
                 continue;
@@ -118,7 +118,7 @@ static void log_huffman(const struct scan *s)
             bytes(name, counts, 16);
             snprintf(name, sizeof(name), formats[used[ac][t]], ac ? "ac" : "dc",
                      t, s->huffman.load_huffman_table[t], "values");
-            bytes(name, values, n < room ? n : room);
+            bytes(name, values, n < capacity ? n : capacity);
         }
     }
 }

@@ -218,7 +218,7 @@ VAStatus call_QuerySurfaceAttributes(VADriverContextP ctx, VAConfigID id,
     struct display *d = display_of(ctx);
     VASurfaceAttrib list[MAX_FOURCCS + 8];
     struct config *c;
-    unsigned n, room = num ? *num : 0;
+    unsigned n, capacity = num ? *num : 0;
 
     if (!num)
         return VA_STATUS_ERROR_INVALID_PARAMETER;
@@ -231,7 +231,7 @@ VAStatus call_QuerySurfaceAttributes(VADriverContextP ctx, VAConfigID id,
     *num = n;
     if (!to)
         return VA_STATUS_SUCCESS;
-    if (room < n)
+    if (capacity < n)
         return VA_STATUS_ERROR_MAX_NUM_EXCEEDED;
     memcpy(to, list, n * sizeof(*list));
     return VA_STATUS_SUCCESS;

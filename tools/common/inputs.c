@@ -224,10 +224,10 @@ bool inputs_set_classes(struct inputs *in, const char *path)
     FILE *file = fopen(path, "re");
     struct names n = {0};
     char *line = NULL;
-    size_t size, room = 0;
+    size_t size, capacity = 0;
     bool ok = file != NULL;
 
-    for (int64_t i = 0; ok && getline(&line, &room, file) > 0; i++) {
+    for (int64_t i = 0; ok && getline(&line, &capacity, file) > 0; i++) {
         line[strcspn(line, "\r\n")] = '\0';
         ok = keep_name(in, &n, line, i);
     }

@@ -44,7 +44,7 @@ void progress_text(const struct progress *progress, double elapsed, int width,
                        : 0;
     double rate = elapsed > 0 ? (double)progress->done / elapsed : 0;
     char left[32] = "?", facts[128], bar[BAR_MAX + 1];
-    int room, filled;
+    int capacity, filled;
 
     if (rate > 0)
         time_text(left, sizeof(left),
@@ -55,16 +55,16 @@ void progress_text(const struct progress *progress, double elapsed, int width,
     if (progress->failed)
         snprintf(facts + strlen(facts), sizeof(facts) - strlen(facts),
                  "  %llu failed", (unsigned long long)progress->failed);
-    room = width - (int)strlen(facts) - 3;
-    room = room > BAR_MAX ? BAR_MAX : room;
-    if (room < 4) {
+    capacity = width - (int)strlen(facts) - 3;
+    capacity = capacity > BAR_MAX ? BAR_MAX : capacity;
+    if (capacity < 4) {
         snprintf(out, size, "%.*s", width > 1 ? width - 1 : 0, facts + 1);
         return;
     }
-    filled = (int)(share * room);
-    memset(bar, '-', (size_t)room);
+    filled = (int)(share * capacity);
+    memset(bar, '-', (size_t)capacity);
     memset(bar, '#', (size_t)filled);
-    bar[room] = '\0';
+    bar[capacity] = '\0';
     if (progress->color)
         snprintf(out, size, "[\033[32m%.*s\033[0m%s]%s", filled, bar,
                  bar + filled, facts);

@@ -291,19 +291,19 @@ static void print_info(const struct hr_device_info *info)
 static int list(bool json)
 {
     struct hr_device_info *infos = NULL;
-    int room = 16, num, code;
+    int capacity = 16, num, code;
 
     // Devices may appear between the two calls.
     for (;;) {
         free(infos);
-        if (!(infos = calloc((size_t)room, sizeof(*infos)))) {
+        if (!(infos = calloc((size_t)capacity, sizeof(*infos)))) {
             tools_warn("out of memory");
             return TOOLS_CANNOT;
         }
-        num = hr_device_list(infos, room);
-        if (num <= room)
+        num = hr_device_list(infos, capacity);
+        if (num <= capacity)
             break;
-        room = num;
+        capacity = num;
     }
     if (json) {
         code = print_json(infos, num);

@@ -93,7 +93,7 @@ static int ring_for(const struct run *run)
 // ring does.
 static bool size_ring(struct run *run)
 {
-    size_t room = run_budget(run).ring, fit;
+    size_t capacity = run_budget(run).ring, fit;
 
     run->batch = run->opt.batch;
     if ((uint64_t)run->batch > run->total)
@@ -105,9 +105,9 @@ static bool size_ring(struct run *run)
     if (!tools_mul(&run->picture_bytes, run->picture_bytes, (size_t)run->w) ||
         !tools_mul(&run->picture_bytes, run->picture_bytes, (size_t)run->h))
         return tools_warn("out of memory");
-    fit = room / (size_t)run->ring / run->picture_bytes;
+    fit = capacity / (size_t)run->ring / run->picture_bytes;
     if (!fit) {
-        fit = room / run->picture_bytes;
+        fit = capacity / run->picture_bytes;
         run->ring = fit ? (int)fit : 1;
         fit = 1;
     }

@@ -23,20 +23,20 @@ static bool no_memory(void)
 
 static bool reserve(struct samples_bytes *b, size_t more)
 {
-    size_t need = b->size + more, room = b->room ? b->room : 4096;
+    size_t need = b->size + more, capacity = b->capacity ? b->capacity : 4096;
     unsigned char *data;
     if (b->failed || need < more)
         b->failed = true;
-    if (b->failed || need <= b->room)
+    if (b->failed || need <= b->capacity)
         return !b->failed;
-    while (room < need)
-        room = room > SIZE_MAX / 2 ? need : room * 2;
-    if (!(data = realloc(b->data, room))) {
+    while (capacity < need)
+        capacity = capacity > SIZE_MAX / 2 ? need : capacity * 2;
+    if (!(data = realloc(b->data, capacity))) {
         b->failed = true;
         return false;
     }
     b->data = data;
-    b->room = room;
+    b->capacity = capacity;
     return true;
 }
 

@@ -13,7 +13,7 @@
 // enough to check it at the end.
 struct samples_bytes {
     unsigned char *data;
-    size_t size, room;
+    size_t size, capacity;
     bool failed;
 };
 

@@ -153,7 +153,7 @@ static void plan_work(struct ocl_plan *plan, struct hr__entropy *e,
                               .codes = (hr__word)codes_at(),
                               .num_codes = s->num_codes,
                               .subs = (hr__word)plan->work,
-                              .room = plan->gpu ? HR__SUB_ROOM : 0,
+                              .capacity = plan->gpu ? HR__SUB_ROOM : 0,
                               .num_components = s->num_components,
                               .mcus_w = s->mcus_w};
     plan->work += ocl_aligned(most_subs(s) * sizeof(struct hr__sub));

@@ -160,9 +160,9 @@ HR_API void hr_source_close(hr_source *source);
 // How objects of the web are read. A field that is 0 or NULL has the value
 // said.
 struct hr_http_params {
-    int connections;  // that are kept, up to 256: so many reads are in flight at
-                      // most; 128, of which a loader uses 32 unless it is told,
-                      // or tunes itself
+    int connections;  // that are kept, up to 256: so many reads are in flight
+                      // at most; 128, of which a loader uses 32 unless it is
+                      // told, or tunes itself
     int retries;      // of a read that fails by what may pass; 5; -1 = none
     int backoff_ms;   // before the first of them; it doubles from one to the
                       // next, and is drawn between half of that and that; 100

@@ -404,13 +404,14 @@ static bool augmented(struct pixels *p, const struct hr__geometry *geo,
                       struct hr__outcome *out)
 {
     // (What comes out may be larger: padded, or turned.)
-    size_t row = (size_t)p->w * (size_t)p->c, side = 256, room = side * side;
+    size_t row = (size_t)p->w * (size_t)p->c, side = 256,
+           capacity = side * side;
     struct pixels a = make((int)side, (int)side, 4);
     struct pixels b = make((int)side, (int)side, 4);
     struct cpu_pixels io = {a.data, cpu_row_pitch(row), p->w, p->h, p->c};
     struct cpu_arena arena;
     struct cpu_ops ops;
-    bool ok = a.data && b.data && io.stride * (size_t)p->h <= room;
+    bool ok = a.data && b.data && io.stride * (size_t)p->h <= capacity;
 
     cpu_arena_init(&arena, &plain_heap);
     cpu_ops_init(&ops, CPU_FLAG_C);
