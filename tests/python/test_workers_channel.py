@@ -228,7 +228,7 @@ class ChannelTest(unittest.TestCase):
     def test_claim_before_and_after_arrival(self):
         sender = self.sender()
         early = self.claim(sender, 1)
-        self.assertFalse(early.submitted())
+        self.assertFalse(early._there.is_set())
         self.assertEqual(sender.ship("a"), 1)
         self.assertEqual(early.result(), "a")
         self.assertEqual(sender.ship("b"), 2)
@@ -432,7 +432,7 @@ class ChannelTest(unittest.TestCase):
         sender = self.sender()
         sender.tell(1)
         self.assertTrue(done.wait(10))
-        wait_until(lambda: not self.channel.threads_alive())
+        wait_until(lambda: not self.channel._thread.is_alive())
         sender.close()
 
     def test_it_ends_with_its_owner_without_close(self):
@@ -445,7 +445,7 @@ class ChannelTest(unittest.TestCase):
         sender = self.sender()
         self.assertEqual(self.claim(sender, sender.ship(1)).result(), 1)
         del owner
-        wait_until(lambda: not self.channel.threads_alive())
+        wait_until(lambda: not self.channel._thread.is_alive())
         sender.close()
 
     def test_no_more_descriptors(self):
@@ -528,7 +528,7 @@ class ChannelTest(unittest.TestCase):
         sender = self.sender()
         number = sender.ship("a")
         pending = self.claim(sender, number)
-        self.assertFalse(self.channel.threads_alive())
+        self.assertFalse(self.channel._thread.is_alive())
         self.channel.start()
         self.channel.start()
         self.assertEqual(pending.result(), "a")

@@ -401,11 +401,6 @@ long test_proc(const char *path, const char *field)
     return n;
 }
 
-long test_reads(void)
-{
-    return test_proc("/proc/thread-self/io", "syscr:");
-}
-
 unsigned test_offered(hr_device dev, const struct hr_sample *sample)
 {
     const struct hr_limits *limits = &dev->params.limits;

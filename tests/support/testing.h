@@ -172,8 +172,6 @@ void test_sleep(int64_t ns);
 int64_t test_clock(clockid_t clock);
 // The number behind the field in a file of /proc; -1: it is not there.
 long test_proc(const char *path, const char *field);
-// Calls of read() and the like by this thread so far; -1: they are not counted.
-long test_reads(void);
 #define TEST_MS INT64_C(1000000)
 
 // Packed copy of a batch slot or an image; free().

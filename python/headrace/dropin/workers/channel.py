@@ -100,9 +100,6 @@ class Pending:
         self._error = error
         self._there.set()
 
-    def submitted(self) -> bool:
-        return self._there.is_set()
-
     def wait(self) -> None:
         """Until the job is done; raises what concerns more than pictures."""
         if os.getpid() != self._pid:
@@ -244,9 +241,6 @@ class Channel:
         # A collector may run this on the channel's own thread.
         if threading.current_thread() is not self._thread:
             self._thread.join(_JOIN_SECONDS)
-
-    def threads_alive(self) -> bool:
-        return self._thread.is_alive()
 
     def ended(self) -> bool:
         """Nothing that a worker has sent is taken any more."""
