@@ -166,7 +166,7 @@ struct hr_http_params {
     int retries;      // of a read that fails by what may pass; 5; -1 = none
     int backoff_ms;   // before the first of them; it doubles from one to the
                       // next, and is drawn between half of that and that; 100
-    int deadline_ms;             // of a read with all its tries; 30000
+    int deadline_ms;  // of a read with all its tries; 30000
     uint64_t max_bytes;          // of an object; 4 TiB
     const char *const *headers;  // "NAME: VALUE", and NULL; sent to the
                                  // hosts that the program names, not to hosts
