@@ -49,7 +49,7 @@ static void drop_old(PyObject *capsule)
 {
     struct dl_managed *managed;
 
-    // Renamed: somebody has taken it.
+    // Renamed: a consumer has taken it.
     if (!PyCapsule_IsValid(capsule, DL_NAME))
         return;
     managed = PyCapsule_GetPointer(capsule, DL_NAME);

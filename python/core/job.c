@@ -76,7 +76,7 @@ static bool of_this_process(PyObject *self)
     if (flight_of(self)->generation != flight_generation())
         return core_raise(core_of(self), HR_EFORK, "job submitted before fork"),
                false;
-    // The collector shows it to anybody before submit() has returned.
+    // The collector shows it to other code before submit() has returned.
     if (!flight_of(self)->job)
         return core_raise(core_of(self), HR_EINVAL, "not submitted yet"), false;
     return true;

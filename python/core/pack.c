@@ -64,7 +64,7 @@ static bool same(const struct stat *a, const struct stat *b)
 }
 
 // The file, and its header: of that file, although both are found by a path
-// that somebody may give to another one meanwhile. HR_EAGAIN: somebody does,
+// that a thread may give to another one meanwhile. HR_EAGAIN: one does,
 // each time; others: hr_last_error().
 static enum hr_status open_file(const char *path, uint8_t *header,
                                 hr_pack_file *file)

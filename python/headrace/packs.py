@@ -15,7 +15,7 @@ from typing import Any
 from ._core import PackEntry, PackFile
 from .errors import ReadError
 
-# (absolute path, fingerprint) -> the file, as long as somebody has it.
+# (absolute path, fingerprint) -> the file, as long as something refers to it.
 _files: weakref.WeakValueDictionary[tuple[str, bytes], PackFile] = (
     weakref.WeakValueDictionary()
 )

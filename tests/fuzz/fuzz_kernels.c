@@ -145,7 +145,7 @@ static uint8_t *pack(struct scan *s)
 
     // (Enough for a picture: nothing is allocated.)
     s->plan.data = (uint8_t *)(s->p = calloc(1, 4096));
-    s->plan.room = 4096;
+    s->plan.capacity = 4096;
     s->plan.gpu = s->pic.size & 1;  // whether symbols are kept
     s->item.file = &s->file;
     promise(s->p && ocl_plan_begin(&s->plan, 1));

@@ -19,7 +19,7 @@ import tempfile
 
 MOST = 0
 HEADLESS = re.compile(r"(What|Whether|Of|Those|Who|Which|Whoever)\b[^?]*$")
-WORDS = re.compile(r"\b(nobody|whoever|who|those that|what it has)\b", re.I)
+WORDS = re.compile(r"\b(nobody|somebody|anybody|whoever|who|those that|what it has)\b", re.I)
 # Between sentences, and between a heading or cell and the next.
 ENDS = re.compile(r"(?<=[.!?:])\s+(?=[A-Z`(*])|\n\s*\n|\s\|\s")
 

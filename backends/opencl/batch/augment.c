@@ -46,20 +46,18 @@ bool ocl_plan_augment(struct ocl_plan *plan, int i,
     struct hr__kernel_picture *p;
     struct hr__dst planes;
     uint32_t word;
-    void *room = ocl_plan_room(plan,
-                               hr__kernel_augment_words(&c) * sizeof(uint32_t),
-                               &word);
+    void *to = ocl_plan_reserve(plan,
+                                hr__kernel_augment_words(&c) * sizeof(uint32_t),
+                                &word);
 
-    if (!room)
+    if (!to)
         return false;
-    plan->work = hr__kernel_augment(room, &c, word, pic->channels, tensor,
-                                    out_at, plan->table_at, &planes,
-                                    plan->work);
+    plan->work = hr__kernel_augment(to, &c, word, pic->channels, tensor, out_at,
+                                    plan->table_at, &planes, plan->work);
     p = ocl_plan_picture(plan, i);  // it may have moved
     p->augment = word;
     p->cost = (uint32_t)hr__kernel_augment_rounds(&c, HR__GROUP);
-    hr__kernel_store(p, step, &planes,
-                     ((struct hr__kernel_augment *)room)->from, plan->levels_at,
-                     true);
+    hr__kernel_store(p, step, &planes, ((struct hr__kernel_augment *)to)->from,
+                     plan->levels_at, true);
     return true;
 }

@@ -38,7 +38,7 @@ void ocl_axes_begin(struct ocl_axes *a, size_t most)
 
 static bool build(struct ocl_axes *a, struct ocl_axis *e)
 {
-    if (!ocl_host_grow(a->ref, &a->data, &a->room, a->used,
+    if (!ocl_host_grow(a->ref, &a->data, &a->capacity, a->used,
                        a->used + hr__axis_size(&e->step, 0), ROOM))
         return false;
     hr__axis_build(&e->axis, &e->step, 0, a->data + a->used);

@@ -229,7 +229,7 @@ struct ocl_axes {
     struct ocl_buffer mem;
     cl_event sent_event;       // of the last of them that were sent
     uint8_t *data;             // the same on the host
-    size_t used, room;         // bytes of it
+    size_t used, capacity;     // bytes of it
     size_t sent;               // bytes that mem has, or will have
     struct ocl_axis *entries;  // OCL_AXES, found by hash; NULL: none yet
     int num;
@@ -295,7 +295,7 @@ struct ocl_plan {
     struct hr__engine_ref *ref;  // pays for memory
     struct ocl_axes *axes;
     uint8_t *data;
-    size_t size, room;
+    size_t size, capacity;
     uint64_t in, work, out;  // bytes of the other buffers so far
     uint64_t pinned;         // and of payloads that the host does not copy
     uint64_t flags;          // bytes that are downloaded behind the tensors
@@ -330,7 +330,7 @@ static inline size_t ocl_plan_out(const struct ocl_plan *plan)
 // Says whether the plan so far is not too large for one batch.
 bool ocl_fits(const struct ocl *o, const struct ocl_plan *plan);
 // Adds room for size bytes of zeros, which begin at that word.
-void *ocl_plan_room(struct ocl_plan *plan, size_t size, uint32_t *word);
+void *ocl_plan_reserve(struct ocl_plan *plan, size_t size, uint32_t *word);
 // plan->table_at.
 bool ocl_plan_table(struct ocl_plan *plan, const struct hr__table *table,
                     enum hr_dtype dtype, int channels);

@@ -28,7 +28,7 @@ static bool add_values(struct ocl_plan *plan, const struct hr_erase *e,
     size_t size;
 
     block = ocl_packed(&block, &size);
-    if (!(block.data = ocl_plan_room(plan, size, &r->values)))
+    if (!(block.data = ocl_plan_reserve(plan, size, &r->values)))
         return false;
     all.x = all.y = 0;
     hr__paint(&block, &all);
@@ -49,7 +49,7 @@ bool ocl_plan_erase(struct ocl_plan *plan, int i, const struct hr__dst *tensor,
         .element = (uint32_t)element};
     struct hr__kernel_rect rects[HR_MAX_OPS];
     uint32_t pixels = 0, word;
-    uint8_t *room;
+    uint8_t *to;
 
     for (int k = 0; k < num; k++) {
         struct hr__kernel_rect *r = &rects[head.num];
@@ -63,11 +63,11 @@ bool ocl_plan_erase(struct ocl_plan *plan, int i, const struct hr__dst *tensor,
     }
     if (!head.num)
         return true;
-    if (!(room = ocl_plan_room(plan, sizeof(head) + head.num * sizeof(*rects),
-                               &word)))
+    if (!(to = ocl_plan_reserve(plan, sizeof(head) + head.num * sizeof(*rects),
+                                &word)))
         return false;
-    memcpy(room, &head, sizeof(head));
-    memcpy(room + sizeof(head), rects, head.num * sizeof(*rects));
+    memcpy(to, &head, sizeof(head));
+    memcpy(to + sizeof(head), rects, head.num * sizeof(*rects));
     ocl_plan_picture(plan, i)->erase = word;
     ocl_plan_picture(plan, i)->erased = pixels;
     return true;

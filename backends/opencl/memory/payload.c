@@ -76,13 +76,13 @@ void ocl_buffer_free(struct hr__engine *e, void *data, size_t size)
     hr__free(b);
 }
 
-bool ocl_host_grow(struct hr__engine_ref *ref, uint8_t **data, size_t *room,
+bool ocl_host_grow(struct hr__engine_ref *ref, uint8_t **data, size_t *capacity,
                    size_t used, size_t size, size_t least)
 {
-    size_t n = *room ? *room : least;
+    size_t n = *capacity ? *capacity : least;
     uint8_t *to;
 
-    if (size <= *room)
+    if (size <= *capacity)
         return true;
     while (n < size)
         n *= 2;
@@ -92,7 +92,7 @@ bool ocl_host_grow(struct hr__engine_ref *ref, uint8_t **data, size_t *room,
         memcpy(to, *data, used);
     hr__free(*data);
     *data = to;
-    *room = n;
+    *capacity = n;
     return true;
 }
 

@@ -27,7 +27,7 @@ void *ocl_buffer_alloc(struct hr__engine *e, size_t size);
 void ocl_buffer_free(struct hr__engine *e, void *data, size_t size);
 // Memory for what kernels are told: room for `size` bytes at least, `least` the
 // first time; `used` of them stay. False: no memory, and nothing has changed.
-bool ocl_host_grow(struct hr__engine_ref *ref, uint8_t **data, size_t *room,
+bool ocl_host_grow(struct hr__engine_ref *ref, uint8_t **data, size_t *capacity,
                    size_t used, size_t size, size_t least);
 
 // ---- pinned.c --------------------------------------------------------------

@@ -12,7 +12,7 @@ enum { PLAN_MIN = 256 << 10 };
 static bool take(struct ocl_plan *plan, size_t size, size_t *at)
 {
     *at = plan->size;
-    if (!ocl_host_grow(plan->ref, &plan->data, &plan->room, plan->size,
+    if (!ocl_host_grow(plan->ref, &plan->data, &plan->capacity, plan->size,
                        plan->size + ocl_aligned(size), PLAN_MIN))
         return false;
     plan->size += ocl_aligned(size);
@@ -44,7 +44,7 @@ void ocl_plan_return(struct ocl_plan *plan, const struct ocl_plan *before)
 
     *plan = *before;
     plan->data = after.data;  // it may have moved
-    plan->room = after.room;
+    plan->capacity = after.capacity;
 }
 
 size_t ocl_plan_bytes(const struct ocl_plan *plan)
@@ -65,7 +65,7 @@ bool ocl_fits(const struct ocl *o, const struct ocl_plan *plan)
            plan->work + HR__SLACK <= o->work_bytes;
 }
 
-void *ocl_plan_room(struct ocl_plan *plan, size_t size, uint32_t *word)
+void *ocl_plan_reserve(struct ocl_plan *plan, size_t size, uint32_t *word)
 {
     size_t at;
 
@@ -101,7 +101,7 @@ bool ocl_plan_levels(struct ocl_plan *plan)
 
     if (plan->levels_at)
         return true;
-    if (!(to = ocl_plan_room(plan, 3 * 256, &plan->levels_at)))
+    if (!(to = ocl_plan_reserve(plan, 3 * 256, &plan->levels_at)))
         return false;
     for (int i = 0; i < 3 * 256; i++)
         to[i] = (uint8_t)i;

@@ -11,7 +11,7 @@ goes through stock Pillow (and torchvision) and through the recording; they must
 be equal to the bit.
 
 uninstall() goes through the list from its end and puts back what is still
-ours. If somebody has wrapped a function of ours since, it stays, passes
+ours. If another module has wrapped a function of ours since, it stays, passes
 everything on to the stock one, and a warning says so.
 
 Threads: install() and uninstall() take turns; they change the process.
@@ -527,7 +527,7 @@ def _undo(hook: Hook) -> None:
         return
     owner = getattr(hook.owner, "__name__", "a table")
     warnings.warn(
-        "headrace: %s of %s was replaced by somebody else since; what is"
+        "headrace: %s of %s was replaced by another module since; what is"
         " there stays" % (hook.name, owner),
         RuntimeWarning,
         stacklevel=4,

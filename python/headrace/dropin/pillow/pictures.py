@@ -128,7 +128,7 @@ class _Recorder:
 
     @im.setter
     def im(self, core: Any) -> None:
-        # Somebody sets other pixels: thumbnail(), exif_transpose(in_place).
+        # The program sets other pixels: thumbnail(), exif_transpose(in_place).
         _leave(self)
         _become_plain(self, core)
 
@@ -460,7 +460,7 @@ def _from_colours(picture: Any) -> Image.Image | None:
 
 
 def _make_plain(picture: Any) -> None:
-    """Somebody wants to see all of it, or to change what it is."""
+    """The program wants to see all of it, or to change what it is."""
     if _own(picture).get("_hr") is None:
         _swap_back(picture)  # nothing was read of it
     else:
@@ -620,7 +620,7 @@ def open_jpeg(stock: Any) -> Any:
     """The factory for Image.OPEN["JPEG"], around the stock one."""
 
     def jpeg_factory(fp: Any = None, filename: Any = None) -> Any:
-        # (Somebody else's factory may do anything: it is called.)
+        # (Another module's factory may do anything: it is called.)
         file = None
         if fetch.is_off():
             return stock(fp, filename)
