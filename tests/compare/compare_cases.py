@@ -173,7 +173,8 @@ class Picture:
 
     def open(self):
         return Image.open(io.BytesIO(self.data),
-                          formats=("JPEG", "PNG", "WEBP"))
+                          formats=("JPEG", "PNG", "WEBP", "BMP",
+                                   "PPM"))
 
     def of(self, rng):
         """(source, head of the op list, picture) for checks of what follows:
