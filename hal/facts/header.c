@@ -7,12 +7,23 @@ enum hr_status hr__header_parse(const uint8_t *data, size_t size, bool whole,
                                 struct hr_info *info,
                                 struct hr__header_error *err)
 {
+    return hr__header_parse_of(data, size, whole, whole ? size : 0, limits,
+                               info, err);
+}
+
+enum hr_status hr__header_parse_of(const uint8_t *data, size_t size, bool whole,
+                                   uint64_t file,
+                                   const struct hr_limits *limits,
+                                   struct hr_info *info,
+                                   struct hr__header_error *err)
+{
     const struct hr__format *format = hr__format_of(data, size);
     const char *begun = hr__format_begun(data, size);
     struct hr__header_error none;
     struct hr__header h = {.data = data,
                            .size = size,
                            .whole = whole,
+                           .file = file,
                            .info = info,
                            .err = err ? err : &none};
 

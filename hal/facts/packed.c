@@ -91,13 +91,13 @@ enum hr_status hr__header_packed(struct hr__header *h)
     if ((status = take_form(h)))
         return status;
     size = le32(h, SIZE_AT) | (uint64_t)le32(h, SIZE_AT + 4) << 32;
+    info->ends = size == h->file;
     if (!h->whole)
         return HR_OK;
     if (size > h->size)
         return hr__header_fail(h, HR_ETRUNCATED, h->size,
                                "a packed picture of %llu bytes",
                                (unsigned long long)size);
-    info->ends = size == h->size;
     return info->ends ? HR_OK
                       : hr__header_fail(h, HR_ECORRUPT, SIZE_AT,
                                         "a packed picture of %llu bytes in %zu",

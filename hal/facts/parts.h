@@ -10,6 +10,7 @@ struct hr__header {
     const uint8_t *data;
     size_t size;
     bool whole;
+    uint64_t file;            // bytes of the whole file; 0: not known
     struct hr_limits limits;  // defaults filled in
     struct hr_info *info;
     struct hr__header_error *err;  // never NULL

@@ -143,8 +143,9 @@ static enum hr_status parse_growing(int fd, uint64_t size,
             return status;
         // A file that shrinks while it is read ends where it ends.
         whole = part->size == size || part->size < part->capacity;
-        status = hr__header_parse(part->data, part->size, whole, limits, info,
-                                  err);
+        status = hr__header_parse_of(part->data, part->size, whole,
+                                     whole ? part->size : size, limits, info,
+                                     err);
         // (Behind a picture, as the EXIF block of a WebP.)
         if (status == HR_PENDING && part->size == enough)
             enough = size;
@@ -154,8 +155,8 @@ static enum hr_status parse_growing(int fd, uint64_t size,
 
             if (n < 0)
                 return fail(err, HR_EIO, "%s", strerror(errno));
-            info->ends = n == HR__TAIL &&
-                         hr__header_ends(info->format, tail, HR__TAIL);
+            info->ends |= n == HR__TAIL &&
+                          hr__header_ends(info->format, tail, HR__TAIL);
         }
     }
     return status;

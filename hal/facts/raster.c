@@ -17,15 +17,15 @@ bool hr__raster_read(const uint8_t *data, size_t size, struct hr__raster *out)
     return size && !(data[0] == 'B' ? hr__bmp_read : hr__pnm_read)(&h, out);
 }
 
-// Says whether the file has all rows, as far as that is known without them.
+// Says whether the file has all rows, as far as its size tells.
 static bool has_rows(const struct hr__header *h, const struct hr__raster *r)
 {
     size_t row = ((size_t)r->width * (size_t)r->bits + 7) / 8;
 
-    if (!h->whole || r->coding != HR__RASTER_RAW)
-        return h->whole;
-    return r->at <= h->size && h->size - r->at >= row &&
-           (h->size - r->at - row) / r->stride >= (size_t)r->height - 1;
+    if (!h->file || r->coding != HR__RASTER_RAW)
+        return h->file;
+    return r->at <= h->file && h->file - r->at >= row &&
+           (h->file - r->at - row) / r->stride >= (size_t)r->height - 1;
 }
 
 enum hr_status hr__raster_take(struct hr__header *h, const struct hr__raster *r,

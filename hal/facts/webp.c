@@ -151,6 +151,6 @@ enum hr_status hr__header_webp(struct hr__header *h)
         status = read_extended(h, RIFF + CHUNK, end);
     else
         return hr__header_foreign(h);
-    h->info->ends = h->whole && end <= h->size;
+    h->info->ends = end <= h->file;
     return status;
 }

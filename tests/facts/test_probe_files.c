@@ -84,6 +84,42 @@ TEST_CASE(files)
     CU_ASSERT(info.width == 9 && info.ends);
 }
 
+// Of these the size of the file tells, also where no more than the head is read.
+TEST_CASE(files_without_an_end_marker)
+{
+    static const char ppm[] = "P6 300 300 255\n";
+    static const char bmp[] = "BM\0\0\0\0\0\0\0\0\x36\0\0\0\x28\0\0\0\x2C\1\0\0"
+                              "\x2C\1\0\0\1\0\x18\0";
+    static const char text[] = "P3 300 300 255\n";
+    static const char webp[] = "RIFF\x58\x21\4\0WEBPVP8 \x4C\x21\4\0"
+                               "\0\0\0\x9D\1\x2A\x2C\1\x2C\1";
+    enum { ROWS = 300 * 300 * 3 };
+    static const struct {
+        const char *head;
+        size_t size, header;
+        bool cut_ends;
+    } rows[] = {
+        {ppm, sizeof(ppm) - 1, 15, false},
+        {bmp, sizeof(bmp) - 1, 54, false},
+        {text, sizeof(text) - 1, 15, true},  // only the decoder knows
+        {webp, sizeof(webp) - 1, 688, false},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        for (size_t cut = 0; cut < 2; cut++) {
+            static const uint8_t zeros[54 + 700 + ROWS];
+            size_t all = rows[i].header + ROWS;
+            struct growing b = {0};
+
+            add(&b, rows[i].head, rows[i].size);
+            add(&b, zeros, all - rows[i].size - cut);
+            CU_ASSERT(probe_file(&b, NULL) == HR_OK);
+            CHECK(info.width == 300 && info.ends == (!cut || rows[i].cut_ends),
+                  "case %zu, cut %zu: %d", i, cut, info.ends);
+        }
+    }
+}
+
 TEST_CASE(not_files)
 {
     struct growing b = {0};
