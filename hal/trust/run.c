@@ -56,6 +56,16 @@ static void add(struct hr__trial *t, int record,
     r->failed = r->failed || (t->pass == HR__PASS_SCALED && !diff->alike);
 }
 
+static void sum_up(struct hr_difference *to, const struct hr_difference *diff)
+{
+    to->elements += diff->elements;
+    to->differing += diff->differing;
+    to->sum += diff->sum;
+    to->squares += diff->squares;
+    to->max = diff->max > to->max ? diff->max : to->max;
+    to->alike = to->alike && diff->alike;
+}
+
 // Notes a picture that differs, and the codes that it has. False: no room.
 static bool suspect(struct hr__trial *t, uint32_t codes,
                     const struct hr_difference *diff)
@@ -65,8 +75,10 @@ static bool suspect(struct hr__trial *t, uint32_t codes,
         return true;
     }
     for (int i = 0; i < t->num_suspects; i++)
-        if (t->suspects[i].codes == codes)
+        if (t->suspects[i].codes == codes) {
+            sum_up(&t->suspects[i].diff, diff);
             return true;
+        }
     if (t->num_suspects == HR__SUSPECTS)
         return false;
     t->suspects[t->num_suspects++] = (struct hr__suspect){codes, *diff};

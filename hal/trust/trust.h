@@ -77,7 +77,7 @@ struct hr__trial {
     // reason.
     struct hr__suspect {
         uint32_t codes;
-        struct hr_difference diff;
+        struct hr_difference diff;  // of all pictures with that set
     } suspects[HR__SUSPECTS];
     int num_suspects;
     bool table_right;  // a picture that has a table did not differ

@@ -248,6 +248,29 @@ TEST_CASE(wrong_together)
     }
 }
 
+// A record has the elements of all pictures that differ, also of several with
+// the same codes.
+TEST_CASE(wrong_elements)
+{
+    const uint32_t augment = HR_SPAN_BIT(HR_AUGMENT, HR_STORE);
+    const struct hr_certificate_record *c;
+    auto_device dev = NULL;
+    double share;
+
+    certificate_forget();
+    fake_begin(.spans = FAKE_ALL(augment), .tested = true,
+               .wrong_together = UINT32_C(1) << HR__AUGMENT_LUMA |
+                                 UINT32_C(1) << HR__AUGMENT_PERMUTE);
+    certificate_open(&dev, NULL);
+    c = certificate_of(dev, augment);
+    share = (double)atomic_load(&fake_counts.wrong) /
+            atomic_load(&fake_counts.elements);
+    CHECK(atomic_load(&fake_counts.wrong) > 1 &&
+              fabs(c->differing - share) < 2e-9,
+          "%g, not %g, of %d pictures", c->differing, share,
+          atomic_load(&fake_counts.wrong));
+}
+
 // The cases of one picture are one job, but each decodes by itself: an engine
 // that shares what it decodes is tried with each window.
 TEST_CASE(no_views)

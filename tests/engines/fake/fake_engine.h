@@ -78,6 +78,8 @@ struct fake_counts {
     atomic_int claims_lost;
     atomic_int complete;  // spans of pictures whose file has its end
     atomic_int views;     // .. whose bytes others of their job read, too
+    atomic_int elements;  // of results
+    atomic_int wrong;     // .. that have a wrong bit
     atomic_int buffers, buffers_made;           // live, ever
     atomic_int surfaces, surfaces_made;         // memory of its own, left as
                                                 // payload

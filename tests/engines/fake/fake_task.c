@@ -148,6 +148,17 @@ static bool wrong_codes(const struct fake *f, const struct hr__task *task)
     return codes & f->s.wrong_codes || (all && (codes & all) == all);
 }
 
+static void end_picture(const struct fake *f, const struct hr__task *task)
+{
+    const struct hr__dst *d = &task->pic->dst;
+
+    atomic_fetch_add(&fake_counts.elements, d->w * d->h * d->c);
+    if (!f->s.wrong && !wrong_codes(f, task))
+        return;
+    *fake_dst(d) ^= f->s.wrong_bits ? f->s.wrong_bits : 1;
+    atomic_fetch_add(&fake_counts.wrong, 1);
+}
+
 // Runs a claimed task, whose memory cannot be taken away.
 static void work(struct fake *f, struct hr__task *task, int k,
                  struct hr__outcome *out)
@@ -175,9 +186,8 @@ static void work(struct fake *f, struct hr__task *task, int k,
         out->status = HR_OK;
     if (f->s.stale_width && !out->status && task->span.last == HR_STORE)
         be_stale(f, task->pic);
-    if ((f->s.wrong || wrong_codes(f, task)) && !out->status &&
-        task->span.last == HR_STORE)
-        *fake_dst(&task->pic->dst) ^= f->s.wrong_bits ? f->s.wrong_bits : 1;
+    if (!out->status && task->span.last == HR_STORE)
+        end_picture(f, task);
     if (!out->status && f->s.fail_late &&
         within(k, f->s.fail_from, f->s.fail_to))
         fail(out, f, k);
