@@ -48,8 +48,8 @@ enum { BIG = 1, SUB = 2, DUPLICATES = 4 };                 // of a node
 struct lmdb {
     struct hr__source *s;
     struct hr__shard *shard;
-    size_t page;    // bytes
-    uint64_t left;  // pages that may still be gone through
+    size_t page;          // bytes
+    unsigned char *seen;  // a bit for each page that was gone through
     uint64_t root, transaction;
 };
 
@@ -175,17 +175,19 @@ static bool put_node(struct lmdb *l, const unsigned char *page, size_t at,
 
 // ---- The tree --------------------------------------------------------------
 
-// NULL, or what is wrong with a page that has nodes.
+// NULL, or what is wrong with a page that has nodes. All nodes have room in it:
+// a list that names one again and again would make many samples of few bytes.
 static const char *check_page(const struct lmdb *l, const unsigned char *page,
                               uint64_t number)
 {
     unsigned flags = half_at(page + 10), end = half_at(page + 12);
+    size_t most = (l->page - PAGE_HEAD) / (2 + NODE);
 
     if (long_at(page) != number)
         return "the page has another number";
     if ((flags & ~16u) != BRANCH && (flags & ~16u) != LEAF)
         return "the page is neither branch nor leaf";
-    if (end < PAGE_HEAD || end > l->page || end % 2)
+    if (end < PAGE_HEAD || end > PAGE_HEAD + 2 * most || end % 2)
         return "the list of nodes is damaged";
     return NULL;
 }
@@ -221,8 +223,9 @@ static bool walk(struct lmdb *l, uint64_t number, int depth)
     uint64_t pages = l->shard->size / l->page;
     const char *why = number >= pages  ? "a page lies outside of the file"
                       : depth >= DEPTH ? "the tree is too deep"
-                      : !l->left       ? "the tree has a circle"
-                                       : NULL;
+                      : l->seen[number / 8] >> number % 8 & 1
+                          ? "two nodes lead to a page, as in a circle"
+                          : NULL;
     unsigned char *page;
     bool ok = true;
 
@@ -232,7 +235,7 @@ static bool walk(struct lmdb *l, uint64_t number, int depth)
                         NULL, why);
         return true;
     }
-    l->left--;
+    l->seen[number / 8] |= (unsigned char)(1 << number % 8);
     if (!(page = hr__alloc(NULL, l->page)))
         return hr__source_fail(HR_ENOMEM, "out of memory");
     if (hr__shard_read(l->shard, page, l->page, number * l->page))
@@ -275,7 +278,8 @@ static bool take_meta(struct lmdb *l, uint64_t offset)
 static bool read_file(struct lmdb *l)
 {
     // (Where the first is damaged the second is at any size of a page.)
-    bool first = take_meta(l, 0), second = false;
+    bool first = take_meta(l, 0), second = false, ok;
+    void *memory, *seen;
 
     for (size_t page = LEAST_PAGE; page <= MOST_PAGE && !second; page *= 2)
         second = (!first || page == l->page) && take_meta(l, page);
@@ -286,8 +290,13 @@ static bool read_file(struct lmdb *l)
     if (!first || !second)
         hr__shard_fault(l->s, l->shard, first ? l->page : 0, NULL,
                         "a meta page is damaged, whose pictures may be lost");
-    l->left = l->shard->size / l->page;
-    return l->root == NO_PAGE || walk(l, l->root, 0);
+    memory = hr__alloc_clear(NULL, l->shard->size / l->page / 8 + 1, &seen);
+    if (!memory)
+        return hr__source_fail(HR_ENOMEM, "out of memory");
+    l->seen = seen;
+    ok = l->root == NO_PAGE || walk(l, l->root, 0);
+    hr__free(memory);
+    return ok;
 }
 
 bool hr__source_lmdb(struct hr__source *s, const char *path)

@@ -180,6 +180,13 @@ class Lmdb(Case):
                     good += [source.entry(i)[0]] if result.ok else []
         return good, list(source.faults)
 
+    def names(self, data):
+        path = made_samples.scratch() / "damaged.mdb"
+        path.write_bytes(data)
+        source = _core.Source(paths=[path])
+        return ([source.entry(i)[0] for i in range(len(source))],
+                list(source.faults))
+
     def test_damage(self):
         data = self.KEPT.read_bytes()
         good, faults = self.read(data)
@@ -197,14 +204,39 @@ class Lmdb(Case):
             if i % 6 == 3 and found != good:
                 self.assertTrue(told, len(bad))
 
-    def test_a_circle(self):
-        """A branch that leads to itself."""
+    def branch(self):
+        """A file, its branch, and the first two of that one's nodes."""
         data = bytearray(self.KEPT.with_name("branch.mdb").read_bytes())
         pages = range(0, len(data), 4096)
         (branch,) = [p for p in pages if data[p + 10] == 1]
-        (first,) = struct.unpack_from("<H", data, branch + 16)
-        struct.pack_into("<I", data, branch + first, branch // 4096)
-        self.assertIn("circle", " ".join(self.read(bytes(data))[1]))
+        nodes = struct.unpack_from("<HH", data, branch + 16)
+        return data, branch, [branch + node for node in nodes]
+
+    def test_a_circle(self):
+        """A branch that leads to itself: no sample comes twice."""
+        data, branch, nodes = self.branch()
+        names = [self.names(data)[0]]
+        for node in nodes:
+            data = self.branch()[0]
+            struct.pack_into("<I", data, node, branch // 4096)
+            found, told = self.names(data)
+            self.assertIn("circle", " ".join(told))
+            names.append(found)
+        self.assertEqual(names[0], sorted(names[1] + names[2]))
+
+    def test_a_node_named_again(self):
+        """A list as long as its page, of one node."""
+        data, branch, _ = self.branch()
+        whole = self.names(data)[0]
+        leaf = 4096 * struct.unpack_from("<I", data, self.branch()[2][0])[0]
+        end, begin = struct.unpack_from("<HH", data, leaf + 12)
+        (first,) = struct.unpack_from("<H", data, leaf + 16)
+        n = (first - 16) // 2
+        struct.pack_into("<H", data, leaf + 12, 16 + 2 * n)
+        struct.pack_into(f"<{n}H", data, leaf + 16, *[first] * n)
+        found, told = self.names(data)
+        self.assertLess(len(found), len(whole))
+        self.assertIn("the list of nodes", " ".join(told))
 
 
 class Tables(Case):
