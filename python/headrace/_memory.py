@@ -4,11 +4,12 @@
 A batch of 64 float pictures of 224 x 224 has 38 MB. Memory that is new to the
 process costs a page fault for every 4 KB of it, and a batch that is dropped
 gives it back: a quarter of what decoding costs. So blocks are kept, and used
-again when no tensor, view or array lies over them any more, which their
-reference count says: torch.frombuffer() holds one reference per storage.
+again when no tensor, view or array lies over them any more: the storage of
+torch.frombuffer() holds the only reference to a memoryview.
 
 At most two unused blocks are kept, or 256 MB: DINO's ten views of 64
-pictures are 133. Blocks of sizes that were not asked for lately are given back.
+pictures are 133. The others are given back as soon as their tensors are gone;
+blocks of sizes that were not asked for lately, with the next request.
 
 Threads: any.
 """
@@ -19,8 +20,8 @@ import contextlib
 import functools
 import mmap
 import os
-import sys
 import threading
+import weakref
 
 import torch
 
@@ -37,7 +38,7 @@ _OLD = 32  # requests after which an unused block is given back
 class _Block:
     """Anonymous memory of this process alone, as malloc would give."""
 
-    __slots__ = ("forks", "map", "size", "used")
+    __slots__ = ("_lent", "forks", "map", "size", "used")
 
     def __init__(self, size: int) -> None:
         self.map = mmap.mmap(-1, size, flags=_FLAGS)
@@ -46,6 +47,13 @@ class _Block:
         self.size = size
         self.used = 0
         self.forks = _forks
+        self._lent: weakref.ref[memoryview] | None = None
+
+    def lend(self) -> memoryview:
+        """Memory for one storage."""
+        view = memoryview(self.map)
+        self._lent = weakref.ref(view, _came_back)
+        return view
 
     def renew(self) -> None:
         """Gives back the pages after a fork: a write to a page that a child
@@ -55,18 +63,12 @@ class _Block:
                 self.map.madvise(mmap.MADV_DONTNEED)
             self.forks = _forks
 
-    def references(self) -> int:
-        return sys.getrefcount(self.map)
-
     def is_free(self) -> bool:
-        return self.references() == _FREE
+        return self._lent is None or self._lent() is None
 
 
 _forks = 0  # of this process
 _FLAGS = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
-# References to the memory of an unused block: the block's own, and those of
-# the count.
-_FREE = _Block(mmap.PAGESIZE).references()
 _lock = renewed(threading.Lock())
 _blocks: list[_Block] = []
 _clock = 0
@@ -93,7 +95,7 @@ def empty(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
         return torch.empty(shape, dtype=dtype, device="cpu")
     try:
         block = _take(size)
-        flat = torch.frombuffer(block.map, dtype=dtype, count=count)
+        flat = torch.frombuffer(block.lend(), dtype=dtype, count=count)
     finally:
         _lock.release()
     return flat.view(shape).detach()  # not a view, for torch
@@ -117,7 +119,7 @@ def _size_of(dtype: torch.dtype) -> int:
 def _take(size: int) -> _Block:
     global _clock
     _clock += 1
-    free = [block for block in _blocks if block.is_free()]
+    free = _free()
     found = next((block for block in free if block.size == size), None)
     if found is None:
         found = _Block(size)
@@ -128,6 +130,20 @@ def _take(size: int) -> _Block:
     found.used = _clock
     _give_back(free)
     return found
+
+
+def _free() -> list[_Block]:
+    return [block for block in _blocks if block.is_free()]
+
+
+def _came_back(_: object) -> None:
+    """A storage is gone, on any thread, which may be in here already."""
+    if not _lock.acquire(blocking=False):
+        return
+    try:
+        _give_back(_free())
+    finally:
+        _lock.release()
 
 
 def _give_back(free: list[_Block]) -> None:
