@@ -110,7 +110,7 @@ class TFRecord(Case):
 
 
 class Lmdb(Case):
-    """Keys in their order; what is before the first slash of one is its class."""
+    """Keys in their order; the part before a key's first slash is its class."""
 
     def write(self, name, keys, **options):
         import lmdb
