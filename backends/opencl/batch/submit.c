@@ -140,6 +140,8 @@ static void plan_batch(struct ocl *o, struct ocl_batch *batch,
             if (!kept && item.all.w) {
                 ocl_plan_begin(plan, n);
                 plan->alone = true;
+                // (Others' weights may be what leaves no room.)
+                ocl_axes_begin(&o->axes, 0);
                 i--;
                 continue;
             }

@@ -588,6 +588,38 @@ TEST_CASE(views)
     CHECK(alone > 3 && together > 3, "%d alone, %d together", alone, together);
 }
 
+// Each has axes of its own, of some 300 KB, and a batch has not the room for
+// those of all.
+TEST_CASE(views_with_large_axes)
+{
+    enum { TALL = 9000, VIEWS = 8 };
+    auto_device dev = hr_device_open(
+        "opencl", hr_device_params(.entropy = HR_WHERE_DEVICE, LONG_DEADLINE));
+    auto_batch batch = hr_batch_create(dev, hr_batch_params(.n = VIEWS, .c = 3,
+                                                            .h = TALL, .w = 4,
+                                                            .dtype = HR_U8));
+    struct hr_op ops[VIEWS][3];
+    struct hr_sample s[VIEWS];
+    auto_job job = NULL;
+    struct ocl *o;
+
+    CU_ASSERT_FATAL(dev && batch);
+    o = opencl_private(dev);
+    o->buffer_bytes = 1 << 20;
+    for (int i = 0; i < VIEWS; i++) {
+        ops[i][0] = hr_op_decode(0);
+        ops[i][1] = hr_op_crop(.w = 20, .h = 40 - i);
+        ops[i][2] = hr_op_resize(.w = 4, .h = TALL, .filter = HR_LANCZOS);
+        s[i] = test_sample(&env.picture, ops[i], 3);
+    }
+    job = hr_submit(dev, s, VIEWS, batch, NULL);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(job);
+    CU_ASSERT_EQUAL(hr_job_wait(job, HR_FOREVER), HR_OK);
+    for (int i = 0; i < VIEWS; i++)
+        CHECK(!job->results[i].why && job->results[i].num_spans == 1, "%d: %x",
+              i, job->results[i].why);
+}
+
 int main(int argc, char **argv)
 {
     void *library = dlopen(HR_NULL_LIBRARY, RTLD_NOW | RTLD_LOCAL);
