@@ -76,7 +76,9 @@ bool hr__call_with_deadline(void (*fn)(void *arg), void *arg,
 // Around calls in which a driver may compile: the static objects of its library
 // end in exit(), and a thread that uses them then crashes. exit() waits for
 // release, as long as closing a device would. hold false: exit() has begun, and
-// the driver must not be called any more; no release then.
+// the driver must not be called any more; no release then. The first call of a
+// process is not waited for: the objects that the driver makes in it end before
+// any handler that was registered earlier, and PoCL's compiler then crashes.
 bool hr__exit_hold(void);
 void hr__exit_release(void);
 
