@@ -352,21 +352,33 @@ static void check_ahead(hr_device dev, hr_batch batch, bool room, bool cancel,
               i, job->results[i].why);
 }
 
-// A scan with an unannounced marker goes to the CPU, and keeps no memory.
+// A scan whose restart markers are out of order is not decoded, and keeps no
+// memory; its views get the same reason.
 static void run_odd(hr_device dev, hr_batch batch)
 {
+    const struct jpeg_spec spec = {
+        .w = 64, .h = 48, .space = JCS_YCbCr, .factors = {0x22}, .restart = 2};
     const struct hr_op ops[] = {hr_op_decode(0),
                                 hr_op_resize(.w = SIDE, .h = SIDE)};
-    auto_bytes odd = {malloc(env.picture.size), env.picture.size};
-    struct hr_sample s = test_sample(&odd, ops, 2);
+    uint64_t seed = 1;
+    auto_bytes odd = test_jpeg_of(&spec, &seed);
+    size_t at = odd.size - 3;
+    struct hr_sample s[3];
     auto_job job = NULL;
 
-    memcpy(odd.data, env.picture.data, odd.size);
-    memcpy(odd.data + odd.size - 20, "\x55\xff\xd0\x55", 4);
-    job = hr_submit(dev, &s, 1, batch, NULL);
+    while (odd.data[at] != 0xff || (odd.data[at + 1] & 0xf8) != 0xd0)
+        at--;
+    odd.data[at + 1] ^= 1;
+    for (int i = 0; i < COUNT(s); i++)
+        s[i] = test_sample(&odd, ops, 2);
+    job = hr_submit(dev, s, COUNT(s), batch, NULL);
     CU_ASSERT_PTR_NOT_NULL_FATAL(job);
     hr_job_wait(job, HR_FOREVER);
-    CHECK(job->results[0].why, "status %d", job->results[0].status);
+    for (int i = 0; i < COUNT(s); i++)
+        CHECK(job->results[i].status == HR_EDEVICE &&
+                  job->results[i].why == HR_WHY_DAMAGED,
+              "%d: status %d, why %x", i, job->results[i].status,
+              job->results[i].why);
 }
 
 enum { TAKEN = 64 * OCL_CHUNKS };
