@@ -43,17 +43,21 @@ static struct hr__rect hull(struct hr__rect a, struct hr__rect b)
     return a;
 }
 
-// Says whether that item has all pixels that the task shows.
+// Says whether that item has all pixels that the task shows, and may still be
+// packed.
 static bool has(const struct ocl_item *item, const struct hr__task *task,
                 struct hr__rect window)
 {
-    struct hr__rect all;
+    struct hr__rect all = hull(item->all, window);
+    bool same;
 
     if (!item->all.w || item->task->source != task->source ||
-        !same_pixels(item->task->pic, task->pic))
+        all.w != item->all.w || all.h != item->all.h ||
+        !hr__task_claim(item->task))
         return false;
-    all = hull(item->all, window);
-    return all.w == item->all.w && all.h == item->all.h;
+    same = same_pixels(item->task->pic, task->pic);
+    hr__task_unclaim(item->task);
+    return same;
 }
 
 // The hull of what items from .. to end show of the task's pixels; empty: there
