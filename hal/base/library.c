@@ -124,47 +124,38 @@ void hr__library_text(uintptr_t address, char *text, size_t size)
 #define HR_HAVE_HWLOC 0
 #endif
 
-static const struct library {
-    struct hr_library_info info;
-    const char *variable;  // of the environment; NULL: there is none
-} libraries[] = {
-    [HR__LIBRARY_WEBP] = {{"libwebp", "WebP pictures", "libwebp7", HR_HAVE_WEBP,
-                           .linked = true},
-                          NULL},
-    [HR__LIBRARY_ARCHIVE] = {{"libarchive.so.13", "tar files as sources",
-                              "libarchive13", HR_HAVE_ARCHIVE},
-                             NULL},
-    [HR__LIBRARY_CURL] = {{"libcurl.so.4", "URLs as sources", "libcurl4",
-                           HR_HAVE_CURL},
-                          NULL},
-    [HR__LIBRARY_OPENCL] = {{"libOpenCL.so.1", "OpenCL devices",
-                             "ocl-icd-libopencl1", HR_HAVE_OPENCL},
-                            "HEADRACE_OPENCL_LIBRARY"},
-    [HR__LIBRARY_VA] = {{"libva.so.2", "VA-API devices", "libva2",
-                         HR_HAVE_VAAPI},
-                        "HEADRACE_VAAPI_LIBRARY"},
-    [HR__LIBRARY_VA_DRM] = {{"libva-drm.so.2", "VA-API devices", "libva-drm2",
-                             HR_HAVE_VAAPI},
-                            "HEADRACE_VAAPI_DRM_LIBRARY"},
-    [HR__LIBRARY_HWLOC] = {{"libhwloc.so.15", "threads on NUMA nodes",
-                            "libhwloc15", HR_HAVE_HWLOC},
-                           NULL},
+static const struct hr_library_info libraries[] = {
+    [HR__LIBRARY_WEBP] = {"libwebp", "WebP pictures", "libwebp7", HR_HAVE_WEBP,
+                          .linked = true},
+    [HR__LIBRARY_ARCHIVE] = {"libarchive.so.13", "tar files as sources",
+                             "libarchive13", HR_HAVE_ARCHIVE},
+    [HR__LIBRARY_CURL] = {"libcurl.so.4", "URLs as sources", "libcurl4",
+                          HR_HAVE_CURL},
+    [HR__LIBRARY_OPENCL] = {"libOpenCL.so.1", "OpenCL devices",
+                            "ocl-icd-libopencl1", HR_HAVE_OPENCL,
+                            .variable = "HEADRACE_OPENCL_LIBRARY"},
+    [HR__LIBRARY_VA] = {"libva.so.2", "VA-API devices", "libva2", HR_HAVE_VAAPI,
+                        .variable = "HEADRACE_VAAPI_LIBRARY"},
+    [HR__LIBRARY_VA_DRM] = {"libva-drm.so.2", "VA-API devices", "libva-drm2",
+                            HR_HAVE_VAAPI,
+                            .variable = "HEADRACE_VAAPI_DRM_LIBRARY"},
+    [HR__LIBRARY_HWLOC] = {"libhwloc.so.15", "threads on NUMA nodes",
+                           "libhwloc15", HR_HAVE_HWLOC},
 };
 
 void *hr__library_open(enum hr__library library)
 {
-    const struct library *l = &libraries[library];
+    const struct hr_library_info *l = &libraries[library];
     const char *other = l->variable ? secure_getenv(l->variable) : NULL;
 
-    return dlopen(other && *other ? other : l->info.name,
-                  RTLD_NOW | RTLD_LOCAL);
+    return dlopen(other && *other ? other : l->name, RTLD_NOW | RTLD_LOCAL);
 }
 
 const struct hr_library_info *hr_library_info(int number)
 {
     size_t n = sizeof(libraries) / sizeof(*libraries);
 
-    return (unsigned)number < n ? &libraries[number].info : NULL;
+    return (unsigned)number < n ? &libraries[number] : NULL;
 }
 
 bool hr_library_found(int number)

@@ -126,7 +126,9 @@ if [ -n "$python" ]; then
 fi
 HEADRACE_OPENCL_LIBRARY=/nonexistent run 0 devices
 expect "a library that is missing comes with its package" grep -Eq \
-    'OpenCL devices: (missing, Debian package ocl-icd|this build)' out
+    'OpenCL devices: (missing .*, Debian package ocl-icd|this build)' out
+expect "the file that was named is the one that is missing" grep -Eq \
+    'missing as HEADRACE_OPENCL_LIBRARY=/nonexistent,|this build' out
 
 # ---- arrays ---------------------------------------------------------------
 

@@ -148,6 +148,19 @@ static json_t *libraries_json(void)
     return rows;
 }
 
+// A file that the user names in place of a library is told by its name.
+static void print_found(const struct hr_library_info *l, bool found)
+{
+    const char *other = l->variable ? secure_getenv(l->variable) : NULL;
+
+    printf("%s", found ? "found" : "missing");
+    if (other && *other)
+        printf(" as %s=%s", l->variable, other);
+    if (!found)
+        printf(", Debian package %s", l->package);
+    putchar('\n');
+}
+
 static void print_libraries(void)
 {
     const struct hr_library_info *l;
@@ -156,10 +169,8 @@ static void print_libraries(void)
         printf("%-12s %s, for %s: ", i ? "" : "libraries", l->name, l->purpose);
         if (!l->built)
             puts("this build was made without it");
-        else if (hr_library_found(i))
-            puts("found");
         else
-            printf("missing, Debian package %s\n", l->package);
+            print_found(l, hr_library_found(i));
     }
 }
 

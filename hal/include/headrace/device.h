@@ -277,11 +277,12 @@ HR_API int hr_device_list(struct hr_device_info *infos, int max);
 
 // A library without which a part of this one does not work.
 struct hr_library_info {
-    const char *name;     // of its file
-    const char *purpose;  // what needs it, as in "URLs as sources"
-    const char *package;  // Debian's
-    bool built;           // false: this build was made without it
-    bool linked;          // else it is opened when it is needed
+    const char *name;      // of its file
+    const char *purpose;   // what needs it, as in "URLs as sources"
+    const char *package;   // Debian's
+    bool built;            // false: this build was made without it
+    bool linked;           // else it is opened when it is needed
+    const char *variable;  // of the environment, names another file; or NULL
 };
 // The row of number 0, 1, ...; NULL: there are no more. Threads: any.
 HR_API const struct hr_library_info *hr_library_info(int number);
