@@ -84,7 +84,7 @@ TEST_CASE(files)
     CU_ASSERT(info.width == 9 && info.ends);
 }
 
-// Of these the size of the file tells, also where no more than the head is read.
+// The size of these files tells, also where no more than the head is read.
 TEST_CASE(files_without_an_end_marker)
 {
     static const char ppm[] = "P6 300 300 255\n";
