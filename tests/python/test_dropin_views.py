@@ -5,6 +5,7 @@ the bits, draws and errors of stock, also where the guess is wrong."""
 import os
 import tempfile
 import unittest
+import weakref
 from unittest import mock
 
 import dropin_case as case
@@ -13,7 +14,7 @@ import torch
 from headrace import _core
 from headrace.dropin.pillow.jobs import FLIP
 from headrace.dropin.torch import speculate, views
-from headrace.dropin.workers import channel
+from headrace.dropin.workers import channel, loader
 from PIL import Image
 from torch.utils.data import DataLoader, Dataset, default_collate
 from torchvision import transforms
@@ -160,6 +161,28 @@ class NotTogether(Cases):
                 raise BrokenPipeError
 
         self.run_with(fails)
+
+
+class NoBatch(Cases):
+    """A worker sends pictures by a queue of the program's."""
+
+    def test_nothing_keeps_them(self):
+        queue = torch.multiprocessing.get_context("fork").Queue()
+
+        class Told(Pictures):
+            def __getitem__(self, index):
+                made, label = super().__getitem__(index)
+                queue.put(made[0])
+                return made, label
+
+        with case.on():
+            for _ in DataLoader(Told(self.folder, MOCO), num_workers=1):
+                pass
+            told = [queue.get() for _ in range(PICTURES)]
+        self.assertIs(type(told[0]), loader.Ticket)
+        gone = weakref.ref(told[0])
+        del told
+        self.assertIsNone(gone())
 
 
 class Wrong(Cases):

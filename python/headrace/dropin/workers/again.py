@@ -217,9 +217,9 @@ class Fetched:
         self.tickets: list[Any] = []
 
     def __reduce__(self) -> Any:
-        from .loader import arrived, shipping
+        from .loader import framed
 
-        return arrived, (self.data, self.worker, self.number, shipping())
+        return framed(self.data, self.worker, self.number)
 
     def pin_memory(self, device: Any = None) -> Fetched:
         pinned = Fetched(pin(self.data), self.worker, self.number)

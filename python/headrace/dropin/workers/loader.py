@@ -208,21 +208,28 @@ def _part(
 
 
 class _Arriving(threading.local):
-    """Tickets of the batch that this thread is unpickling."""
+    """Tickets of the batch that this thread is unpickling; None: it unpickles
+    none, and a ticket belongs to no batch."""
 
-    def __init__(self) -> None:
-        self.tickets: list[Ticket] = []
+    tickets: list[Ticket] | None = None
 
 
 _arriving = _Arriving()
 
 
+def _arrives() -> None:
+    """Unpickles the first part of a batch."""
+    _arriving.tickets = []
+
+
 def _noted(ticket: Ticket) -> Ticket:
-    _arriving.tickets.append(ticket)
+    if _arriving.tickets is not None:
+        _arriving.tickets.append(ticket)
     return ticket
 
 
 def arrived(
+    _: None,
     data: Any,
     worker: int,
     number: int | None,
@@ -233,7 +240,7 @@ def arrived(
     sent: the message with the recordings; or a tensor or a ticket for each.
     """
     got = again.Fetched(data, worker, number)
-    got.tickets, _arriving.tickets = _arriving.tickets, []
+    got.tickets, _arriving.tickets = _arriving.tickets or [], None
     for ticket in got.tickets:
         if ticket._pending is not _LATER:
             continue
@@ -280,6 +287,14 @@ class _Pickling(threading.local):
 _pickling = _Pickling()
 
 
+class _Beginning:
+    """The first part of a batch."""
+
+    def __reduce__(self) -> Any:
+        _pickling.parts = []
+        return _arrives, ()
+
+
 class _Shipping:
     """The last part of a batch: when it is pickled, all others were.
 
@@ -310,10 +325,9 @@ class _Alone:
         return _reduce_lazy(self._lazy)
 
 
-def shipping() -> _Shipping:
-    """Begins with a batch; its last part."""
-    _pickling.parts = []
-    return _Shipping()
+def framed(data: Any, worker: int, number: int | None) -> Any:
+    """Pickles to what arrived() takes."""
+    return arrived, (_Beginning(), data, worker, number, _Shipping())
 
 
 def _reduce_lazy(lazy: Any) -> Any:
