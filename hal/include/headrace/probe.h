@@ -58,7 +58,8 @@ struct hr_info {
     int orientation;  // EXIF 1 .. 8; 1 if there is none
     bool ends;        // JPEG: the last bytes are an EOI marker;
                       // PNG: an IEND chunk; BMP, PNM: all rows are there, as
-                      // far as hr_probe() tells. false = cut short
+                      // far as the file's size tells; WebP, PACKED: as many
+                      // bytes as the header says. false = cut short
     bool adam7;       // PNG: interlaced
     // JPEG and PACKED only
     enum hr_process process;
