@@ -164,7 +164,7 @@ static void report_files(const struct run *run)
     printf("wrote %s and %s", run->opt.out, run->sink.manifest_path);
     if (zeros && run->opt.out_kind == RUN_OUT_ARRAY &&
         run->opt.on_error != HR_ON_ERROR_SKIP)
-        printf("; %" PRIu64 " row%s of %s %s zeros, of pictures that failed",
+        printf("; %" PRIu64 " row%s of %s %s zeros: their pictures failed",
                zeros, zeros == 1 ? "" : "s", run->opt.out,
                zeros == 1 ? "is" : "are");
     putchar('\n');
