@@ -469,7 +469,8 @@ def made_check(tally, backend, count, whole=0.0):
           "reason (a picture may have several):")
     for reason, n in count.reasons.most_common():
         print(f"  {n:6d} {reason}")
-    faults = count.faults(backend, whole=whole)
+    asked = os.environ.get("HEADRACE_OPENCL_ENTROPY") == "device"
+    faults = count.faults(backend, whole=whole, entropy=asked)
     tally.add("made by the device", backend, backend, len(faults),
               "; ".join(faults))
 

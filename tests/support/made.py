@@ -21,8 +21,10 @@ def span(first, last):
     return (2 << STAGES.index(last)) - (1 << STAGES.index(first))
 
 
+ENTROPY = span("entropy", "entropy")
 DECODED = span("reconstruct", "store")  # of an encoded sample
 RESAMPLED = span("resample", "store")   # of pixels, and of a PNG
+HOST = ("cpu", "cache")  # names in spans that are no device's
 
 
 def stages_of(spans):
@@ -30,7 +32,7 @@ def stages_of(spans):
     CPU did."""
     bits = 0
     for s in spans:
-        if s["device"] != "cpu":
+        if s["device"] not in HOST:
             first, _, last = s["span"].partition("..")
             bits |= span(first, last or first)
     return bits
@@ -41,6 +43,7 @@ class Count:
 
     def __init__(self):
         self.samples = self.encoded = self.decoded = 0
+        self.entropy = 0  # encoded ones, from their bytes on
         self.pixels = self.resampled = self.fallbacks = 0
         self.begun = self.whole = 0  # by a device; from resample to the end
         self.reasons = collections.Counter()
@@ -54,6 +57,7 @@ class Count:
         if encoded:
             self.encoded += 1
             self.decoded += stages & DECODED == DECODED
+            self.entropy += bool(stages & ENTROPY)
         else:
             self.pixels += 1
             self.resampled += stages & RESAMPLED == RESAMPLED
@@ -62,7 +66,7 @@ class Count:
         """A result of the package's, or of headrace.validate's."""
         stages = 0
         for first, last, device in result.spans:
-            stages |= span(first, last) * (device != "cpu")
+            stages |= span(first, last) * (device not in HOST)
         self.add(stages, result.why, result.fallbacks, encoded)
 
     def merge(self, other):
@@ -77,10 +81,11 @@ class Count:
                      "that were pixels")
         return text + f"; to the end: {self.whole} of {self.begun} begun"
 
-    def faults(self, device, least=0.5, whole=0.0):
+    def faults(self, device, least=0.5, whole=0.0, entropy=False):
         """Why this proves nothing about the device; least: share of the
-        encoded samples that it must have decoded; whole: share of the samples
-        that it began, and must have made to the end."""
+        encoded samples that it must have decoded, entropy: from their bytes
+        on; whole: share of the samples that it began, and must have made to
+        the end."""
         faults = []
         if self.reasons[REFUSED]:
             faults.append(f"{self.reasons[REFUSED]} samples were not {device}"
@@ -92,6 +97,9 @@ class Count:
         if self.encoded and (not self.decoded or
                              self.decoded < least * self.encoded):
             faults.append(f"reconstruct..store of only {self.decoded} of "
+                          f"{self.encoded} encoded samples by {device}")
+        if entropy and self.entropy < least * max(self.encoded, 1):
+            faults.append(f"entropy coding of only {self.entropy} of "
                           f"{self.encoded} encoded samples by {device}")
         if self.pixels and not self.resampled:
             faults.append(f"resample..store of 0 of {self.pixels} samples "
