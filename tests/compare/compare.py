@@ -464,13 +464,12 @@ def stack_checks(tally, rng):
               faults and "; ".join(faults[:4]))
 
 
-def made_check(tally, backend, count, whole=0.0):
+def made_check(tally, backend, count, whole=0.0, entropy=False):
     print(f"made by the device: {count.words(backend)}; left to the CPU, by "
           "reason (a picture may have several):")
     for reason, n in count.reasons.most_common():
         print(f"  {n:6d} {reason}")
-    asked = os.environ.get("HEADRACE_OPENCL_ENTROPY") == "device"
-    faults = count.faults(backend, whole=whole, entropy=asked)
+    faults = count.faults(backend, whole=whole, entropy=entropy)
     tally.add("made by the device", backend, backend, len(faults),
               "; ".join(faults))
 

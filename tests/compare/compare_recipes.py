@@ -174,6 +174,8 @@ def parse():
     a.add_argument("--seed", default="1", help="of which pictures [1]")
     a.add_argument("--only", default="", help="recipes with commas between")
     a.add_argument("--backend", default="cpu", help="[cpu]")
+    a.add_argument("--entropy", action="store_true",
+                   help="the backend decodes entropy coding, too")
     return a.parse_args()
 
 
@@ -200,6 +202,8 @@ def main():
     torch.set_num_threads(1)
     begin, tally, skips = time.monotonic(), compare.Tally(), []
     count = made.Count()
+    if o.entropy:
+        os.environ["HEADRACE_OPENCL_ENTROPY"] = "device"
     if reason := compare.cannot_open(o):
         return compare.not_opened(reason)
     print(f"seed {o.seed}; Pillow {Image.__version__}; torchvision "
@@ -212,7 +216,8 @@ def main():
                 compare_recipe(tally, count, name, v2, workers, o,
                                os.path.join(folder, "classes"))
     if o.backend != "cpu":
-        compare.made_check(tally, o.backend, count, whole=0.98)
+        compare.made_check(tally, o.backend, count, whole=0.98,
+                           entropy=o.entropy)
     print(f"{time.monotonic() - begin:.0f} s")
     return compare.report(tally, skips)
 

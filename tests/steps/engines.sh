@@ -38,8 +38,8 @@ dropin)
     bash "$(dirname "$0")/exact.sh" $release recipes --backend opencl:pocl \
          "${@:2}" || rc=$?
     # Entropy coding by the device, too, once for all views.
-    HEADRACE_OPENCL_ENTROPY=device bash "$(dirname "$0")/exact.sh" $release \
-        recipes --backend opencl:pocl "${@:2}" --only moco,dino || rc=$?
+    bash "$(dirname "$0")/exact.sh" $release recipes --backend opencl:pocl \
+         "${@:2}" --only moco,dino --entropy || rc=$?
     exit $rc
     ;;
 va)
