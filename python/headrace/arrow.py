@@ -158,7 +158,10 @@ class Rows:
             found = self._found(group)
             if found:
                 return found
-            images, labels = file.read(number)
+            images, labels = columns = file.read(number)
+            sizes = {len(each) for each in columns if each is not None}
+            if sizes != {file.rows[number]}:
+                raise OSError("not as many rows as the file says")
             with self._lock:
                 self._kept[group] = images, labels
                 self._bytes += images.nbytes
@@ -178,7 +181,9 @@ def _labels_of(file: _File) -> Iterator[Any]:
     import pyarrow
 
     try:
-        yield from file.labels()
+        for labels in file.labels():
+            labels.validate(full=True)  # see split()
+            yield labels
     except (OSError, pyarrow.ArrowException) as error:
         raise ReadError(
             f"{file.path}: labels: {_why(file.path, error)}", status="HR_EIO"
@@ -418,7 +423,7 @@ def _open(path: str, fields: Any) -> _File:
         if _is_parquet(path):
             return _Parquet(path, fields)
         return _Arrow(path, fields)
-    except (OSError, pyarrow.ArrowException) as error:
+    except (OSError, UnicodeDecodeError, pyarrow.ArrowException) as error:
         raise ReadError(
             f"{shown(path)}: {_why(path, error)}", status="HR_EIO"
         ) from None

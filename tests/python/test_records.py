@@ -513,6 +513,30 @@ class Tables(Case):
         self.assertEqual(bad, [3])
 
 
+    def test_texts_that_are_damaged(self):
+        """Labels that lie outside of the file, a name that is no text."""
+        import pyarrow
+
+        table = pyarrow.table({"image": [b"x"] * 8, "label": ["cat"] * 8})
+        path = pathlib.Path(self.write(table, "t.arrow"))
+        whole = path.read_bytes()
+        places = struct.pack("<3i", 0, 3, 6)
+        for old, new in ((places, struct.pack("<3i", 0, 3, 0x7f000000)),
+                         (b"label", b"lab\xffl")):
+            self.assertIn(old, whole)
+            path.write_bytes(whole.replace(old, new))
+            with self.assertRaisesRegex(headrace.ReadError, path.name):
+                arrow.Rows([path])
+
+    def test_rows_that_are_not_there(self):
+        """The batch is shorter than it was said to be."""
+        path = self.write(self.table(), "r.arrow")
+        rows = arrow.Rows([path])
+        file = rows._groups[0][0]
+        file.rows[0] += 1
+        for row in rows.__getitems__([0, 1]):
+            self.assertIsInstance(row, headrace.ReadError)
+
     def test_hostile(self):
         """One byte differs: so does one group of rows, or it is told why."""
         rng = random.Random(7)
