@@ -128,9 +128,9 @@ static const struct hr_library_info libraries[] = {
     [HR__LIBRARY_WEBP] = {"libwebp", "WebP pictures", "libwebp7", HR_HAVE_WEBP,
                           .linked = true},
     [HR__LIBRARY_ARCHIVE] = {"libarchive.so.13", "tar files as sources",
-                             "libarchive13", HR_HAVE_ARCHIVE},
+                             "libarchive13", HR_HAVE_ARCHIVE, .linked = false},
     [HR__LIBRARY_CURL] = {"libcurl.so.4", "URLs as sources", "libcurl4",
-                          HR_HAVE_CURL},
+                          HR_HAVE_CURL, .linked = false},
     [HR__LIBRARY_OPENCL] = {"libOpenCL.so.1", "OpenCL devices",
                             "ocl-icd-libopencl1", HR_HAVE_OPENCL,
                             .variable = "HEADRACE_OPENCL_LIBRARY"},
@@ -140,7 +140,7 @@ static const struct hr_library_info libraries[] = {
                             HR_HAVE_VAAPI,
                             .variable = "HEADRACE_VAAPI_DRM_LIBRARY"},
     [HR__LIBRARY_HWLOC] = {"libhwloc.so.15", "threads on NUMA nodes",
-                           "libhwloc15", HR_HAVE_HWLOC},
+                           "libhwloc15", HR_HAVE_HWLOC, .linked = false},
 };
 
 void *hr__library_open(enum hr__library library)
