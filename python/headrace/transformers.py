@@ -15,6 +15,7 @@ tensors are torch's.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import sys
@@ -182,15 +183,8 @@ class Preprocess(Pipeline):
     ) -> Output:
         """Into memory of an earlier batch, which no tensor has any more."""
         if out is None and samples:
-            import torch
-
-            from . import _memory
-
-            kinds = {
-                "f32": torch.float32, "f16": torch.float16, "u8": torch.uint8
-            }
-            shape = (len(samples), *self.shape)
-            out = _memory.empty(shape, kinds[self.dtype])
+            with contextlib.suppress(ImportError):  # submit().numpy()
+                out = _memory_of((len(samples), *self.shape), self.dtype)
         return super()._begin(samples, out, timeout, on_error)
 
     def _samples(
@@ -205,6 +199,15 @@ class Preprocess(Pipeline):
             _sample(x, steps) if _is_picture(x) else (x, steps)
             for x in sources
         ]
+
+
+def _memory_of(shape: tuple[int, ...], dtype: str) -> Any:
+    import torch
+
+    from . import _memory
+
+    kinds = {"f32": torch.float32, "f16": torch.float16, "u8": torch.uint8}
+    return _memory.empty(shape, kinds[dtype])
 
 
 def _done(output: Output, on_error: str) -> Features:

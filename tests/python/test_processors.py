@@ -222,6 +222,12 @@ class Calls(unittest.TestCase):
         self.assertEqual(len(_memory._blocks), 2)
         self.assertTrue(torch.equal(want["pixel_values"], kept))
 
+    def test_an_array_needs_no_torch(self):
+        make, want = preprocess("vit"), preprocess("vit")(self.paths)
+        with unittest.mock.patch.dict("sys.modules", torch=None):
+            found = make.submit(self.paths).numpy()
+        self.assertTrue((found == want.pixel_values.numpy()).all())
+
     def test_features(self):
         """As a BatchFeature: attributes, and pickled with the values."""
         found = preprocess("vit")([self.paths[0], self.bad], on_error="zero")
