@@ -143,7 +143,8 @@ def _note_decoded() -> None:
 
 
 def _copy() -> dict[str, dict[str, int]]:
-    return {group: dict(names) for group, names in _counts.items()}
+    # A signal handler may count meanwhile, by the lock that its thread holds.
+    return {group: dict(names) for group, names in list(_counts.items())}
 
 
 class Report(dict[str, Any]):
