@@ -299,9 +299,12 @@ class Group:
             return self.out
         return self.out[start : start + length].clone()
 
+    # Modules may be empty when the interpreter ends.
+    _getpid = staticmethod(os.getpid)
+
     def cancel(self) -> None:
         """Ends the jobs early. In a forked child they are the parent's."""
-        if self._pid == os.getpid():
+        if self._pid == self._getpid():
             for _, job in self._parts:
                 job.cancel()
 
