@@ -6,7 +6,7 @@
 #include "decode_run.h"
 #include "header_bytes.h"
 
-static void add_le(struct growing *b, uint32_t v, int n)
+static void add_le(struct growing *b, uint64_t v, int n)
 {
     for (int i = 0; i < n; i++)
         add_bytes(b, (uint8_t)(v >> 8 * i));
