@@ -285,12 +285,9 @@ bool ocl_drive(void *owner)
     serve(o);
     if (!wait_for_others(o, NULL, true))
         return false;
-    if (!hr__exit_hold())
-        return true;  // the process's end takes the rest
     keep_program(o);
     ocl_memory_close(o);
     ocl_context_close(o);
     ocl_release_display(o);
-    hr__exit_release();
     return true;
 }

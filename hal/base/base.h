@@ -15,6 +15,8 @@ struct hr__device_head {
 int64_t hr__read_clock(clockid_t clock);   // in ns; 0: it cannot be read
 int64_t hr__deadline(int64_t timeout_ns);  // now + timeout; < 0: never
 bool hr__on_library_thread(void);
+// In a child: its parent has the threads that hold the process's end.
+void hr__exit_forget(void);
 bool hr__is_library_thread(pid_t tid);  // of this process
 // quota.c: cores that the quotas of the process's cgroup and of those above it
 // pay for; 0 = there is none. The files are those of /proc/self.

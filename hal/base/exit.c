@@ -11,7 +11,6 @@
 #define HANDLERS 8
 
 static atomic_int holds, handlers;
-static atomic_uint holder_forks;
 static atomic_bool ending;
 
 static void wait_for_holds(void)
@@ -22,8 +21,7 @@ static void wait_for_holds(void)
 
     // A driver that hung in an earlier handler's time has had its time; and a
     // callback that ends the process may be on the very thread that holds it.
-    if (atomic_exchange(&ending, true) || hr__on_library_thread() ||
-        atomic_load(&holder_forks) != hr__forks())
+    if (atomic_exchange(&ending, true) || hr__on_library_thread())
         return;
     while (atomic_load(&holds) &&
            (hr__now() < p.deadline || hr__wait_longer(&p)))
@@ -41,7 +39,7 @@ static void register_again(void)
 
 bool hr__exit_hold(void)
 {
-    atomic_store(&holder_forks, hr__forks());
+    hr__forks();  // has in_child() called
     atomic_fetch_add(&holds, 1);
     if (!atomic_load(&ending))
         return true;
@@ -53,4 +51,9 @@ void hr__exit_release(void)
 {
     register_again();
     atomic_fetch_sub(&holds, 1);
+}
+
+void hr__exit_forget(void)
+{
+    atomic_store(&holds, 0);
 }

@@ -10,6 +10,7 @@ static _Atomic unsigned forks;
 static void in_child(void)
 {
     atomic_fetch_add(&forks, 1);
+    hr__exit_forget();
 }
 
 static void watch_forks(void)

@@ -65,14 +65,16 @@ void hr__device_tear_down(struct hr__device *dev)
         params.on_closed(params.closed_ctx, left);
 }
 
+// Its caller has a hold of the process's end: a driver that closes may compile.
 static void *reap(void *dev)
 {
     hr__device_tear_down(dev);
+    hr__exit_release();
     return NULL;
 }
 
-// Devices for whose end no thread could be had; taken down by the next thread
-// of the user's that opens or closes one. No lock: a fork could inherit it.
+// Devices for whose end no thread could be had, or whose process ends; taken
+// down by the next thread of the user's that opens or closes one. No lock: a fork could inherit it.
 static struct hr__device *_Atomic orphans;
 
 void hr__device_close_orphans(void)
@@ -90,7 +92,6 @@ void hr__device_close_orphans(void)
 
 static void leave_orphan(struct hr__device *dev)
 {
-    hr__log(dev, HR_LOG_WARN, "no thread to close %s on", dev->pub.name);
     dev->next_orphan = atomic_load(&orphans);
     while (!atomic_compare_exchange_weak(&orphans, &dev->next_orphan, dev))
         ;
@@ -109,8 +110,13 @@ void hr__device_unref(struct hr__device *dev)
         return;
     }
     // A worker cannot wait for itself.
-    if (hr__thread_start(&reaper, reap, dev))
-        pthread_detach(reaper);
-    else
-        leave_orphan(dev);
+    if (hr__exit_hold()) {
+        if (hr__thread_start(&reaper, reap, dev)) {
+            pthread_detach(reaper);
+            return;
+        }
+        hr__exit_release();
+        hr__log(dev, HR_LOG_WARN, "no thread to close %s on", dev->pub.name);
+    }
+    leave_orphan(dev);
 }
