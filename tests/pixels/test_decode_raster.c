@@ -244,7 +244,8 @@ static uint8_t scaled(int v, int most, bool gray)
 
 static void make_pnm(struct made *m, int type, int most)
 {
-    int channels = type % 3 ? 1 : 3, bits = 0;
+    int channels = type % 3 ? 1 : 3;
+    uint32_t bits = 0;
     bool bitmap = type % 3 == 1;
     struct growing *b = &m->file;
 
@@ -268,7 +269,7 @@ static void make_pnm(struct made *m, int type, int most)
             add_number(b, v);
             continue;
         }
-        bits = bits << 1 | v;
+        bits = bits << 1 | (uint32_t)v;
         if (!bitmap)
             add_be(b, (uint32_t)v, most > 255 ? 2 : 1);
         else if (i % m->full.w % 8 == 7 || i % m->full.w == m->full.w - 1)
