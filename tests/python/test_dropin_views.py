@@ -14,7 +14,7 @@ import torch
 from headrace import _core
 from headrace.dropin.pillow.jobs import FLIP
 from headrace.dropin.torch import speculate, views
-from headrace.dropin.workers import channel, loader
+from headrace.dropin.workers import channel, tickets
 from PIL import Image
 from torch.utils.data import DataLoader, Dataset, default_collate
 from torchvision import transforms
@@ -179,7 +179,7 @@ class NoBatch(Cases):
             for _ in DataLoader(Told(self.folder, MOCO), num_workers=1):
                 pass
             told = [queue.get() for _ in range(PICTURES)]
-        self.assertIs(type(told[0]), loader.Ticket)
+        self.assertIs(type(told[0]), tickets.Ticket)
         gone = weakref.ref(told[0])
         del told
         self.assertIsNone(gone())

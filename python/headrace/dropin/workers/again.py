@@ -159,7 +159,7 @@ def _made(data: Any) -> Any:
     """A batch without lazy tensors, for the consumer."""
     if not tensor.settle():
         return data
-    from .loader import walk
+    from .tickets import walk
 
     return walk(data)
 
@@ -217,7 +217,7 @@ class Fetched:
         self.tickets: list[Any] = []
 
     def __reduce__(self) -> Any:
-        from .loader import framed
+        from .tickets import framed
 
         return framed(self.data, self.worker, self.number)
 

@@ -5,7 +5,7 @@ A worker records pictures and never opens a device. Its records travel over an
 AF_UNIX stream socket to the process that owns the device, and a thread there
 submits them as soon as they arrive, long before the consumer asks for the
 batch. In the DataLoader's own queue only the number of the message travels
-(see Ticket in loader.py).
+(see Ticket in tickets.py).
 
 One Channel belongs to one DataLoader iterator with workers: a listening
 socket, one daemon thread and one connection per worker. It is closed with
