@@ -167,7 +167,10 @@ class Pipeline:
         if not samples:
             raise ArgumentError("no pictures")
         batch = _core.Batch(
-            len(samples), **self._form, data=out, device=self.device
+            len(samples),
+            **self._form,
+            data=self._memory(len(samples)) if out is None else out,
+            device=self.device,
         )
         job = _core.submit(
             samples,
@@ -178,6 +181,11 @@ class Pipeline:
             tier=self._tier,
         )
         return Output(batch, job)
+
+    def _memory(self, n: int) -> Any:
+        """Where n pictures go that the caller has no memory for; None: into
+        new memory."""
+        return None
 
     def __call__(self, sources: Iterable[Any], **options: Any) -> Output:
         """Make the pictures, and return when they are there; see submit()."""

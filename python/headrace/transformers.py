@@ -174,18 +174,11 @@ class Preprocess(Pipeline):
             raise
         return _done(output, on_error)
 
-    def _begin(
-        self,
-        samples: list[Any],
-        out: Any,
-        timeout: float | None,
-        on_error: Literal["fail", "zero"],
-    ) -> Output:
-        """Into memory of an earlier batch, which no tensor has any more."""
-        if out is None and samples:
-            with contextlib.suppress(ImportError):  # submit().numpy()
-                out = _memory_of((len(samples), *self.shape), self.dtype)
-        return super()._begin(samples, out, timeout, on_error)
+    def _memory(self, n: int) -> Any:
+        """Memory of an earlier batch, which no tensor has any more."""
+        with contextlib.suppress(ImportError):  # submit().numpy()
+            return _memory_of((n, *self.shape), self.dtype)
+        return None
 
     def _samples(
         self, sources: Iterable[Any], indices: Iterable[int] | None, epoch: int
