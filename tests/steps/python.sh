@@ -152,7 +152,7 @@ records)  # what writes TFRecord and its kin
     interpreter=$(venv records) ||
         skip "the packages of tests/python/records.txt $cannot"
     "$python" "${tests[@]}" --python "$interpreter" "${unpacked[@]}" \
-        records arrow
+        records lmdb mindrecord arrow
     ;;
 mindspore)
     interpreter=$(venv mindspore) ||
