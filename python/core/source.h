@@ -24,8 +24,8 @@ struct source {
     struct item *table;  // NULL: there is none
     int64_t *labels;     // [source->num], of items; NULL: the library's, or
                          // they come with the bytes
-    // Of a file that was opened for the library (opener.c): the text of each
-    // number, and whether threads of others read it.
+    // A file that was opened for the library (opener.c) has a text for each
+    // number, and threads of others may read it.
     PyObject *names;
     const char **texts;
     bool is_opened;

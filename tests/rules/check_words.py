@@ -70,7 +70,8 @@ def blocks_of_manual(text):
 
 READERS = {".c": blocks_of_c, ".h": blocks_of_c, ".cl": blocks_of_c,
            ".py": blocks_of_python, ".pyi": blocks_of_python,
-           ".sh": blocks_of_script, ".md": blocks_of_page,
+           ".sh": blocks_of_script, ".toml": blocks_of_script,
+           ".cmake": blocks_of_script, ".md": blocks_of_page,
            ".1": blocks_of_manual, ".7": blocks_of_manual}
 
 
