@@ -15,18 +15,10 @@ static const struct hr_op_field fields[] = {
     HR__FIELD(adjust_brightness, factor, DOUBLE, .lo = -1e6, .hi = 1e6),
 };
 
-static const struct hr_op_form forms[] = {
-    {"adjust_brightness", HR__FIELDS(1), {.type = HR_OP_ADJUST_BRIGHTNESS}}};
-
-static const struct hr__word words[] = {{.name = "adjust_brightness",
-                                         .syntax = "FACTOR",
-                                         .op = {.type = HR_OP_ADJUST_BRIGHTNESS},
-                                         .arguments = {{.before = '='}}},
-                                        {0}};
-
 const struct hr__op_def hr__op_adjust_brightness = {
     .info = {HR__INFO("adjust_brightness", ADJUST_BRIGHTNESS, STORE),
              .usage = "adjust_brightness=F"},
-    .words = words,
+    .words = HR__WORDS(
+        HR__WORD("adjust_brightness", ADJUST_BRIGHTNESS, "FACTOR")),
     .value = value,
 };

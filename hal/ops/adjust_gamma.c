@@ -18,19 +18,13 @@ static const struct hr_op_field fields[] = {
     HR__FIELD(adjust_gamma, gain, DOUBLE, .lo = -1e6, .hi = 1e6),
 };
 
-static const struct hr_op_form forms[] = {
-    {"adjust_gamma", HR__FIELDS(2), {.type = HR_OP_ADJUST_GAMMA}}};
-
-static const struct hr__word words[] = {
-    {.name = "adjust_gamma",
-     .syntax = "GAMMA",
-     .op = {.type = HR_OP_ADJUST_GAMMA, .adjust_gamma = {.gain = 1}},
-     .arguments = {{.before = '='}, HR__ARG(1)}},
-    {0}};
-
 const struct hr__op_def hr__op_adjust_gamma = {
     .info = {HR__INFO("adjust_gamma", ADJUST_GAMMA, STORE),
              .usage = "adjust_gamma=GAMMA[:GAIN]"},
-    .words = words,
+    .words = HR__WORDS(
+        {.name = "adjust_gamma",
+         .syntax = "GAMMA",
+         .op = {.type = HR_OP_ADJUST_GAMMA, .adjust_gamma = {.gain = 1}},
+         .arguments = {{.before = '='}, HR__ARG(1)}}),
     .value = value,
 };

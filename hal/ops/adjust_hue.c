@@ -15,18 +15,9 @@ static const struct hr_op_field fields[] = {
     HR__FIELD(adjust_hue, factor, DOUBLE, .lo = -.5, .hi = .5),
 };
 
-static const struct hr_op_form forms[] = {
-    {"adjust_hue", HR__FIELDS(1), {.type = HR_OP_ADJUST_HUE}}};
-
-static const struct hr__word words[] = {{.name = "adjust_hue",
-                                         .syntax = "FACTOR",
-                                         .op = {.type = HR_OP_ADJUST_HUE},
-                                         .arguments = {{.before = '='}}},
-                                        {0}};
-
 const struct hr__op_def hr__op_adjust_hue = {
     .info = {HR__INFO("adjust_hue", ADJUST_HUE, AUGMENT),
              .usage = "adjust_hue=F"},
-    .words = words,
+    .words = HR__WORDS(HR__WORD("adjust_hue", ADJUST_HUE, "FACTOR")),
     .fold = fold,
 };

@@ -119,20 +119,11 @@ static const struct hr_op_field fields[] = {
     HR__FIELD(affine, centered, BOOL),
 };
 
-static const struct hr_op_form forms[] = {
-    {"affine", HR__FIELDS(6), {.type = HR_OP_AFFINE}}};
-
-static const struct hr__word words[] = {
-    {.name = "affine",
-     .syntax = "A,B,C,D,E,F",
-     .op = {.type = HR_OP_AFFINE},
-     .arguments = {{.before = '='}, HR__ARG(3), HR__ARG(4)}},
-    {0}};
-
 const struct hr__op_def hr__op_affine = {
     .info = {HR__INFO("affine", AFFINE, AUGMENT),
              .usage = "affine=A,B,C,D,E,F[:FILTER[:FILL]]"},
-    .words = words,
+    .words = HR__WORDS(
+        HR__WORD("affine", AFFINE, "A,B,C,D,E,F", HR__ARG(3), HR__ARG(4))),
     .size = offsetof(struct hr_op, affine.w),
     .fold = fold,
 };

@@ -97,25 +97,23 @@ static const struct rule {
 };
 
 static int draw(const struct hr_op *random, const struct hr__draw *d,
-                struct hr_op *out, char text[128])
+                struct hr_op *out)
 {
     const struct hr_auto_augment *op = &random->auto_augment;
     struct hr__change_as as = {.most = &hr__rand_magnitudes,
                                .bins = BINS,
                                .filter = op->filter,
                                .fill = op->fill};
-    uint32_t word[4], chance[4];
+    uint32_t chance[4];
     int rule, n = 0;
 
-    (void)text;
-    hr__random_words(d->key, d->place, 0, word);
-    hr__random_words(d->key, d->place, 1, chance);
-    rule = hr__draw_below(word[0], RULES);
+    hr__draw_words(d, 1, chance);
+    rule = hr__draw_below(d->word[0], RULES);
     for (int i = 0; i < 2; i++) {
         const struct rule *r = &policies[op->policy][rule][i];
 
         as.bin = r->bin;
-        as.negative = hr__draw_below(word[1 + i], 2);
+        as.negative = hr__draw_below(d->word[1 + i], 2);
         if (hr__draw_chance(chance[i], r->tenths / 10.))
             n += hr__change_op(r->change, &as, d, &out[n]);
     }
@@ -133,20 +131,14 @@ static const struct hr_op_field fields[] = {
     HR__FIELD(auto_augment, fill, COLOR),
 };
 
-static const struct hr_op_form forms[] = {
-    {"auto_augment", HR__FIELDS(3), HR_OP_AUTO_AUGMENT(0)}};
-
-static const struct hr__word words[] = {
-    {.name = "auto_augment",
-     .op = HR_OP_AUTO_AUGMENT(.filter = HR_NEAREST),
-     .arguments = {{'=', .optional = true}, HR__ARG(1), HR__ARG(2)}},
-    {0}};
-
 const struct hr__op_def hr__op_auto_augment = {
     .info = {HR__INFO("auto_augment", AUTO_AUGMENT, AUGMENT), .random = true,
              .usage = "auto_augment[=POLICY[:FILTER[:FILL]]]"},
     .draws = 2,
     .sees_size = true,
-    .words = words,
+    .words = HR__WORDS(
+        {.name = "auto_augment",
+         .op = HR_OP_AUTO_AUGMENT(.filter = HR_NEAREST),
+         .arguments = {{'=', .optional = true}, HR__ARG(1), HR__ARG(2)}}),
     .draw = draw,
 };

@@ -39,10 +39,8 @@ static enum hr_status fold(struct hr__fold *f, const struct hr_op *op)
     return hr__fold_boxes(f, op->box_blur.radius, 1);
 }
 
-static enum hr_status check(const struct hr_op *op, int channels,
-                            char text[128])
+static enum hr_status check(const struct hr_op *op, char text[128])
 {
-    (void)channels;
     return hr__box_check("box_blur: radius", op->box_blur.radius, text);
 }
 
@@ -50,19 +48,10 @@ static const struct hr_op_field fields[] = {
     HR__FIELD(box_blur, radius, DOUBLES),
 };
 
-static const struct hr_op_form forms[] = {
-    {"box_blur", HR__FIELDS(1), {.type = HR_OP_BOX_BLUR}}};
-
-static const struct hr__word words[] = {{.name = "box_blur",
-                                         .syntax = "RADIUS",
-                                         .op = {.type = HR_OP_BOX_BLUR},
-                                         .arguments = {{.before = '='}}},
-                                        {0}};
-
 const struct hr__op_def hr__op_box_blur = {
     .info = {HR__INFO("box_blur", BOX_BLUR, AUGMENT),
              .usage = "box_blur=RADIUS|X,Y"},
-    .words = words,
+    .words = HR__WORDS(HR__WORD("box_blur", BOX_BLUR, "RADIUS")),
     .check = check,
     .fold = fold,
 };

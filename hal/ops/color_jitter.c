@@ -21,7 +21,7 @@ static void draw_order(uint32_t word, int order[CHANGES])
 }
 
 static int draw(const struct hr_op *random, const struct hr__draw *d,
-                struct hr_op *out, char text[128])
+                struct hr_op *out)
 {
     const struct hr_color_jitter *op = &random->color_jitter;
     const double *range[CHANGES] = {op->brightness, op->contrast,
@@ -30,21 +30,20 @@ static int draw(const struct hr_op *random, const struct hr__draw *d,
                                                    HR_OP_ADJUST_CONTRAST,
                                                    HR_OP_ADJUST_SATURATION,
                                                    HR_OP_ADJUST_HUE};
-    uint32_t factor[4], word[4];
+    uint32_t word[4];
     int order[CHANGES], n = 0;
 
-    (void)text;
-    hr__random_words(d->key, d->place, 0, factor);
-    hr__random_words(d->key, d->place, 1, word);
+    hr__draw_words(d, 1, word);
     draw_order(word[0], order);
     for (int i = 0; i < CHANGES; i++) {
         int k = order[i];
 
         // Each has a struct hr_adjust, at one place.
         if (range[k][0] != 0 || range[k][1] != 0)
-            out[n++] = (struct hr_op){.type = types[k],
-                                      .adjust_hue.factor = hr__draw_uniform(
-                                          factor[k], range[k][0], range[k][1])};
+            out[n++] = (struct hr_op){
+                .type = types[k],
+                .adjust_hue.factor = hr__draw_uniform(d->word[k], range[k][0],
+                                                      range[k][1])};
     }
     return n;
 }
@@ -56,23 +55,18 @@ static const struct hr_op_field fields[] = {
     HR__FIELD(color_jitter, hue, RANGE, .lo = -.5, .hi = .5),
 };
 
-static const struct hr_op_form forms[] = {
-    {"color_jitter", HR__FIELDS(4), {.type = HR_OP_COLOR_JITTER}}};
-
-static const struct hr__word words[] = {
-    {.name = "color_jitter",
-     .syntax = "BRIGHTNESS[:CONTRAST[:SATURATION[:HUE]]]",
-     .op = {.type = HR_OP_COLOR_JITTER},
-     .arguments = {{'=', .as = HR__AS_AROUND},
-                   {':', .optional = true, .field = 1, .as = HR__AS_AROUND},
-                   {':', .optional = true, .field = 2, .as = HR__AS_AROUND},
-                   {':', .optional = true, .field = 3, .as = HR__AS_AROUND}}},
-    {0}};
-
 const struct hr__op_def hr__op_color_jitter = {
     .info = {HR__INFO("color_jitter", COLOR_JITTER, AUGMENT), .random = true,
              .usage = "color_jitter=B[:C[:S[:H]]]"},
     .draws = CHANGES,
-    .words = words,
+    .words = HR__WORDS(
+        {.name = "color_jitter",
+         .syntax = "BRIGHTNESS[:CONTRAST[:SATURATION[:HUE]]]",
+         .op = {.type = HR_OP_COLOR_JITTER},
+         .arguments = {{'=', .as = HR__AS_AROUND},
+                       {':', .optional = true, .field = 1, .as = HR__AS_AROUND},
+                       {':', .optional = true, .field = 2, .as = HR__AS_AROUND},
+                       {':', .optional = true, .field = 3,
+                        .as = HR__AS_AROUND}}}),
     .draw = draw,
 };

@@ -43,18 +43,6 @@ static const struct hr_op_form forms[] = {
      HR_OP_CROP(.center = true)},
 };
 
-// A picture that is too small is padded.
-static const struct hr__word words[] = {
-    {.name = "center_crop",
-     .syntax = "SIZE or WIDTHxHEIGHT",
-     .op = HR_OP_CROP(.center = true, .pad = true),
-     .arguments = {{'=', .field = 2, .as = HR__AS_AREA}}},
-    {.name = "crop",
-     .syntax = "X,Y,WIDTH,HEIGHT",
-     .op = HR_OP_CROP(.pad = true),
-     .arguments = {{'=', .as = HR__AS_FOUR}}},
-    {0}};
-
 static bool mixes(const struct hr_op *op)
 {
     return op->crop.pad;
@@ -66,9 +54,17 @@ static bool augments(const struct hr_op *op)
 }
 
 const struct hr__op_def hr__op_crop = {
-    .info = {HR__INFO("crop", CROP, RESAMPLE),
+    .info = {HR__INFO_FORMS("crop", CROP, RESAMPLE),
              .usage = "center_crop=N|WxH, crop=X,Y,W,H"},
-    .words = words,
+    // A picture that is too small is padded.
+    .words = HR__WORDS({.name = "center_crop",
+                        .syntax = "SIZE or WIDTHxHEIGHT",
+                        .op = HR_OP_CROP(.center = true, .pad = true),
+                        .arguments = {{'=', .field = 2, .as = HR__AS_AREA}}},
+                       {.name = "crop",
+                        .syntax = "X,Y,WIDTH,HEIGHT",
+                        .op = HR_OP_CROP(.pad = true),
+                        .arguments = {{'=', .as = HR__AS_FOUR}}}),
     .mixes = mixes,
     .augments = augments,
     .size = offsetof(struct hr_op, crop.w),

@@ -32,19 +32,14 @@ static const struct hr_op_field fields[] = {
     HR__FIELD(decode, apply_orientation, BOOL),
 };
 
-static const struct hr_op_form forms[] = {
-    {"decode", HR__FIELDS(2), HR_OP_DECODE(0)}};
-
 static const struct hr__flag flags[] = {
     {"gray", 0, HR_GRAY}, {"rgb", 0, HR_RGB}, {"exif", 1, 1}, {NULL, 0, 0}};
-
-static const struct hr__word words[] = {
-    {.name = "decode", .op = HR_OP_DECODE(0), .flags = flags}, {0}};
 
 const struct hr__op_def hr__op_decode = {
     .info = {HR__INFO("decode", DECODE, COLOR),
              .usage = "decode[=gray|rgb|exif]"},
     .place = HR__FIRST,
-    .words = words,
+    .words = HR__WORDS(
+        {.name = "decode", .op = HR_OP_DECODE(0), .flags = flags}),
     .fold = fold,
 };

@@ -9,19 +9,8 @@ static enum hr_status fold(struct hr__fold *f, const struct hr_op *op)
                                    .code = HR__AUGMENT_EQUALIZE});
 }
 
-static const struct hr_op_form forms[] = {
-    {"equalize", 0, {.type = HR_OP_EQUALIZE}}};
-
-static const struct hr__word words[] = {
-    {.name = "equalize", .op = {.type = HR_OP_EQUALIZE}}, {0}};
-
 const struct hr__op_def hr__op_equalize = {
-    .info = {.name = "equalize",
-             .usage = "equalize",
-             .type = HR_OP_EQUALIZE,
-             .stage = HR_AUGMENT,
-             .forms = forms,
-             .num_forms = HR__NUM(forms)},
-    .words = words,
+    .info = {HR__PLAIN("equalize", EQUALIZE, AUGMENT), .usage = "equalize"},
+    .words = HR__WORDS({.name = "equalize", .op = {.type = HR_OP_EQUALIZE}}),
     .fold = fold,
 };

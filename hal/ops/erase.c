@@ -2,10 +2,8 @@
 // hal/shape/paint.c paints it.
 #include "hal/ops/op_def.h"
 
-static enum hr_status check(const struct hr_op *op, int channels,
-                            char text[128])
+static enum hr_status check(const struct hr_op *op, char text[128])
 {
-    (void)channels;
     if (!hr__finite(op->erase.value))
         return HR__BAD("erase: value is not finite");
     if (op->erase.values && op->erase.noise)
@@ -25,19 +23,12 @@ static const struct hr_op_field fields[] = {
     HR__FIELD(erase, noise, INT, .lo = 0, .hi = INT32_MAX),
 };
 
-static const struct hr_op_form forms[] = {
-    {"erase", HR__FIELDS(7), {.type = HR_OP_ERASE}}};
-
-static const struct hr__word words[] = {{.name = "erase",
-                                         .syntax = "X,Y,WIDTH,HEIGHT",
-                                         .op = {.type = HR_OP_ERASE},
-                                         .arguments = {{'=', .as = HR__AS_FOUR},
-                                                       HR__ARG(4)}},
-                                        {0}};
-
 const struct hr__op_def hr__op_erase = {
     .info = {HR__INFO("erase", ERASE, STORE), .usage = "erase=X,Y,W,H[:V,V,V]"},
     .place = HR__BEHIND,
-    .words = words,
+    .words = HR__WORDS({.name = "erase",
+                        .syntax = "X,Y,WIDTH,HEIGHT",
+                        .op = {.type = HR_OP_ERASE},
+                        .arguments = {{'=', .as = HR__AS_FOUR}, HR__ARG(4)}}),
     .check = check,
 };

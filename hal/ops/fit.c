@@ -66,15 +66,6 @@ static const struct hr_op_field fields[] = {
     HR__FIELD(fit, order, ENUM, .values = hr__orders),
 };
 
-static const struct hr_op_form forms[] = {{"fit", HR__FIELDS(5), HR_OP_FIT(0)}};
-
-static const struct hr__word words[] = {
-    {.name = "fit",
-     .syntax = "SIZE or WIDTHxHEIGHT",
-     .op = HR_OP_FIT(0),
-     .arguments = {{'=', .as = HR__AS_AREA}, HR__ARG(2), HR__ARG(4)}},
-    {0}};
-
 static bool mixes(const struct hr_op *op)
 {
     return op->fit.filter != HR_NEAREST;
@@ -83,7 +74,11 @@ static bool mixes(const struct hr_op *op)
 const struct hr__op_def hr__op_fit = {
     .info = {HR__INFO("fit", FIT, RESAMPLE),
              .usage = "fit=N|WxH[:FILTER[:ORDER]]"},
-    .words = words,
+    .words = HR__WORDS(
+        {.name = "fit",
+         .syntax = "SIZE or WIDTHxHEIGHT",
+         .op = HR_OP_FIT(0),
+         .arguments = {{'=', .as = HR__AS_AREA}, HR__ARG(2), HR__ARG(4)}}),
     .mixes = mixes,
     .fold = fold,
 };

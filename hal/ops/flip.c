@@ -13,18 +13,12 @@ static const struct hr_op_field fields[] = {
     HR__FIELD(flip, transpose, BOOL),
 };
 
-static const struct hr_op_form forms[] = {
-    {"flip", HR__FIELDS(3), HR_OP_FLIP(0)}};
-
-static const struct hr__word words[] = {
-    {.name = "hflip", .op = HR_OP_FLIP(.horizontal = true)},
-    {.name = "vflip", .op = HR_OP_FLIP(.vertical = true)},
-    {.name = "transpose", .op = HR_OP_FLIP(.transpose = true)},
-    {0}};
-
 const struct hr__op_def hr__op_flip = {
     .info = {HR__INFO("flip", FLIP, RESAMPLE),
              .usage = "hflip, vflip, transpose"},
-    .words = words,
+    .words = HR__WORDS({.name = "hflip", .op = HR_OP_FLIP(.horizontal = true)},
+                       {.name = "vflip", .op = HR_OP_FLIP(.vertical = true)},
+                       {.name = "transpose",
+                        .op = HR_OP_FLIP(.transpose = true)}),
     .fold = fold,
 };

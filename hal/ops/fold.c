@@ -142,6 +142,16 @@ enum hr_status hr__fold_augment(struct hr__fold *f,
     return status ? status : add_code(f, code);
 }
 
+enum hr_status hr__fold_mix(struct hr__fold *f, enum hr__augment_code code,
+                            double factor)
+{
+    return (float)factor == 1
+               ? HR_OK
+               : hr__fold_augment(
+                     f, &(struct hr__augment){.code = code,
+                                              .factor = (float)factor});
+}
+
 void hr__fold_values(struct hr__fold *f, const struct hr__op_def *def,
                      const struct hr_op *op)
 {

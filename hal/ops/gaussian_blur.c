@@ -27,10 +27,8 @@ static enum hr_status fold(struct hr__fold *f, const struct hr_op *op)
     return hr__fold_boxes(f, radius, 3);
 }
 
-static enum hr_status check(const struct hr_op *op, int channels,
-                            char text[128])
+static enum hr_status check(const struct hr_op *op, char text[128])
 {
-    (void)channels;
     return hr__box_check("gaussian_blur: sigma", op->gaussian_blur.sigma, text);
 }
 
@@ -38,19 +36,10 @@ static const struct hr_op_field fields[] = {
     HR__FIELD(gaussian_blur, sigma, DOUBLES),
 };
 
-static const struct hr_op_form forms[] = {
-    {"gaussian_blur", HR__FIELDS(1), {.type = HR_OP_GAUSSIAN_BLUR}}};
-
-static const struct hr__word words[] = {{.name = "gaussian_blur",
-                                         .syntax = "SIGMA",
-                                         .op = {.type = HR_OP_GAUSSIAN_BLUR},
-                                         .arguments = {{.before = '='}}},
-                                        {0}};
-
 const struct hr__op_def hr__op_gaussian_blur = {
     .info = {HR__INFO("gaussian_blur", GAUSSIAN_BLUR, AUGMENT),
              .usage = "gaussian_blur=SIGMA|X,Y"},
-    .words = words,
+    .words = HR__WORDS(HR__WORD("gaussian_blur", GAUSSIAN_BLUR, "SIGMA")),
     .check = check,
     .fold = fold,
 };

@@ -14,19 +14,13 @@ static const struct hr_op_field fields[] = {
     HR__FIELD(grayscale, single, BOOL),
 };
 
-static const struct hr_op_form forms[] = {
-    {"grayscale", HR__FIELDS(1), {.type = HR_OP_GRAYSCALE}}};
-
-static const struct hr__word words[] = {
-    {.name = "grayscale",
-     .literal = "1",
-     .op = {.type = HR_OP_GRAYSCALE, .grayscale = {.single = true}}},
-    {.name = "grayscale", .op = {.type = HR_OP_GRAYSCALE}},
-    {0}};
-
 const struct hr__op_def hr__op_grayscale = {
     .info = {HR__INFO("grayscale", GRAYSCALE, AUGMENT),
              .usage = "grayscale[=1]"},
-    .words = words,
+    .words = HR__WORDS({.name = "grayscale",
+                        .literal = "1",
+                        .op = {.type = HR_OP_GRAYSCALE,
+                               .grayscale = {.single = true}}},
+                       {.name = "grayscale", .op = {.type = HR_OP_GRAYSCALE}}),
     .fold = fold,
 };

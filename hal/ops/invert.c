@@ -9,19 +9,8 @@ static uint8_t value(const struct hr_op *op, int channel, uint8_t x)
     return (uint8_t)(255 - x);
 }
 
-static const struct hr_op_form forms[] = {
-    {"invert", 0, {.type = HR_OP_INVERT}}};
-
-static const struct hr__word words[] = {
-    {.name = "invert", .op = {.type = HR_OP_INVERT}}, {0}};
-
 const struct hr__op_def hr__op_invert = {
-    .info = {.name = "invert",
-             .usage = "invert",
-             .type = HR_OP_INVERT,
-             .stage = HR_STORE,
-             .forms = forms,
-             .num_forms = HR__NUM(forms)},
-    .words = words,
+    .info = {HR__PLAIN("invert", INVERT, STORE), .usage = "invert"},
+    .words = HR__WORDS({.name = "invert", .op = {.type = HR_OP_INVERT}}),
     .value = value,
 };

@@ -14,12 +14,10 @@ static double scale_of(const struct hr_kernel3 *k)
     return k->scale == 0 ? sum : k->scale;
 }
 
-static enum hr_status check(const struct hr_op *op, int channels,
-                            char text[128])
+static enum hr_status check(const struct hr_op *op, char text[128])
 {
     float scale = (float)scale_of(&op->kernel3);
 
-    (void)channels;
     for (int i = 0; i < 9; i++)
         if (!(fabsf((float)op->kernel3.kernel[i] / scale) <= 1e30f))
             return HR__BAD("kernel3: %g divided by the scale of %g",
@@ -44,9 +42,6 @@ static const struct hr_op_field fields[] = {
     HR__FIELD(kernel3, scale, DOUBLE, .lo = -1e6, .hi = 1e6),
     HR__FIELD(kernel3, offset, DOUBLE, .lo = -1e6, .hi = 1e6),
 };
-
-static const struct hr_op_form forms[] = {
-    {"kernel3", HR__FIELDS(3), {.type = HR_OP_KERNEL3}}};
 
 #define NAMED(is_called, by, add, ...)                   \
     {                                                    \

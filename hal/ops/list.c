@@ -94,9 +94,11 @@ enum hr_status hr__op_check(const struct hr__op_def *def,
                             char text[128])
 {
     const struct hr_op_info *info = &def->info;
-    enum hr_status status = def->check ? def->check(op, channels, text) : HR_OK;
+    enum hr_status status = def->check ? def->check(op, text) : HR_OK;
     const int *size = size_of(def, op);
 
+    if (!status && def->check_for)
+        status = def->check_for(op, channels, text);
     if (!status && size &&
         (size[0] < 1 || size[1] < 1 || size[0] > HR_MAX_SIDE ||
          size[1] > HR_MAX_SIDE))
@@ -332,19 +334,19 @@ static bool any_random(const struct hr_op *ops, int num_ops)
 }
 
 // Returns how many plain ops are written to *out; -1 with the reason.
-static int draw_op(const struct hr_op *ops, int num_ops,
-                   const struct hr__draw *d, struct hr_op *out,
-                   bool off[HR_MAX_OPS], char text[128])
+static int draw_op(const struct hr_op *ops, int num_ops, struct hr__draw d,
+                   struct hr_op *out, bool off[HR_MAX_OPS])
 {
-    const struct hr_op *op = &ops[d->place];
+    const struct hr_op *op = &ops[d.place];
     const struct hr__op_def *def = hr__op_def(op->type);
 
-    if (def->draw)
-        return def->draw(op, d, out, text);
-    if (def->group)
-        return hr__group_drop(ops, num_ops, d, off), 0;
     *out = *op;
-    return 1;
+    if (!def->info.random)
+        return 1;
+    hr__draw_words(&d, 0, d.word);
+    if (def->draw)
+        return def->draw(op, &d, out);
+    return hr__group_drop(ops, num_ops, &d, off), 0;
 }
 
 // ops have passed hr__ops_check(). On failure *text is the reason.
@@ -385,8 +387,8 @@ static enum hr_status plain_ops(struct plain *out, const struct hr_op *ops,
             hr__fold_size(&f, &w, &h);
             folded = out->num_ops;
         }
-        n = draw_op(ops, num_ops, &(struct hr__draw){key, i, w, h}, to, off,
-                    text);
+        n = draw_op(ops, num_ops, (struct hr__draw){key, i, w, h, .text = text},
+                    to, off);
         if (n < 0)
             return HR_EINVAL;
         out->num_ops += n;
@@ -417,12 +419,11 @@ int hr__ops_erases(const struct hr_op *ops, int num_ops,
     int num = 0;
 
     for (int i = hr__ops_making(ops, num_ops); i < num_ops; i++) {
-        const struct hr__op_def *def = hr__op_def(ops[i].type);
-        struct hr_op op = ops[i];
+        struct hr_op op;
         char text[128];
 
-        if (!def->draw ||
-            def->draw(&ops[i], &(struct hr__draw){key, i, w, h}, &op, text) > 0)
+        if (draw_op(ops, num_ops, (struct hr__draw){key, i, w, h, .text = text},
+                    &op, NULL) > 0)
             out[num++] = op.erase;
     }
     return num;

@@ -2,12 +2,10 @@
 // Pillow PIL/Image.py point(): the caller's own table of bytes.
 #include "hal/ops/op_def.h"
 
-static enum hr_status check(const struct hr_op *op, int channels,
-                            char text[128])
+static enum hr_status check(const struct hr_op *op, char text[128])
 {
     const struct hr_lut *lut = &op->lut;
 
-    (void)channels;
     if (lut->table && (lut->entries == 256 || lut->entries == 3 * 256))
         return HR_OK;
     return HR__BAD("lut: table must have 256 or 768 entries, not %d",
@@ -26,15 +24,10 @@ static const struct hr_op_field fields[] = {
      .size = offsetof(struct hr_lut, entries) + sizeof(int)},
 };
 
-static const struct hr_op_form forms[] = {
-    {"lut", HR__FIELDS(1), {.type = HR_OP_LUT}}};
-
-// A text cannot hold bytes for its reader.
-static const struct hr__word words[] = {{0}};
-
 const struct hr__op_def hr__op_lut = {
     .info = {HR__INFO("lut", LUT, STORE), .usage = ""},
-    .words = words,
+    // A text cannot hold bytes for its reader.
+    .words = HR__WORDS({0}),
     .check = check,
     .value = value,
 };

@@ -104,6 +104,9 @@ void hr__fold_values(struct hr__fold *f, const struct hr__op_def *def,
 // Adds a code; w and h of it are the picture's, where they are 0.
 enum hr_status hr__fold_augment(struct hr__fold *f,
                                 const struct hr__augment *code);
+// Adds a code that mixes the picture with another; a factor of 1 changes none.
+enum hr_status hr__fold_mix(struct hr__fold *f, enum hr__augment_code code,
+                            double factor);
 // The matrix of one that is around a point.
 void hr__affine_around(const double m[6], double x, double y, double out[6]);
 // Adds an affine op in as few codes as possible.
@@ -125,7 +128,15 @@ struct hr__draw {
     const struct hr_random *key;
     int place;  // of the op in its list
     int w, h;
+    uint32_t word[4];  // of draw number 0
+    char *text;        // [128]: why it cannot be drawn
 };
+
+static inline void hr__draw_words(const struct hr__draw *d, int draw,
+                                  uint32_t out[4])
+{
+    hr__random_words(d->key, d->place, draw, out);
+}
 
 static inline double hr__draw_uniform(uint32_t word, double low, double high)
 {
@@ -187,6 +198,14 @@ struct hr__word {
         ':', true, n, HR__AS_FIELD, NULL \
     }
 
+// A list of words, and the word of most ops: a name, '=', the first field.
+// clang-format off
+#define HR__WORDS(...) (const struct hr__word[]){__VA_ARGS__, {0}}
+#define HR__WORD(is_called, is, follows, ...)                             \
+    {.name = is_called, .syntax = follows, .op = {.type = HR_OP_##is},    \
+     .arguments = {{.before = '='}, __VA_ARGS__}}
+// clang-format on
+
 // ---- The op ----------------------------------------------------------------
 
 enum hr__op_place {
@@ -196,10 +215,24 @@ enum hr__op_place {
     HR__BEHIND,  // all of that: it paints on the tensor
 };
 
-// With arrays `fields` and `forms`.
-#define HR__INFO(is_called, is, by)                                            \
-    .name = is_called, .type = HR_OP_##is, .stage = HR_##by, .fields = fields, \
-    .num_fields = HR__NUM(fields), .forms = forms, .num_forms = HR__NUM(forms)
+// An op without fields, one with an array `fields`, and one with `forms` of its
+// own, too. Without these its only form has all fields, none of them set.
+#define HR__CALLED(is_called, is, by) \
+    .name = is_called, .type = HR_OP_##is, .stage = HR_##by
+#define HR__ONE_FORM(is_called, is, bits)                                \
+    .forms = &(                                                          \
+        const struct hr_op_form){is_called, bits, {.type = HR_OP_##is}}, \
+    .num_forms = 1
+#define HR__PLAIN(is_called, is, by) \
+    HR__CALLED(is_called, is, by), HR__ONE_FORM(is_called, is, 0)
+#define HR__INFO(is_called, is, by)                      \
+    HR__CALLED(is_called, is, by),                       \
+        .fields = fields, .num_fields = HR__NUM(fields), \
+        HR__ONE_FORM(is_called, is, HR__FIELDS(HR__NUM(fields)))
+#define HR__INFO_FORMS(is_called, is, by)                                \
+    HR__CALLED(is_called, is, by),                                       \
+        .fields = fields, .num_fields = HR__NUM(fields), .forms = forms, \
+        .num_forms = HR__NUM(forms)
 
 struct hr__op_def {
     struct hr_op_info info;  // the public part
@@ -212,10 +245,11 @@ struct hr__op_def {
     const struct hr__word *words;  // the last has no name
     size_t size;  // offset of int w, h, which are the size of any picture that
                   // it makes, unless w is 0; 0: the picture's own decides
-    // Refuses what fields cannot say one by one. channels: of the picture. May
-    // be NULL.
-    enum hr_status (*check)(const struct hr_op *op, int channels,
-                            char text[128]);
+    // Refuse what fields cannot say one by one, of any picture and of one with
+    // so many channels. May be NULL.
+    enum hr_status (*check)(const struct hr_op *op, char text[128]);
+    enum hr_status (*check_for)(const struct hr_op *op, int channels,
+                                char text[128]);
     // Adds the op to the geometry; NULL: it changes none.
     enum hr_status (*fold)(struct hr__fold *f, const struct hr_op *op);
     // Says whether pixels are mixed or added, so that it does not commute with
@@ -230,7 +264,7 @@ struct hr__op_def {
     // Random ops: writes the plain ops that it becomes, and returns how many;
     // -1 with the reason.
     int (*draw)(const struct hr_op *op, const struct hr__draw *draw,
-                struct hr_op *out, char text[128]);
+                struct hr_op *out);
     // Groups: says whether its item of that number, from 0, runs.
     bool (*stays)(const struct hr_op *op, const struct hr__draw *draw,
                   int item);

@@ -51,16 +51,6 @@ static const struct hr_op_field fields[] = {
     HR__FIELD(pad, fill, COLOR),
 };
 
-static const struct hr_op_form forms[] = {
-    {"pad", HR__FIELDS(6), {.type = HR_OP_PAD}}};
-
-static const struct hr__word words[] = {
-    {.name = "pad",
-     .syntax = "LEFT,TOP,RIGHT,BOTTOM",
-     .op = {.type = HR_OP_PAD},
-     .arguments = {{'=', .as = HR__AS_FOUR}, HR__ARG(4), HR__ARG(5)}},
-    {0}};
-
 static bool mixes(const struct hr_op *op)
 {
     (void)op;
@@ -70,7 +60,11 @@ static bool mixes(const struct hr_op *op)
 const struct hr__op_def hr__op_pad = {
     .info = {HR__INFO("pad", PAD, AUGMENT),
              .usage = "pad=L,T,R,B[:MODE[:COLOR]]"},
-    .words = words,
+    .words = HR__WORDS(
+        {.name = "pad",
+         .syntax = "LEFT,TOP,RIGHT,BOTTOM",
+         .op = {.type = HR_OP_PAD},
+         .arguments = {{'=', .as = HR__AS_FOUR}, HR__ARG(4), HR__ARG(5)}}),
     .mixes = mixes,
     .fold = fold,
 };

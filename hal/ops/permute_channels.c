@@ -4,12 +4,10 @@
 
 #include "hal/ops/op_def.h"
 
-static enum hr_status check(const struct hr_op *op, int channels,
-                            char text[128])
+static enum hr_status check(const struct hr_op *op, char text[128])
 {
     const uint8_t *from = op->permute_channels.from;
 
-    (void)channels;
     if (from[0] < 3 && from[1] < 3 && from[2] < 3)
         return HR_OK;
     return HR__BAD("permute_channels: from must be 0 .. 2, not %d,%d,%d",
@@ -28,19 +26,10 @@ static const struct hr_op_field fields[] = {
     HR__FIELD(permute_channels, from, COLOR),
 };
 
-static const struct hr_op_form forms[] = {
-    {"permute_channels", HR__FIELDS(1), {.type = HR_OP_PERMUTE_CHANNELS}}};
-
-static const struct hr__word words[] = {{.name = "permute_channels",
-                                         .syntax = "R,G,B",
-                                         .op = {.type = HR_OP_PERMUTE_CHANNELS},
-                                         .arguments = {{.before = '='}}},
-                                        {0}};
-
 const struct hr__op_def hr__op_permute_channels = {
     .info = {HR__INFO("permute_channels", PERMUTE_CHANNELS, AUGMENT),
              .usage = "permute_channels=R,G,B"},
-    .words = words,
+    .words = HR__WORDS(HR__WORD("permute_channels", PERMUTE_CHANNELS, "R,G,B")),
     .check = check,
     .fold = fold,
 };

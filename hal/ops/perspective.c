@@ -93,20 +93,11 @@ static const struct hr_op_field fields[] = {
     HR__FIELD(perspective, fill, COLOR),
 };
 
-static const struct hr_op_form forms[] = {
-    {"perspective", HR__FIELDS(5), {.type = HR_OP_PERSPECTIVE}}};
-
-static const struct hr__word words[] = {
-    {.name = "perspective",
-     .syntax = "A,B,C,D,E,F,G,H",
-     .op = {.type = HR_OP_PERSPECTIVE},
-     .arguments = {{.before = '='}, HR__ARG(3), HR__ARG(4)}},
-    {0}};
-
 const struct hr__op_def hr__op_perspective = {
     .info = {HR__INFO("perspective", PERSPECTIVE, AUGMENT),
              .usage = "perspective=A,B,C,D,E,F,G,H[:FILTER[:FILL]]"},
-    .words = words,
+    .words = HR__WORDS(HR__WORD("perspective", PERSPECTIVE, "A,B,C,D,E,F,G,H",
+                                HR__ARG(3), HR__ARG(4))),
     .size = offsetof(struct hr_op, perspective.w),
     .fold = fold,
 };

@@ -12,18 +12,9 @@ static const struct hr_op_field fields[] = {
     HR__FIELD(posterize, bits, INT, .lo = 1, .hi = 8),
 };
 
-static const struct hr_op_form forms[] = {
-    {"posterize", HR__FIELDS(1), {.type = HR_OP_POSTERIZE}}};
-
-static const struct hr__word words[] = {{.name = "posterize",
-                                         .syntax = "BITS",
-                                         .op = {.type = HR_OP_POSTERIZE},
-                                         .arguments = {{.before = '='}}},
-                                        {0}};
-
 const struct hr__op_def hr__op_posterize = {
     .info = {HR__INFO("posterize", POSTERIZE, STORE),
              .usage = "posterize=BITS"},
-    .words = words,
+    .words = HR__WORDS(HR__WORD("posterize", POSTERIZE, "BITS")),
     .value = value,
 };

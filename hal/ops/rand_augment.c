@@ -8,7 +8,7 @@ static int bins_of(const struct hr_rand_augment *op)
 }
 
 static int draw(const struct hr_op *random, const struct hr__draw *d,
-                struct hr_op *out, char text[128])
+                struct hr_op *out)
 {
     const struct hr_rand_augment *op = &random->rand_augment;
     struct hr__change_as as = {.most = &hr__rand_magnitudes,
@@ -18,11 +18,10 @@ static int draw(const struct hr_op *random, const struct hr__draw *d,
                                .fill = op->fill};
     int n = 0;
 
-    (void)text;
     for (int i = 0; i < op->num_ops; i++) {
         uint32_t word[4];
 
-        hr__random_words(d->key, d->place, i, word);
+        hr__draw_words(d, i, word);
         as.negative = hr__draw_below(word[1], 2);
         n += hr__change_op(hr__draw_below(word[0], HR__NUM_DRAWN), &as, d,
                            &out[n]);
@@ -30,12 +29,10 @@ static int draw(const struct hr_op *random, const struct hr__draw *d,
     return n;
 }
 
-static enum hr_status check(const struct hr_op *op, int channels,
-                            char text[128])
+static enum hr_status check(const struct hr_op *op, char text[128])
 {
     int bins = bins_of(&op->rand_augment);
 
-    (void)channels;
     if (bins < 2)
         return HR__BAD("rand_augment: bins must be 2 or more, not %d", bins);
     if (op->rand_augment.magnitude >= bins)
@@ -52,23 +49,19 @@ static const struct hr_op_field fields[] = {
     HR__FIELD(rand_augment, fill, COLOR),
 };
 
-static const struct hr_op_form forms[] = {
-    {"rand_augment", HR__FIELDS(5), HR_OP_RAND_AUGMENT(0)}};
-
-static const struct hr__word words[] = {
-    {.name = "rand_augment",
-     .syntax = "OPS:MAGNITUDE",
-     .op = HR_OP_RAND_AUGMENT(.num_ops = 2, .magnitude = 9,
-                              .filter = HR_NEAREST),
-     .arguments = {{'=', .optional = true}, HR__ARG(1), HR__ARG(3), HR__ARG(4)}},
-    {0}};
-
 const struct hr__op_def hr__op_rand_augment = {
     .info = {HR__INFO("rand_augment", RAND_AUGMENT, AUGMENT), .random = true,
              .usage = "rand_augment[=N[:MAGNITUDE[:FILTER[:FILL]]]]"},
     .draws_at = offsetof(struct hr_op, rand_augment.num_ops),
     .sees_size = true,
-    .words = words,
+    .words = HR__WORDS({.name = "rand_augment",
+                        .syntax = "OPS:MAGNITUDE",
+                        .op = HR_OP_RAND_AUGMENT(.num_ops = 2, .magnitude = 9,
+                                                 .filter = HR_NEAREST),
+                        .arguments = {{'=', .optional = true},
+                                      HR__ARG(1),
+                                      HR__ARG(3),
+                                      HR__ARG(4)}}),
     .check = check,
     .draw = draw,
 };

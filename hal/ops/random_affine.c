@@ -7,24 +7,23 @@
 #include "hal/ops/op_def.h"
 
 static int draw(const struct hr_op *random, const struct hr__draw *d,
-                struct hr_op *out, char text[128])
+                struct hr_op *out)
 {
     const struct hr_random_affine *op = &random->random_affine;
     double most[2] = {op->translate[0] * d->w, op->translate[1] * d->h};
     double angle, move[2], scale = 1, shear[2];
-    uint32_t word[4], other[4];
+    uint32_t other[4];
 
-    (void)text;
-    hr__random_words(d->key, d->place, 0, word);
-    hr__random_words(d->key, d->place, 1, other);
-    angle = hr__draw_uniform(word[0], op->degrees[0], op->degrees[1]);
+    hr__draw_words(d, 1, other);
+    angle = hr__draw_uniform(d->word[0], op->degrees[0], op->degrees[1]);
     for (int i = 0; i < 2; i++) {
-        move[i] = nearbyint(hr__draw_uniform(word[1 + i], -most[i], most[i]));
+        move[i] = nearbyint(
+            hr__draw_uniform(d->word[1 + i], -most[i], most[i]));
         shear[i] = hr__draw_uniform(other[i], op->shear[2 * i],
                                     op->shear[2 * i + 1]);
     }
     if (op->scale[1] > 0)
-        scale = hr__draw_uniform(word[3], op->scale[0], op->scale[1]);
+        scale = hr__draw_uniform(d->word[3], op->scale[0], op->scale[1]);
     *out = (struct hr_op){.type = HR_OP_AFFINE,
                           .affine = {.filter = op->filter,
                                      .centered = !op->around}};
@@ -34,13 +33,11 @@ static int draw(const struct hr_op *random, const struct hr__draw *d,
     return 1;
 }
 
-static enum hr_status check(const struct hr_op *op, int channels,
-                            char text[128])
+static enum hr_status check(const struct hr_op *op, char text[128])
 {
     const double *share = op->random_affine.translate;
     const double *shear = op->random_affine.shear;
 
-    (void)channels;
     for (int i = 0; i < 2; i++) {
         const double *s = &shear[2 * i];
 
@@ -66,17 +63,12 @@ static const struct hr_op_field fields[] = {
     HR__FIELD(random_affine, center, DOUBLES),
 };
 
-static const struct hr_op_form forms[] = {
-    {"random_affine", HR__FIELDS(8), {.type = HR_OP_RANDOM_AFFINE}}};
-
-static const struct hr__word words[] = {{0}};
-
 const struct hr__op_def hr__op_random_affine = {
     .info = {HR__INFO("random_affine", RANDOM_AFFINE, AUGMENT), .random = true,
              .usage = "random_affine:FIELD=VALUE..."},
     .draws = 1,
     .sees_size = true,
-    .words = words,
+    .words = HR__WORDS({0}),
     .check = check,
     .draw = draw,
 };

@@ -5,11 +5,8 @@
 
 static bool stays(const struct hr_op *op, const struct hr__draw *d, int item)
 {
-    uint32_t word[4];
-
     (void)item;
-    hr__random_words(d->key, d->place, 0, word);
-    return hr__draw_chance(word[0], op->random_apply.p);
+    return hr__draw_chance(d->word[0], op->random_apply.p);
 }
 
 static const struct hr_op_field fields[] = {
@@ -17,20 +14,13 @@ static const struct hr_op_field fields[] = {
     HR__FIELD(random_apply, count, INT, .hi = HR_MAX_OPS),
 };
 
-static const struct hr_op_form forms[] = {
-    {"random_apply", HR__FIELDS(2), HR_OP_RANDOM_APPLY(0)}};
-
-static const struct hr__word words[] = {
-    {.name = "random_apply",
-     .syntax = "PROBABILITY",
-     .op = HR_OP_RANDOM_APPLY(0),
-     .arguments = {{'=', .as = HR__AS_FIELD}, HR__ARG(1)}},
-    {0}};
-
 const struct hr__op_def hr__op_random_apply = {
     .info = {HR__INFO("random_apply", RANDOM_APPLY, RESAMPLE), .random = true,
              .usage = "random_apply=P[:N]"},
-    .words = words,
+    .words = HR__WORDS({.name = "random_apply",
+                        .syntax = "PROBABILITY",
+                        .op = HR_OP_RANDOM_APPLY(0),
+                        .arguments = {{'=', .as = HR__AS_FIELD}, HR__ARG(1)}}),
     .group = offsetof(struct hr_op, random_apply.count),
     .stays = stays,
 };

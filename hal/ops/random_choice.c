@@ -18,22 +18,18 @@ static bool stays(const struct hr_op *op, const struct hr__draw *d, int item)
 {
     const struct hr_random_choice *c = &op->random_choice;
     double all = sum(c, WEIGHTED), at;
-    uint32_t word[4];
 
-    hr__random_words(d->key, d->place, 0, word);
     if (all == 0)
-        return hr__draw_below(word[0], c->count) == item;
-    at = hr__draw_uniform(word[0], 0, all);
+        return hr__draw_below(d->word[0], c->count) == item;
+    at = hr__draw_uniform(d->word[0], 0, all);
     return at >= sum(c, item) && at < sum(c, item + 1);
 }
 
-static enum hr_status check(const struct hr_op *op, int channels,
-                            char text[128])
+static enum hr_status check(const struct hr_op *op, char text[128])
 {
     const struct hr_random_choice *c = &op->random_choice;
     int last = 0;
 
-    (void)channels;
     for (int i = 0; i < WEIGHTED; i++) {
         if (!(c->weights[i] >= 0 && c->weights[i] <= 1e6))
             return HR__BAD("random_choice: weights must be 0 .. 1e6, not %g",
@@ -52,19 +48,10 @@ static const struct hr_op_field fields[] = {
     HR__FIELD(random_choice, weights, DOUBLES),
 };
 
-static const struct hr_op_form forms[] = {
-    {"random_choice", HR__FIELDS(2), HR_OP_RANDOM_CHOICE(0)}};
-
-static const struct hr__word words[] = {{.name = "random_choice",
-                                         .syntax = "COUNT",
-                                         .op = HR_OP_RANDOM_CHOICE(0),
-                                         .arguments = {{.before = '='}}},
-                                        {0}};
-
 const struct hr__op_def hr__op_random_choice = {
     .info = {HR__INFO("random_choice", RANDOM_CHOICE, RESAMPLE), .random = true,
              .usage = "random_choice=N"},
-    .words = words,
+    .words = HR__WORDS(HR__WORD("random_choice", RANDOM_CHOICE, "COUNT")),
     .group = offsetof(struct hr_op, random_choice.count),
     .check = check,
     .stays = stays,

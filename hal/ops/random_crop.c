@@ -49,7 +49,7 @@ static int crop_edges(const struct hr_random_crop *op, const struct hr__draw *d,
 
 // torchvision/transforms/transforms.py, RandomCrop.
 static int draw(const struct hr_op *random, const struct hr__draw *d,
-                struct hr_op *out, char text[128])
+                struct hr_op *out)
 {
     const struct hr_random_crop *op = &random->random_crop;
     struct hr_crop crop = {
@@ -60,16 +60,17 @@ static int draw(const struct hr_op *random, const struct hr__draw *d,
     };
     int nx = places(d->w, op->w, op, &crop.x);
     int ny = places(d->h, op->h, op, &crop.y);
-    uint32_t word[4];
 
     if (nx < 1 || ny < 1)
-        return (void)HR__BAD("a random crop of %dx%d does not fit in %dx%d",
-                             op->w, op->h, d->w, d->h),
+        return snprintf(d->text, 128,
+                        "a random crop of %dx%d does not fit in %dx%d", op->w,
+                        op->h, d->w, d->h),
                -1;
-    hr__random_words(d->key, d->place, 0, word);
     // Behind HR__RESIZED_MOST there is no picture.
-    crop.y = (int)fmin(crop.y + hr__draw_below(word[0], ny), HR__RESIZED_MOST);
-    crop.x = (int)fmin(crop.x + hr__draw_below(word[1], nx), HR__RESIZED_MOST);
+    crop.y = (int)fmin(crop.y + hr__draw_below(d->word[0], ny),
+                       HR__RESIZED_MOST);
+    crop.x = (int)fmin(crop.x + hr__draw_below(d->word[1], nx),
+                       HR__RESIZED_MOST);
     if (op->mode != HR_EDGES_FILL)
         return crop_edges(op, d, crop, out);
     *out = (struct hr_op){.type = HR_OP_CROP, .crop = crop};
@@ -84,17 +85,6 @@ static const struct hr_op_field fields[] = {
     HR__FIELD(random_crop, mode, ENUM, .values = hr__edges),
     HR__FIELD(random_crop, fill, COLOR),
 };
-
-static const struct hr_op_form forms[] = {
-    {"random_crop", HR__FIELDS(6), HR_OP_RANDOM_CROP(0)}};
-
-static const struct hr__word words[] = {
-    {.name = "random_crop",
-     .syntax = "SIZE or WIDTHxHEIGHT",
-     .op = HR_OP_RANDOM_CROP(.pad_if_needed = true),
-     .arguments =
-         {{'=', .as = HR__AS_AREA}, HR__ARG(2), HR__ARG(4), HR__ARG(5)}},
-    {0}};
 
 static bool mixes(const struct hr_op *op)
 {
@@ -112,7 +102,13 @@ const struct hr__op_def hr__op_random_crop = {
              .usage = "random_crop=N|WxH[:P[:MODE[:COLOR]]]"},
     .draws = 3,
     .sees_size = true,
-    .words = words,
+    .words = HR__WORDS({.name = "random_crop",
+                        .syntax = "SIZE or WIDTHxHEIGHT",
+                        .op = HR_OP_RANDOM_CROP(.pad_if_needed = true),
+                        .arguments = {{'=', .as = HR__AS_AREA},
+                                      HR__ARG(2),
+                                      HR__ARG(4),
+                                      HR__ARG(5)}}),
     .mixes = mixes,
     .augments = augments,
     .size = offsetof(struct hr_op, random_crop.w),

@@ -19,7 +19,7 @@ static bool place(const struct hr_random_erasing *op, const struct hr__draw *d,
         double area, shape, w, h;
         uint32_t word[4];
 
-        hr__random_words(d->key, d->place, i, word);
+        hr__draw_words(d, i, word);
         area = hr__draw_uniform(word[0], scale[0], scale[1]) * d->w * d->h;
         shape = exp(hr__draw_uniform(word[1], log(ratio[0]), log(ratio[1])));
         h = nearbyint(sqrt(area * shape));
@@ -36,27 +36,22 @@ static bool place(const struct hr_random_erasing *op, const struct hr__draw *d,
 }
 
 static int draw(const struct hr_op *op, const struct hr__draw *d,
-                struct hr_op *out, char text[128])
+                struct hr_op *out)
 {
     const struct hr_random_erasing *random = &op->random_erasing;
     struct hr_erase erase = {0};
-    uint32_t word[4];
 
-    (void)text;
-    hr__random_words(d->key, d->place, 0, word);
-    if (!hr__draw_chance(word[0], random->p) || !place(random, d, &erase))
+    if (!hr__draw_chance(d->word[0], random->p) || !place(random, d, &erase))
         return 0;
     memcpy(erase.value, random->value, sizeof(erase.value));
     if (random->noise)
-        erase.noise = 1 + hr__draw_below(word[1], INT32_MAX);
+        erase.noise = 1 + hr__draw_below(d->word[1], INT32_MAX);
     *out = (struct hr_op){.type = HR_OP_ERASE, .erase = erase};
     return 1;
 }
 
-static enum hr_status check(const struct hr_op *op, int channels,
-                            char text[128])
+static enum hr_status check(const struct hr_op *op, char text[128])
 {
-    (void)channels;
     if (op->random_erasing.p == 0)
         return HR__BAD("random_erasing: p must be above 0");
     if (!hr__finite(op->random_erasing.value))
@@ -75,9 +70,6 @@ static const struct hr_op_field fields[] = {
     HR__FIELD(random_erasing, noise, BOOL),
 };
 
-static const struct hr_op_form forms[] = {
-    {"random_erasing", HR__FIELDS(5), {.type = HR_OP_RANDOM_ERASING}}};
-
 // A 0 that was written was meant.
 static void done(struct hr_op *op)
 {
@@ -85,20 +77,17 @@ static void done(struct hr_op *op)
         *op = (struct hr_op){.type = HR_OP_ERASE};
 }
 
-static const struct hr__word words[] = {{.name = "random_erasing",
-                                         .op = {.type = HR_OP_RANDOM_ERASING,
-                                                .random_erasing = {.p = .5}},
-                                         .arguments = {{'=', .optional = true}},
-                                         .done = done},
-                                        {0}};
-
 const struct hr__op_def hr__op_random_erasing = {
     .info = {HR__INFO("random_erasing", RANDOM_ERASING, STORE), .random = true,
              .usage = "random_erasing[=P]"},
     .place = HR__BEHIND,
     .draws = 1,
     .sees_size = true,
-    .words = words,
+    .words = HR__WORDS(
+        {.name = "random_erasing",
+         .op = {.type = HR_OP_RANDOM_ERASING, .random_erasing = {.p = .5}},
+         .arguments = {{'=', .optional = true}},
+         .done = done}),
     .check = check,
     .draw = draw,
 };

@@ -3,28 +3,23 @@
 
 // Each probability that is not 0 takes the next word.
 static int draw(const struct hr_op *random, const struct hr__draw *d,
-                struct hr_op *out, char text[128])
+                struct hr_op *out)
 {
     const struct hr_random_flip *op = &random->random_flip;
     struct hr_flip flip = {0};
-    uint32_t word[4];
     int used = 0;
 
-    (void)text;
-    hr__random_words(d->key, d->place, 0, word);
     if (op->horizontal > 0)
-        flip.horizontal = hr__draw_chance(word[used++], op->horizontal);
+        flip.horizontal = hr__draw_chance(d->word[used++], op->horizontal);
     if (op->vertical > 0)
-        flip.vertical = hr__draw_chance(word[used++], op->vertical);
+        flip.vertical = hr__draw_chance(d->word[used++], op->vertical);
     *out = (struct hr_op){.type = HR_OP_FLIP, .flip = flip};
     return flip.horizontal || flip.vertical;
 }
 
 // hr_op_random_flip(0) reads as "the default", and would do nothing.
-static enum hr_status check(const struct hr_op *op, int channels,
-                            char text[128])
+static enum hr_status check(const struct hr_op *op, char text[128])
 {
-    (void)channels;
     if (op->random_flip.horizontal == 0 && op->random_flip.vertical == 0)
         return HR__BAD("random_flip: no probability is above 0");
     return HR_OK;
@@ -35,9 +30,6 @@ static const struct hr_op_field fields[] = {
     HR__FIELD(random_flip, vertical, DOUBLE, .hi = 1),
 };
 
-static const struct hr_op_form forms[] = {
-    {"random_flip", HR__FIELDS(2), HR_OP_RANDOM_FLIP(0)}};
-
 // A 0 that was written was meant.
 static void done(struct hr_op *op)
 {
@@ -45,22 +37,18 @@ static void done(struct hr_op *op)
         *op = (struct hr_op){.type = HR_OP_FLIP};
 }
 
-static const struct hr__word words[] = {
-    {.name = "random_hflip",
-     .op = HR_OP_RANDOM_FLIP(.horizontal = .5),
-     .arguments = {{'=', .optional = true}},
-     .done = done},
-    {.name = "random_vflip",
-     .op = HR_OP_RANDOM_FLIP(.vertical = .5),
-     .arguments = {{'=', .optional = true, .field = 1}},
-     .done = done},
-    {0}};
-
 const struct hr__op_def hr__op_random_flip = {
     .info = {HR__INFO("random_flip", RANDOM_FLIP, RESAMPLE), .random = true,
              .usage = "random_hflip[=P], random_vflip[=P]"},
     .draws = 1,
-    .words = words,
+    .words = HR__WORDS({.name = "random_hflip",
+                        .op = HR_OP_RANDOM_FLIP(.horizontal = .5),
+                        .arguments = {{'=', .optional = true}},
+                        .done = done},
+                       {.name = "random_vflip",
+                        .op = HR_OP_RANDOM_FLIP(.vertical = .5),
+                        .arguments = {{'=', .optional = true, .field = 1}},
+                        .done = done}),
     .check = check,
     .draw = draw,
 };

@@ -4,20 +4,17 @@
 #include "hal/ops/op_def.h"
 
 static int draw(const struct hr_op *random, const struct hr__draw *d,
-                struct hr_op *out, char text[128])
+                struct hr_op *out)
 {
     static const double any[2] = {.1, 2};
     const struct hr_random_gaussian_blur *op = &random->random_gaussian_blur;
     const double *sigma = op->sigma[1] > 0 ? op->sigma : any;
-    uint32_t word[4];
     double both;
 
-    (void)text;
-    hr__random_words(d->key, d->place, 0, word);
-    both = hr__draw_uniform(word[1], sigma[0], sigma[1]);
+    both = hr__draw_uniform(d->word[1], sigma[0], sigma[1]);
     *out = (struct hr_op){.type = HR_OP_GAUSSIAN_BLUR,
                           .gaussian_blur.sigma = {both, both}};
-    return hr__draw_chance(word[0], op->p);
+    return hr__draw_chance(d->word[0], op->p);
 }
 
 static const struct hr_op_field fields[] = {
@@ -25,20 +22,11 @@ static const struct hr_op_field fields[] = {
     HR__FIELD(random_gaussian_blur, sigma, RANGE, .lo = 0, .hi = 1e4),
 };
 
-static const struct hr_op_form forms[] = {
-    {"random_gaussian_blur", HR__FIELDS(2), HR_OP_RANDOM_GAUSSIAN_BLUR(0)}};
-
-static const struct hr__word words[] = {{.name = "random_gaussian_blur",
-                                         .syntax = "PROBABILITY",
-                                         .op = HR_OP_RANDOM_GAUSSIAN_BLUR(0),
-                                         .arguments = {{.before = '='},
-                                                       HR__ARG(1)}},
-                                        {0}};
-
 const struct hr__op_def hr__op_random_gaussian_blur = {
     .info = {HR__INFO("random_gaussian_blur", RANDOM_GAUSSIAN_BLUR, AUGMENT),
              .random = true, .usage = "random_gaussian_blur=P[:SIGMA,SIGMA]"},
     .draws = 1,
-    .words = words,
+    .words = HR__WORDS(HR__WORD("random_gaussian_blur", RANDOM_GAUSSIAN_BLUR,
+                                "PROBABILITY", HR__ARG(1))),
     .draw = draw,
 };

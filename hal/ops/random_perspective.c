@@ -13,7 +13,7 @@ static double corner(uint32_t word, int n, int most, bool second)
 }
 
 static int draw(const struct hr_op *random, const struct hr__draw *d,
-                struct hr_op *out, char text[128])
+                struct hr_op *out)
 {
     const struct hr_random_perspective *op = &random->random_perspective;
     int most_x = (int)(op->distortion * (d->w / 2));
@@ -21,15 +21,13 @@ static int draw(const struct hr_op *random, const struct hr__draw *d,
     double start[8], end[8];
     uint32_t word[4];
 
-    (void)text;
-    hr__random_words(d->key, d->place, 0, word);
-    if (!hr__draw_chance(word[0], op->p))
+    if (!hr__draw_chance(d->word[0], op->p))
         return 0;
     // Top left, top right, bottom right, bottom left.
     for (int i = 0; i < 4; i++) {
         bool right = i == 1 || i == 2, bottom = i > 1;
 
-        hr__random_words(d->key, d->place, 1 + i, word);
+        hr__draw_words(d, 1 + i, word);
         start[2 * i] = right ? d->w - 1 : 0;
         start[2 * i + 1] = bottom ? d->h - 1 : 0;
         end[2 * i] = corner(word[0], d->w, most_x, right);
@@ -48,22 +46,16 @@ static const struct hr_op_field fields[] = {
     HR__FIELD(random_perspective, fill, COLOR),
 };
 
-static const struct hr_op_form forms[] = {
-    {"random_perspective", HR__FIELDS(4), HR_OP_RANDOM_PERSPECTIVE(0)}};
-
-static const struct hr__word words[] = {
-    {.name = "random_perspective",
-     .syntax = "DISTORTION",
-     .op = HR_OP_RANDOM_PERSPECTIVE(.p = .5),
-     .arguments = {{'=', .field = 1}, HR__ARG(0), HR__ARG(2), HR__ARG(3)}},
-    {0}};
-
 const struct hr__op_def hr__op_random_perspective = {
     .info = {HR__INFO("random_perspective", RANDOM_PERSPECTIVE, AUGMENT),
              .random = true,
              .usage = "random_perspective=D[:P[:FILTER[:FILL]]]"},
     .draws = 1,
     .sees_size = true,
-    .words = words,
+    .words = HR__WORDS(
+        {.name = "random_perspective",
+         .syntax = "DISTORTION",
+         .op = HR_OP_RANDOM_PERSPECTIVE(.p = .5),
+         .arguments = {{'=', .field = 1}, HR__ARG(0), HR__ARG(2), HR__ARG(3)}}),
     .draw = draw,
 };

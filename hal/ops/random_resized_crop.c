@@ -52,11 +52,10 @@ struct hr_crop hr__random_window(const struct hr_random_resized_crop *op,
 }
 
 static int draw(const struct hr_op *op, const struct hr__draw *d,
-                struct hr_op *out, char text[128])
+                struct hr_op *out)
 {
     const struct hr_random_resized_crop *c = &op->random_resized_crop;
 
-    (void)text;
     out[0].type = HR_OP_CROP;
     out[0].crop = hr__random_window(c, d->key, d->place, d->w, d->h);
     out[1].type = HR_OP_RESIZE;
@@ -74,16 +73,6 @@ static const struct hr_op_field fields[] = {
     HR__FIELD(random_resized_crop, order, ENUM, .values = hr__orders),
 };
 
-static const struct hr_op_form forms[] = {
-    {"random_resized_crop", HR__FIELDS(6), HR_OP_RANDOM_RESIZED_CROP(0)}};
-
-static const struct hr__word words[] = {
-    {.name = "random_resized_crop",
-     .syntax = "SIZE or WIDTHxHEIGHT",
-     .op = HR_OP_RANDOM_RESIZED_CROP(0),
-     .arguments = {{'=', .as = HR__AS_AREA}, HR__ARG(2), HR__ARG(5)}},
-    {0}};
-
 static bool mixes(const struct hr_op *op)
 {
     return op->random_resized_crop.filter != HR_NEAREST;
@@ -95,7 +84,11 @@ const struct hr__op_def hr__op_random_resized_crop = {
              .usage = "random_resized_crop=N|WxH[:FILTER[:ORDER]]"},
     .draws = 2,
     .sees_size = true,
-    .words = words,
+    .words = HR__WORDS(
+        {.name = "random_resized_crop",
+         .syntax = "SIZE or WIDTHxHEIGHT",
+         .op = HR_OP_RANDOM_RESIZED_CROP(0),
+         .arguments = {{'=', .as = HR__AS_AREA}, HR__ARG(2), HR__ARG(5)}}),
     .mixes = mixes,
     .size = offsetof(struct hr_op, random_resized_crop.w),
     .draw = draw,

@@ -3,15 +3,12 @@
 #include "hal/ops/op_def.h"
 
 static int draw(const struct hr_op *random, const struct hr__draw *d,
-                struct hr_op *out, char text[128])
+                struct hr_op *out)
 {
     const struct hr_random_rotation *op = &random->random_rotation;
-    uint32_t word[4];
     double angle;
 
-    (void)text;
-    hr__random_words(d->key, d->place, 0, word);
-    angle = hr__draw_uniform(word[0], op->degrees[0], op->degrees[1]);
+    angle = hr__draw_uniform(d->word[0], op->degrees[0], op->degrees[1]);
     if (!op->around)
         return hr__rotation(angle, d->w, d->h, op->filter, op->fill, out);
     *out = (struct hr_op){.type = HR_OP_ROTATE,
@@ -32,22 +29,16 @@ static const struct hr_op_field fields[] = {
     HR__FIELD(random_rotation, center, DOUBLES),
 };
 
-static const struct hr_op_form forms[] = {
-    {"random_rotation", HR__FIELDS(5), {.type = HR_OP_RANDOM_ROTATION}}};
-
-static const struct hr__word words[] = {
-    {.name = "random_rotation",
-     .syntax = "DEGREES",
-     .op = {.type = HR_OP_RANDOM_ROTATION,
-            .random_rotation.filter = HR_NEAREST},
-     .arguments = {{'=', .as = HR__AS_AROUND}, HR__ARG(1), HR__ARG(2)}},
-    {0}};
-
 const struct hr__op_def hr__op_random_rotation = {
     .info = {HR__INFO("random_rotation", RANDOM_ROTATION, AUGMENT),
              .random = true, .usage = "random_rotation=D[:FILTER[:FILL]]"},
     .draws = 1,
     .sees_size = true,
-    .words = words,
+    .words = HR__WORDS(
+        {.name = "random_rotation",
+         .syntax = "DEGREES",
+         .op = {.type = HR_OP_RANDOM_ROTATION,
+                .random_rotation.filter = HR_NEAREST},
+         .arguments = {{'=', .as = HR__AS_AROUND}, HR__ARG(1), HR__ARG(2)}}),
     .draw = draw,
 };

@@ -3,15 +3,11 @@
 #include "hal/ops/op_def.h"
 
 static int draw(const struct hr_op *op, const struct hr__draw *d,
-                struct hr_op *out, char text[128])
+                struct hr_op *out)
 {
-    uint32_t word[4];
-
-    (void)text;
-    hr__random_words(d->key, d->place, 0, word);
     *out = (struct hr_op){.type = HR_OP_SOLARIZE,
                           .solarize.threshold = op->random_solarize.threshold};
-    return hr__draw_chance(word[0], op->random_solarize.p);
+    return hr__draw_chance(d->word[0], op->random_solarize.p);
 }
 
 static const struct hr_op_field fields[] = {
@@ -19,20 +15,14 @@ static const struct hr_op_field fields[] = {
     HR__FIELD(random_solarize, threshold, DOUBLE, .hi = 256),
 };
 
-static const struct hr_op_form forms[] = {
-    {"random_solarize", HR__FIELDS(2), HR_OP_RANDOM_SOLARIZE(0)}};
-
-static const struct hr__word words[] = {
-    {.name = "random_solarize",
-     .syntax = "THRESHOLD",
-     .op = HR_OP_RANDOM_SOLARIZE(.p = .5),
-     .arguments = {{.before = '=', .field = 1}, HR__ARG(0)}},
-    {0}};
-
 const struct hr__op_def hr__op_random_solarize = {
     .info = {HR__INFO("random_solarize", RANDOM_SOLARIZE, AUGMENT),
              .random = true, .usage = "random_solarize=T[:P]"},
     .draws = 1,
-    .words = words,
+    .words = HR__WORDS(
+        {.name = "random_solarize",
+         .syntax = "THRESHOLD",
+         .op = HR_OP_RANDOM_SOLARIZE(.p = .5),
+         .arguments = {{.before = '=', .field = 1}, HR__ARG(0)}}),
     .draw = draw,
 };

@@ -36,12 +36,10 @@ static enum hr_status fold(struct hr__fold *f, const struct hr_op *op)
     return hr__fold_resize(f, &to);
 }
 
-static enum hr_status check(const struct hr_op *op, int channels,
-                            char text[128])
+static enum hr_status check(const struct hr_op *op, char text[128])
 {
     const struct hr_resize *r = &op->resize;
 
-    (void)channels;
     if (r->short_side && (r->w || r->h))
         return HR__BAD("resize to %dx%d and to a short side of %d: only one "
                        "goes",
@@ -66,22 +64,19 @@ static const struct hr_op_form forms[] = {
     {"resize_short", 1 << 2 | 1 << 3 | 1 << 5, HR_OP_RESIZE(0)},
 };
 
-static const struct hr__word words[] = {
-    {.name = "resize",
-     .syntax = "SIZE or WIDTHxHEIGHT",
-     .op = HR_OP_RESIZE(0),
-     .arguments = {{'=', .as = HR__AS_SHORT}, HR__ARG(3), HR__ARG(5)}},
-    {0}};
-
 static bool mixes(const struct hr_op *op)
 {
     return op->resize.filter != HR_NEAREST;
 }
 
 const struct hr__op_def hr__op_resize = {
-    .info = {HR__INFO("resize", RESIZE, RESAMPLE),
+    .info = {HR__INFO_FORMS("resize", RESIZE, RESAMPLE),
              .usage = "resize=N|WxH[:FILTER[:ORDER]]"},
-    .words = words,
+    .words = HR__WORDS(
+        {.name = "resize",
+         .syntax = "SIZE or WIDTHxHEIGHT",
+         .op = HR_OP_RESIZE(0),
+         .arguments = {{'=', .as = HR__AS_SHORT}, HR__ARG(3), HR__ARG(5)}}),
     .mixes = mixes,
     .size = offsetof(struct hr_op, resize.w),
     .check = check,

@@ -61,10 +61,8 @@ static enum hr_status fold(struct hr__fold *f, const struct hr_op *op)
     return turn_around(f, r, w, h);
 }
 
-static enum hr_status check(const struct hr_op *op, int channels,
-                            char text[128])
+static enum hr_status check(const struct hr_op *op, char text[128])
 {
-    (void)channels;
     for (int i = 0; i < 2; i++)
         if (!(fabs(op->rotate.center[i]) <= 1e6))
             return HR__BAD("rotate: center must be -1e+06 .. 1e+06, not %.15g",
@@ -81,20 +79,11 @@ static const struct hr_op_field fields[] = {
     HR__FIELD(rotate, center, DOUBLES),
 };
 
-static const struct hr_op_form forms[] = {
-    {"rotate", HR__FIELDS(6), {.type = HR_OP_ROTATE}}};
-
-static const struct hr__word words[] = {
-    {.name = "rotate",
-     .syntax = "ANGLE",
-     .op = {.type = HR_OP_ROTATE},
-     .arguments = {{.before = '='}, HR__ARG(2), HR__ARG(3)}},
-    {0}};
-
 const struct hr__op_def hr__op_rotate = {
     .info = {HR__INFO("rotate", ROTATE, AUGMENT),
              .usage = "rotate=ANGLE[:FILTER[:FILL]]"},
-    .words = words,
+    .words = HR__WORDS(
+        HR__WORD("rotate", ROTATE, "ANGLE", HR__ARG(2), HR__ARG(3))),
     .check = check,
     .fold = fold,
 };

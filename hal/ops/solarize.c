@@ -12,17 +12,8 @@ static const struct hr_op_field fields[] = {
     HR__FIELD(solarize, threshold, DOUBLE, .lo = 0, .hi = 256),
 };
 
-static const struct hr_op_form forms[] = {
-    {"solarize", HR__FIELDS(1), {.type = HR_OP_SOLARIZE}}};
-
-static const struct hr__word words[] = {{.name = "solarize",
-                                         .syntax = "THRESHOLD",
-                                         .op = {.type = HR_OP_SOLARIZE},
-                                         .arguments = {{.before = '='}}},
-                                        {0}};
-
 const struct hr__op_def hr__op_solarize = {
     .info = {HR__INFO("solarize", SOLARIZE, STORE), .usage = "solarize=T"},
-    .words = words,
+    .words = HR__WORDS(HR__WORD("solarize", SOLARIZE, "THRESHOLD")),
     .value = value,
 };

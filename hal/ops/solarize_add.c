@@ -16,19 +16,13 @@ static const struct hr_op_field fields[] = {
     HR__FIELD(solarize_add, threshold, INT, .hi = 256),
 };
 
-static const struct hr_op_form forms[] = {
-    {"solarize_add", HR__FIELDS(2), {.type = HR_OP_SOLARIZE_ADD}}};
-
-static const struct hr__word words[] = {
-    {.name = "solarize_add",
-     .syntax = "ADD",
-     .op = {.type = HR_OP_SOLARIZE_ADD, .solarize_add = {.threshold = 128}},
-     .arguments = {{.before = '='}, HR__ARG(1)}},
-    {0}};
-
 const struct hr__op_def hr__op_solarize_add = {
     .info = {HR__INFO("solarize_add", SOLARIZE_ADD, STORE),
              .usage = "solarize_add=ADD[:THRESHOLD]"},
-    .words = words,
+    .words = HR__WORDS(
+        {.name = "solarize_add",
+         .syntax = "ADD",
+         .op = {.type = HR_OP_SOLARIZE_ADD, .solarize_add = {.threshold = 128}},
+         .arguments = {{.before = '='}, HR__ARG(1)}}),
     .value = value,
 };
