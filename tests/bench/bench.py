@@ -49,7 +49,9 @@ train: train_transform, train_transform_LEVEL, train_transform_tensor,
 later: first_epoch_cache, later_epochs_LEVEL, first_epoch_pack,
   later_pack_LEVEL, pack_size, pack, pack_speed.
 containers: container_NAME_{in_order,shuffled,open,first,read}; NAME is files,
-  tar, mds, pack; where its package is, tfrecord, parquet, arrow.
+  tar, mds, litdata, mindrecord, pack; where its package is, tfrecord, lmdb,
+  parquet, arrow. container_NAME_{index,open_record}: of --records RECORDS,
+  which are of a few bytes each.
 eval: eval_transform, decode_rgb.
 stages: stage_entropy, stage_{unpack,reconstruct,color,resample}_LEVEL,
   cycles_entropy, cycles_{unpack,reconstruct,color}_LEVEL, normalize,
@@ -98,7 +100,7 @@ except ImportError as e:
 from bench_alone import (large_rows, latency_rows, pixel_stage_rows,
                          stage_rows)
 from bench_augment import op_rows
-from bench_containers import container_rows
+from bench_containers import container_rows, index_rows
 from bench_costs import (allocation_rows, open_row, overhead_row, probe_row,
                          rss_rows, submit_rows)
 from bench_epochs import cache_rows, pack_rows, packing_row
@@ -120,7 +122,7 @@ GROUPS = {
     "later": ("the same of pictures that were prepared once",
               [cache_rows, pack_rows, packing_row], []),
     "containers": ("the same pictures in several containers, by a Loader; all "
-                   "cores", [], [container_rows]),
+                   "cores", [], [container_rows, index_rows]),
     "eval": ("other transforms", [eval_rows], []),
     "stages": ("each stage alone, pictures of the set",
                [stage_rows, pixel_stage_rows], []),
@@ -205,6 +207,9 @@ def parse():
     a.add_argument("--files", help="folder of pictures to measure with")
     a.add_argument("--quick", action="store_true",
                    help="3 rounds, no long run for memory")
+    a.add_argument("--records", type=int, default=100000,
+                   help="records of the containers whose index is measured "
+                   "[100000]")
     a.add_argument("--opencl", default="opencl", metavar="NAME",
                    help="OpenCL device [opencl]")
     a.add_argument("--only", metavar="GROUP,GROUP", default=",".join(GROUPS),

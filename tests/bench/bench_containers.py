@@ -1,129 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rows of bench.py: the same pictures in files, tar, packs and records, by a
-Loader. The peer is always the folder of files."""
+Loader, whose peer is always the folder of files; and what an index costs that
+has many records."""
 import contextlib
 import gc
 import json
 import os
 import statistics
-import struct
 import subprocess
-import tarfile
+import sys
 import tempfile
 import time
 
 import headrace
+import record_writers
 from bench_table import interleave
 from headrace import ops
 
 TIMES = 2  # each picture, so that an epoch takes a while
-GROUP = 64  # rows of a group or chunk
 FIRST = 16  # pictures of the first batch
+CHUNK = 10000  # records of one, where there are many
 STEPS = [ops.decode(), ops.random_resized_crop(224, 224),
          ops.random_flip(horizontal=0.5)]
-
-
-# ---- Writers -----------------------------------------------------------------
-
-def write_files(b, place, items):
-    for name, label, data in items:
-        folder = os.path.join(place, f"c{label}")
-        os.makedirs(folder, exist_ok=True)
-        with open(os.path.join(folder, name), "wb") as file:
-            file.write(data)
-    return place
-
-
-def write_tar(b, place, items):
-    path = os.path.join(place, "a.tar")
-    with tarfile.open(path, "w") as archive:
-        for name, label, data in items:
-            for end, part in ((".jpg", data), (".cls", b"%d" % label)):
-                with tempfile.TemporaryFile() as file:
-                    file.write(part)
-                    file.seek(0)
-                    member = tarfile.TarInfo(name[:-4] + end)
-                    member.size = len(part)
-                    archive.addfile(member, file)
-    return path
-
-
-def write_pack(b, place, items):
-    folder = os.path.join(place, "files")
-    os.mkdir(folder)
-    write_files(b, folder, items)
-    path = os.path.join(place, "a.hrp")
-    subprocess.run([os.path.join(b.build, "headrace"), "pack", folder, "--out",
-                    path, "-q"], check=True)
-    return path
-
-
-def write_tfrecord(b, place, items):
-    import tfrecord
-
-    path = os.path.join(place, "a.tfrecord")
-    writer = tfrecord.TFRecordWriter(path)
-    for _, label, data in items:
-        writer.write({"image": (data, "byte"), "label": (label, "int")})
-    writer.close()
-    return path
-
-
-def table_of(items):
-    import pyarrow
-
-    return pyarrow.table({
-        "image": pyarrow.array([data for *_, data in items],
-                               pyarrow.binary()),
-        "label": [label for _, label, _ in items]})
-
-
-def write_parquet(b, place, items):
-    from pyarrow import parquet
-
-    path = os.path.join(place, "a.parquet")
-    parquet.write_table(table_of(items), path, row_group_size=GROUP,
-                        compression="none")
-    return path
-
-
-def write_arrow(b, place, items):
-    import pyarrow
-
-    path, table = os.path.join(place, "a.arrow"), table_of(items)
-    with pyarrow.ipc.new_file(path, table.schema) as writer:
-        writer.write_table(table, max_chunksize=GROUP)
-    return path
-
-
-def write_mds(b, place, items):
-    """Chunks as streaming's MDSWriter makes them: loader/source/chunks.c."""
-    shards = []
-    for first in range(0, len(items), GROUP):
-        rows = [struct.pack("<I", len(data)) + data + struct.pack("<q", label)
-                for _, label, data in items[first:first + GROUP]]
-        ends = [4 + 4 * (len(rows) + 1) + 2]
-        for row in rows:
-            ends.append(ends[-1] + len(row))
-        name = f"shard.{len(shards):05}.mds"
-        with open(os.path.join(place, name), "wb") as file:
-            file.write(struct.pack(f"<I{len(ends)}I", len(rows), *ends) +
-                       b"{}" + b"".join(rows))
-        shards.append({
-            "column_encodings": ["bytes", "int"], "format": "mds",
-            "column_names": ["image", "label"], "column_sizes": [None, 8],
-            "compression": None, "samples": len(rows), "version": 2,
-            "zip_data": None,
-            "raw_data": {"basename": name, "bytes": ends[-1], "hashes": {}}})
-    with open(os.path.join(place, "index.json"), "w") as file:
-        json.dump({"shards": shards, "version": 2}, file)
-    return place
-
-
-CONTAINERS = {"files": write_files, "tar": write_tar,
-              "tfrecord": write_tfrecord, "mds": write_mds,
-              "parquet": write_parquet, "arrow": write_arrow,
-              "pack": write_pack}
 
 
 # ---- Rows --------------------------------------------------------------------
@@ -131,16 +29,19 @@ CONTAINERS = {"files": write_files, "tar": write_tar,
 def loader(source, shuffle=True, batch=FIRST, budget=1):
     """A budget of 1 is that of the least that is read ahead."""
     return headrace.Loader(source, STEPS, batch=batch, shuffle=shuffle, seed=1,
-                           dtype="u8", to="numpy", device="cpu", budget=budget)
+                           dtype="u8", to="numpy", device="cpu", budget=budget,
+                           epochs=1)
 
 
 class Epochs:
-    """One epoch after the other, from a loader that stays."""
+    """The same epoch again and again. (None is made ahead: the time of that
+    would be another container's.)"""
 
     def __init__(self, source, shuffle):
         self.loader = loader(source, shuffle, 64, 0)
 
     def __call__(self):
+        self.loader.set_epoch(0)
         for _ in self.loader:
             pass
 
@@ -175,25 +76,38 @@ def first_batch(source, place):
     return opened - begin, done - begin, disk_bytes() - before
 
 
-def written(b, root):
+def write_pack(b):
+    def write(place, items, group=0):
+        path = os.path.join(place, "a.hrp")
+        folder = os.path.join(place, "files")
+        record_writers.write_files(folder, items)
+        subprocess.run([os.path.join(b.build, "headrace"), "pack", folder,
+                        "--out", path, "-q"], check=True)
+        return path
+    return write
+
+
+def written(b, root, items, **options):
     """Name -> (folder, source) of each that can be written here."""
-    items = [(f"{i:05}-{k}.jpg", i % 10, data) for k in range(TIMES)
-             for i, data in enumerate(b.files.data)]
     found = {}
-    for name, write in CONTAINERS.items():
+    for name, write in {**record_writers.WRITERS,
+                        "pack": write_pack(b)}.items():
         place = os.path.join(root, name)
         os.mkdir(place)
         try:
-            found[name] = place, write(b, place, items)
+            found[name] = place, write(place, items, **options)
         except ImportError as error:
-            print(f"not run: {name}: {error}")
-    return found, len(items)
+            print(f"not run: {name}: {error}", file=sys.stderr)
+    return found
 
 
 def container_rows(b):
+    data = b.files.data * TIMES
+    items = [(f"{i:05}.jpg", label, data[i]) for label in range(10)
+             for i in range(label, len(data), 10)]
     with tempfile.TemporaryDirectory(prefix="headrace-bench-", dir=b.build
                                      ) as root:
-        found, num = written(b, root)
+        found = written(b, root, items)
         for name, shuffle in (("in order", False), ("shuffled", True)):
             runs = [Epochs(source, shuffle) for _, source in found.values()]
             peer, *times = interleave(b.rounds, *runs,
@@ -201,8 +115,9 @@ def container_rows(b):
             del runs  # (what is mapped stays in the page cache)
             for kind, seconds in zip(found, [peer, *times]):
                 key = f"container_{kind}_{name.replace(' ', '_')}"
-                b.table.versus(key, f"{kind}, {name}, CPU time", num, seconds,
-                               peer, "files")
+                b.table.versus(key, f"{kind}, {name}, CPU time", len(items),
+                               seconds, peer, "files",
+                               0.95 if kind != "files" else None)
         firsts = {name: [] for name in found}
         for _ in range(b.rounds):
             for name, (place, source) in found.items():
@@ -218,3 +133,67 @@ def container_rows(b):
                         statistics.median(ours), statistics.median(peer),
                         "files", [p / x for x, p in zip(ours, peer)]
                         if all(ours) else None)
+
+
+# ---- Many records ------------------------------------------------------------
+
+class Many:
+    """Records of a few bytes, which are no pictures."""
+
+    def __init__(self, num):
+        self.num = num
+
+    def __iter__(self):
+        for label in range(10):
+            for i in range(label, self.num, 10):
+                yield f"{i:08}.jpg", label, b"0123456789abcdef"
+
+
+# In a process of its own: what a small one needs is there before.
+OPEN = """
+import json, sys, time
+import headrace
+
+def memory(key):
+    with open("/proc/self/status") as file:
+        return {line.split(":")[0]: int(line.split()[1]) << 10
+                for line in file if line.endswith("kB\\n")}[key]
+
+small, large = sys.argv[1:]
+steps = [headrace.ops.decode(), headrace.ops.resize(8, 8)]
+headrace.Loader(small, steps)
+before, begin = memory("RssAnon"), time.perf_counter()
+kept = headrace.Loader(large, steps)
+seconds = time.perf_counter() - begin
+print(json.dumps([len(kept._source), seconds, memory("RssAnon") - before]))
+"""
+
+
+def opened(b, name, write, root):
+    sources = []
+    for num in (100, b.options.records):
+        place = os.path.join(root, str(num))
+        os.mkdir(place)
+        sources.append(write(place, Many(num), CHUNK))
+    done = subprocess.run([sys.executable, "-c", OPEN, *sources], check=True,
+                          stdout=subprocess.PIPE,
+                          env=dict(os.environ, PYTHONPATH=os.pathsep.join(
+                              filter(None, sys.path))))
+    num, seconds, size = json.loads(done.stdout)
+    if num != b.options.records:
+        raise AssertionError(f"{name}: {num} records")
+    for key, text, unit, value in (
+            ("index", "memory", "B", size), ("open_record", "opened", "us",
+                                             seconds * 1e6)):
+        b.table.add(f"container_{name}_{key}", f"{name}, {text} per record, of "
+                    f"{num}", unit, value / num)
+
+
+def index_rows(b):
+    for name, write in record_writers.WRITERS.items():
+        with tempfile.TemporaryDirectory(prefix="headrace-bench-",
+                                         dir=b.build) as root:
+            try:
+                opened(b, name, write, root)
+            except ImportError as error:
+                print(f"not run: {name}: {error}", file=sys.stderr)
