@@ -103,7 +103,6 @@ static void augment_avx512(struct cpu_augment_ops *ops)
     ops->luma = cpu_luma_avx512;
     ops->luma_sum = cpu_luma_sum_avx512;
     ops->hue = cpu_hue_avx512;
-    ops->range = cpu_range_avx512;
     ops->mix_smooth = cpu_mix_smooth_avx512;
     ops->kernel3 = cpu_kernel3_avx512;
     ops->box_near = cpu_box_near_avx512;

@@ -25,7 +25,7 @@ extern CPU_AUGMENT_SLOT(luma_sum) cpu_luma_sum_c, cpu_luma_sum_avx2,
     cpu_luma_sum_avx512, cpu_luma_sum_neon;
 extern CPU_AUGMENT_SLOT(hue) cpu_hue_c, cpu_hue_avx2, cpu_hue_avx512,
     cpu_hue_neon;
-extern CPU_AUGMENT_SLOT(range) cpu_range_c, cpu_range_avx2, cpu_range_avx512;
+extern CPU_AUGMENT_SLOT(range) cpu_range_c, cpu_range_avx2;
 extern CPU_AUGMENT_SLOT(mix_smooth) cpu_mix_smooth_c, cpu_mix_smooth_avx2,
     cpu_mix_smooth_avx512, cpu_mix_smooth_neon;
 extern CPU_AUGMENT_SLOT(kernel3) cpu_kernel3_c, cpu_kernel3_avx2,

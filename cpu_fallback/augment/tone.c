@@ -37,13 +37,13 @@ void SISTER(cpu_mix_luma)(uint8_t *dst, const uint8_t *src, int w, float factor)
         memcpy(dst + (size_t)3 * x, out, bytes);
     }
 }
-#endif
 
 void SISTER(cpu_luma)(uint8_t *dst, const uint8_t *src, int w)
 {
     for (int x = 0; x < w; x++, dst += 3, src += 3)
         dst[0] = dst[1] = dst[2] = cpu_luma(src);
 }
+#endif
 
 uint32_t SISTER(cpu_luma_sum)(const uint8_t *src, int w)
 {
@@ -55,10 +55,10 @@ uint32_t SISTER(cpu_luma_sum)(const uint8_t *src, int w)
 }
 
 // A multiple of the channels, 3 or 1, and of a compiler's vectors.
-enum { LANES = 96 };
+enum { WIDE = 96 };
 
-static inline void widen(uint8_t lo[LANES], uint8_t hi[LANES],
-                         const uint8_t *row, int n)
+static inline void widen(uint8_t lo[WIDE], uint8_t hi[WIDE], const uint8_t *row,
+                         int n)
 {
     for (int i = 0; i < n; i++) {
         lo[i] = row[i] < lo[i] ? row[i] : lo[i];
@@ -68,19 +68,19 @@ static inline void widen(uint8_t lo[LANES], uint8_t hi[LANES],
 
 void SISTER(cpu_range)(struct cpu_range *range, const struct cpu_pixels *p)
 {
-    uint8_t lo[LANES], hi[LANES];
-    int n = p->w * p->channels, whole = n - n % LANES;
+    uint8_t lo[WIDE], hi[WIDE];
+    int n = p->w * p->channels, whole = n - n % WIDE;
 
-    memset(lo, 255, LANES);
-    memset(hi, 0, LANES);
+    memset(lo, 255, WIDE);
+    memset(hi, 0, WIDE);
     for (int y = 0; y < p->h; y++) {
         const uint8_t *row = p->data + p->stride * (size_t)y;
 
-        for (int i = 0; i < whole; i += LANES)
-            widen(lo, hi, row + i, LANES);
+        for (int i = 0; i < whole; i += WIDE)
+            widen(lo, hi, row + i, WIDE);
         widen(lo, hi, row + whole, n - whole);
     }
-    for (int i = 0; i < LANES; i++) {
+    for (int i = 0; i < WIDE; i++) {
         int c = i % p->channels;
 
         range->lo[c] = lo[i] < range->lo[c] ? lo[i] : range->lo[c];

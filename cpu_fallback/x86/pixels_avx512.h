@@ -1,17 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sixteen RGB pixels in registers of 32-bit numbers, for the AVX-512 sisters of
-// stage augment.
+// stage augment; the words of pixels_avx2.h for this width.
 #ifndef CPU_PIXELS_AVX512_H
 #define CPU_PIXELS_AVX512_H
 
 #include <immintrin.h>
 
+#define SISTER(name) name##_avx512
 #include "cpu_fallback/augment/augment_kernels.h"
 
 #define CPU_INLINE static inline __attribute__((always_inline))
 
-struct cpu_rgb {
-    __m512i r, g, b;
+#define OP(name) _mm512_##name
+#define SI(name) _mm512_##name##_si512
+#define VEC __m512i
+#define FLT __m512
+#define MASK __mmask16
+
+enum { LANES = 16 };
+
+struct rgb {
+    VEC r, g, b, rb;
 };
 
 // All bytes of sixteen pixels. A mask that is not known to be that costs more
@@ -34,21 +43,27 @@ CPU_INLINE __m512i cpu_spread(int c)
     return _mm512_add_epi32(first, _mm512_set1_epi32(c));
 }
 
-CPU_INLINE struct cpu_rgb cpu_load_rgb(const uint8_t *src, __mmask64 bytes)
+CPU_INLINE struct rgb load_rgb(const uint8_t *src, int n)
 {
-    const __mmask64 lowest = 0x1111111111111111ull;
+    const __mmask64 lowest = 0x1111111111111111ull, bytes = cpu_bytes_of(n);
     __m512i x = bytes == CPU_SIXTEEN ? _mm512_loadu_si512(src)
                                      : _mm512_maskz_loadu_epi8(bytes, src);
 
-    return (struct cpu_rgb){
-        _mm512_maskz_permutexvar_epi8(lowest, cpu_spread(0), x),
-        _mm512_maskz_permutexvar_epi8(lowest, cpu_spread(1), x),
-        _mm512_maskz_permutexvar_epi8(lowest, cpu_spread(2), x)};
+    return (struct rgb){
+        .r = _mm512_maskz_permutexvar_epi8(lowest, cpu_spread(0), x),
+        .g = _mm512_maskz_permutexvar_epi8(lowest, cpu_spread(1), x),
+        .b = _mm512_maskz_permutexvar_epi8(lowest, cpu_spread(2), x),
+        .rb = _mm512_maskz_permutexvar_epi8(
+            lowest | lowest << 2,
+            _mm512_or_si512(cpu_spread(0),
+                            _mm512_slli_epi32(cpu_spread(2), 16)),
+            x)};
 }
 
 // The three low bytes of each lane.
-CPU_INLINE void cpu_put_lanes(uint8_t *dst, __m512i x, __mmask64 bytes)
+CPU_INLINE void put_lanes(uint8_t *dst, __m512i x, int n)
 {
+    const __mmask64 bytes = cpu_bytes_of(n);
     const __m512i at = _mm512_setr_epi32(0x04020100, 0x09080605, 0x0e0d0c0a,
                                          0x14121110, 0x19181615, 0x1e1d1c1a,
                                          0x24222120, 0x29282625, 0x2e2d2c2a,
@@ -65,37 +80,61 @@ CPU_INLINE void cpu_put_lanes(uint8_t *dst, __m512i x, __mmask64 bytes)
     }
 }
 
-// Channels that are 0 .. 255.
-CPU_INLINE void cpu_put_rgb(uint8_t *dst, struct cpu_rgb p, __mmask64 bytes)
+// sum + the products of 16-bit pairs.
+CPU_INLINE VEC dot(VEC sum, VEC a, VEC b)
 {
-    __m512i gb = _mm512_or_si512(_mm512_slli_epi32(p.g, 8),
-                                 _mm512_slli_epi32(p.b, 16));
-
-    cpu_put_lanes(dst, _mm512_or_si512(p.r, gb), bytes);
+    return _mm512_dpwssd_epi32(sum, a, b);
 }
 
-// Computes cpu_luma() by products of 16-bit pairs: 38470 = 2 * 19235.
-CPU_INLINE __m512i cpu_luma_of(struct cpu_rgb p)
-{
-    __m512i rg = _mm512_or_si512(p.r, _mm512_slli_epi32(p.g, 16));
-    __m512i gb = _mm512_or_si512(p.g, _mm512_slli_epi32(p.b, 16));
-    __m512i sum = _mm512_set1_epi32(32768);
+// ---- Truths -----------------------------------------------------------------
 
-    sum = _mm512_dpwssd_epi32(sum, rg, _mm512_set1_epi32(19595 | 19235 << 16));
-    sum = _mm512_dpwssd_epi32(sum, gb, _mm512_set1_epi32(19235 | 7471 << 16));
-    return _mm512_srli_epi32(sum, 16);
+CPU_INLINE MASK less(VEC a, VEC b)
+{
+    return _mm512_cmplt_epi32_mask(a, b);
 }
 
-// Computes cpu_blend().
-CPU_INLINE __m512i cpu_blend_of(__m512i a, __m512i b, __m512 factor)
+CPU_INLINE MASK equal(VEC a, VEC b)
 {
-    __m512 x = _mm512_add_ps(
-        _mm512_cvtepi32_ps(a),
-        _mm512_mul_ps(factor, _mm512_cvtepi32_ps(_mm512_sub_epi32(b, a))));
-
-    x = _mm512_min_ps(_mm512_max_ps(x, _mm512_setzero_ps()),
-                      _mm512_set1_ps(255));
-    return _mm512_cvttps_epi32(x);
+    return _mm512_cmpeq_epi32_mask(a, b);
 }
+
+CPU_INLINE MASK differ(FLT a, FLT b)
+{
+    return _mm512_cmp_ps_mask(a, b, _CMP_NEQ_OQ);
+}
+
+CPU_INLINE MASK negative(VEC x)
+{
+    return _mm512_movepi32_mask(x);
+}
+
+CPU_INLINE MASK both(MASK a, MASK b)
+{
+    return a & b;
+}
+
+CPU_INLINE MASK either(MASK a, MASK b)
+{
+    return a | b;
+}
+
+// a and not b.
+CPU_INLINE MASK without(MASK a, MASK b)
+{
+    return (MASK)(a & ~b);
+}
+
+CPU_INLINE VEC choose(MASK m, VEC yes, VEC no)
+{
+    return _mm512_mask_mov_epi32(no, m, yes);
+}
+
+// Zero elsewhere.
+CPU_INLINE VEC only(MASK m, VEC x)
+{
+    return _mm512_maskz_mov_epi32(m, x);
+}
+
+#include "cpu_fallback/x86/pixels_simd.h"
 
 #endif

@@ -40,11 +40,11 @@ void cpu_mix_smooth_avx512(uint8_t *dst, const uint8_t *const rows[3], int n,
         mean = _mm512_srli_epi16(
             _mm512_mulhi_epu16(sum, _mm512_set1_epi16(20165)), 2);
         _mm512_mask_cvtepi32_storeu_epi8(dst + i, first_lanes(n - i),
-                                         cpu_blend_of(low_half(mean),
-                                                      low_half(at), f));
+                                         blend_of(low_half(mean), low_half(at),
+                                                  f));
         _mm512_mask_cvtepi32_storeu_epi8(dst + i + 16, first_lanes(n - i - 16),
-                                         cpu_blend_of(high_half(mean),
-                                                      high_half(at), f));
+                                         blend_of(high_half(mean),
+                                                  high_half(at), f));
     }
 }
 

@@ -2,40 +2,17 @@
 // Eight pixels of RGB at a time, see warp_simd.h.
 #if defined(__x86_64__)
 
-#define SISTER(name) name##_avx2
 #include "cpu_fallback/x86/pixels_avx2.h"
-
-#define OP(name) _mm256_##name
-#define VEC __m256i
-#define FLT __m256
-#define MASK __m256i
-
-enum { LANES = 8 };
 
 CPU_INLINE VEC lanes(void)
 {
     return _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
 }
 
-CPU_INLINE MASK less(VEC a, VEC b)
-{
-    return _mm256_cmpgt_epi32(b, a);
-}
-
 // Compares without signs; b is not negative.
 CPU_INLINE MASK below(VEC a, VEC b)
 {
     return _mm256_andnot_si256(_mm256_srai_epi32(a, 31), less(a, b));
-}
-
-CPU_INLINE MASK truth(FLT x)
-{
-    return _mm256_castps_si256(x);
-}
-
-CPU_INLINE MASK differ(FLT a, FLT b)
-{
-    return truth(_mm256_cmp_ps(a, b, _CMP_NEQ_OQ));
 }
 
 CPU_INLINE MASK near_whole(FLT x, float doubt)
@@ -47,41 +24,15 @@ CPU_INLINE MASK near_whole(FLT x, float doubt)
     return truth(_mm256_cmp_ps(off, _mm256_set1_ps(doubt), _CMP_LT_OQ));
 }
 
-CPU_INLINE MASK both(MASK a, MASK b)
-{
-    return _mm256_and_si256(a, b);
-}
-
-CPU_INLINE MASK either(MASK a, MASK b)
-{
-    return _mm256_or_si256(a, b);
-}
-
-// a and not b.
-CPU_INLINE MASK without(MASK a, MASK b)
-{
-    return _mm256_andnot_si256(b, a);
-}
-
 CPU_INLINE unsigned bits_of(MASK m)
 {
     return (unsigned)_mm256_movemask_ps(_mm256_castsi256_ps(m));
 }
 
 // Zero elsewhere.
-CPU_INLINE FLT only(MASK m, FLT x)
+CPU_INLINE FLT only_ps(MASK m, FLT x)
 {
     return _mm256_and_ps(_mm256_castsi256_ps(m), x);
-}
-
-CPU_INLINE VEC choose(MASK m, VEC yes, VEC no)
-{
-    return _mm256_blendv_epi8(no, yes, m);
-}
-
-CPU_INLINE VEC to_channel(VEC x, int c)
-{
-    return _mm256_slli_epi32(x, 8 * c);
 }
 
 // ---- Bytes ------------------------------------------------------------------
@@ -90,11 +41,6 @@ CPU_INLINE VEC pixels_at(const uint8_t *from, VEC at, MASK inside, VEC fill)
 {
     return _mm256_mask_i32gather_epi32(fill, (const int *)(const void *)from,
                                        at, inside, 1);
-}
-
-CPU_INLINE void put(uint8_t *dst, VEC x, int n)
-{
-    cpu_put_eight(dst, x, n);
 }
 
 // The lower and the upper four of eight bytes of each pixel.

@@ -2,15 +2,7 @@
 // Sixteen pixels of RGB at a time, see warp_simd.h.
 #if defined(__x86_64__)
 
-#define SISTER(name) name##_avx512
 #include "cpu_fallback/x86/pixels_avx512.h"
-
-#define OP(name) _mm512_##name
-#define VEC __m512i
-#define FLT __m512
-#define MASK __mmask16
-
-enum { LANES = 16 };
 
 // (without optimisation only a constant expression is an immediate)
 #define DOWN (_MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC)
@@ -22,20 +14,10 @@ CPU_INLINE VEC lanes(void)
                              15);
 }
 
-CPU_INLINE MASK less(VEC a, VEC b)
-{
-    return _mm512_cmplt_epi32_mask(a, b);
-}
-
 // Compares without signs.
 CPU_INLINE MASK below(VEC a, VEC b)
 {
     return _mm512_cmplt_epu32_mask(a, b);
-}
-
-CPU_INLINE MASK differ(FLT a, FLT b)
-{
-    return _mm512_cmp_ps_mask(a, b, _CMP_NEQ_OQ);
 }
 
 CPU_INLINE MASK near_whole(FLT x, float doubt)
@@ -46,41 +28,15 @@ CPU_INLINE MASK near_whole(FLT x, float doubt)
                               _CMP_LT_OQ);
 }
 
-CPU_INLINE MASK both(MASK a, MASK b)
-{
-    return a & b;
-}
-
-CPU_INLINE MASK either(MASK a, MASK b)
-{
-    return a | b;
-}
-
-// a and not b.
-CPU_INLINE MASK without(MASK a, MASK b)
-{
-    return (MASK)(a & ~b);
-}
-
 CPU_INLINE unsigned bits_of(MASK m)
 {
     return m;
 }
 
 // Zero elsewhere.
-CPU_INLINE FLT only(MASK m, FLT x)
+CPU_INLINE FLT only_ps(MASK m, FLT x)
 {
     return _mm512_maskz_mov_ps(m, x);
-}
-
-CPU_INLINE VEC choose(MASK m, VEC yes, VEC no)
-{
-    return _mm512_mask_mov_epi32(no, m, yes);
-}
-
-CPU_INLINE VEC to_channel(VEC x, int c)
-{
-    return _mm512_slli_epi32(x, (unsigned)(8 * c));
 }
 
 // ---- Bytes ------------------------------------------------------------------
@@ -88,11 +44,6 @@ CPU_INLINE VEC to_channel(VEC x, int c)
 CPU_INLINE VEC pixels_at(const uint8_t *from, VEC at, MASK inside, VEC fill)
 {
     return _mm512_mask_i32gather_epi32(fill, inside, at, from, 1);
-}
-
-CPU_INLINE void put(uint8_t *dst, VEC x, int n)
-{
-    cpu_put_lanes(dst, x, cpu_bytes_of(n));
 }
 
 // Sixteen times eight bytes.

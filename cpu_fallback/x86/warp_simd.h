@@ -5,10 +5,8 @@
 // could come to another byte, warp.c makes the pixel again. (If all samples are
 // equal, the result is exact with any weights.)
 //
-// Each of them defines VEC, FLT and MASK, registers of LANES 32-bit numbers, of
-// floats, of one truth a lane; OP(name), the intrinsic _mm256_name or
-// _mm512_name; SISTER(name), name_avx2 or name_avx512; struct octets, eight
-// bytes of each pixel; and what moves bytes and makes masks.
+// In the words of pixels_avx2.h; each of them defines struct octets, eight bytes
+// of each pixel, and what moves bytes and makes masks.
 #ifndef CPU_WARP_SIMD_H
 #define CPU_WARP_SIMD_H
 
@@ -23,11 +21,6 @@ struct places {
 // defines it.)
 CPU_INLINE struct places places_of(const struct cpu_pixels *src, int x, int y,
                                    const struct hr__warp *warp, bool nearest);
-
-CPU_INLINE VEC all(int x)
-{
-    return OP(set1_epi32)(x);
-}
 
 CPU_INLINE VEC clamped(VEC at, int size)
 {
@@ -52,7 +45,8 @@ CPU_INLINE VEC fill_of(const struct hr__warp *warp)
 CPU_INLINE void put_nearest(uint8_t *dst, const struct cpu_pixels *src, VEC x,
                             VEC y, MASK inside, int left, VEC fill)
 {
-    put(dst, pixels_at(src->data, offset_of(src, x, y), inside, fill), left);
+    put_lanes(dst, pixels_at(src->data, offset_of(src, x, y), inside, fill),
+              left);
 }
 
 static void nearest_fixed(uint8_t *dst, const struct cpu_pixels *src, int w,
@@ -101,7 +95,8 @@ CPU_INLINE void add_channel(struct made *to, int c, FLT value, MASK mixed,
 
     byte = OP(max_epi32)(OP(min_epi32)(byte, all(255)), all(0));
     to->again = either(to->again, both(mixed, near_whole(value, doubt)));
-    to->bytes = OP(add_epi32)(to->bytes, to_channel(byte, c));
+    to->bytes = OP(add_epi32)(to->bytes,
+                              OP(slli_epi32)(byte, (unsigned)(8 * c)));
 }
 
 // Weights are 2^-25 off at most, and each of the sums of up to 255 is rounded
@@ -121,8 +116,8 @@ CPU_INLINE struct made bilinear(const struct cpu_pixels *src,
             ? gather(src->data, offset_of(src, x, clamped(next, src->h)), down)
             : upper;
     // Beside an edge both are the same pixel.
-    FLT dx = only(both(less(all(-1), p->x), less(p->x, all(src->w - 1))),
-                  p->dx);
+    FLT dx = only_ps(both(less(all(-1), p->x), less(p->x, all(src->w - 1))),
+                     p->dx);
     MASK right = differ(dx, OP(setzero_ps)());
 
     for (int c = 0; c < 3; c++) {
@@ -236,7 +231,7 @@ CPU_INLINE void filtered(uint8_t *dst, const struct cpu_pixels *src, int w,
             made = is_cubic ? bicubic(src, &p) : bilinear(src, &p);
             again = bits_of(made.again) & inside;
         }
-        put(dst, choose(p.inside, made.bytes, fill_of(warp)), w - x);
+        put_lanes(dst, choose(p.inside, made.bytes, fill_of(warp)), w - x);
         for (; again; again &= again - 1) {
             int k = __builtin_ctz(again);
 
