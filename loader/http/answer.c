@@ -316,6 +316,7 @@ static size_t scheme(const char *url)
 {
     return !strncasecmp(url, "http://", 7)    ? 7
            : !strncasecmp(url, "https://", 8) ? 8
+           : hr__s3_is_url(url)               ? 5
                                               : 0;
 }
 
@@ -333,7 +334,7 @@ size_t hr__http_origin(const char *url)
 
 size_t hr__http_path_end(const char *url)
 {
-    return strcspn(url, "?#");
+    return hr__s3_is_url(url) ? strlen(url) : strcspn(url, "?#");
 }
 
 bool hr__http_same_origin(const char *a, const char *b)
@@ -348,7 +349,7 @@ const char *hr__http_url_fault(const char *url)
     size_t begin = scheme(url), end = hr__http_origin(url);
 
     if (!begin)
-        return "neither http nor https";
+        return "a URL of none of http, https and s3";
     if (strlen(url) >= HR__HTTP_URL)
         return "the URL is too long";
     if (end == begin)

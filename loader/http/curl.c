@@ -20,6 +20,7 @@
 
 #define CURL_CALLS(X)     \
     X(curl_global_init)   \
+    X(curl_version_info)  \
     X(curl_easy_init)     \
     X(curl_easy_setopt)   \
     X(curl_easy_perform)  \
@@ -72,6 +73,8 @@ enum { STALLS = 4 };  // of a deadline
 enum {
     PROTOCOLS = 181,        // a mask, of http and https 3
     PROTOCOLS_STR = 10318,  // since 7.85; the other one is to end some day
+    AWS_SIGV4 = 10305,      // since 7.75, but other headers since SIGNS
+    SIGNS = 0x075700,
 };
 
 static CURLcode only_http(CURL *c)
@@ -159,14 +162,33 @@ static CURL *take(struct hr__http *http, struct hr__http_try *t)
     return NULL;
 }
 
-// Takes the try's buffers and callbacks off the handle and returns it.
-static void leave(struct hr__http *http, CURL *c)
+// With no key: nothing is signed.
+static CURLcode sign(CURL *c, const struct hr__s3 *s3)
 {
+    char how[sizeof(s3->region) + 16];
+    bool key = *s3->key;
+    CURLcode code = CURLE_OK;
+
+    snprintf(how, sizeof(how), "aws:amz:%s:s3", s3->region);
+    SET((CURLoption)AWS_SIGV4, key ? how : NULL);
+    SET(CURLOPT_HTTPAUTH, key ? CURLAUTH_AWS_SIGV4 : CURLAUTH_BASIC);
+    SET(CURLOPT_USERNAME, key ? s3->key : NULL);
+    SET(CURLOPT_PASSWORD, key ? s3->secret : NULL);
+    return code;
+}
+
+// Takes the try's buffers, callbacks and key off the handle and returns it.
+static void leave(struct hr__http *http, CURL *c, const struct hr__http_try *t)
+{
+    static const struct hr__s3 none = {.key = ""};
+
     lib.curl_easy_setopt(c, CURLOPT_ERRORBUFFER, NULL);
     lib.curl_easy_setopt(c, CURLOPT_HTTPHEADER, NULL);
     lib.curl_easy_setopt(c, CURLOPT_HEADERDATA, NULL);
     lib.curl_easy_setopt(c, CURLOPT_WRITEDATA, NULL);
     lib.curl_easy_setopt(c, CURLOPT_XFERINFODATA, NULL);
+    if (t->s3)
+        sign(c, &none);
     pthread_mutex_lock(&http->lock);
     http->idle[http->num_idle++] = c;
     pthread_cond_signal(&http->ended);
@@ -177,9 +199,10 @@ static void leave(struct hr__http *http, CURL *c)
 
 struct running {
     struct hr__http_try *t;
-    int64_t asked;            // whether it is to stop
-    struct curl_slist first;  // before the program's own headers
+    int64_t asked;               // whether it is to stop
+    struct curl_slist added[3];  // before the program's own headers
     char if_range[HR__HTTP_TAG + 16];
+    char token[sizeof(((struct hr__s3 *)0)->token) + 32];
 };
 
 static size_t on_header(char *data, size_t one, size_t size, void *ctx)
@@ -220,6 +243,10 @@ static int on_progress(void *ctx, curl_off_t a, curl_off_t b, curl_off_t c,
     return is_stopped(ctx);
 }
 
+// The hash of no bytes: a request has no body.
+static char empty[] = "x-amz-content-sha256: e3b0c44298fc1c149afbf4c8996fb924"
+                      "27ae41e4649b934ca495991b7852b855";
+
 static CURLcode prepare(struct hr__http *http, CURL *c, struct running *r,
                         char error[CURL_ERROR_SIZE])
 {
@@ -233,8 +260,19 @@ static CURLcode prepare(struct hr__http *http, CURL *c, struct running *r,
     SET(CURLOPT_RANGE, t->range);
     if (t->range && *t->tag) {
         snprintf(r->if_range, sizeof(r->if_range), "If-Range: %s", t->tag);
-        r->first = (struct curl_slist){r->if_range, headers};
-        headers = &r->first;
+        r->added[0] = (struct curl_slist){r->if_range, headers};
+        headers = &r->added[0];
+    }
+    if (t->s3) {
+        r->added[1] = (struct curl_slist){empty, headers};
+        headers = &r->added[1];
+        code = code ? code : sign(c, t->s3);
+    }
+    if (t->s3 && *t->s3->token) {
+        snprintf(r->token, sizeof(r->token), "x-amz-security-token: %s",
+                 t->s3->token);
+        r->added[2] = (struct curl_slist){r->token, headers};
+        headers = &r->added[2];
     }
     SET(CURLOPT_HTTPHEADER, headers);
     SET(CURLOPT_TIMEOUT_MS, ms);
@@ -267,6 +305,19 @@ static bool is_lasting(CURLcode code)
     }
 }
 
+static bool can_sign(struct hr__http_try *t)
+{
+    const curl_version_info_data *is = lib.curl_version_info(CURLVERSION_FIRST);
+
+    if (!t->s3 || is->version_num >= SIGNS)
+        return true;
+    t->lasting = true;
+    snprintf(t->why, sizeof(t->why),
+             "libcurl %s signs no requests as S3 wants them, 7.87 does",
+             is->version);
+    return false;
+}
+
 bool hr__http_try(struct hr__http *http, struct hr__http_try *t)
 {
     char error[CURL_ERROR_SIZE] = "";
@@ -278,7 +329,7 @@ bool hr__http_try(struct hr__http *http, struct hr__http_try *t)
     t->answer = (struct hr__http_answer){.retry_after = -1};
     t->redirect[0] = t->why[0] = '\0';
     t->lasting = false;
-    if (!(c = take(http, t)))
+    if (!can_sign(t) || !(c = take(http, t)))
         return false;
     if (!(code = prepare(http, c, &r, error)))
         code = lib.curl_easy_perform(c);
@@ -291,7 +342,7 @@ bool hr__http_try(struct hr__http *http, struct hr__http_try *t)
              redirect && strlen(redirect) < sizeof(t->redirect))
         strcpy(t->redirect, redirect);
     t->lasting = is_lasting(code);
-    leave(http, c);
+    leave(http, c, t);
     return code == CURLE_OK;
 }
 
@@ -406,6 +457,7 @@ struct hr__http *hr__http_create(const struct hr_http_params *params)
     http->reads = params->connections ? params->connections : READS;
     http->params.user_agent = copy(p.user_agent ? p.user_agent : "headrace");
     http->params.ca_file = copy(p.ca_file);
+    hr__s3_set_up(&http->s3);
     pthread_mutex_init(&http->lock, NULL);
     hr__cond_init(&http->ended);
     pthread_mutex_init(&http->ahead.lock, NULL);
@@ -434,6 +486,7 @@ static void finish(struct hr__http *http)
     close_all(http);
     pthread_cond_destroy(&http->ended);
     pthread_mutex_destroy(&http->lock);
+    pthread_mutex_destroy(&http->s3.lock);
 }
 
 void hr__http_destroy(struct hr__http *http)
@@ -448,5 +501,6 @@ void hr__http_destroy(struct hr__http *http)
         finish(http);
     hr__free((void *)(uintptr_t)http->params.user_agent);
     hr__free((void *)(uintptr_t)http->params.ca_file);
+    explicit_bzero(&http->s3, sizeof(http->s3));
     hr__free(http);
 }

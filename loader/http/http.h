@@ -4,6 +4,7 @@
 //   object.c  an object that is open, and a window to go through it
 //   ahead.c   reads of an open object that follow each other
 //   read.c    one read: tries, back-off, redirects, its deadline
+//   s3.c      where an object of S3 lies, and the key to it
 //   answer.c  what a server answers, and what that means
 //   curl.c    one try, by libcurl
 //
@@ -14,6 +15,7 @@
 #ifndef HEADRACE_LOADER_SOURCE_HTTP_H
 #define HEADRACE_LOADER_SOURCE_HTTP_H
 
+#include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -33,6 +35,7 @@ enum {
     HR__HTTP_STREAMS = 2,
     HR__HTTP_AHEAD = 8,    // blocks on their way at most
     HR__HTTP_BLOCKS = 12,  // and with the kept ones
+    HR__S3_URL = 3 * HR__HTTP_URL + 1024,
 };
 
 // Identifies a version of an object: hashes of the tag and date, 0 = it has
@@ -83,7 +86,8 @@ struct hr__http_verdict {
 struct hr__http_verdict hr__http_judge(const struct hr__http_answer *a,
                                        const struct hr__http_want *want);
 
-// Says whether a text is a URL of http or https.
+// Says whether a text is a URL of http, https or s3. A key of S3 may have any
+// byte, so such a URL has no query.
 bool hr__http_is_url(const char *text);
 // Says whether such a URL can be asked for; NULL, or why not.
 const char *hr__http_url_fault(const char *url);
@@ -91,6 +95,29 @@ const char *hr__http_url_fault(const char *url);
 size_t hr__http_origin(const char *url);
 size_t hr__http_path_end(const char *url);
 bool hr__http_same_origin(const char *a, const char *b);
+
+// ---- s3.c ----
+
+struct hr__s3 {
+    char key[256], secret[256], token[4096];  // key "": nothing is signed
+    char region[64], endpoint[HR__HTTP_URL / 8];
+};
+
+struct hr__s3_keys {
+    struct hr__s3 env;
+    char profile[256], files[2][PATH_MAX];
+    pthread_mutex_t lock;  // guards the rest
+    struct hr__s3 now;
+    int64_t until;  // hr__now()
+};
+
+bool hr__s3_is_url(const char *url);
+void hr__s3_set_up(struct hr__s3_keys *k);
+// The URL of an s3:// URL, and the key to it; NULL, or why there is none.
+const char *hr__s3_locate(struct hr__s3_keys *keys, const char *url,
+                          char to[HR__S3_URL], struct hr__s3 *s3);
+// Says why a store answers with a status; NULL: as other servers do.
+const char *hr__s3_why(const struct hr__s3 *s3, int status);
 
 // ---- curl.c ----
 
@@ -140,6 +167,7 @@ struct hr__http {
     struct hr_http_params params;  // without zeros; texts are copies
     int reads;                     // of a loader, by default
     void *headers;                 // of the program's own, as a list of libcurl
+    struct hr__s3_keys s3;
     pid_t pid;
     pthread_mutex_t lock;  // guards the rest
     pthread_cond_t ended;
@@ -153,7 +181,8 @@ struct hr__http_try {
     const char *range;  // "FIRST-LAST"; NULL: all of it
     const char *tag;    // of a range: if the object has it; "": in any case
     bool headers;       // the program's own go with it
-    int64_t deadline;   // hr__now()
+    const struct hr__s3 *s3;  // to sign with; NULL: nothing is signed
+    int64_t deadline;         // hr__now()
     // Bytes of the body, behind the whole header; false: no more of them.
     bool (*body)(void *ctx, const void *data, size_t size);
     bool (*stop)(void *ctx);  // now and then: true ends it

@@ -33,8 +33,9 @@ struct reading {
     size_t came;  // bytes of this try; of them dropped ones
     size_t dropped;
     size_t capacity;  // bytes at r->to, of a whole object
-    char url[3 * HR__HTTP_URL], begun[3 * HR__HTTP_URL];
+    char url[HR__S3_URL], begun[HR__S3_URL];
     char range[48];
+    struct hr__s3 s3;
 };
 
 const char *hr__http_short(const char *url, char text[192])
@@ -168,11 +169,12 @@ static bool redirect(struct reading *g)
 
     if (!*to)
         return refuse(g, HR_EIO, "it leads nowhere");
-    if (hr__http_url_fault(to))
+    if (hr__http_url_fault(to) || hr__s3_is_url(to))
         return refuse(g, HR_EIO, "it leads to what is no URL of http or https");
     if (!strncasecmp(g->url, "https:", 6) && strncasecmp(to, "https:", 6))
         return refuse(g, HR_EIO, "it leads out of https");
     g->try.headers = g->try.headers && hr__http_same_origin(g->url, to);
+    g->try.s3 = NULL;
     strcpy(g->url, to);
     return true;
 }
@@ -187,6 +189,9 @@ static void try_so(struct reading *g)
     ended = hr__http_try(g->http, &g->try);
     if (!g->judged && g->try.answer.ended)
         judge(g);
+    if (g->judged && !*g->try.redirect && hr__s3_is_url(g->r->url) &&
+        !strcmp(g->url, g->begun) && hr__s3_why(&g->s3, g->try.answer.status))
+        refuse(g, HR_EIO, hr__s3_why(&g->s3, g->try.answer.status));
     g->stage = !g->try.answer.status ? "request"
                : g->wanted           ? "body"
                                      : "answer";
@@ -245,6 +250,7 @@ static bool begin_elsewhere(struct reading *g)
     if (elsewhere) {
         strcpy(g->url, place->url);
         g->try.headers = place->headers;
+        g->try.s3 = NULL;
     }
     pthread_mutex_unlock(&place->lock);
     return elsewhere;
@@ -295,8 +301,8 @@ static void ask(struct reading *g)
             return;
     }
     g->try.headers = r->headers;
-    escape(g->url, r->url);
-    strcpy(g->begun, g->url);
+    g->try.s3 = *g->s3.key ? &g->s3 : NULL;
+    strcpy(g->url, g->begun);
     follow(g);
     if (g->verdict.take == HR__HTTP_TAKE && strcmp(g->url, g->begun))
         keep_place(g, true);
@@ -443,7 +449,14 @@ enum hr_status hr__http_get(struct hr__http *http, struct hr__http_read *r)
         .ctx = g,
     };
     r->done = 0;
-    status = get(g);
+    if (!hr__s3_is_url(r->url))
+        escape(g->begun, r->url);
+    else
+        why = hr__s3_locate(&http->s3, r->url, g->begun, &g->s3);
+    status = why ? hr__fail(HR_EINVAL, "%s: %s", hr__http_short(r->url, url),
+                            why)
+                 : get(g);
+    explicit_bzero(&g->s3, sizeof(g->s3));
     hr__free(g);
     return status;
 }

@@ -169,7 +169,8 @@ static bool is_foreign(const char *text)
 static bool fail_foreign(const char *path)
 {
     return hr__source_fail(HR_EUNSUPPORTED,
-                           "%.20s: no file, and only http and https are read",
+                           "%.20s: no file, and only http, https and s3 are "
+                           "read: sign the URL of another store",
                            path);
 }
 

@@ -15,7 +15,7 @@
 //   shard.c         samples that are ranges of such a file
 //   http.c          what a URL names: shards, lists, pictures; http_pack.c the
 //                   pictures of a pack file there
-//   ../http/        objects of the web, see http.h
+//   ../http/        objects of the web and of S3, see http.h
 //   read.c          the bytes of a sample
 //   keep.c          folders, files and labels, as they are kept
 //   names.c         what samples and classes are called

@@ -275,7 +275,7 @@ TEST_CASE(no_pictures)
 // Other kinds of URLs, and archives, are refused by their names.
 TEST_CASE(refused)
 {
-    static const char *const foreign[] = {"s3://b/a.tar",      "gs://b/a.jpg",
+    static const char *const foreign[] = {"az://b/a.tar",      "gs://b/a.jpg",
                                           "file:///tmp/x.jpg", "ftp://h/x.tar",
                                           "pipe:cat x.tar",    "PIPE:x"};
     static const char *const archives[] = {"x.tar.gz", "x.TGZ", "x.tar.zst",
@@ -286,7 +286,7 @@ TEST_CASE(refused)
 
     for (size_t i = 0; i < sizeof(foreign) / sizeof(char *); i++)
         CHECK(hr_source_add(s, foreign[i]) == HR_EUNSUPPORTED &&
-                  strstr(hr_last_error(), "only http and https") &&
+                  strstr(hr_last_error(), "only http, https and s3") &&
                   hr_source_add_file(s, foreign[i], NULL) == HR_EUNSUPPORTED,
               "%s: %s", foreign[i], hr_last_error());
     for (size_t i = 0; i < sizeof(archives) / sizeof(char *); i++) {
@@ -297,7 +297,7 @@ TEST_CASE(refused)
               "%s: %s", path, hr_last_error());
     }
     snprintf(path, sizeof(path), "%s/list", dir);
-    test_write(path, "s3://b/a.jpg\t1\nb.jpg\t2\n", 23);
+    test_write(path, "gs://b/a.jpg\t1\nb.jpg\t2\n", 23);
     CHECK(!hr_source_add_list(s, path, false) && s->num == 1 &&
               s->num_faults == 1 && strstr(s->faults[0], "only http"),
           "%d samples, %zu faults", (int)s->num, s->num_faults);

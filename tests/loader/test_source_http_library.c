@@ -33,6 +33,23 @@ TEST_CASE(old)
           hr_last_error());
 }
 
+// Before 7.87 the signature lacks headers that S3 wants.
+TEST_CASE(signs_nothing)
+{
+    auto_source s = NULL;
+
+    setenv("AWS_ACCESS_KEY_ID", "id", 1);
+    setenv("AWS_SECRET_ACCESS_KEY", "secret", 1);
+    s = web_quick(NULL);
+    *made = *performed = 0;
+    CHECK(hr_source_add(s, "s3://bucket/x.tar") == HR_EIO && !*performed &&
+              strstr(hr_last_error(), "s3://bucket/x.tar: ") &&
+              strstr(hr_last_error(), "libcurl 7.81.0 signs no requests"),
+          "%s", hr_last_error());
+    unsetenv("AWS_ACCESS_KEY_ID");
+    unsetenv("AWS_SECRET_ACCESS_KEY");
+}
+
 // A connection that is kept knows nothing of the frame of its last try.
 TEST_CASE(lent_for_a_try)
 {

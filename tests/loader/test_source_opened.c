@@ -136,10 +136,10 @@ TEST_CASE(urls)
     hr_source s;
 
     begin();
-    s = hr_source_open("s3://bucket/a.parquet?secret=1");
+    s = hr_source_open("gs://bucket/a.parquet?secret=1");
     CHECK(s && s->num == N &&
               !strcmp(hr_source_path(s, 3, name, sizeof(name)),
-                      "s3://bucket/a.parquet/00000003"),
+                      "gs://bucket/a.parquet/00000003"),
           "%s", hr_last_error());
     hr_source_close(&s);
     s = hr_source_open("https://host/b.arrow?secret=1");
@@ -148,7 +148,7 @@ TEST_CASE(urls)
                       "https://host/b.arrow/00000000"),
           "%s", hr_last_error());
     hr_source_close(&s);
-    CHECK(!hr_source_open("s3://bucket/a.tar") &&
+    CHECK(!hr_source_open("gs://bucket/a.tar") &&
               hr_last_status() == HR_EUNSUPPORTED,
           "%s", hr_last_error());
     end();
@@ -218,7 +218,7 @@ TEST_CASE(without_an_opener)
               hr_last_status() == HR_EUNSUPPORTED &&
               !strstr(hr_last_error(), "secret"),
           "%s", hr_last_error());
-    CHECK(!hr_source_open("s3://host/a.parquet") &&
+    CHECK(!hr_source_open("gs://host/a.parquet") &&
               hr_last_status() == HR_EUNSUPPORTED,
           "%s", hr_last_error());
 }

@@ -240,8 +240,10 @@ HR_API enum hr_status hr_source_set_classes(hr_source source,
 // Samples of TFRecord, MDS, litData and the last ones are called by their file
 // and their number in it. Members, records and samples that cannot be used are
 // faults.
-// path may be a URL of http or https, of such a file or of a picture, whose
-// label is then the folder it lies in. Tar, RecordIO and TFRecord files are
+// path may be a URL of http, https or s3, of such a file or of a picture, whose
+// label is then the folder it lies in. s3://BUCKET/KEY is signed by libcurl 7.87
+// or later, with the key that the variables and files of Amazon's tools name; it
+// is in no message. Tar, RecordIO and TFRecord files are
 // gone through once;
 // of pack files header and index are read. The server must give ranges, and
 // samples are read by them: each answer must be of the object that was opened,
