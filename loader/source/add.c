@@ -496,6 +496,15 @@ static bool is_known(const struct hr__source *s,
            hr__source_named(s, label);
 }
 
+static bool skip_item(struct hr__source *s, const struct hr__source_item *item,
+                      enum hr_skip why)
+{
+    char number[HR__NUMBER_TEXT];
+
+    return hr__source_skip(s, item->dir, hr__source_item_name(s, item, number),
+                           why);
+}
+
 // Leaves out the new samples that are of no class, and notes the labels of the
 // others.
 static bool look_at_labels(struct hr__source *s)
@@ -513,7 +522,7 @@ static bool look_at_labels(struct hr__source *s)
             }
             label->is_used = true;
             s->items[kept++] = *item;
-        } else if (!hr__source_skip(s, item->dir, item->name, HR_SKIP_CLASS)) {
+        } else if (!skip_item(s, item, HR_SKIP_CLASS)) {
             return false;
         }
     }
@@ -532,7 +541,7 @@ static bool look_at_words(struct hr__source *s)
 
         if (!*label->text || label->is_number || (named && named->fixed))
             continue;
-        if (!hr__source_skip(s, item->dir, item->name, HR_SKIP_WORD))
+        if (!skip_item(s, item, HR_SKIP_WORD))
             return false;
         s->told = true;
     }

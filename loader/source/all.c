@@ -141,9 +141,11 @@ static bool move_items(struct hr__source *s, size_t base,
                        const struct hr__source *made)
 {
     uint32_t from = UINT32_MAX, dir = 0, label;
+    char number[HR__NUMBER_TEXT];
 
     for (size_t i = 0; i < made->num; i++) {
         const struct hr__source_item *item = &made->items[i];
+        const char *name = hr__source_item_name(made, item, number);
         const struct hr__source_label *of = &made->labels[item->label];
 
         if (item->dir != from &&
@@ -151,7 +153,7 @@ static bool move_items(struct hr__source *s, size_t base,
             return false;
         from = item->dir;
         if (!hr__source_intern(s, of->text, of->is_name, &label) ||
-            !hr__source_put(s, dir, item->name, label))
+            !hr__source_put(s, dir, item->name ? name : NULL, label))
             return false;
         s->items[s->num - 1].number = item->number;
     }
@@ -176,13 +178,15 @@ static bool move_classes(struct hr__source *s, const struct hr__source *made)
 static bool move_skipped(struct hr__source *s, size_t base,
                          const struct hr__source *made)
 {
+    char number[HR__NUMBER_TEXT];
     uint32_t dir;
 
     for (size_t i = 0; i < made->pub.skipped; i++) {
         const struct hr__source_item *item = &made->skipped[i];
 
         if (!move_dir(s, base, made->dirs[item->dir], &dir) ||
-            !hr__source_skip(s, dir, item->name, (enum hr_skip)item->number))
+            !hr__source_skip(s, dir, hr__source_item_name(made, item, number),
+                             (enum hr_skip)item->number))
             return false;
     }
     return true;

@@ -233,10 +233,10 @@ static bool put_sample(struct chunks *c, uint64_t i, uint64_t begin,
     }
     if (at[c->image] == at[c->image + 1])
         return hr__shard_skip(c->s, c->shard, name, HR_SKIP_NO_PICTURE);
-    return hr__shard_put(c->s, c->shard, name, label,
-                         (struct hr__range){.offset = at[c->image],
-                                            .size = at[c->image + 1] -
-                                                    at[c->image]});
+    return hr__shard_put(
+        c->s, c->shard, i == c->shard->ranges.num ? NULL : name, label,
+        (struct hr__range){.offset = at[c->image],
+                           .size = at[c->image + 1] - at[c->image]});
 }
 
 // Samples i .. i + num - 1.

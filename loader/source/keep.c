@@ -76,14 +76,14 @@ bool hr__source_grow(void *array, size_t *capacity, size_t num, size_t size)
     return true;
 }
 
-// Longer texts get a block of their own, behind the one in use.
+// Longer texts get a block of their own.
 static char *carve(struct hr__source *s, size_t size)
 {
     bool large = size > BLOCK_SIZE / 16;
     char *made;
 
     if (!large && s->num_blocks && BLOCK_SIZE - s->block_used >= size) {
-        made = s->blocks[s->num_blocks - 1] + s->block_used;
+        made = s->blocks[s->block] + s->block_used;
         s->block_used += size;
         return made;
     }
@@ -92,14 +92,10 @@ static char *carve(struct hr__source *s, size_t size)
         !(made = hr__alloc(NULL, large ? size : BLOCK_SIZE)))
         return NULL;
     s->blocks[s->num_blocks++] = made;
-    if (!large) {
-        s->block_used = size;
-    } else if (s->num_blocks == 1) {
-        s->block_used = BLOCK_SIZE;
-    } else {
-        s->blocks[s->num_blocks - 1] = s->blocks[s->num_blocks - 2];
-        s->blocks[s->num_blocks - 2] = made;
-    }
+    if (!large)
+        s->block = s->num_blocks - 1;
+    if (!large || s->num_blocks == 1)
+        s->block_used = large ? BLOCK_SIZE : size;
     return made;
 }
 
@@ -129,6 +125,36 @@ const char *hr__source_join(struct hr__source *s, const char *dir,
         snprintf(made, size, "%s%s%s", dir,
                  length && dir[length - 1] != '/' ? "/" : "", name);
     return made;
+}
+
+// Names of items are meant by 32 bits: their block, and a multiple of STEP in it.
+enum { STEP = 4, NAME_BITS = 16 };
+_Static_assert(BLOCK_SIZE / STEP == (size_t)1 << NAME_BITS, "all can be meant");
+
+static bool put_name(struct hr__source *s, const char *name, uint32_t *at)
+{
+    const char *made;
+
+    s->block_used = (s->block_used + STEP - 1) / STEP * STEP;
+    if (!(made = hr__source_text(s, name, strlen(name))))
+        return false;
+    *at = (uint32_t)(s->block << NAME_BITS |
+                     (size_t)(made - s->blocks[s->block]) / STEP) +
+          1;
+    return s->block < UINT16_MAX || no_memory();
+}
+
+const char *hr__source_item_name(const struct hr__source *s,
+                                 const struct hr__source_item *item,
+                                 char number[HR__NUMBER_TEXT])
+{
+    uint32_t at = item->name - 1;
+
+    if (item->name)
+        return s->blocks[at >> NAME_BITS] +
+               (size_t)(at & ((1u << NAME_BITS) - 1)) * STEP;
+    snprintf(number, HR__NUMBER_TEXT, "%08u", item->number);
+    return number;
 }
 
 // ---- What is found again ---------------------------------------------------
@@ -316,16 +342,16 @@ bool hr__source_put(struct hr__source *s, uint32_t dir, const char *name,
 {
     struct hr__source_item item = {.dir = dir, .label = label};
     const char *folder = s->dirs[dir].path;
-    size_t length = strlen(name);
+    size_t length = name ? strlen(name) : HR__NUMBER_TEXT;
 
     if (strlen(folder) + length + 2 > PATH_MAX) {
         char path[64 + PATH_MAX];
 
-        snprintf(path, sizeof(path), "%s/%.64s", folder, name);
+        snprintf(path, sizeof(path), "%s/%.64s", folder, name ? name : "");
         hr__source_fault(s, path, ENAMETOOLONG);
         return true;
     }
-    if (!(item.name = hr__source_text(s, name, length)) ||
+    if ((name && !put_name(s, name, &item.name)) ||
         !hr__source_grow(&s->items, &s->capacity, s->num, sizeof(item)))
         return false;
     s->items[s->num++] = item;
@@ -337,7 +363,7 @@ bool hr__source_skip(struct hr__source *s, uint32_t dir, const char *name,
 {
     struct hr__source_item item = {.dir = dir, .number = (uint32_t)why};
 
-    if (!(item.name = hr__source_text(s, name, strlen(name))) ||
+    if (!put_name(s, name, &item.name) ||
         !hr__source_grow(&s->skipped, &s->skipped_capacity, s->pub.skipped,
                          sizeof(item)))
         return false;

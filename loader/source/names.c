@@ -43,8 +43,10 @@ static const char *print_from(const struct hr__source *s,
                               char *buffer, size_t size)
 {
     const struct hr__source_dir *dir = &s->dirs[item->dir];
+    char number[HR__NUMBER_TEXT];
 
-    if (!print_path(buffer, size, dir->path + rel, item->name))
+    if (!print_path(buffer, size, dir->path + rel,
+                    hr__source_item_name(s, item, number)))
         return NULL;
     if (dir->web)
         buffer[hr__http_path_end(buffer)] = '\0';
@@ -317,7 +319,9 @@ static void digest_item(XXH3_state_t *state, const struct hr__source *s,
 {
     const struct hr__source_item *item = &s->items[i];
     const struct hr__source_dir *dir = &s->dirs[item->dir];
-    const char *parts[] = {dir->path + dir->rel, item->name,
+    char number[HR__NUMBER_TEXT];
+    const char *parts[] = {dir->path + dir->rel,
+                           hr__source_item_name(s, item, number),
                            hr__source_label_of(s, item)->text};
 
     for (size_t k = 0; k < sizeof(parts) / sizeof(*parts); k++) {

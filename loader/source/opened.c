@@ -83,16 +83,14 @@ static bool name_classes(struct hr__source *s, const struct hr_opened *o)
 static bool put_all(struct hr__source *s, struct hr__shard *shard)
 {
     const struct hr_opened *o = &shard->opened->is;
-    char name[32];
     bool ok = true;
 
     for (uint64_t i = 0; ok && i < o->calls.num; i++) {
         const char *label = o->label_of ? o->label_of(o->calls.ctx, i) : "";
         struct hr__range range = {.offset = i};
 
-        snprintf(name, sizeof(name), "%08llu", (unsigned long long)i);
         ok = !atomic_load_explicit(&s->stopped, memory_order_relaxed)
-                 ? hr__shard_put(s, shard, name, label ? label : "", range)
+                 ? hr__shard_put(s, shard, NULL, label ? label : "", range)
                  : hr__shard_ends(s, shard);
     }
     return ok;

@@ -67,10 +67,11 @@ bool hr__source_put_member(struct hr__source *s, const char *path,
                            uint32_t pack, uint32_t shard, const char *name,
                            const char *label, bool is_name)
 {
-    const char *slash = strrchr(name, '/');
+    const char *slash = name ? strrchr(name, '/') : NULL;
     uint32_t dir, own;
 
-    return hr__source_put_member_dir(s, path, pack, shard, name, &dir) &&
+    return hr__source_put_member_dir(s, path, pack, shard, name ? name : "",
+                                     &dir) &&
            hr__source_intern(s, label, is_name, &own) &&
            hr__source_put(s, dir, slash ? slash + 1 : name, own);
 }

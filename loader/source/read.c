@@ -208,7 +208,7 @@ const struct hr__shard *hr__source_shard(const struct hr__source *s, uint64_t i,
     number = s->dirs[item->dir].shard;
     if (!number)
         return NULL;
-    *range = s->shards[number - 1].ranges[item->number];
+    *range = hr__ranges_at(&s->shards[number - 1].ranges, item->number);
     return &s->shards[number - 1];
 }
 
@@ -323,10 +323,11 @@ static enum hr_status read_object(const struct hr__source *s, uint64_t i,
                               .room = reading->room,
                               .ctx = reading->ctx};
     const struct hr__source_dir *dir = &s->dirs[s->items[i].dir];
-    char url[HR__HTTP_URL];
+    char url[HR__HTTP_URL], number[HR__NUMBER_TEXT];
     enum hr_status status;
 
-    snprintf(url, sizeof(url), "%s/%s", dir->path, s->items[i].name);
+    snprintf(url, sizeof(url), "%s/%s", dir->path,
+             hr__source_item_name(s, &s->items[i], number));
     r.url = url;
     r.headers = dir->web == HR__WEB_OWN;
     status = hr__http_get(s->http, &r);

@@ -134,7 +134,7 @@ static bool put(struct hr__source *s, struct hr__shard *shard,
     struct hr__range range = {.offset = offset,
                               .size = r->end - offset,
                               .wrapped = r->parts};
-    char name[32], label[32];
+    char label[32];
 
     if (r->bytes < skip) {
         hr__shard_fault(s, shard, offset, NULL,
@@ -147,10 +147,9 @@ static bool put(struct hr__source *s, struct hr__shard *shard,
         range.offset += HEAD + skip;
         range.size -= HEAD + skip;
     }
-    snprintf(name, sizeof(name), "%08zu", shard->num);
     hr__print_label(label, sizeof(label),
                     hr__float_at(r->image + (more ? IMAGE_HEAD : WORD)));
-    return hr__shard_put(s, shard, name, label, range);
+    return hr__shard_put(s, shard, NULL, label, range);
 }
 
 static bool read_records(struct hr__source *s, struct hr__shard *shard)

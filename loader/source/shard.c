@@ -153,16 +153,13 @@ bool hr__shard_put(struct hr__source *s, struct hr__shard *shard,
 {
     size_t before = s->num;
 
-    if (!hr__source_grow(&shard->ranges, &shard->capacity, shard->num,
-                         sizeof(range)) ||
-        !hr__source_put_member(s, shard->path, 0, shard->number + 1, name,
+    if (!hr__source_put_member(s, shard->path, 0, shard->number + 1, name,
                                label, shard->names))
         return false;
     if (s->num == before)
         return true;
-    s->items[before].number = (uint32_t)shard->num;
-    shard->ranges[shard->num++] = range;
-    return true;
+    s->items[before].number = (uint32_t)shard->ranges.num;
+    return hr__ranges_put(&shard->ranges, &range);
 }
 
 bool hr__shard_skip(struct hr__source *s, const struct hr__shard *shard,
@@ -206,5 +203,5 @@ void hr__shard_close(struct hr__shard *shard)
     hr__opened_close(shard->opened);
     hr__http_close(shard->web);
     close_file(shard);
-    hr__free(shard->ranges);
+    hr__ranges_free(&shard->ranges);
 }

@@ -12,7 +12,8 @@
 //   opened.c        those of files that the program opens, hr_set_opener()
 //   fields.c        which field of a record is the picture, and which the label
 //   cifar.c         those of a CIFAR file
-//   shard.c         samples that are ranges of such a file
+//   shard.c         samples that are ranges of such a file, and ranges.c the
+//                   ranges, as they are kept
 //   http.c          what a URL names: shards, lists, pictures; http_pack.c the
 //                   pictures of a pack file there
 //   ../http/        objects of the web and of S3, see http.h
@@ -72,10 +73,12 @@ enum {
 };
 
 struct hr__source_item {
-    const char *name;  // last component
+    uint32_t name;  // last component: where it is in the blocks, + 1; 0: the
+                    // number, see hr__source_item_name()
     uint32_t dir, label;
     uint32_t number;  // in its pack file or shard; of what was skipped: why
 };
+enum { HR__NUMBER_TEXT = 12 };
 
 // Labels are kept once and meant by their index; 0 is "", no label.
 struct hr__source_label {
@@ -112,6 +115,18 @@ struct hr__range {
     uint64_t skip, inner;  // where that is in it, if unwrap() needs that
 };
 
+// The ranges of a shard, one behind the other.
+struct hr__ranges {
+    uint8_t *bytes;
+    size_t num, size, capacity;
+    struct hr__range_mark {
+        size_t at;
+        uint64_t end;  // of the range before
+    } * marks;
+    size_t marks_capacity;
+    uint64_t end;
+};
+
 // Moves the picture of a wrapped record of *size bytes to the begin of memory
 // and sets *size to its own. NULL, or what is wrong.
 typedef const char *(*hr__unwrap_fn)(const struct hr__range *range,
@@ -133,10 +148,9 @@ struct hr__shard {
     bool numbers;                 // names of samples are, in one of many files
     uint64_t size;                // of the file, and when it was changed last,
     struct timespec changed;      // when it was opened
-    struct hr__range *ranges;     // of its samples
+    struct hr__ranges ranges;     // of its samples
     hr__unwrap_fn unwrap;         // NULL: none is wrapped
     struct hr__opened *opened;    // NULL: the library reads it
-    size_t num, capacity;
 };
 
 struct hr__source {
@@ -160,7 +174,8 @@ struct hr__source {
     bool told;         // that there are both
     bool closed;       // the program has named all classes
     char **blocks;     // strings are carved from these
-    size_t num_blocks, blocks_capacity, block_used;
+    size_t num_blocks, blocks_capacity;
+    size_t block, block_used;  // the one that is not full yet
     hr_pack_file *packs;
     size_t num_packs, packs_capacity;
     struct hr__shard *shards;
@@ -246,13 +261,18 @@ bool hr__source_put_dir(struct hr__source *s, struct hr__source_dir dir,
 // the same rel, is not put again.
 bool hr__source_put_dir_once(struct hr__source *s, struct hr__source_dir dir,
                              uint32_t *index);
-// Adds the picture NAME of a folder. A name that is too long is a fault.
+// Adds the picture NAME of a folder; NULL: it is called by its number, which is
+// to be set. A name that is too long is a fault.
 bool hr__source_put(struct hr__source *s, uint32_t dir, const char *name,
                     uint32_t label);
 // Says whether a folder is met for the first time. False with *error if memory
 // is short.
 bool hr__source_is_new(struct hr__source *s, uint64_t dev, uint64_t ino,
                        bool *error);
+// The name of an item, which is in number[] if it is that.
+const char *hr__source_item_name(const struct hr__source *s,
+                                 const struct hr__source_item *item,
+                                 char number[HR__NUMBER_TEXT]);
 // Notes a file that is no sample: NAME of a folder, or with "" the folder.
 bool hr__source_skip(struct hr__source *s, uint32_t dir, const char *name,
                      enum hr_skip why);
@@ -365,7 +385,8 @@ bool hr__shard_ends(const struct hr__source *s, const struct hr__shard *shard);
 // Reads so many bytes.
 enum hr_status hr__shard_read(const struct hr__shard *shard, void *to,
                               size_t size, uint64_t offset);
-// Adds a sample. name is a relative path of which no part is empty, . or ..
+// Adds a sample. name is a relative path of which no part is empty, . or ..;
+// NULL: the number of the sample in the shard.
 bool hr__shard_put(struct hr__source *s, struct hr__shard *shard,
                    const char *name, const char *label, struct hr__range range);
 // Notes a member that is no sample, by its name in the file.
@@ -374,6 +395,12 @@ bool hr__shard_skip(struct hr__source *s, const struct hr__shard *shard,
 // Notes a fault: PATH: offset, name (or NULL), why.
 void hr__shard_fault(struct hr__source *s, const struct hr__shard *shard,
                      uint64_t offset, const char *name, const char *why);
+
+// ---- ranges.c ----
+
+bool hr__ranges_put(struct hr__ranges *r, const struct hr__range *range);
+struct hr__range hr__ranges_at(const struct hr__ranges *r, size_t i);
+void hr__ranges_free(struct hr__ranges *r);
 
 // ---- http.c, http_pack.c ----
 

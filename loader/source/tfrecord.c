@@ -228,7 +228,7 @@ static void note_name(struct tfrecord *t, const char *name)
 {
     size_t used = strlen(t->names);
 
-    if (!t->shard->num && !t->num_skipped)
+    if (!t->shard->ranges.num && !t->num_skipped)
         snprintf(t->names + used, sizeof(t->names) - used, "%s%s",
                  used ? ", " : "", name);
 }
@@ -302,8 +302,7 @@ static bool put(struct tfrecord *t, struct message m)
     }
     range.skip = e.image.at - m.at;
     range.inner = e.image.end - e.image.at;
-    snprintf(name, sizeof(name), "%08zu", t->shard->num);
-    return hr__shard_put(t->s, t->shard, name, e.label, range);
+    return hr__shard_put(t->s, t->shard, NULL, e.label, range);
 }
 
 // The offset of the next record behind a damaged one; the file's size: there is
@@ -371,7 +370,7 @@ static bool read_records(struct tfrecord *t)
 // A file with records of which none has what is looked for.
 static bool check_fields(const struct tfrecord *t)
 {
-    if (t->shard->num || !t->num_skipped || !*t->names)
+    if (t->shard->ranges.num || !t->num_skipped || !*t->names)
         return true;
     return hr__source_fail(HR_EINVAL,
                            "%s: no picture, the first record has: %s",

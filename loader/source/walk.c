@@ -259,9 +259,11 @@ static int compare_items(const void *a, const void *b, void *context)
 {
     const struct walk *w = context;
     const struct hr__source_item *ia = a, *ib = b;
+    char number[2][HR__NUMBER_TEXT];
 
     if (ia->dir == ib->dir)
-        return hr__source_order(ia->name, ib->name);
+        return hr__source_order(hr__source_item_name(w->s, ia, number[0]),
+                                hr__source_item_name(w->s, ib, number[1]));
     return w->folders[ia->dir - w->root].rank <
                    w->folders[ib->dir - w->root].rank
                ? -1
@@ -280,12 +282,15 @@ static void sort(struct walk *w, struct hr__source_item *items, size_t num)
 static bool leave_beside(struct walk *w, size_t first)
 {
     struct hr__source *s = w->s;
+    char number[HR__NUMBER_TEXT];
     size_t kept = first;
 
     for (size_t i = first; i < s->num; i++)
         if (s->items[i].dir != w->root)
             s->items[kept++] = s->items[i];
-        else if (!hr__source_skip(s, w->root, s->items[i].name, HR_SKIP_BESIDE))
+        else if (!hr__source_skip(s, w->root,
+                                  hr__source_item_name(s, &s->items[i], number),
+                                  HR_SKIP_BESIDE))
             return false;
     s->num = kept;
     return true;
