@@ -27,6 +27,7 @@ static inline void hr__prepare(const struct hr__canvas *t,
         hr__blends((uint)code->v[0], notes->counts);
         break;
     case HR__CODE_EQUALIZE:
+    case HR__CODE_STRETCH:
         HR__EACH(k, 768) notes->counts[k] = 0;
         break;
     }
@@ -37,6 +38,8 @@ static inline void hr__prepare(const struct hr__canvas *t,
         }
         notes->sums[0] = notes->sums[1] = 0;
         notes->code = code->code;
+        notes->cut[0] = (uint)code->v[0];
+        notes->cut[1] = (uint)code->v[1];
     }
 }
 
@@ -48,7 +51,9 @@ static inline void hr__measure(const struct hr__canvas *t,
     if (code == HR__CODE_MIX_MEAN)
         hr__sum_lumas(t, notes);
     else if (code == HR__CODE_EQUALIZE || code == HR__CODE_STRETCH)
-        hr__measure_bytes(t, code == HR__CODE_EQUALIZE, notes);
+        hr__measure_bytes(
+            t, code == HR__CODE_EQUALIZE || notes->cut[0] || notes->cut[1],
+            notes);
 }
 
 static inline void hr__finish_table(const struct hr__canvas *t,

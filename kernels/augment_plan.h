@@ -147,6 +147,9 @@ static inline void hr__kernel_code(struct hr__kernel_code *k,
     case HR__AUGMENT_LUMA:
         k->v[0] = a->single;
         break;
+    case HR__AUGMENT_STRETCH:
+        memcpy(k->v, a->cut, sizeof(a->cut));
+        break;
     case HR__AUGMENT_WARP:
         hr__kernel_warp(k, &a->warp, w, h, (hr__i32 *)words);
         break;
@@ -281,8 +284,9 @@ static inline uint64_t hr__kernel_augment_rounds(
         cells = a->code == HR__AUGMENT_WARP ? made : cells;
         rounds += (cells + items - 1) / items * hr__kernel_code_rounds(a);
         // Tables: of 256 sums of as many counts; or of 511 blends.
-        rounds += a->code == HR__AUGMENT_EQUALIZE ? 768 * 256 / items + 24
-                                                  : 511 * 12 / items + 24;
+        rounds += a->code == HR__AUGMENT_EQUALIZE  ? 768 * 256 / items + 24
+                  : a->code == HR__AUGMENT_STRETCH ? 768 * 512 / items + 24
+                                                   : 511 * 12 / items + 24;
         cells = made;
     }
     return rounds + 3 * 5 * ((cells + items - 1) / items);

@@ -48,6 +48,7 @@ struct hr__notes {
     uchar table[768];
     int span[6];   // lowest of each channel, highest
     uint sums[2];  // low 16 bits, and the others
+    uint cut[2];   // of STRETCH: its bytes at both ends that do not count
     // The code at hand: read anew in each phase, as PoCL's compiler fails at
     // barriers between two conditions that it merges.
     uint code;
@@ -322,12 +323,35 @@ static inline uint hr__stretched(uint i, uint lo, uint hi)
     return (uint)min(a, (ulong)255);
 }
 
+// Where the range of a channel begins without the bytes that do not count.
+static inline uint hr__low_end(__local const struct hr__notes *notes, uint c)
+{
+    uint i = (uint)notes->span[c], below = 0;
+
+    if (!notes->cut[0])
+        return i;
+    while ((below += notes->counts[c * 256 + i]) <= notes->cut[0] && i < 255)
+        i++;
+    return i;
+}
+
+static inline uint hr__high_end(__local const struct hr__notes *notes, uint c)
+{
+    uint i = (uint)notes->span[3 + c], above = 0;
+
+    if (!notes->cut[1])
+        return i;
+    while ((above += notes->counts[c * 256 + i]) <= notes->cut[1] && i > 0)
+        i--;
+    return i;
+}
+
 static inline void hr__stretch_table(const struct hr__canvas *t,
                                      __local struct hr__notes *notes)
 {
     HR__EACH(k, 256 * t->channels) {
-        uint i = k & 255, lo = (uint)notes->span[k >> 8];
-        uint hi = (uint)notes->span[3 + (k >> 8)];
+        uint i = k & 255, c = k >> 8;
+        uint lo = hr__low_end(notes, c), hi = hr__high_end(notes, c);
 
         notes->table[k] = (uchar)(hi > lo ? hr__stretched(i, lo, hi) : i);
     }

@@ -186,13 +186,36 @@ static void between(uint8_t to[256], int lo, int hi)
     }
 }
 
+// Narrows the range of each channel by the bytes at its ends that do not count.
+static void cut_range(struct cpu_range *range, const struct cpu_pixels *p,
+                      const uint32_t cut[2])
+{
+    uint32_t counts[12][256];
+
+    count(counts, p);
+    for (int c = 0; c < p->channels; c++) {
+        uint64_t low = 0, high = 0;
+        int lo = -1, hi = 256;
+
+        while (lo < 255 && low <= cut[0])
+            low += counts[c][++lo];
+        while (hi > 0 && high <= cut[1])
+            high += counts[c][--hi];
+        range->lo[c] = (uint8_t)lo;
+        range->hi[c] = (uint8_t)hi;
+    }
+}
+
 static void stretched(struct hr__values *table,
                       const struct cpu_augment_ops *ops,
-                      const struct cpu_pixels *p)
+                      const struct cpu_pixels *p, const uint32_t cut[2])
 {
     struct cpu_range range = {{255, 255, 255}, {0, 0, 0}};
 
-    ops->range(&range, p);
+    if (cut[0] || cut[1])
+        cut_range(&range, p, cut);
+    else
+        ops->range(&range, p);
     for (int c = 0; c < p->channels; c++) {
         if (range.hi[c] > range.lo[c])
             between(table->of[c], range.lo[c], range.hi[c]);
@@ -216,7 +239,7 @@ bool cpu_augment_table(const struct cpu_augment_ops *ops,
         equalized(table, p);
         return true;
     case HR__AUGMENT_STRETCH:
-        stretched(table, ops, p);
+        stretched(table, ops, p, code->cut);
         return true;
     default:
         return false;

@@ -37,7 +37,7 @@ posterize=2
 solarize=128
 solarize_add=60
 equalize
-autocontrast
+autocontrast=2
 lut
 gaussian_blur=3
 box_blur=3

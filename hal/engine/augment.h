@@ -72,6 +72,8 @@ struct hr__augment {
         struct hr__values table;
         float factor;     // MIX_*: 0 gives the first, 1 the second
         int shift;        // HUE: 0 .. 255
+        uint32_t cut[2];  // STRETCH: the darkest and brightest bytes of each
+                          // channel, so many, do not count
         bool single;      // LUMA: the picture has one channel from here on
         uint8_t from[3];  // PERMUTE
         struct hr__warp warp;

@@ -5,7 +5,7 @@
 
 #include "hal/trust/trust.h"
 
-enum { CODE_CASES = 19 };
+enum { CODE_CASES = 21 };
 
 static const struct hr_normalize normalize = {.mean = {.485f, .456f, .406f},
                                               .std = {.229f, .224f, .225f}};
@@ -161,6 +161,8 @@ static const struct hr_op codes[CODE_CASES] = {
     {.type = HR_OP_GRAYSCALE},
     {.type = HR_OP_EQUALIZE},
     {.type = HR_OP_AUTOCONTRAST},
+    {.type = HR_OP_AUTOCONTRAST, .autocontrast = {{7}}},
+    {.type = HR_OP_AUTOCONTRAST, .autocontrast = {{.5, 12.5}}},
     {.type = HR_OP_GAUSSIAN_BLUR, .gaussian_blur = {{1.1, .7}}},
     {.type = HR_OP_BOX_BLUR, .box_blur = {{5.5, 12}}},
     {.type = HR_OP_KERNEL3,

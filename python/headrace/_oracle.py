@@ -468,7 +468,7 @@ _ROWS: dict[str, Callable[..., Any]] = {
     "posterize": lambda image, _, bits: ImageOps.posterize(image, bits),
     "solarize": lambda image, _, limit: ImageOps.solarize(image, limit),
     "equalize": lambda image, _: ImageOps.equalize(image),
-    "autocontrast": lambda image, _: ImageOps.autocontrast(image),
+    "autocontrast": lambda image, _, cut: ImageOps.autocontrast(image, cut),
     "gaussian_blur": _gaussian_blur,
     "lut": _lut,
     "adjust_gamma": _gamma,

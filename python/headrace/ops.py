@@ -246,6 +246,14 @@ def adjust_gamma(gamma: float, gain: float = 1.0) -> Op:
     return _op("adjust_gamma", gamma, gain)
 
 
+def autocontrast(cutoff: float | Pair = 0.0) -> Op:
+    """Stretch each channel from 0 to 255: Pillow's autocontrast().
+
+    cutoff: percent of the darkest and of the brightest pixels not to count.
+    """
+    return _op("autocontrast", _both(cutoff))
+
+
 def solarize_add(add: int, threshold: int = 128) -> Op:
     """Add to bytes below the threshold: timm's SolarizeAdd."""
     return _op("solarize_add", add, threshold)

@@ -29,6 +29,7 @@ OPS = {
     "invert": (5.9, 38),
     "equalize": (74, None),
     "autocontrast": (21, None),
+    "autocontrast=2": (74, None),
     "gaussian_blur=1": (125, 249),
     "gaussian_blur=2": (125, 249),
     f"affine={TURN}:nearest": (36, None),

@@ -102,6 +102,10 @@ struct hr__augment augment_random(enum hr__augment_code code, int w, int h)
     case HR__AUGMENT_LUMA:
         a.single = below(2);
         break;
+    case HR__AUGMENT_STRETCH:
+        for (int i = 0; i < 2; i++)
+            a.cut[i] = below(2) ? (uint32_t)below(1 + below(1 + w * h)) : 0;
+        break;
     case HR__AUGMENT_WARP:
         random_warp(&a, w, h);
         break;

@@ -71,6 +71,13 @@ def _sigma(rnd, *_):
     return ((x, y) if PAIRS and rnd.random() < 0.3 else x),
 
 
+def _cutoff(rnd, *_):
+    low, high = (rnd.choice([rnd.uniform(0, 10), rnd.uniform(0, 100), 0, 1, 2,
+                             0.5, 50, 100])
+                 for _ in range(2))
+    return rnd.choice([0, 0, low, (low, high)]),
+
+
 def _radius(rnd, *_):
     x, y = (rnd.choice([rnd.uniform(0, 2), rnd.uniform(0, 60), 0, 1, 2, 0.5])
             for _ in range(2))
@@ -222,6 +229,7 @@ DRAWS = {
     "posterize": lambda rnd, *_: (rnd.randint(1, 8),),
     "solarize": _threshold,
     "gaussian_blur": _sigma,
+    "autocontrast": _cutoff,
     "adjust_gamma": lambda rnd, *_: (
         rnd.choice([rnd.uniform(0, 3), 0.0, 1.0, 2.2, 1 / 2.2, 30.0]),
         rnd.choice([1.0, 1.0, rnd.uniform(-1, 3)])),

@@ -87,6 +87,7 @@ class Augment(unittest.TestCase):
             (ops.affine(fill=(0, 1, 256)), "affine: fill must be an int or 3"),
             (ops.kernel3([1, -1] + [0] * 7), "kernel3: 1 divided by"),
             (ops.box_blur((1.0, -1.0)), "box_blur: radius must be 0 .. 10000"),
+            (ops.autocontrast((0, 101.0)), "autocontrast: cutoff must be 0 .."),
             (ops.permute_channels((0, 1, 3)), "permute_channels: from"),
             (ops.adjust_gamma(-1.0), "adjust_gamma: gamma must be 0 .."),
             (ops.solarize_add(256), "solarize_add: add must be -255 .. 255"),
@@ -175,6 +176,7 @@ class Augment(unittest.TestCase):
             "kernel3=smooth,kernel3=1,0,0,0,2,0,0,0,0:3:-1,box_blur=2,0.5",
             "rotate=30.5:bicubic:255,rotate:angle=9.5:expand,pad=4,0,-1,2",
             "rotate:angle=1:around:center=3,0.5,pad=1,1,1,1:reflect",
+            "autocontrast,autocontrast=2,autocontrast=0,7.5",
             "adjust_gamma=2.2,solarize_add=40,permute_channels=2,1,0",
             "affine:matrix=1,0,0,0,1,4:w=40:h=30:filter=bicubic:centered",
         ):

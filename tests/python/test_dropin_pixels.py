@@ -47,6 +47,9 @@ CHANGES = {
     "invert": lambda rnd: ImageOps.invert,
     "equalize": lambda rnd: ImageOps.equalize,
     "autocontrast": lambda rnd: ImageOps.autocontrast,
+    "contrast of most": _with(
+        lambda image, cutoff: ImageOps.autocontrast(image, cutoff=cutoff),
+        lambda rnd: rnd.choice([2, 0.7, (0, 3), (1.5, 0), 55, 100])),
     "blur": _with(
         lambda image, radius: image.filter(ImageFilter.GaussianBlur(radius)),
         lambda rnd: rnd.uniform(0, 4)),
@@ -232,15 +235,17 @@ class Pixels(case.Case):
             self.assertEqual(pixels.refused, set())
 
     def test_autocontrast_of_a_part_stays_stock(self):
-        """With a cutoff it is made at once, and the report says so."""
-        wanted = facts(ImageOps.autocontrast(opened(), cutoff=2))
+        """It is made at once, and the report says so; so are odd cutoffs."""
+        ways = [{"preserve_tone": True}, {"ignore": 3}, {"cutoff": -1},
+                {"cutoff": (1, 2, 3)}, {"mask": opened().convert("L")}]
+        wanted = [facts(ImageOps.autocontrast(opened(), **how)) for how in ways]
         with on():
-            image = ImageOps.autocontrast(opened(), cutoff=2)
-            self.assertIs(type(image), Image.Image)
-            self.assertEqual(facts(image), wanted)
-            self.assertEqual(
-                dropin.report()["pillow"],
-                {"autocontrast with a cutoff, a mask or a tone": 1})
+            for how, facts_wanted in zip(ways, wanted):
+                image = ImageOps.autocontrast(opened(), **how)
+                self.assertIs(type(image), Image.Image, how)
+                self.assertEqual(facts(image), facts_wanted, how)
+            text = "autocontrast of a mask, a tone, or an odd cutoff"
+            self.assertEqual(dropin.report()["pillow"], {text: len(ways)})
 
     def test_enhancers_share_a_picture(self):
         """Each records; the picture itself is not made."""

@@ -272,7 +272,13 @@ struct hr_grayscale {
     bool single;
 };
 
-// equalize and autocontrast have no parameters.
+// equalize has no parameters.
+
+// Each channel from 0 to 255: Pillow's ImageOps.autocontrast().
+struct hr_autocontrast {
+    double cutoff[2];  // percent of the pixels, of the darkest and of the
+                       // brightest, that do not count: 0 .. 100
+};
 
 // Each byte by a table: Pillow's Image.point() with a list. It is a table as
 // invert is one.
@@ -536,6 +542,7 @@ struct hr_op {
             adjust_hue, adjust_sharpness;
         struct hr_posterize posterize;
         struct hr_solarize solarize;
+        struct hr_autocontrast autocontrast;
         struct hr_gaussian_blur gaussian_blur;
         struct hr_lut lut;
         struct hr_affine affine;

@@ -91,7 +91,8 @@ HR_API const struct hr_op_info *hr_op_info(enum hr_op_type type);
 //   adjust_brightness=1.2 adjust_contrast=0.8 adjust_saturation=1.2
 //   adjust_hue=-0.1 adjust_sharpness=1.5 grayscale grayscale=1 posterize=4
 //   solarize=128
-//   invert equalize autocontrast gaussian_blur=1.5 box_blur=2 box_blur=2,0
+//   invert equalize autocontrast autocontrast=2 autocontrast=2,0.5
+//   gaussian_blur=1.5 box_blur=2 box_blur=2,0
 //   adjust_gamma=2.2 solarize_add=40:128 permute_channels=2,1,0
 //   rotate=30 rotate=30:bicubic:255 pad=L,T,R,B pad=4,4,4,4:reflect
 //   kernel3=smooth kernel3=K,K,K,K,K,K,K,K,K:SCALE:OFFSET

@@ -114,10 +114,11 @@ def equalized(mask: Any) -> Op | None:
 def autocontrasted(
     cutoff: Any, ignore: Any, mask: Any, preserve_tone: Any
 ) -> Op | None:
-    plain = type(cutoff) is int and cutoff == 0 and preserve_tone is False
-    if plain and ignore is None and mask is None:
-        return _op("autocontrast")
-    count("pillow", "autocontrast with a cutoff, a mask or a tone")
+    both = cutoff if type(cutoff) is tuple else (cutoff, cutoff)
+    if preserve_tone is False and ignore is None and mask is None:
+        if len(both) == 2 and all(_is_number(x, 0, 100) for x in both):
+            return _op("autocontrast", tuple(map(float, both)))
+    count("pillow", "autocontrast of a mask, a tone, or an odd cutoff")
     return None
 
 
