@@ -117,7 +117,8 @@ setup()  # package...
 
 # The interpreter of a virtual environment with the pinned releases of a file
 # in tests/python/; made once, and again when the file changes.
-# interpreter: it sees that one's packages, too, and is of the same Python.
+# interpreter: it sees that one's packages, too, and what that one sees, and is
+# of the same Python.
 # (A shell of its own, which holds the lock: steps run side by side.)
 venv()  # name [interpreter]
 (
@@ -125,8 +126,11 @@ venv()  # name [interpreter]
     mkdir -p "$build"
     exec 9>"$dir.lock"
     ! have flock || flock 9
-    [[ ! ${2-} ]] || site=$("$2" -c 'import sysconfig
-print(sysconfig.get_path("purelib"))') || return 1
+    [[ ! ${2-} ]] || site=$("$2" -c 'import os, sys, sysconfig
+print(sysconfig.get_path("purelib"))
+below = os.path.join(sys.prefix, "others.txt")
+if os.path.exists(below):
+    print(open(below).read())') || return 1
     if ! cmp -s "$want" "$dir/installed.txt" ||
        [[ $(cat "$dir/others.txt" 2>/dev/null) != "$site" ]]; then
         [[ ${HEADRACE_SETUP-1} != 0 ]] || return 1

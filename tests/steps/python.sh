@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Tests of the Python package beside those on the distribution's interpreter,
 # which CMake has one by one.
-#   python.sh types | asan | others | current | processors | records |
+#   python.sh types | asan | others | current | processors | codec | records |
 #             programs | site | neighbours | mindspore | pillow-suite
 . "$(dirname "$0")/lib.sh"
 tests=("$root/tests/python/run.py" --build "$build" --jobs "$half")
@@ -62,13 +62,15 @@ others()
     return $rc
 }
 
-torch()  # [pinned packages to put on top]
+torch()  # [pinned packages to put on top...]
 {
-    local interpreter
+    local interpreter name
     interpreter=$(interpreter_of torch) ||
         skip "current torch: HEADRACE_TORCH_PYTHON or --long"
-    [[ ! ${1-} ]] || interpreter=$(venv "$1" "$interpreter") ||
-        skip "the packages of tests/python/$1.txt $cannot"
+    for name; do
+        interpreter=$(venv "$name" "$interpreter") ||
+            skip "the packages of tests/python/$name.txt $cannot"
+    done
     echo "$interpreter"
 }
 
@@ -122,7 +124,8 @@ site()
 processors()  # interpreter
 {
     local photos=$corpus/photos rc=0
-    "$python" "${tests[@]}" --python "$1" "${unpacked[@]}" processors || rc=1
+    "$python" "${tests[@]}" --python "$1" "${unpacked[@]}" \
+        'processors*' || rc=1
     if [[ -d $photos ]]; then
         "$1" "$root/tests/compare/compare_processors.py" --build "$build" \
             ${long:+--count 500} "$photos" || rc=1
@@ -147,6 +150,13 @@ neighbours)  # timm, datasets, webdataset, Lightning, Ray and aiohttp
 processors)  # transformers and datasets
     interpreter=$(torch processors) || { echo "$interpreter"; exit 77; }
     processors "$interpreter"
+    ;;
+codec)  # torchcodec decodes paths, also those of transformers
+    interpreter=$(torch processors codec) || { echo "$interpreter"; exit 77; }
+    "$python" "${tests[@]}" --python "$interpreter" "${unpacked[@]}" \
+        dropin_encoded 'processors*' &&
+        "$interpreter" "$root/tests/compare/compare_torch.py" \
+            --build "$build" --count 20
     ;;
 records)  # what writes TFRecord and its kin
     interpreter=$(venv records) ||
