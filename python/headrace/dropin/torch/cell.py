@@ -96,6 +96,12 @@ class Cell:
     def shape(self) -> tuple[int, ...]:
         return self.lead + self.size
 
+    @property
+    def on_its_side(self) -> bool:
+        """Are its strides those of the W x H x C array of a turned picture?"""
+        c, h, _ = self.size
+        return self.strides == (1, c, c * h)
+
     def like(self, table: Table | None, hwc: bool) -> Cell:
         cell = Cell(self.samples, self.size, table, hwc, self.lead)
         cell.version = 0 if table is None else table.version

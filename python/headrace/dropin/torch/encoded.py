@@ -27,7 +27,7 @@ from torch import Tensor
 from ... import _core
 from ..base import fetch
 from ..base.report import count, total
-from ..pillow import asked, files, jobs, pictures
+from ..pillow import files, jobs, pictures
 from .tensor import LazyTensor, begin
 from .wrappers import modes
 
@@ -73,15 +73,12 @@ class CodecDecode(Decode):
         return made
 
 
-_OPS = {
-    (package, mode): (kind(ops[0]),)
+# By package, mode, and whether the picture is turned as its EXIF says.
+OPS = {
+    (package, mode, upright): (kind((jobs.DECODE, code, upright)),)
     for package, kind in ((MODULE, Decode), (CODEC, CodecDecode))
-    for mode, ops in asked.DECODE_OPS.items()
-}
-# By the name of the mode.
-UPRIGHT = {
-    "RGB": (Decode((jobs.DECODE, jobs.RGB, True)),),
-    "L": (Decode((jobs.DECODE, jobs.GRAY, True)),),
+    for mode, code in (("RGB", jobs.RGB), ("L", jobs.GRAY))
+    for upright in (False, True)
 }
 
 
@@ -204,7 +201,7 @@ def _recorded(
             return None
         info = files.probe(source)
         reason = _objection(info, wanted)
-        if reason is None and upright and not may_turn(package, source, info):
+        if reason is None and upright and not may_turn(source, info):
             reason = "turned by its EXIF"
     except Exception:
         return None
@@ -218,9 +215,9 @@ def _recorded(
         warned(warns)
     grey = wanted != "RGB" and info.components == 1
     made = "L" if grey else "RGB"
-    if upright and info.orientation != 1:
-        return _turned(source, UPRIGHT[made], info)
-    return _begun(source, _OPS[package, made], info)
+    turned = upright and info.orientation != 1
+    ops = OPS[package, made, turned]
+    return (_turned if turned else _begun)(source, ops, info)
 
 
 def warned(times: int) -> None:
@@ -242,14 +239,17 @@ def _begun(source: jobs.Source, ops: Any, info: Any) -> Any:
 
 
 def _turned(source: jobs.Source, ops: Any, info: Any) -> Any:
-    """The tensor of an upright picture: strides are those of the file's."""
+    """The tensor of an upright picture: strides are those of the file's.
+
+    Orientation 5 alone is a view, of the picture as it lies in the file.
+    """
     fetch.recorded(source, ops[0].open)
     total("recorded")
     c, (w, h) = jobs.channels(ops), turned_size(info)
     strides = (1, c, c * h) if info.orientation >= 5 else None
     hr = jobs.recorded((source, ops))
     made = begin(LazyTensor, hr, (c, h, w), None, not strides, strides)
-    made._hr.permuted = False
+    made._hr.permuted = info.orientation == 5
     return made
 
 
@@ -313,16 +313,10 @@ _ORDERS: dict[bytes, Literal["little", "big"]] = {
 _APP1, _SCAN = 0xE1, 0xDA
 
 
-def may_turn(
-    package: str, source: bytes | _core.FileBytes, info: Any
-) -> bool:
+def may_turn(source: bytes | _core.FileBytes, info: Any) -> bool:
     """Do all readers of EXIF see one orientation, and ops know its strides?"""
     turn = info.orientation
-    if turn != 1 and (
-        package == CODEC
-        or turn == 5  # a view of the picture that lies
-        or min(info.width, info.height) < 2
-    ):
+    if turn != 1 and min(info.width, info.height) < 2:
         return False
     if jobs.is_packed(source):
         return bool(turn == 1)

@@ -124,6 +124,8 @@ def small_twin(cell: Cell, h: int, w: int) -> Tensor:
     how: Any = {"dtype": cell.dtype, "device": "cpu"}
     if cell.hwc and not cell.lead:
         twin = torch.zeros((*sides, c), **how).permute(2, 0, 1)
+    elif cell.on_its_side:
+        twin = torch.zeros((*sides[::-1], c), **how).permute(2, 1, 0)
     else:
         lead = (min(side, 2) for side in cell.lead)
         twin = torch.zeros((*lead, c, *sides), **how)

@@ -378,7 +378,7 @@ def _may_change(cell: Cell) -> bool:
     """May ops follow that make other pixels of bytes?"""
     return (
         cell.dtype is torch.uint8
-        and cell.owner().strides is None
+        and (cell.owner().strides is None or cell.owner().on_its_side)
         and all(len(each.ops) + 3 <= jobs.MAX_OPS for each in cell.samples)
         and not painted(cell)
         and cell.open()
@@ -437,7 +437,7 @@ def _kinds(cell: Cell, h: int, w: int) -> Any:
         facts.append((type(index), *more))
         cell = whole
     lead = tuple(min(side, 2) for side in cell.lead)
-    return cell.size[0], lead, cell.hwc, *facts
+    return cell.size[0], lead, cell.hwc, cell.on_its_side, *facts
 
 
 def _seen(made: Tensor) -> Seen | None:

@@ -457,15 +457,13 @@ def _of_path(backend: str, path: str) -> _Picture:
     source: Any = _core.read_file(path)
     info = files.probe(source)
     reason = encoded._objection(info, "RGB")
-    if reason is None and not encoded.may_turn(package, source, info):
+    if reason is None and not encoded.may_turn(source, info):
         reason = "turned by its EXIF"
     if reason is None and fetch.is_lazy() and not fetch.can_ask_again():
         reason, source = files.checked(source)
     if reason is not None:
         raise _Stock(reason)
-    ops = encoded._OPS[package, "RGB"]
-    if info.orientation != 1:
-        ops = encoded.UPRIGHT["RGB"]
+    ops = encoded.OPS[package, "RGB", info.orientation != 1]
     fetch.recorded(source, ops[0].open)
     total("recorded")
     hr = jobs.recorded((source, ops))

@@ -274,7 +274,11 @@ def _run(cells: list[Cell]) -> list[tuple[Cell, Exception]]:
 def _laid(cell: Cell, value: Tensor) -> Tensor:
     strides, _ = cell.layout()
     facts: Any = {"dtype": cell.dtype, "device": "cpu"}
-    return torch.empty_strided(cell.size, strides, **facts).copy_(value)
+    made = torch.empty_strided(cell.size, strides, **facts)
+    made = made.copy_(value)
+    if cell.permuted:
+        return made.permute(2, 1, 0).detach().permute(2, 1, 0)
+    return made
 
 
 def _shaped(cell: Cell, value: Tensor) -> Tensor:
