@@ -46,5 +46,6 @@ const struct hr__op_def hr__op_autocontrast = {
                         .syntax = "CUTOFF",
                         .op = {.type = HR_OP_AUTOCONTRAST},
                         .arguments = {{'=', .optional = true}}}),
+    .check = check,
     .fold = fold,
 };
