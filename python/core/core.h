@@ -26,6 +26,7 @@
 //   loader    Loader: its life
 //   loaded    Loaded: a batch of a Loader
 //   pixels    Pixels
+//   picture   recorded pictures of the drop-in
 //   other     formats that the library does not decode
 //
 // References. The library borrows the bytes, tables and tensors of a job until
@@ -79,6 +80,7 @@ struct core {
     PyTypeObject *cache_stats;
     PyObject *make_error;  // headrace.errors.make
     PyObject *devices;     // name -> Device, opened for submit(device=name)
+    PyObject *pictures;    // see picture.c; NULL: the drop-in was not imported
     bool utf8_paths;       // of the file system: str has them ready
 };
 
@@ -155,6 +157,16 @@ bool errand_send(void (*run)(void *ctx), void (*leave)(void *ctx), void *ctx);
 void errand_exit(int64_t end);  // waits for all until then, or Ctrl-C
 void errand_init(void);         // once per process
 void errand_forked(void);       // in the child
+
+// ---- picture ----------------------------------------------------------------
+
+PyObject *picture_set(PyObject *module, PyObject *parts);
+PyObject *picture_set_fetch(PyObject *module, PyObject *number);
+PyObject *picture_fetch(PyObject *module, PyObject *none);
+PyObject *picture_recording(PyObject *module, PyObject *const *args,
+                            Py_ssize_t n);
+PyObject *picture_derive(PyObject *module, PyObject *const *args, Py_ssize_t n);
+PyObject *picture_record(PyObject *module, PyObject *const *args, Py_ssize_t n);
 
 // ---- other ------------------------------------------------------------------
 

@@ -194,6 +194,7 @@ static PyObject *find_reference(PyObject *module, PyObject *resize)
 
 // ---- The module -------------------------------------------------------------
 
+#define FASTCALL(f) ((PyCFunction)(void (*)(void))(f))
 static PyMethodDef methods[] = {
     {"set_image_backend", device_set_default, METH_O,
      "set_image_backend($module, name, /)\n--\n\n"
@@ -304,6 +305,26 @@ static PyMethodDef methods[] = {
      "       timeout=None, first_slot=0, strict=False, on_done=None,\n"
      "       tier='exact', cache=None)\n--\n\n"
      "Submit samples as one job; see headrace.submit()."},
+    {"set_pictures", picture_set, METH_VARARGS,
+     "set_pictures($module, /, *parts)\n--\n\nTell what picture.c lists."},
+    {"set_fetch", picture_set_fetch, METH_O,
+     "set_fetch($module, number, /)\n--\n\n"
+     "Set the number of the fetch in which this thread records; 0: in none."},
+    {"fetch", picture_fetch, METH_NOARGS,
+     "fetch($module, /)\n--\n\nReturn the number of set_fetch(), or 0."},
+    {"recording", FASTCALL(picture_recording), METH_FASTCALL,
+     "recording($module, picture, check=False, /)\n--\n\n"
+     "Return a picture's recording. At the call that reads it lets go of the\n"
+     "file. None: the picture is stock Pillow now. So is one that was used in\n"
+     "a fetch before: it is kept, and would be made each time."},
+    {"derive", FASTCALL(picture_derive), METH_FASTCALL,
+     "derive($module, parent, hr, ops, size, /)\n--\n\n"
+     "Return the parent, whose recording is hr, with other ops."},
+    {"record", FASTCALL(picture_record), METH_FASTCALL,
+     "record($module, picture, op, size=None, fresh=False, /)\n--\n\n"
+     "Return the recorded result of an op; None: stock Pillow must make it.\n\n"
+     "size: the result's, if it is another one. fresh: stock makes the result\n"
+     "of the pixels alone, without the picture's other attributes."},
 #ifdef HR_HAVE_COMMAND
     {"command", command_run, METH_VARARGS,
      "command($module, /, *arguments)\n--\n\n"
@@ -317,6 +338,7 @@ static PyMethodDef methods[] = {
      "_at_exit($module, /)\n--\n\nEnd what is in flight; called at exit."},
     {0},
 };
+#undef FASTCALL
 
 static PyTypeObject *add_type(PyObject *module, PyType_Spec *spec)
 {
@@ -387,6 +409,7 @@ static int traverse(PyObject *module, visitproc visit, void *arg)
     Py_VISIT(core->cache_stats);
     Py_VISIT(core->make_error);
     Py_VISIT(core->devices);
+    Py_VISIT(core->pictures);
     return 0;
 }
 
@@ -402,6 +425,7 @@ static int clear(PyObject *module)
     Py_CLEAR(core->cache_stats);
     Py_CLEAR(core->make_error);
     Py_CLEAR(core->devices);
+    Py_CLEAR(core->pictures);
     return 0;
 }
 

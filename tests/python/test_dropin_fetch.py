@@ -19,7 +19,7 @@ ITERABLE = (False, True)
 
 
 def place():
-    return fetch.can_ask_again(), fetch.is_lazy()
+    return fetch.can_ask_again(), fetch.is_lazy() != 0
 
 
 class Map(Dataset):

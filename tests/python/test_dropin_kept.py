@@ -66,6 +66,24 @@ class Keeping(case.Case):
             for found in first, *later:
                 self.assertTrue(torch.equal(found, wanted))
 
+    def test_pictures_are_made_once(self):
+        """Stock Pillow has their pixels from the second epoch on."""
+
+        class Pictures(Kept):
+            def __getitem__(self, index):
+                if index not in self.kept:
+                    self.kept[index] = Image.open(self.paths[index])
+                return F.to_tensor(self.kept[index].crop((5, 6, 45, 50)))
+
+        wanted = self.epochs(Pictures(self.folder), 1)[0]
+        with on():
+            data = Pictures(self.folder)
+            for found in self.epochs(data, 2):
+                self.assertTrue(torch.equal(found, wanted))
+            dropin.report(reset=True)
+            self.assertTrue(torch.equal(self.epochs(data, 1)[0], wanted))
+            self.assertNotIn("jobs", dropin.report()["totals"])
+
     def test_a_batch_is_not_their_memory(self):
         with on():
             data = Kept(self.folder)

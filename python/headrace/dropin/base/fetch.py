@@ -18,9 +18,10 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
+from ... import _core
 from ...errors import CanceledError, DeviceError, MemoryError
 
 # Within another fetch the place is the lower one of both.
@@ -56,12 +57,6 @@ def can_ask_again() -> bool:
     """May what fails now be put right by a second fetch?"""
     level = here.level
     return level is not None and level.place == MAP and not level.writes
-
-
-def is_lazy() -> bool:
-    """May tensors record? The loader makes them before they are used."""
-    level = here.level
-    return level is not None and level.place != OFF
 
 
 def is_off() -> bool:
@@ -109,12 +104,18 @@ _NOT_OF_PICTURES = (CanceledError, DeviceError, MemoryError)
 @contextlib.contextmanager
 def at(place: int) -> Iterator[Level]:
     """Enters a fetch of its own; gives where it is noted that it failed."""
-    outer = here.level
-    here.level = Level(place, outer)
+    outer, level = here.level, Level(place, outer=here.level)
+    enter(level)
     try:
-        yield here.level
+        yield level
     finally:
-        here.level = outer
+        enter(outer)
+
+
+def enter(level: Level | None) -> None:
+    """Sets where this thread is; also where a level has another place now."""
+    here.level = level
+    _core.set_fetch(here.number if level is not None and level.place else 0)
 
 
 def number() -> int:
@@ -122,15 +123,14 @@ def number() -> int:
     return here.number
 
 
-def now() -> int:
-    """The number of the fetch in which this thread may record; 0: in none."""
-    level = here.level
-    return here.number if level is not None and level.place else 0
+# The number of the fetch in which this thread may record; 0: in none. May
+# tensors record? The loader makes them before they are used.
+is_lazy: Callable[[], int] = _core.fetch
 
 
 def _forked() -> None:
     """Nothing takes what a child of a fork made in its parent's fetch."""
-    here.level = None
+    enter(None)
 
 
 os.register_at_fork(after_in_child=_forked)

@@ -44,7 +44,7 @@ def enhancer(stock: Any, kind: str) -> Any:
         degenerate = None
         if _can_enhance(image, name):
             op = pixels.degenerate(name)
-            degenerate = pictures.record(image, op, fresh=name in _FRESH)
+            degenerate = pictures.record(image, op, None, name in _FRESH)
         if degenerate is None:
             stock(self, image)
             return
@@ -80,7 +80,7 @@ def adjust(stock: Any, name: str) -> Any:
     def adjust(img: Any, *args: Any, **kwargs: Any) -> Any:
         if len(args) + len(kwargs) == 1 and _can_enhance(img, name):
             op = pixels.enhanced(name, args[0] if args else kwargs.get(factor))
-            made = pictures.record(img, op, fresh=name in _FRESH)
+            made = pictures.record(img, op, None, name in _FRESH)
             if made is not None:
                 return made
         return stock(img, *args, **kwargs)
@@ -119,7 +119,7 @@ def adjust_hue(stock: Any) -> Any:
 
     def adjust_hue(img: Any, hue_factor: Any) -> Any:
         if _is_recorded(img) and img.mode == "RGB":
-            made = pictures.record(img, pixels.hue(hue_factor), fresh=True)
+            made = pictures.record(img, pixels.hue(hue_factor), None, True)
             if made is not None:
                 return made
         return stock(img, hue_factor)
@@ -133,7 +133,7 @@ def to_grayscale(stock: Any) -> Any:
     def to_grayscale(img: Any, num_output_channels: Any) -> Any:
         if type(num_output_channels) is int and num_output_channels == 3:
             if _is_recorded(img) and img.mode == "RGB":
-                made = pictures.record(img, pixels.gray(), fresh=True)
+                made = pictures.record(img, pixels.gray(), None, True)
                 if made is not None:
                     return made
         return stock(img, num_output_channels)
@@ -179,7 +179,7 @@ def _mirrored(image: Any, padding: Any, mode: Any) -> HeadraceImage | None:
     w, h = image._size
     op = pixels.mirrored((w, h), sides, mode)
     size = (w + sides[0] + sides[2], h + sides[1] + sides[3])
-    return pictures.record(image, op, size, fresh=True)
+    return pictures.record(image, op, size, True)
 
 
 def permute_channels(stock: Any) -> Any:
@@ -188,7 +188,7 @@ def permute_channels(stock: Any) -> Any:
     def permute_channels(image: Any, permutation: Any) -> Any:
         if _is_recorded(image) and image.mode == "RGB":
             op = pixels.permuted(permutation)
-            made = pictures.record(image, op, fresh=True)
+            made = pictures.record(image, op, None, True)
             if made is not None:
                 return made
         return stock(image, permutation)

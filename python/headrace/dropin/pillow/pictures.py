@@ -27,6 +27,7 @@ from __future__ import annotations
 import pickle
 import sys
 import weakref
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from PIL import Image
@@ -38,8 +39,8 @@ from ..base import fetch
 from ..base.report import caller, count, total
 from . import files, headers, jobs, pixels
 from .asked import DECODE_OPS, FLIP_OPS, converted, resize_op
-from .jobs import CROP, GRAY, Recording, recorded
-from .originals import IMAGE, STOCK, is_stock
+from .jobs import CROP, Recording, recorded
+from .originals import is_stock
 
 # Set by hooks.py. A picture that was recorded before stays valid after.
 active = False
@@ -66,6 +67,7 @@ _new = object.__new__
 _own = vars(Image.Image)["__dict__"].__get__
 _set_own = vars(Image.Image)["__dict__"].__set__
 _set_class = vars(object)["__class__"].__set__
+recording, record, _derive = _core.recording, _core.record, _core.derive
 
 
 class _Pixels:
@@ -331,37 +333,28 @@ class HeadraceJpeg(_Recorder, JpegImageFile):
             materialise(self)
 
 
-class _Unseen:
-    """An info dictionary that no program has: pictures may share it."""
-
-    __slots__ = ("info",)
-
-    def __init__(self, info: dict[Any, Any]) -> None:
-        self.info = info
-
-
 class HeadraceImage(_Recorder, Image.Image):
     """A picture that is still to be made. An Image.Image."""
 
-    # Pillow's info dictionary; until it is first read, what it is made of.
-    _hr_info: dict[Any, Any] | _Unseen | _core.FileBytes
+    # Until info is first read: what it is made of, which pictures share.
+    _hr_info: dict[Any, Any] | _core.FileBytes
     _hr_native: str  # if it is not RGB
 
     @property
     def info(self) -> dict[Any, Any]:
         own = _own(self)  # of a plain picture, if another thread was faster
-        info = own["_hr_info"] if "_hr_info" in own else own["info"]
-        if type(info) in _SHARED:
-            if type(info) is _Unseen:
-                info = _copy_info(info)
+        shared = own.get("_hr_info")
+        if "info" not in own:
+            if type(shared) is _core.FileBytes:
+                own["info"] = jobs.open_stock(shared.header).info
             else:
-                info = jobs.open_stock(info.header).info
-            own["_hr_info" if "_hr_info" in own else "info"] = info
+                own["info"] = _copy_info(SimpleNamespace(info=shared))
+        info: dict[Any, Any] = own["info"]
         return info
 
     @info.setter
     def info(self, info: dict[Any, Any]) -> None:
-        self._hr_info = info
+        _own(self)["info"] = info
 
 
 for _name, _value in _PLAIN.items():
@@ -381,35 +374,9 @@ for _kind in RECORDERS:
 # ---- what becomes of a picture --------------------------------------------
 
 
-def recording(picture: Any, check: bool = False) -> Recording | None:
-    """A picture's recording. At the call that reads it lets go of the file.
-
-    None: the picture is stock Pillow now. So is one that was used in a fetch
-    before: it is kept, and would be made each time.
-    """
-    own = _own(picture)
-    hr = own.get("_hr")
-    if hr is None and type(picture) is HeadraceJpeg:
-        hr = _detach(picture, check)
-    if hr is None:
-        return None
-    now = fetch.now()
-    if now and own.setdefault("_hr_used", now) != now:
-        materialise(picture)
-        return None
-    return hr
-
-
 def _recording_for(picture: Any, name: str) -> Recording | None:
     """The recording of a picture whose method of this name is Pillow's."""
-    if IMAGE[name] is not STOCK[name]:
-        return None
-    own = _own(picture)
-    hr: Recording | None = own.get("_hr")
-    now = fetch.now()
-    if hr is None or now and own.setdefault("_hr_used", now) != now:
-        return recording(picture)
-    return hr
+    return recording(picture) if is_stock(name) else None
 
 
 # Recorded pictures that were made outside of a fetch and are there still.
@@ -521,50 +488,6 @@ def _stock(picture: Any, name: str, *args: Any, **kwargs: Any) -> Any:
     return getattr(stock, name)(picture, *args, **kwargs)
 
 
-def _derive(
-    parent: Any, hr: Recording, ops: jobs.Ops, size: tuple[int, int]
-) -> HeadraceImage:
-    """A new picture: the parent, whose recording is hr, with other ops."""
-    theirs = _own(parent)
-    own: dict[str, Any] = {"_hr": recorded((hr.source, ops)), "_size": size}
-    native = theirs.get("_hr_native", "RGB")
-    if native != "RGB":
-        own["_hr_native"] = native
-    if ops[0][1] == GRAY or jobs.SINGLE in ops:
-        own[_MODE] = "L"
-    info = theirs.get("_hr_info")
-    if type(info) not in _SHARED:
-        info = _Unseen(_copy_info(parent))
-    own["_hr_info"] = info
-    picture = _new(HeadraceImage)
-    _set_own(picture, own)
-    if not fetch.is_lazy():
-        _keep(picture)
-    return picture
-
-
-def record(
-    picture: Any,
-    op: pixels.Op | None,
-    size: tuple[int, int] | None = None,
-    fresh: bool = False,
-) -> HeadraceImage | None:
-    """The recorded result of an op; None: stock Pillow must make it.
-
-    size: the result's, if it is another one. fresh: stock makes the result of
-    the pixels alone, without the picture's other attributes.
-    """
-    hr = recording(picture) if op is not None else None
-    if op is None or hr is None or len(hr.ops) >= jobs.MAX_OPS:
-        return None
-    made = _derive(picture, hr, hr.ops + (op,), size or picture._size)
-    if _native(made) == "L" != made.mode and pixels.has_colors(op):
-        made._hr_native = "RGB"
-    if fresh:
-        made._hr_info = {}
-    return made
-
-
 def again(image: Any) -> Any:
     """Records from here on, if stock has made this picture in a fetch."""
     if type(image) is not Image.Image or image.mode != "RGB" or not active:
@@ -574,7 +497,7 @@ def again(image: Any) -> Any:
     picture = _new(HeadraceImage)
     picture._hr = jobs.given(image)
     picture._size = image.size
-    picture._hr_info = image.info
+    picture.info = image.info
     total("recorded again")
     return picture
 
@@ -600,17 +523,12 @@ def _native(picture: Any) -> str:
     return native
 
 
-# The kinds of an info that no program has read yet.
-_SHARED = _Unseen, _core.FileBytes
-
-
 def _is_transparent(picture: Any) -> bool:
     """A JPEG says no such thing of itself."""
-    info = _own(picture).get("_hr_info")
-    if type(info) is _core.FileBytes:
+    own = _own(picture)
+    if "info" not in own and type(own.get("_hr_info")) is _core.FileBytes:
         return False
-    seen = info.info if type(info) is _Unseen else picture.info
-    return seen.get("transparency") is not None
+    return picture.info.get("transparency") is not None
 
 
 # ---- which file -----------------------------------------------------------
@@ -656,10 +574,12 @@ def _open_again(header: headers.Header, fp: Any, filename: str) -> Any:
 def _detach(picture: Any, check: bool) -> Recording | None:
     """Lets go of the file, at the moment when Pillow would have decoded it.
 
-    None: the picture is a plain JpegImageFile now, and Pillow will decode it.
-    It does so, and raises, here and now if the file is damaged, unless that
-    can be put right later: then nothing is checked.
+    None: the picture is a plain JpegImageFile now, and Pillow will decode it,
+    or was no other before. It does so, and raises, here and now if the file is
+    damaged, unless that can be put right later: then nothing is checked.
     """
+    if type(picture) is not HeadraceJpeg:
+        return None
     source = _source_of(picture, check or not fetch.can_ask_again())
     if source is None:
         return None
@@ -748,5 +668,20 @@ def _arrive(
     own["_size"] = size
     if mode != "RGB":
         own[_MODE] = mode
-    own["_hr_info"] = info
+    own["info"] = info
     return picture
+
+
+_core.set_pictures(
+    HeadraceImage,
+    Recording,
+    jobs.MAX_OPS,
+    _MODE,
+    jobs.SINGLE,
+    _set_own,
+    _detach,
+    materialise,
+    _keep,
+    _copy_info,
+    pixels.has_colors,
+)

@@ -172,7 +172,7 @@ def _may_record(package: str) -> bool:
     return (
         package in agree
         and pictures.active
-        and fetch.is_lazy()
+        and fetch.is_lazy() != 0
         and not modes()
         and torch._C._get_tracing_state() is None
     )

@@ -180,10 +180,12 @@ def within(owner: Any, stock: Callable[..., Any]) -> Callable[..., Any]:
             return fetch(run, possibly_batched_index, place, looped)
         # A part of the fetch that it is in.
         outer, level.place = level.place, min(level.place, own)
+        places.enter(level)
         try:
             return stock(self, possibly_batched_index)
         finally:
             level.place = outer
+            places.enter(level)
 
     return fetch_around
 
