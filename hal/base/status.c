@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names and texts, the last error of a thread, the log.
+// The version, the last error of a thread, the log.
 #include <stdio.h>
 #include <string.h>
 
@@ -14,30 +14,6 @@ const char *hr_version(void)
 }
 #undef XSTR
 #undef STR
-
-const char *hr_status_name(enum hr_status status)
-{
-    switch (status) {
-#define X(name, value, text) \
-    case HR_##name:          \
-        return "HR_" #name;
-        HR_STATUS_MAP(X)
-#undef X
-    }
-    return "HR_?";
-}
-
-const char *hr_status_text(enum hr_status status)
-{
-    switch (status) {
-#define X(name, value, text) \
-    case HR_##name:          \
-        return text;
-        HR_STATUS_MAP(X)
-#undef X
-    }
-    return "unknown status";
-}
 
 // ---- Last error ----------------------------------------------------------
 

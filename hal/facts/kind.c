@@ -4,14 +4,6 @@
 #include "hal/engine/task.h"
 #include "hal/facts/parts.h"
 
-static const char *const names[HR_NUM_KINDS] = {"gray",  "4:2:0", "4:2:2",
-                                                "4:4:0", "4:4:4", "4:1:1"};
-
-const char *hr_jpeg_kind_name(enum hr_jpeg_kind kind)
-{
-    return kind >= 0 && kind < HR_NUM_KINDS ? names[kind] : "";
-}
-
 int hr__jpeg_kind(const struct hr_info *info)
 {
     static const uint8_t factors[HR_NUM_KINDS] = {0,    0x22, 0x21,

@@ -6,27 +6,6 @@
 
 #include "hal/trace/trace.h"
 
-const char *hr_part_name(enum hr_part part)
-{
-    static const char *const names[] = {
-        "read",
-        "prepare",
-        "decode",
-#define X(NAME, name) #name,
-        HR_STAGE_MAP(X)
-#undef X
-            "pack",
-        "upload",
-        "download",
-        "deliver",
-        "import",
-    };
-    _Static_assert(sizeof(names) / sizeof(*names) == HR_NUM_PARTS,
-                   "a name for each part");
-
-    return (unsigned)part < HR_NUM_PARTS ? names[part] : "?";
-}
-
 // A clock that stands while measuring is off, so that a wait counts only as far
 // as it was measured. Below 0 it runs, and is that much behind hr__now().
 static _Atomic int64_t measured;

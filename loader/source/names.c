@@ -91,23 +91,6 @@ struct hr_source_item hr_source_item(hr_source source, uint64_t i)
 
 // ---- What was skipped ------------------------------------------------------
 
-static const char *const skip_texts[] = {
-    [HR_SKIP_FILE] = "not a regular file",
-    [HR_SKIP_BESIDE] = "a picture beside the folders of classes",
-    [HR_SKIP_EMPTY] = "a folder of a class without pictures",
-    [HR_SKIP_LOOP] = "a link to a folder that it lies in",
-    [HR_SKIP_NO_PICTURE] = "a sample without a picture",
-    [HR_SKIP_CLASS] = "a label that is none of the classes",
-    [HR_SKIP_WORD] = "a word, where other labels are numbers, is of no class",
-};
-
-const char *hr_skip_text(enum hr_skip why)
-{
-    size_t num = sizeof(skip_texts) / sizeof(*skip_texts);
-
-    return (size_t)why < num ? skip_texts[why] : "?";
-}
-
 const char *hr_source_skipped(hr_source source, size_t i, char *buffer,
                               size_t size, enum hr_skip *why)
 {

@@ -52,7 +52,13 @@ enum hr_jpeg_kind {
 };
 
 // "gray", "4:2:0", ...; static storage. Threads: any.
-HR_API const char *hr_jpeg_kind_name(enum hr_jpeg_kind kind);
+static inline const char *hr_jpeg_kind_name(enum hr_jpeg_kind kind)
+{
+    static const char *const names[HR_NUM_KINDS] = {"gray",  "4:2:0", "4:2:2",
+                                                    "4:4:0", "4:4:4", "4:1:1"};
+
+    return kind >= 0 && kind < HR_NUM_KINDS ? names[kind] : "";
+}
 
 // How one span of a device compared with the CPU's readable C, over generated
 // pictures. Differences in levels of 0 .. 255, of all elements; a bit that

@@ -133,6 +133,22 @@ enum hr_skip {
                   // numbers: such samples are there, and of no class
 };
 
+// One clause; static storage. Threads: any.
+static inline const char *hr_skip_text(enum hr_skip why)
+{
+    static const char *const texts[] = {
+        "not a regular file",
+        "a picture beside the folders of classes",
+        "a folder of a class without pictures",
+        "a link to a folder that it lies in",
+        "a sample without a picture",
+        "a label that is none of the classes",
+        "a word, where other labels are numbers, is of no class",
+    };
+
+    return (unsigned)why <= HR_SKIP_WORD ? texts[why] : "?";
+}
+
 // A source. All members are facts; they change while something is added.
 // Threads: safe when nothing is added any more, but for hr_source_close().
 typedef const struct hr_source_t {
@@ -363,7 +379,6 @@ HR_API enum hr_status hr_source_pack_classes(hr_source source,
 // not fit. Threads: any.
 HR_API const char *hr_source_skipped(hr_source source, size_t i, char *buffer,
                                      size_t size, enum hr_skip *why);
-HR_API const char *hr_skip_text(enum hr_skip why);
 
 // Reads sample i to memory: data and size of *to, until the next call with it.
 // All bytes of a file are read, at most max_bytes (0 = 256 MiB). HR_EIO (also

@@ -42,8 +42,29 @@ enum hr_status {
 
 // "HR_ECORRUPT" and "damaged picture data"; "HR_?" for an unknown value.
 // Static storage. Threads: any.
-HR_API const char *hr_status_name(enum hr_status status);
-HR_API const char *hr_status_text(enum hr_status status);
+static inline const char *hr_status_name(enum hr_status status)
+{
+    switch (status) {
+#define X(name, value, text) \
+    case HR_##name:          \
+        return "HR_" #name;
+        HR_STATUS_MAP(X)
+#undef X
+    }
+    return "HR_?";
+}
+
+static inline const char *hr_status_text(enum hr_status status)
+{
+    switch (status) {
+#define X(name, value, text) \
+    case HR_##name:          \
+        return text;
+        HR_STATUS_MAP(X)
+#undef X
+    }
+    return "unknown status";
+}
 
 // Return status and text of this thread's last call that failed. The text names
 // the subject and the reason ("device 'vaapi': built without VA-API") and is

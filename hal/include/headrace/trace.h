@@ -81,7 +81,24 @@ enum hr_part {
     HR_NUM_PARTS,
 };
 // "read", "prepare", ...; static storage. Threads: any.
-HR_API const char *hr_part_name(enum hr_part part);
+static inline const char *hr_part_name(enum hr_part part)
+{
+    static const char *const names[HR_NUM_PARTS] = {
+        "read",
+        "prepare",
+        "decode",
+#define X(NAME, name) #name,
+        HR_STAGE_MAP(X)
+#undef X
+            "pack",
+        "upload",
+        "download",
+        "deliver",
+        "import",
+    };
+
+    return (unsigned)part < HR_NUM_PARTS ? names[part] : "?";
+}
 
 // Switches the clocks for hr_device_profile() on and off; they are off at
 // first. A device must be opened while they are on to report device time.
