@@ -37,7 +37,7 @@ enum {
     DEPTH = 32,
     LEAST_PAGE = 256,
     MOST_PAGE = 65536,
-    NAME = 256
+    NAME = 1024  // of a key of 511 bytes, in digits
 };
 enum { BRANCH = 1, LEAF = 2, OVERFLOW = 4, IN_META = 8 };  // of a page
 enum { BIG = 1, SUB = 2, DUPLICATES = 4 };                 // of a node

@@ -63,6 +63,20 @@ class Lmdb(Case):
         self.assertEqual([source.entry(i)[:2] for i in range(n)],
                          [(f"{i:08x}", "") for i in range(n)])
 
+    def test_long_keys(self):
+        """As long as LMDB allows: 511 bytes; those of numbers are digits."""
+        need("lmdb")
+        keys = [b"\0" * 127, b"\0" * 128, b"\0" * 511, b"cat/" + b"a" * 251,
+                b"cat/" + b"b" * 252, b"dog/" + b"c" * 507]
+        names = [*(key.hex() for key in keys[:3]),
+                 *(key.decode() for key in keys[3:])]
+        path = self.write("long", keys)
+        source = _core.Source(paths=[path])
+        self.assertEqual([source.entry(i)[:2] for i in range(len(source))],
+                         [(name, name[:3] if "/" in name else "")
+                          for name in names])
+        self.assertEqual(source.faults, ())
+
     # Some pictures of a folder, kept: large values have pages of their own.
     KEPT = pathlib.Path(__file__).parents[1] / "corpus" / "lmdb" / "large.mdb"
 
