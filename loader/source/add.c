@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Adds the inputs that the user names: files, folders, lists of files.
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -57,19 +58,21 @@ static const struct container {
     {".tfrecord .tfrecords", hr__source_tfrecord, hr__source_tfrecord,
      hr__is_tfrecord},
     {"index.json", hr__source_chunks, hr__source_chunks, hr__is_chunks},
-    {".mdb .lmdb", hr__source_lmdb, hr__source_lmdb_web, hr__is_lmdb},
+    {".mdb .lmdb", hr__source_lmdb, hr__source_lmdb, hr__is_lmdb},
     {OPENED, hr__source_open, hr__source_open, hr__is_opened},
 };
 
 enum { CONTAINERS = sizeof(containers) / sizeof(*containers), BEGIN = 64 };
 
 // Says whether a path or URL ends like one of the endings, and has more than
-// that.
+// that. Behind that of a URL may be the number of a shard: x.mindrecord0.
 static bool is_called(const char *path, const char *endings)
 {
     bool web = strstr(path, "://") != NULL;
     size_t length = web ? hr__http_path_end(path) : strlen(path), size;
 
+    while (web && length && isdigit((unsigned char)path[length - 1]))
+        length--;
     for (; *endings; endings += size + (endings[size] == ' ')) {
         size = strcspn(endings, " ");
         if (length >= size + (*endings == '.') &&

@@ -310,11 +310,3 @@ bool hr__source_lmdb(struct hr__source *s, const char *path)
     return l.shard && hr__shard_opened(l.shard, read_file(&l) &&
                                                     hr__shard_ends(s, l.shard));
 }
-
-bool hr__source_lmdb_web(struct hr__source *s, const char *url)
-{
-    (void)s;
-    return hr__source_fail(HR_EUNSUPPORTED,
-                           "%.*s: LMDB files are read from disks: copy it",
-                           (int)hr__http_path_end(url), url);
-}

@@ -300,7 +300,6 @@ bool hr__source_tar(struct hr__source *s, const char *path);
 bool hr__source_records(struct hr__source *s, const char *path);
 bool hr__source_tfrecord(struct hr__source *s, const char *path);
 bool hr__source_lmdb(struct hr__source *s, const char *path);
-bool hr__source_lmdb_web(struct hr__source *s, const char *url);  // false
 bool hr__source_chunks(struct hr__source *s, const char *path);
 bool hr__source_open(struct hr__source *s, const char *path);
 bool hr__source_cifar(struct hr__source *s, const char *path,
