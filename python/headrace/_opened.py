@@ -31,15 +31,11 @@ def open_file(
 def _open(path: str, fields: tuple[str | None, str | None]) -> _Rows:
     if arrow.is_table(path):
         return arrow.Rows([path], fields)
-    if "://" in path:
-        raise ArgumentError(
-            f"{arrow.shown(path)}: MindRecord files are read from disks: copy "
-            "it, and its .db"
-        )
-    with open(path, "rb") as file:  # the library knows what it may be
-        begin = file.read(8)
-    if begin.startswith((b"PAR1", b"ARROW1")):
-        return arrow.Rows([path], fields)
+    if "://" not in path:  # the library knows what it may be
+        with open(path, "rb") as file:
+            begin = file.read(8)
+        if begin.startswith((b"PAR1", b"ARROW1")):
+            return arrow.Rows([path], fields)
     from . import mindrecord
 
     return mindrecord.Rows(path, fields)

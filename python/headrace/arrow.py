@@ -15,10 +15,11 @@ from typing import Any
 from . import _core
 from ._forks import renewed
 from ._left_out import listed
-from .errors import ArgumentError, ReadError
+from .errors import ArgumentError, Error, ReadError
 
 _SUFFIXES = (".parquet", ".arrow", ".feather")
 
+_OPEN = ("headrace", "pyarrow", "sqlite3", "json")  # packages, see reason()
 _KEPT = 256 << 20  # bytes of groups of rows that are kept
 _TEXTS = ("string", "large_string", "string_view")
 _PICTURES = ("binary", "large_binary", "binary_view", "string", "large_string")
@@ -106,8 +107,6 @@ class Rows:
 
         In the place of what cannot be read stands the reason.
         """
-        import pyarrow
-
         found: dict[int, tuple[Any, int | None] | Exception] = {}
         groups = sorted(
             (bisect.bisect_right(self._starts, i) - 1, i) for i in indices
@@ -118,11 +117,11 @@ class Rows:
                 images, labels = self._columns(group)
                 for _, i in rows:
                     found[i] = self._row(images, labels, i, group)
-            except (OSError, pyarrow.ArrowException) as error:
+            except failures(self._groups[group][0].path) as error:
                 file, number = self._groups[group]
                 why = ReadError(
                     f"{file.path}: group {number} of rows: "
-                    f"{_why(file.path, error)}",
+                    f"{reason(file.path, error)}",
                     status="HR_EIO",
                 )
                 found.update((i, why) for _, i in rows)
@@ -178,15 +177,13 @@ class Rows:
 
 
 def _labels_of(file: _File) -> Iterator[Any]:
-    import pyarrow
-
     try:
         for labels in file.labels():
             labels.validate(full=True)  # see split()
             yield labels
-    except (OSError, pyarrow.ArrowException) as error:
+    except failures(file.path) as error:
         raise ReadError(
-            f"{file.path}: labels: {_why(file.path, error)}", status="HR_EIO"
+            f"{file.path}: labels: {reason(file.path, error)}", status="HR_EIO"
         ) from None
 
 
@@ -367,18 +364,26 @@ def _whole(column: Any) -> Any:
     return column.combine_chunks()
 
 
+def store(url: str) -> tuple[Any, str]:
+    """Return the file system of fsspec for a URL, and the path in it."""
+    try:
+        import fsspec
+
+        system, path = fsspec.core.url_to_fs(url)
+    except ImportError as error:
+        raise ArgumentError(
+            f"{shown(url)}: URLs of files of Parquet, Arrow and MindRecord "
+            f"need fsspec: {error}"
+        ) from None
+    return system, path
+
+
 def _source(path: str) -> Any:
     """The path, or an open file of fsspec."""
     if "://" not in path:
         return path
-    try:
-        import fsspec
-    except ImportError as error:
-        raise ArgumentError(
-            f"{shown(path)}: URLs of files of Parquet and Arrow need fsspec: "
-            f"{error}"
-        ) from None
-    return fsspec.open(path, "rb").open()
+    system, inside = store(path)
+    return system.open(inside, "rb")
 
 
 def shown(path: str) -> str:
@@ -390,9 +395,19 @@ def shown(path: str) -> str:
     return f"{scheme}://{host.rpartition('@')[2]}{slash}{rest}"
 
 
-def _why(path: str, error: Exception) -> str:
-    """Its text; not for a URL, which may stand in it in any form."""
-    if "://" not in path or not isinstance(error, OSError):
+def failures(path: str) -> tuple[type[Exception], ...]:
+    """Return what reading raises: any error, if a store's package reads."""
+    import pyarrow
+
+    if "://" in path:
+        return (Exception,)
+    return OSError, UnicodeDecodeError, pyarrow.ArrowException
+
+
+def reason(path: str, error: Exception) -> str:
+    """Its text; only its kind if a store's package may have the URL in it."""
+    module = type(error).__module__.partition(".")[0]
+    if "://" not in path or module in _OPEN:
         return str(error)
     return type(error).__name__
 
@@ -414,7 +429,7 @@ def _is_parquet(path: str) -> bool:
 
 def _open(path: str, fields: Any) -> _File:
     try:
-        import pyarrow
+        import pyarrow  # noqa: F401
     except ImportError as error:
         raise ArgumentError(
             f"{shown(path)}: Parquet and Arrow files need pyarrow: {error}"
@@ -423,9 +438,11 @@ def _open(path: str, fields: Any) -> _File:
         if _is_parquet(path):
             return _Parquet(path, fields)
         return _Arrow(path, fields)
-    except (OSError, UnicodeDecodeError, pyarrow.ArrowException) as error:
+    except Error:
+        raise
+    except failures(path) as error:
         raise ReadError(
-            f"{shown(path)}: {_why(path, error)}", status="HR_EIO"
+            f"{shown(path)}: {reason(path, error)}", status="HR_EIO"
         ) from None
 
 

@@ -18,21 +18,24 @@ There are no checksums. Each shard of a data set is such a pair of files.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import shutil
 import sqlite3
 import struct
+import tempfile
 from array import array
 from collections.abc import Iterator
-from contextlib import closing
 from typing import Any
 from urllib.parse import quote
 
-from . import _core
+from . import _core, arrow
 from ._left_out import listed
 from .errors import ArgumentError, Error, ReadError
 
 _HEADER = 1 << 28  # bytes of one, at most
+_INDEX = 1 << 32  # of one that is fetched
 _PLACES = (
     "PAGE_ID_BLOB",
     "PAGE_OFFSET_BLOB",
@@ -44,11 +47,19 @@ _PLACES = (
 _KINDS = "int32 int64 float32 float64 string bytes array".split()
 _LABELS = {"int32": int, "int64": int, "string": str}
 
+_FAILURES = (OSError, sqlite3.Error, ValueError, RecursionError)
+_STORE = Exception  # the package of a store raises its own
+
+
+class _Damaged(ValueError):
+    pass
+
 
 class Rows:
     """The rows of one file: len(), and [i], the bytes of a picture.
 
-    fields: of picture and label; None: the usual ones. Threads: any.
+    fields: of picture and label; None: the usual ones. path may be a URL that
+    fsspec opens: the index is fetched, and a row is a range. Threads: any.
     """
 
     def __init__(
@@ -58,22 +69,22 @@ class Rows:
 
         Raises headrace.ArgumentError, headrace.ReadError.
         """
-        self.path = path
+        self.path = arrow.shown(path)
         try:
-            with open(path, "rb") as file:
-                self._stat = _changed(os.fstat(file.fileno()))
-                self._head = head = _Header(file, self._stat[0])
+            self._file = _Web(path) if "://" in path else _Disk(path)
+            with self._file.open() as file:
+                self._head = head = _Header(file, self._file.size)
                 self._find_fields(*fields)
-                self._places, found, num = self._read_index(file.fileno())
+                self._places, found, num = self._read_index(file)
         except Error:
             raise
-        except (OSError, sqlite3.Error, ValueError, RecursionError) as error:
-            where = path + ".db" if isinstance(error, sqlite3.Error) else path
-            raise ReadError(f"{where}: {error}", status="HR_EIO") from None
+        except _STORE if "://" in path else _FAILURES as error:
+            end = ".db" if isinstance(error, sqlite3.Error) else ""
+            why = arrow.reason(path, error)
+            raise _failed(f"{self.path}{end}: {why}") from None
         if num != head.rows:
-            raise ReadError(
-                f"{path}.db: {num} rows, and {head.rows} in {path}",
-                status="HR_EIO",
+            raise _failed(
+                f"{self.path}.db: {num} rows, and {head.rows} in {self.path}"
             )
         self.words = head.fields.get(self.label or "") == "string"
         numbers: dict[Any, Any] = {}
@@ -108,12 +119,16 @@ class Rows:
 
     # ---- The index ---------------------------------------------------------
 
-    def _read_index(self, fd: int) -> tuple[array[int], list[Any], int]:
+    def _read_index(self, file: Any) -> tuple[array[int], list[Any], int]:
         """Return begin and end of each blob, the labels, how many rows."""
-        url = f"file:{quote(os.path.abspath(self.path))}.db"
-        with closing(
-            sqlite3.connect(f"{url}?mode=ro&immutable=1", uri=True)
-        ) as index:
+        with (
+            self._file.index() as path,
+            contextlib.closing(
+                sqlite3.connect(
+                    f"file:{quote(path)}?mode=ro&immutable=1", uri=True
+                )
+            ) as index,
+        ):
             index.text_factory = _text
             index.execute("PRAGMA trusted_schema = OFF")
             columns = {
@@ -128,14 +143,14 @@ class Rows:
             if any(columns.get(name.upper()) != 0 for name in wanted):
                 raise sqlite3.DatabaseError("it has no index of MindRecord")
             return self._take_rows(
-                fd,
+                file,
                 named,
                 index.execute(f"SELECT {', '.join(wanted)} FROM INDEXES "
                               "NOT INDEXED"),
             )
 
     def _take_rows(
-        self, fd: int, named: bool, rows: Iterator[Any]
+        self, file: Any, named: bool, rows: Iterator[Any]
     ) -> tuple[array[int], list[Any], int]:
         head, num, known = self._head, 0, False
         places = array("q", [-1]) * (2 * head.rows)
@@ -151,7 +166,11 @@ class Rows:
                 begin, end = head.range(*where[:3])
                 raw: dict[Any, Any] = {}
                 if not known or (self.label is not None and not named):
-                    raw = _unpack(head.read(fd, *head.range(*where[3:])))
+                    begins, ends = head.range(*where[3:])
+                    file.seek(begins)
+                    raw = _unpack(
+                        _row(file.read(ends - begins), ends - begins)
+                    )
                 labels[number] = self._checked(
                     label if named else raw.get(self.label)
                 )
@@ -164,13 +183,13 @@ class Rows:
             places[2 * number + 1] = end
         else:
             return places, labels, num
-        raise ValueError("the header's fields are not those of the rows")
+        raise _Damaged("the header's fields are not those of the rows")
 
     def _checked(self, label: Any) -> Any:
         if self.label is None or label is None:
             return None
         if type(label) is not _LABELS[self._head.fields[self.label]]:
-            raise ValueError("another kind of label")
+            raise _Damaged("another kind of label")
         return label
 
     # ---- Rows --------------------------------------------------------------
@@ -190,16 +209,73 @@ class Rows:
         begin, end = self._places[2 * i : 2 * i + 2]
         if begin < 0:
             raise _failed(f"{self.path}.db: row {i} of the index is damaged")
+        try:
+            row = _row(self._file.read(begin, end), end - begin)
+            return _field(row, self._head.blobs, self.image)
+        except Error:
+            raise
+        except _STORE if "://" in self.path else ValueError as error:
+            why = arrow.reason(self.path, error)
+            raise _failed(f"{self.path}: row {i}: {why}") from None
+
+
+class _Disk:
+    """A file and its index."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._stat = self._changed(os.stat(path))
+        self.size = self._stat[0]
+
+    @staticmethod
+    def _changed(stat: os.stat_result) -> tuple[int, int]:
+        return stat.st_size, stat.st_mtime_ns
+
+    def open(self) -> Any:
+        return open(self.path, "rb")
+
+    def index(self) -> contextlib.AbstractContextManager[str]:
+        return contextlib.nullcontext(os.path.abspath(self.path) + ".db")
+
+    def read(self, begin: int, end: int) -> bytes:
         fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            if _changed(os.fstat(fd)) != self._stat:
+            if self._changed(os.fstat(fd)) != self._stat:
                 raise _failed(f"{self.path}: it was changed while it was open")
-            row = self._head.read(fd, begin, end)
-            return _field(row, self._head.blobs, self.image)
-        except ValueError as error:
-            raise _failed(f"{self.path}: row {i}: {error}") from None
+            return os.pread(fd, end - begin, begin)
         finally:
             os.close(fd)
+
+
+class _Web:
+    """The same at a URL, whose query, if any, is that of the index, too."""
+
+    def __init__(self, url: str) -> None:
+        self._fs, self._path = arrow.store(url)
+        base, mark, query = url.partition("?")
+        self._index = arrow.store(f"{base}.db{mark}{query}")[1]
+        self.size = self._fs.size(self._path)
+        if self.size is None:
+            raise _Damaged("the server does not say how long it is")
+
+    def open(self) -> Any:
+        return self._fs.open(self._path, "rb")
+
+    @contextlib.contextmanager
+    def index(self) -> Iterator[str]:
+        with (
+            self._fs.open(self._index, "rb") as found,
+            tempfile.NamedTemporaryFile() as copy,
+        ):
+            if (self._fs.size(self._index) or 0) > _INDEX:
+                raise _Damaged(f"an index of more than {_INDEX} bytes")
+            shutil.copyfileobj(found, copy, 1 << 20)
+            copy.flush()
+            yield copy.name
+
+    def read(self, begin: int, end: int) -> bytes:
+        data: bytes = self._fs.cat_file(self._path, start=begin, end=end)
+        return data
 
 
 class _Header:
@@ -208,7 +284,7 @@ class _Header:
     def __init__(self, file: Any, size: int) -> None:
         length = int.from_bytes(file.read(8), "little")
         if not 0 < length <= min(size, _HEADER):
-            raise ValueError("no MindRecord file, or it is encrypted")
+            raise _Damaged("no MindRecord file, or it is encrypted")
         about = json.loads(file.read(length))
         try:
             self.begin, self.page = about["header_size"], about["page_size"]
@@ -234,26 +310,24 @@ class _Header:
         # (A row has 16 bytes at least.)
         numbers = () if bad else (self.begin, self.page, 16 * self.rows)
         if bad or not all(type(n) is int and 0 <= n <= size for n in numbers):
-            raise ValueError("the header is not that of one MindRecord file")
+            raise _Damaged("the header is not that of one MindRecord file")
         self.size = size
 
     def range(self, page: int, begin: int, end: int) -> tuple[int, int]:
         """Return where a row of a page is in the file."""
         at = self.begin + page * self.page
         if not 0 <= begin <= end - 8 or end > self.page or page < 0:
-            raise ValueError("no part of a page")
+            raise _Damaged("no part of a page")
         if at + end > self.size:
-            raise ValueError("the file ends before it")
+            raise _Damaged("the file ends before it")
         return at + begin, at + end
 
-    def read(self, fd: int, begin: int, end: int) -> bytes:
-        """Read a row, without the bytes that say how long it is."""
-        row = os.pread(fd, end - begin, begin)
-        if len(row) != end - begin or (
-            int.from_bytes(row[:8], "little") != len(row) - 8
-        ):
-            raise ValueError("it is not as long as the index says")
-        return row[8:]
+
+def _row(row: bytes, size: int) -> bytes:
+    """Return a row without the bytes that say how long it is."""
+    if len(row) != size or int.from_bytes(row[:8], "little") != size - 8:
+        raise _Damaged("it is not as long as the index says")
+    return row[8:]
 
 
 def _field(row: bytes, blobs: list[str], wanted: str | None) -> bytes:
@@ -267,12 +341,8 @@ def _field(row: bytes, blobs: list[str], wanted: str | None) -> bytes:
             found = row[at + 8 : end]
         at = end
     if at != len(row):
-        raise ValueError("its fields are not as long as it is")
+        raise _Damaged("its fields are not as long as it is")
     return found
-
-
-def _changed(stat: os.stat_result) -> tuple[int, int]:
-    return stat.st_size, stat.st_mtime_ns
 
 
 def _failed(text: str) -> ReadError:
@@ -302,9 +372,9 @@ def _unpack(data: bytes) -> dict[Any, Any]:
     try:
         value, end = _value(data, 0)
     except (IndexError, struct.error):
-        raise ValueError("its fields are cut short") from None
+        raise _Damaged("its fields are cut short") from None
     if end != len(data) or not isinstance(value, dict):
-        raise ValueError("its fields are no map")
+        raise _Damaged("its fields are no map")
     return value
 
 
@@ -325,7 +395,7 @@ def _value(data: bytes, at: int, inside: bool = False) -> tuple[Any, int]:
     if kind >> 5 == 5 or 0xD9 <= kind <= 0xDB:
         return _text(data[at : at + num]), at + num
     if inside or not (kind >> 4 == 8 or kind >= 0xDE):
-        raise ValueError("its fields are of another kind")
+        raise _Damaged("its fields are of another kind")
     found = {}
     for _ in range(num):
         key, at = _value(data, at, True)
