@@ -162,7 +162,7 @@ records)  # what writes TFRecord and its kin
     interpreter=$(venv records) ||
         skip "the packages of tests/python/records.txt $cannot"
     "$python" "${tests[@]}" --python "$interpreter" "${unpacked[@]}" \
-        records lmdb mindrecord arrow
+        records lmdb mindrecord arrow containers
     ;;
 mindspore)
     interpreter=$(venv mindspore) ||
