@@ -163,7 +163,7 @@ class Stores(unittest.TestCase):
         self.env(AWS_ACCESS_KEY_ID=KEY, AWS_SECRET_ACCESS_KEY=SECRET)
 
     def env(self, **more):
-        """Of this test alone: no keys of the user's."""
+        """Sets the variables of a test, without keys of the user."""
         kept = {name: value for name, value in os.environ.items()
                 if not name.startswith("AWS_")}
         patch = mock.patch.dict(os.environ, {

@@ -19,7 +19,7 @@ from record_case import Case, STEPS, label, need, photos
 
 
 class Secret(Exception):
-    """What a store's package may raise."""
+    """Stands for an error of a store's package."""
 
     def __init__(self, *_, **__):
         super().__init__("https://store/x?key=secret")
