@@ -21,35 +21,34 @@
 #define CPU_WEIGHT_ONE (1 << CPU_WEIGHT_BITS)
 #define CPU_WEIGHT_HALF (1 << (CPU_WEIGHT_BITS - 1))
 
+// The slots, and whether there is a function for them: of readable C, AVX2,
+// AVX-512, NEON. (cpu_ops.c takes those of packed lines that need more.)
+// clang-format off
+#define CPU_SLOTS(X) \
+    X(resample_h,    1, 1, 1, 1) \
+    X(pack_h,        0, 1, 1, 1) \
+    X(resample_v,    1, 1, 1, 1) \
+    X(store,         1, 1, 1, 1) \
+    X(cmyk_to_rgb,   1, 0, 0, 1) \
+    X(rgb_to_gray,   1, 0, 0, 1) \
+    X(gather,        1, 1, 0, 1) \
+    X(replicate,     1, 1, 0, 1) \
+    X(upsample_h2v1, 1, 1, 1, 1) \
+    X(upsample_h1v2, 1, 1, 1, 1) \
+    X(upsample_h2v2, 1, 1, 1, 1) \
+    X(ycc_to_rgb,    1, 1, 1, 1) \
+    X(join_rgb,      1, 1, 0, 1) \
+    X(reconstruct,   1, 1, 1, 1) \
+    X(pack_line,     1, 0, 0, 1) \
+    X(unpack_line,   1, 0, 0, 1)
+// clang-format on
+
 // The function type of a slot.
 #define CPU_SLOT(slot) __typeof__(*((struct cpu_ops *)0)->slot)
-extern CPU_SLOT(resample_h) cpu_resample_h_c, cpu_resample_h_avx2,
-    cpu_resample_h_avx512, cpu_resample_h_neon;
-extern CPU_SLOT(pack_h) cpu_pack_h_avx2, cpu_pack_h_avx512, cpu_pack_h_neon;
-extern CPU_SLOT(resample_v) cpu_resample_v_c, cpu_resample_v_avx2,
-    cpu_resample_v_avx512, cpu_resample_v_neon;
-extern CPU_SLOT(store) cpu_store_c, cpu_store_avx2, cpu_store_avx512,
-    cpu_store_neon;
-extern CPU_SLOT(cmyk_to_rgb) cpu_cmyk_to_rgb_c, cpu_cmyk_to_rgb_neon;
-extern CPU_SLOT(rgb_to_gray) cpu_rgb_to_gray_c, cpu_rgb_to_gray_neon;
-extern CPU_SLOT(gather) cpu_gather_c, cpu_gather_avx2, cpu_gather_neon;
-extern CPU_SLOT(replicate) cpu_replicate_c, cpu_replicate_avx2,
-    cpu_replicate_neon;
-extern CPU_SLOT(upsample_h2v1) cpu_upsample_h2v1_c, cpu_upsample_h2v1_avx2,
-    cpu_upsample_h2v1_avx512, cpu_upsample_h2v1_neon;
-extern CPU_SLOT(upsample_h1v2) cpu_upsample_h1v2_c, cpu_upsample_h1v2_avx2,
-    cpu_upsample_h1v2_avx512, cpu_upsample_h1v2_neon;
-extern CPU_SLOT(upsample_h2v2) cpu_upsample_h2v2_c, cpu_upsample_h2v2_avx2,
-    cpu_upsample_h2v2_avx512, cpu_upsample_h2v2_neon;
-extern CPU_SLOT(ycc_to_rgb) cpu_ycc_to_rgb_c, cpu_ycc_to_rgb_avx2,
-    cpu_ycc_to_rgb_avx512, cpu_ycc_to_rgb_neon;
-extern CPU_SLOT(join_rgb) cpu_join_rgb_c, cpu_join_rgb_avx2, cpu_join_rgb_neon;
-extern CPU_SLOT(reconstruct) cpu_reconstruct_c, cpu_reconstruct_avx2,
-    cpu_reconstruct_avx512, cpu_reconstruct_neon;
-extern CPU_SLOT(pack_line) cpu_pack_line_c, cpu_pack_line_avx2,
-    cpu_pack_line_avx512, cpu_pack_line_neon;
-extern CPU_SLOT(unpack_line) cpu_unpack_line_c, cpu_unpack_line_avx2,
-    cpu_unpack_line_avx512, cpu_unpack_line_neon;
+#define CPU_DECLARE(slot, ...)                               \
+    extern CPU_SLOT(slot) cpu_##slot##_c, cpu_##slot##_avx2, \
+        cpu_##slot##_avx512, cpu_##slot##_neon;
+CPU_SLOTS(CPU_DECLARE)
 
 // Memory that lies `next` bytes behind `bytes` bytes will be written soon. (All
 // lines at once wait for each other; a few between stores do not.)

@@ -14,28 +14,29 @@
 #define SISTER(name) name##_c
 #endif
 
+// As CPU_SLOTS() of cpu_kernels.h.
+// clang-format off
+#define CPU_AUGMENT_SLOTS(X) \
+    X(table,         1, 1, 1, 1) \
+    X(mix_luma,      1, 1, 1, 1) \
+    X(luma,          1, 1, 1, 1) \
+    X(luma_sum,      1, 1, 1, 1) \
+    X(hue,           1, 1, 1, 1) \
+    X(range,         1, 1, 0, 0) \
+    X(mix_smooth,    1, 1, 1, 1) \
+    X(kernel3,       1, 1, 1, 1) \
+    X(box_near,      1, 1, 1, 1) \
+    X(box_x,         1, 1, 0, 0) \
+    X(box_y,         1, 1, 0, 0) \
+    X(pick,          1, 0, 0, 0) \
+    X(warp,          1, 1, 1, 0)
+// clang-format on
+
 #define CPU_AUGMENT_SLOT(slot) __typeof__(*((struct cpu_augment_ops *)0)->slot)
-extern CPU_AUGMENT_SLOT(table) cpu_table_c, cpu_table_avx2, cpu_table_avx512,
-    cpu_table_neon;
-extern CPU_AUGMENT_SLOT(mix_luma) cpu_mix_luma_c, cpu_mix_luma_avx2,
-    cpu_mix_luma_avx512, cpu_mix_luma_neon;
-extern CPU_AUGMENT_SLOT(luma) cpu_luma_c, cpu_luma_avx2, cpu_luma_avx512,
-    cpu_luma_neon;
-extern CPU_AUGMENT_SLOT(luma_sum) cpu_luma_sum_c, cpu_luma_sum_avx2,
-    cpu_luma_sum_avx512, cpu_luma_sum_neon;
-extern CPU_AUGMENT_SLOT(hue) cpu_hue_c, cpu_hue_avx2, cpu_hue_avx512,
-    cpu_hue_neon;
-extern CPU_AUGMENT_SLOT(range) cpu_range_c, cpu_range_avx2;
-extern CPU_AUGMENT_SLOT(mix_smooth) cpu_mix_smooth_c, cpu_mix_smooth_avx2,
-    cpu_mix_smooth_avx512, cpu_mix_smooth_neon;
-extern CPU_AUGMENT_SLOT(kernel3) cpu_kernel3_c, cpu_kernel3_avx2,
-    cpu_kernel3_avx512, cpu_kernel3_neon;
-extern CPU_AUGMENT_SLOT(box_near) cpu_box_near_c, cpu_box_near_avx2,
-    cpu_box_near_avx512, cpu_box_near_neon;
-extern CPU_AUGMENT_SLOT(box_x) cpu_box_x_c, cpu_box_x_avx2;
-extern CPU_AUGMENT_SLOT(box_y) cpu_box_y_c, cpu_box_y_avx2;
-extern CPU_AUGMENT_SLOT(pick) cpu_pick_c;
-extern CPU_AUGMENT_SLOT(warp) cpu_warp_c, cpu_warp_avx2, cpu_warp_avx512;
+#define CPU_AUGMENT_DECLARE(slot, ...)                               \
+    extern CPU_AUGMENT_SLOT(slot) cpu_##slot##_c, cpu_##slot##_avx2, \
+        cpu_##slot##_avx512, cpu_##slot##_neon;
+CPU_AUGMENT_SLOTS(CPU_AUGMENT_DECLARE)
 
 // Makes all of a warp that is HR__WARP_SUMS: rows begin with the sums of those
 // above.
