@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Do image processors of transformers get the same bits with the drop-in on?
 
-Takes the configs of tests/python/test_processors.py, both backends and the
+Takes the configs of tests/python/processor_case.py, both backends and the
 pictures of a folder, over and over up to --count of them: the real class
 without the drop-in, with it (pictures opened by Pillow), and Preprocess of
 their bytes. Qwen2-VL and LLaVA-NeXT are compared, too, without Preprocess.
@@ -25,7 +25,7 @@ import torch
 import transformers
 from headrace import report
 from PIL import Image
-from test_processors import BACKENDS, CONFIGS, preprocess, real
+from processor_case import BACKENDS, CONFIGS, preprocess, real
 
 PART = 25  # pictures of a call
 
@@ -45,9 +45,10 @@ def cases():
     for name, backend in itertools.product(CONFIGS, BACKENDS):
         yield ("%s, %s" % (name, backend), real(name, backend),
                preprocess(name, backend=backend, upright=False))
-    for kind in "Qwen2VL", "LlavaNext":
-        made = getattr(transformers, kind + "ImageProcessor")()
-        yield kind + ", torchvision", made, None
+    kinds = ("Qwen2VL", "LlavaNext"), zip(BACKENDS, ("", "Pil"))
+    for kind, (backend, ending) in itertools.product(*kinds):
+        made = getattr(transformers, f"{kind}ImageProcessor{ending}")()
+        yield f"{kind}, {backend}", made, None
 
 
 def run(processor, paths):

@@ -11,8 +11,8 @@ yet made, paths of JPEG files, or lazy tensors. Where the job runs at once, it
 checks the files that nothing has read before: stock does the whole call if a
 picture cannot be made. Otherwise, and where a class has other steps (Qwen2-VL,
 LLaVA-NeXT), processors of backend torchvision run as they are, on lazy tensors:
-process_image() makes one of a picture. Calls of backend pil are left to stock,
-and counted.
+process_image() makes one of a picture. pieces.py knows these two of backend
+pil; its other calls are left to stock, and counted.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from ..base import fetch
 from ..base.report import count, total
 from ..pillow import files, jobs, originals, pictures
 from ..pillow.asked import resize_op
-from . import encoded, images
+from . import encoded, images, pieces
 from .batches import made_by
 from .cell import Cell
 from .tables import Table
@@ -51,6 +51,9 @@ _KNOWN = {
     kind
     for kind in ("ConvNext", "Beit")
     for pil in ("", "pil_")
+} | {
+    f"{_PACKAGE}models.{name}.image_processing_pil_{name}": kind
+    for kind, name in (("Qwen2VL", "qwen2_vl"), ("LlavaNext", "llava_next"))
 }
 # The methods that a processor calls on its way.
 _STEPS = (
@@ -174,14 +177,28 @@ def _features(processor: Any, given: Any, kwargs: Any) -> Any:
         count("pillow", "a processor: %s" % type(error).__name__)
         return None
     module = sys.modules[_PACKAGE + "image_processing_utils"]
-    return module.BatchFeature(data={"pixel_values": made})
+    return module.BatchFeature(*made)
 
 
-def _recorded(processor: Any, given: Any, kwargs: Any) -> Any:
-    backend = _backend(processor)
+def _recorded(processor: Any, given: Any, kwargs: Any) -> tuple[Any, ...]:
+    """Arguments of its BatchFeature."""
+    kind, backend = _kind(processor), _backend(processor)
+    if kind in pieces.KINDS:
+        return _cut(processor, pieces.KINDS[kind], given, kwargs)
+    values = _pixel_values(processor, kind, backend, given, kwargs)
+    return ({"pixel_values": values},)
+
+
+def _pixel_values(
+    processor: Any,
+    kind: str,
+    backend: _processors.Backend,
+    given: Any,
+    kwargs: Any,
+) -> Any:
     if backend == "torchvision" and _has_own_numbers(processor):
         raise _Stock("other numbers")
-    plan, table = _plan(_kind(processor), backend, kwargs)
+    plan, table = _plan(kind, backend, kwargs)
     want = plan.out
     if want is None:
         raise _Stock("it keeps the sizes of pictures")
@@ -212,6 +229,37 @@ def _recorded(processor: Any, given: Any, kwargs: Any) -> Any:
         return plain(made).numpy()
     # (Each of them has its own memory.)
     return made if tensors == "pt" else [each.clone() for each in made]
+
+
+def _cut(
+    processor: Any, kind: Any, given: Any, kwargs: Any
+) -> tuple[Any, ...]:
+    """The result of a class that pieces.py knows."""
+    plan, table = _plan("", "pil", kind.rest(kwargs))
+    if kind.one_size and plan.out is None:
+        raise _Stock("pieces of several sizes")
+    side = {"height": 1, "width": 1}  # only the filter is asked for
+    asked = {**kwargs, "do_resize": True, "size": side, "do_pad": False}
+    asked |= {"do_center_crop": False}
+    resize = _resize_of("pil", _plan("", "pil", asked)[0].resample)
+
+    def rest(have: Size) -> Any:
+        return _ops(plan, resize, have), plan.out
+
+    found = list(_pictures("pil", given, kwargs))
+    if any(len(picture.samples) > 1 for picture in found):
+        raise _Stock("stacks among pictures")
+    sizes = [picture.size for picture in found]
+    cut = [
+        kind.pieces(processor, kwargs, size, resize, rest) for size in sizes
+    ]
+    samples = [picture.samples[0] for picture in found]
+    pixels = pieces.pixels(samples, cut, table)
+    if pixels is None:
+        raise _Stock("too many ops")
+    _were_read(found)
+    data = kind.made(processor, kwargs, sizes, pixels)
+    return data, kwargs.get("return_tensors")
 
 
 def _were_read(found: Sequence[_Picture]) -> None:
@@ -267,7 +315,7 @@ def _kind(processor: Any) -> str:
     cls = type(processor)
     kind = _KNOWN.get(cls.__module__, "")
     here = {*_PLAIN, cls.__module__} if kind else _PLAIN
-    for name in _STEPS:
+    for name in (*_STEPS, *getattr(pieces.KINDS.get(kind), "steps", ())):
         step = getattr(cls, name, None)
         if step is None:
             continue
