@@ -6,6 +6,7 @@ from __future__ import annotations
 import bisect
 import itertools
 import json
+import mmap
 import os
 import threading
 from collections import OrderedDict
@@ -144,7 +145,8 @@ class Rows:
         label = None if labels is None else labels[row].as_py()
         if self._groups[group][0].words:
             label = self._numbers.get(label)
-        picture = _picture(images[row])
+        picture = images[row]
+        self._groups[group][0].will_read(picture)
         # (It says so when it is decoded, as a file that is empty.)
         return b"" if picture is None else picture, label
 
@@ -187,22 +189,41 @@ def _labels_of(file: _File) -> Iterator[Any]:
         ) from None
 
 
-def _picture(cell: Any) -> Any:
-    """Bytes, which are not copied, or a path."""
-    import pyarrow
+class _Pictures:
+    """Cells of a column: bytes, which are not copied, a path, or None."""
 
-    if pyarrow.types.is_struct(cell.type):
-        data = cell.get("bytes")
-        if data is not None and data.is_valid:
-            return data.as_buffer()
-        return cell["path"].as_py() if "path" in cell else None
-    if not cell.is_valid:
-        return None
-    if pyarrow.types.is_string(cell.type) or pyarrow.types.is_large_string(
-        cell.type
-    ):
-        return cell.as_py()
-    return cell.as_buffer()
+    def __init__(self, column: Any) -> None:
+        import pyarrow
+
+        self.column = self._bytes = column
+        self.nbytes = column.nbytes
+        if pyarrow.types.is_struct(column.type):
+            names = [part.name for part in column.type]
+            self._bytes = column.field("bytes") if "bytes" in names else None
+            self.column = column.field("path") if "path" in names else None
+        elif str(column.type) in _TEXTS:
+            self._bytes = None
+        self._ends: memoryview[int] | None = None
+        kind = None if self._bytes is None else self._bytes.type
+        if kind in (pyarrow.binary(), pyarrow.large_binary()):
+            _, ends, self._data = self._bytes.buffers()
+            if ends and self._data:
+                self._ends = memoryview(ends).cast(
+                    "i" if kind == pyarrow.binary() else "q"
+                )
+
+    def __len__(self) -> int:
+        return len(self.column if self._bytes is None else self._bytes)
+
+    def __getitem__(self, i: int) -> Any:
+        if self._bytes is not None and not self._bytes.slice(i, 1).null_count:
+            if self._ends is None:  # of another kind: a cell is a copy
+                cell = self._bytes[i]
+                return getattr(cell, "as_buffer", cell.as_py)()
+            at = self._bytes.offset + i
+            begin, end = self._ends[at], self._ends[at + 1]
+            return self._data.slice(begin, end - begin)
+        return None if self.column is None else self.column[i].as_py()
 
 
 # ---- Files -----------------------------------------------------------------
@@ -274,10 +295,13 @@ class _File:
         # (Offsets that lead out of a file are read as they are otherwise.)
         for column in (image, *label):
             column.validate(full=True)
-        return image, label[0] if label else None
+        return _Pictures(image), label[0] if label else None
 
     def read(self, group: int) -> tuple[Any, Any]:
         raise NotImplementedError
+
+    def will_read(self, picture: Any) -> None:
+        """Read the bytes of a picture ahead, if they are not in memory."""
 
     def labels(self) -> Iterator[Any]:
         """Yield those of each group."""
@@ -316,8 +340,10 @@ class _Arrow(_File):
         import pyarrow
 
         source = _source(path)
+        self._map: _Mapped | None = None
         if source is path:
-            source = pyarrow.memory_map(path)
+            self._map = _Mapped(path)
+            source = pyarrow.BufferReader(self._map.buffer)
         self._batches: list[Any] = []
         try:
             self._file = pyarrow.ipc.open_file(source)
@@ -348,10 +374,43 @@ class _Arrow(_File):
             return self.split(self._batches[group].select(self.columns))
         return self.split(self._file.get_batch(group).select(self.columns))
 
+    def will_read(self, picture: Any) -> None:
+        if self._map:
+            self._map.will_read(picture)
+
     def labels(self) -> Iterator[Any]:
         assert self.label is not None
         for batch in self._batches or self._each(self._source, self.label):
             yield batch[self.label]
+
+
+class _Mapped:
+    """A file in memory, of which no more is read than is asked for.
+
+    (Around a page that is missing the kernel would read as much as the disk's
+    read-ahead, 8 MB of some.)
+    """
+
+    def __init__(self, path: str) -> None:
+        import pyarrow
+
+        with open(path, "rb") as file:
+            if not os.fstat(file.fileno()).st_size:
+                raise OSError("the file is empty")
+            self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        self.buffer = pyarrow.py_buffer(self._map)
+        self._map.madvise(mmap.MADV_RANDOM)
+        self._random = True
+
+    def will_read(self, picture: Any) -> None:
+        begin = getattr(picture, "address", 0) - self.buffer.address
+        if 0 <= begin < len(self._map):
+            start = begin - begin % mmap.PAGESIZE
+            size = begin + picture.size - start
+            self._map.madvise(mmap.MADV_WILLNEED, start, size)
+        elif self._random:  # batches are read whole, to be decompressed
+            self._map.madvise(mmap.MADV_NORMAL)
+            self._random = False
 
 
 def _whole(column: Any) -> Any:
