@@ -2,8 +2,10 @@
 """The same pictures in every container, from disk and from nginx: pixels,
 classes and order, by one thread and by four. With HEADRACE_TEST_LONG 2,000."""
 
+import ctypes
 import functools
 import importlib.util
+import mmap
 import os
 import pathlib
 import shutil
@@ -15,7 +17,7 @@ import unittest
 
 import headrace
 import made_samples
-from record_case import batches, label
+from record_case import STEPS, batches, label
 
 sys.path.append(str(pathlib.Path(__file__).parents[1] / "support"))
 from record_writers import WRITERS  # noqa: E402
@@ -39,6 +41,21 @@ def items():
     found = [(f"{i:05}.jpg", label(i), path.read_bytes()) for i, path
              in enumerate(sorted((folder / "photos").rglob("*.jpg")))]
     return sorted(found, key=lambda item: item[1])
+
+
+def cached(path):
+    """Bytes of a file that are in memory."""
+    size = os.path.getsize(path)
+    libc = ctypes.CDLL(None, use_errno=True)
+    with open(path, "rb") as file:
+        pages = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_COPY)
+        begin = ctypes.c_char.from_buffer(pages)
+        told = (ctypes.c_ubyte * -(-size // mmap.PAGESIZE))()
+        libc.mincore(ctypes.c_void_p(ctypes.addressof(begin)),
+                     ctypes.c_size_t(size), told)
+        del begin
+        pages.close()
+    return sum(page & 1 for page in told) * mmap.PAGESIZE
 
 
 class Nginx:
@@ -111,6 +128,23 @@ class Containers(unittest.TestCase):
                     self.same(str(self.sources[name]))
                 else:
                     self.missing(name)
+
+    def test_no_more_is_read(self):
+        """Two pictures of a file that is mapped, and its index."""
+        for name in ("pack", "arrow"):
+            if name not in self.sources:
+                continue
+            path = self.sources[name]
+            with open(path, "rb") as file:
+                os.fsync(file.fileno())
+                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+            if cached(path):
+                self.skipTest("this file system keeps all in memory")
+            with self.subTest(name), headrace.Loader(
+                    str(path), STEPS, batch=2, shuffle=True, epochs=1,
+                    budget=1, reads=1, to="numpy") as loader:
+                next(iter(loader))
+                self.assertLess(cached(path), os.path.getsize(path) * .7)
 
     def test_nginx(self):
         if not shutil.which("nginx"):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Containers of pictures, written by the packages of records.txt; those that
-bring too many others (MDS, litData, MindRecord) by hand, as the packages do.
+"""Writers of containers, by the packages of records.txt. MDS, litData and
+MindRecord, whose packages bring too many others, are written by hand.
 
 A writer gets an empty folder and pictures (NAME, CLASS, DATA), a class after
 the other, and returns the source. Samples have the same order in all of them.
