@@ -23,7 +23,7 @@ from .tables import Table
 
 Size = tuple[int, int]  # width, height
 Resize = Callable[[Size, Size], Any]  # (have, want) -> the op, or ()
-# What all pieces get, a resize and a crop, and the size that they have then.
+# All pieces get these ops, a resize and a crop, and have this size then.
 Rest = Callable[[Size], tuple[list[Any], Size]]
 
 PAD = _core.OPS["pad"][0]
