@@ -255,30 +255,10 @@ static bool run_tabled(struct walk *k, const struct hr__augment *a)
     return true;
 }
 
-static bool run_table(struct walk *k, const struct hr__augment *a)
-{
-    return run_tabled(k, a);
-}
-
-static bool run_mix_mean(struct walk *k, const struct hr__augment *a)
-{
-    return run_tabled(k, a);
-}
-
-static bool run_equalize(struct walk *k, const struct hr__augment *a)
-{
-    return run_tabled(k, a);
-}
-
-static bool run_stretch(struct walk *k, const struct hr__augment *a)
-{
-    return run_tabled(k, a);
-}
-
 // ---- Neighbours -------------------------------------------------------------
 
 // Calls the slot for each inner row; the outermost rows and columns stay.
-static bool stencil(struct walk *k, const struct hr__augment *a)
+static bool run_stencil(struct walk *k, const struct hr__augment *a)
 {
     struct cpu_pixels *p = k->p, out = beside(k, p->w, p->h);
     size_t c = (size_t)p->channels, width = c * (size_t)p->w;
@@ -307,16 +287,6 @@ static bool stencil(struct walk *k, const struct hr__augment *a)
     }
     swap(k, &out);
     return true;
-}
-
-static bool run_mix_smooth(struct walk *k, const struct hr__augment *a)
-{
-    return stencil(k, a);
-}
-
-static bool run_kernel3(struct walk *k, const struct hr__augment *a)
-{
-    return stencil(k, a);
 }
 
 // The row between copies of its first and last pixel. (A byte at a time: calls
@@ -528,10 +498,22 @@ bool cpu_augment_run(const struct cpu_augment_ops *ops,
                      struct cpu_pixels *p, uint8_t *other,
                      struct cpu_arena *arena)
 {
-#define X(NAME, name) run_##name,
     static bool (*const run[])(struct walk *, const struct hr__augment *) = {
-        HR__AUGMENT_MAP(X)};
-#undef X
+        [HR__AUGMENT_TABLE] = run_tabled,
+        [HR__AUGMENT_MIX_MEAN] = run_tabled,
+        [HR__AUGMENT_MIX_LUMA] = run_mix_luma,
+        [HR__AUGMENT_MIX_SMOOTH] = run_stencil,
+        [HR__AUGMENT_HUE] = run_hue,
+        [HR__AUGMENT_LUMA] = run_luma,
+        [HR__AUGMENT_EQUALIZE] = run_tabled,
+        [HR__AUGMENT_STRETCH] = run_tabled,
+        [HR__AUGMENT_WARP] = run_warp,
+        [HR__AUGMENT_BOX] = run_box,
+        [HR__AUGMENT_KERNEL3] = run_stencil,
+        [HR__AUGMENT_PERMUTE] = run_permute,
+    };
+    _Static_assert(sizeof(run) / sizeof(*run) == HR__NUM_AUGMENT,
+                   "a function for each code");
     struct walk walk = {ops, p, other, arena};
     bool ok = true;
 

@@ -8,6 +8,7 @@
 
 #define VEC __m256i
 #define OP(name) _mm256_##name
+#define SI(name) _mm256_##name##_si256
 #define SISTER(name) name##_avx2
 
 CPU_INLINE __m256i load(const uint8_t *p)
@@ -90,12 +91,6 @@ void cpu_replicate_avx2(uint8_t *dst, const uint8_t *src, int n, int times)
         cpu_replicate_c(dst, src, n, times);
 }
 
-// Bytes: even, odd, even, ..
-CPU_INLINE __m256i weave(__m256i even, __m256i odd)
-{
-    return _mm256_or_si256(even, _mm256_slli_epi16(odd, 8));
-}
-
 // ---- three rows to pixels --------------------------------------------------
 
 // Each lane of 16 pixels to 48 bytes. The shuffles bring each channel's bytes
@@ -150,17 +145,9 @@ void cpu_join_rgb_avx2(uint8_t *dst, const uint8_t *r, const uint8_t *g,
                    16);
 }
 
+// Pixels of a step behind the whole ones, of which so many are left.
+#define LAST(left) 16
+
 #include "cpu_fallback/x86/color_simd.h"
-
-void cpu_ycc_to_rgb_avx2(uint8_t *dst, const uint8_t *y, const uint8_t *cb,
-                         const uint8_t *cr, int w)
-{
-    int x = 0;
-
-    for (; x + 32 <= w; x += 32)
-        convert_pixels(dst + 3 * (size_t)x, y + x, cb + x, cr + x, 32);
-    for (; x < w; x += 16)
-        convert_pixels(dst + 3 * (size_t)x, y + x, cb + x, cr + x, 16);
-}
 
 #endif

@@ -10,6 +10,7 @@
 
 #define VEC __m512i
 #define OP(name) _mm512_##name
+#define SI(name) _mm512_##name##_si512
 #define SISTER(name) name##_avx512
 
 CPU_INLINE __m512i load(const uint8_t *p)
@@ -26,12 +27,6 @@ CPU_INLINE __m512i widen(const uint8_t *p)
 CPU_INLINE void put(uint8_t *p, __m512i v)
 {
     _mm512_storeu_si512(p, v);
-}
-
-// Bytes: even, odd, even, ..
-CPU_INLINE __m512i weave(__m512i even, __m512i odd)
-{
-    return _mm512_or_si512(even, _mm512_slli_epi16(odd, 8));
 }
 
 // ---- three rows to pixels --------------------------------------------------
@@ -70,17 +65,8 @@ CPU_INLINE void put_pixels(uint8_t *dst, __m512i r, __m512i g, __m512i b, int n)
     }
 }
 
+#define LAST(left) (left)
+
 #include "cpu_fallback/x86/color_simd.h"
-
-void cpu_ycc_to_rgb_avx512(uint8_t *dst, const uint8_t *y, const uint8_t *cb,
-                           const uint8_t *cr, int w)
-{
-    int x = 0;
-
-    for (; x + 64 <= w; x += 64)
-        convert_pixels(dst + 3 * (size_t)x, y + x, cb + x, cr + x, 64);
-    if (x < w)
-        convert_pixels(dst + 3 * (size_t)x, y + x, cb + x, cr + x, w - x);
-}
 
 #endif

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shared by color_avx2.c and color_avx512.c, for registers of either width.
 // Each of them defines VEC, the register; SISTER(name), name_avx2 or
-// name_avx512; OP(name), the intrinsic _mm256_name or _mm512_name; and load(),
-// put(), widen(), weave() and put_pixels().
+// name_avx512; OP(name), the intrinsic _mm256_name or _mm512_name, and SI(name)
+// of those without a type in their name; load(), put(), widen(), put_pixels();
+// and LAST(), the pixels of a step behind the whole ones.
 //
 // Sums of samples fit 16 bits: 4 * 4 * 255 + 8 at most. The colour matrix is
 // made of the high halves of 16-bit products; what they lack is exact:
@@ -17,6 +18,12 @@
 #define BYTES ((int)sizeof(VEC))
 
 // ---- fancy upsampling ------------------------------------------------------
+
+// Bytes: even, odd, even, ..
+CPU_INLINE VEC weave(VEC even, VEC odd)
+{
+    return SI(or)(even, OP(slli_epi16)(odd, 8));
+}
 
 CPU_INLINE VEC times3(VEC v)
 {
@@ -127,6 +134,17 @@ CPU_INLINE void convert_pixels(uint8_t *dst, const uint8_t *y,
 
     put_pixels(dst, OP(packus_epi16)(lo.r, hi.r), OP(packus_epi16)(lo.g, hi.g),
                OP(packus_epi16)(lo.b, hi.b), n);
+}
+
+void SISTER(cpu_ycc_to_rgb)(uint8_t *dst, const uint8_t *y, const uint8_t *cb,
+                            const uint8_t *cr, int w)
+{
+    int x = 0;
+
+    for (; x + BYTES <= w; x += BYTES)
+        convert_pixels(dst + 3 * (size_t)x, y + x, cb + x, cr + x, BYTES);
+    for (; x < w; x += LAST(w - x))
+        convert_pixels(dst + 3 * (size_t)x, y + x, cb + x, cr + x, LAST(w - x));
 }
 
 #endif
