@@ -124,14 +124,18 @@ json_t *manifest_spans_json(uint32_t spans)
     return json;
 }
 
+void manifest_count(json_t *to, const char *name, uint64_t count)
+{
+    if (count)
+        json_object_set_new(to, name, json_integer((json_int_t)count));
+}
+
 json_t *manifest_statuses_json(const uint64_t *counts, int num)
 {
     json_t *json = json_object();
 
     for (int i = 1; json && i < num; i++)
-        if (counts[i])
-            json_object_set_new(json, hr_status_text((enum hr_status) - i),
-                                json_integer((json_int_t)counts[i]));
+        manifest_count(json, hr_status_text((enum hr_status) - i), counts[i]);
     return json;
 }
 
@@ -154,9 +158,7 @@ json_t *manifest_reasons_json(const uint64_t counts[32])
     json_t *json = json_object();
 
     for (int bit = 0; bit < 32; bit++)
-        if (counts[bit])
-            json_object_set_new(json, hr_why_text(1u << bit),
-                                json_integer((json_int_t)counts[bit]));
+        manifest_count(json, hr_why_text(1u << bit), counts[bit]);
     return json;
 }
 

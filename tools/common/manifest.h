@@ -36,6 +36,8 @@ json_t *manifest_spans_json(uint32_t spans);
 // {"REASON": how often, ...}: the bits of HR_WHY_*.
 json_t *manifest_reasons_json(const uint64_t counts[32]);
 
+// A member with that number, unless it is 0.
+void manifest_count(json_t *to, const char *name, uint64_t count);
 // {"TEXT": how often, ...} of statuses: counts[i] of status -i.
 json_t *manifest_statuses_json(const uint64_t *counts, int num);
 // Prints one object to standard output, which it takes over. TOOLS_OK, or

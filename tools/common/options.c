@@ -200,45 +200,32 @@ static const struct {
 #undef LIMIT
 };
 
+static struct poptOption text_row(const char *name, char **text,
+                                  const char *what, const char *arg)
+{
+    return (struct poptOption){name, 0, POPT_ARG_STRING, text, 0, what, arg};
+}
+
 static void fill_source(struct options_source *words, struct poptOption *table)
 {
-    *table++ = (struct poptOption){
-        "list",
-        0,
-        POPT_ARG_STRING,
-        &words->list,
-        0,
-        "pictures by name, a line each, and their labels behind a tab",
-        "FILE|-"};
+    *table++ =
+        text_row("list", &words->list,
+                 "pictures by name, a line each, and their labels behind a tab",
+                 "FILE|-");
     *table++ = (struct poptOption){
         "null",       '0', POPT_ARG_NONE,
         &words->zero, 0,   "zero bytes end the entries of --list, not newlines",
         NULL};
-    *table++ = (struct poptOption){
-        "classes",
-        0,
-        POPT_ARG_STRING,
-        &words->classes,
-        0,
+    *table++ = text_row(
+        "classes", &words->classes,
         "labels of the classes, a line each: the only ones, in that order",
-        "FILE"};
-    *table++ = (struct poptOption){
-        "fields",
-        0,
-        POPT_ARG_STRING,
-        &words->fields,
-        0,
-        "of records: the fields with the picture and its label",
-        "IMAGE[,LABEL]"};
+        "FILE");
+    *table++ = text_row("fields", &words->fields,
+                        "of records: the fields with the picture and its label",
+                        "IMAGE[,LABEL]");
     for (int i = 0; i < OPTIONS_NUM_LIMITS; i++)
-        *table++ = (struct poptOption){limits[i].name,
-                                       0,
-                                       POPT_ARG_STRING,
-                                       &words->limits[i],
-                                       0,
-                                       limits[i].what,
-                                       limits[i].kind == LIMIT_BYTES ? "BYTES"
-                                                                     : "N"};
+        *table++ = text_row(limits[i].name, &words->limits[i], limits[i].what,
+                            limits[i].kind == LIMIT_BYTES ? "BYTES" : "N");
     *table = (struct poptOption)POPT_TABLEEND;
 }
 

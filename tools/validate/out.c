@@ -78,9 +78,7 @@ static json_t *begins_json(const uint64_t begins[HR_NUM_STAGES])
     json_t *json = json_object();
 
     for (int s = 0; s < HR_NUM_STAGES; s++)
-        if (begins[s])
-            json_object_set_new(json, hr_stage_name((enum hr_stage)s),
-                                json_integer((json_int_t)begins[s]));
+        manifest_count(json, hr_stage_name((enum hr_stage)s), begins[s]);
     return json;
 }
 
@@ -111,14 +109,12 @@ static json_t *engines_json(const struct validate *v)
         const struct validate_engine *e = &v->engines[i];
         json_t *spans = json_object();
 
-        for (int bit = 0; bit < HR_NUM_SPANS; bit++)
-            if (e->spans[bit]) {
-                char text[64];
+        for (int bit = 0; bit < HR_NUM_SPANS; bit++) {
+            char text[64];
 
-                tools_span_text(text, sizeof(text), hr_span_of(bit));
-                json_object_set_new(spans, text,
-                                    json_integer((json_int_t)e->spans[bit]));
-            }
+            tools_span_text(text, sizeof(text), hr_span_of(bit));
+            manifest_count(spans, text, e->spans[bit]);
+        }
         json_object_set_new(json, e->name,
                             json_pack("{s:I, s:o}", "pictures",
                                       (json_int_t)e->pictures, "spans", spans));
@@ -131,8 +127,7 @@ static json_t *made_json(const struct validate *v)
     json_t *made = json_object();
 
     for (int i = 0; i < v->num_made; i++)
-        json_object_set_new(made, v->made[i].text,
-                            json_integer((json_int_t)v->made[i].pictures));
+        manifest_count(made, v->made[i].text, v->made[i].pictures);
     return made;
 }
 
