@@ -351,6 +351,42 @@ CPU_INLINE unsigned unseen(uint64_t buffer, uint64_t entry)
     return (bits & ((1 << CPU_AC_MORE) - 1)) >> ((uint32_t)entry >> 29);
 }
 
+// Reads one coefficient of which too little of the value, or even of the code,
+// was seen. False: there is no such code.
+CPU_INLINE bool decode_special(struct cpu_entropy *e,
+                               const struct cpu_ac_table *t, struct bits *b,
+                               uint64_t entry, uint64_t *k, int16_t *block,
+                               bool keep)
+{
+    refill(e, b);
+    if (!(entry & 63)) {
+        entry = long_code(&t->codes, b->buffer, CPU_AC_BITS);
+        if (!entry)
+            return false;
+    }
+    drop(b, entry);
+    *k += entry >> 8 & 0xff;
+    if (keep)
+        block[natural[*k]] = (int16_t)extended(b->buffer,
+                                               (int)(entry >> 16 & 15));
+    drop(b, entry >> 16 & 15);
+    return true;
+}
+
+// The last place of a block that ends with one of the two of an entry. If it
+// ended with the first, the second was the next block's beginning.
+CPU_INLINE uint64_t end_of(struct bits *b, uint64_t before, uint64_t entry,
+                           uint64_t first, uint64_t k)
+{
+    uint64_t n = entry >> 24 & 31;
+
+    if (__builtin_expect(first - 63 >= k - 63, 1))
+        return k;
+    b->buffer = before << n;
+    b->count += (unsigned)(entry - n);
+    return first;
+}
+
 // The block is zero, but for its DC; keep: values are stored there. False: odd.
 CPU_INLINE bool decode_ac(struct cpu_entropy *e, const struct cpu_ac_table *t,
                           struct bits *b, int16_t *block, bool keep)
@@ -378,35 +414,17 @@ CPU_INLINE bool decode_ac(struct cpu_entropy *e, const struct cpu_ac_table *t,
                 block[natural[k]] = (int16_t)((entry >> 48) +
                                               unseen(before, entry));
             }
-            if (k >= 63)
-                goto ends;
+            if (k >= 63) {
+                k = end_of(b, before, entry, first, k);
+                goto ended;
+            }
         }
         continue;
     special:
-        // Too little of the value, or even of the code, was seen.
-        refill(e, b);
-        if (!(entry & 63)) {
-            entry = long_code(&t->codes, b->buffer, CPU_AC_BITS);
-            if (!entry)
-                return false;
-        }
-        drop(b, entry);
-        k += entry >> 8 & 0xff;
-        if (keep)
-            block[natural[k]] = (int16_t)extended(b->buffer,
-                                                  (int)(entry >> 16 & 15));
-        drop(b, entry >> 16 & 15);
+        if (!decode_special(e, t, b, entry, &k, block, keep))
+            return false;
         if (k >= 63)
             goto ended;
-    }
-ends:
-    // If it ended with the first, the second was the next block's beginning.
-    if (__builtin_expect(first - 63 < k - 63, 0)) {
-        uint64_t n = entry >> 24 & 31;
-
-        b->buffer = before << n;
-        b->count += (unsigned)(entry - n);
-        k = first;
     }
 ended:
     // An end of the block comes from below 63.
