@@ -57,12 +57,14 @@ STEPS = {
                "--jobs 1"),
     # The other steps see PoCL alone.
     "rusticl": (["headrace", "test_conformance", "test_device_memory",
-                 "test_kernels", "test_entropy_kernels"],
+                 "test_entropy_kernels"],
                 "env OCL_ICD_VENDORS=/etc/OpenCL/vendors/rusticl.icd bash "
                 "$ROOT/tests/engines/opencl/opencl_platforms.sh $BUILD rusticl"),
-    "races": (["test_kernels", "test_entropy_kernels", "fuzz_kernels_replay"],
+    "races": (["test_entropy_kernels", "fuzz_kernels_replay"],
               "bash $ROOT/tests/engines/opencl/opencl_platforms.sh $BUILD "
               "races"),
+    "engine-races": (["headrace"], "bash $ROOT/tests/engines/opencl/"
+                     "opencl_platforms.sh $BUILD engine-races"),
     # Both must say that the device made nothing, or nothing right.
     "validate": (["headrace"], "bash -c '$BUILD/headrace samples --photos-only "
                  "--count 4 photos && $BUILD/headrace validate photos "

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "decode_files.h"
 #include "tools/samples/scene.h"
 
 static uint64_t state = 1;
@@ -97,6 +98,89 @@ bool coef_file_make(struct coef_file *f, const struct samples_jpeg *jpeg, int w,
     CU_ASSERT_FATAL(ok);
     ok = samples_jpeg_encode(jpeg, &p, &f->bytes);
     samples_picture_finish(&p);
+    return ok;
+}
+
+// Values in about one of `sparse` places; rows below the first are empty in some
+// blocks, for their short cut.
+static void spoil_block(JCOEF *block, int limit)
+{
+    int sparse = coef_pick(1, 12), rows = coef_pick(0, 3) ? 64 : 8;
+
+    for (int i = 0; i < 64; i++) {
+        block[i] = 0;
+        if (i < rows && coef_pick(1, sparse) == 1)
+            block[i] = (JCOEF)coef_pick(-limit, limit);
+    }
+}
+
+static void spoil_blocks(struct jpeg_decompress_struct *d,
+                         jvirt_barray_ptr *arrays)
+{
+    for (int c = 0; c < d->num_components; c++) {
+        jpeg_component_info *comp = &d->comp_info[c];
+
+        for (JDIMENSION y = 0; y < comp->height_in_blocks; y++) {
+            JBLOCKARRAY row = d->mem->access_virt_barray((j_common_ptr)d,
+                                                         arrays[c], y, 1, TRUE);
+            // The encoder codes the difference of neighbouring first ones.
+            for (JDIMENSION x = 0; x < comp->width_in_blocks; x++)
+                spoil_block(row[0][x], coef_pick(0, 2) ? 60 : 1023);
+        }
+    }
+}
+
+// The tables get any 16 bits, some of them small: products wrap, sums saturate.
+static void spoil_tables(struct jpeg_compress_struct *c)
+{
+    for (int t = 0; t < NUM_QUANT_TBLS; t++) {
+        int most = coef_pick(0, 2) ? 300 : 65535;
+
+        if (c->quant_tbl_ptrs[t])
+            for (int i = 0; i < 64; i++)
+                c->quant_tbl_ptrs[t]->quantval[i] = (UINT16)coef_pick(1, most);
+    }
+}
+
+// Tables of 16 bits make libjpeg warn.
+static void no_output(j_common_ptr cinfo)
+{
+    (void)cinfo;
+}
+
+bool coef_file_spoil(struct coef_file *f)
+{
+    struct jpeg_decompress_struct d = {0};
+    struct jpeg_compress_struct c = {0};
+    struct jpeg_way_out errors;
+    unsigned char *data = NULL;
+    unsigned long size = 0;
+    jvirt_barray_ptr *arrays;
+    volatile bool ok = false;
+
+    d.err = c.err = jpeg_std_error(&errors.pub);
+    errors.pub.output_message = no_output;
+    errors.pub.error_exit = jpeg_leave;
+    if (!setjmp(errors.jump)) {
+        jpeg_create_decompress(&d);
+        jpeg_create_compress(&c);
+        jpeg_mem_src(&d, f->bytes.data, f->bytes.size);
+        jpeg_read_header(&d, TRUE);
+        arrays = jpeg_read_coefficients(&d);
+        spoil_blocks(&d, arrays);
+        jpeg_mem_dest(&c, &data, &size);
+        jpeg_copy_critical_parameters(&d, &c);
+        spoil_tables(&c);
+        c.restart_interval = d.restart_interval;
+        c.optimize_coding = TRUE;
+        jpeg_write_coefficients(&c, arrays);
+        jpeg_finish_compress(&c);
+        ok = true;
+    }
+    jpeg_destroy_compress(&c);
+    jpeg_destroy_decompress(&d);
+    coef_file_finish(f);
+    f->bytes = (struct samples_bytes){.data = data, .size = size};
     return ok;
 }
 

@@ -38,6 +38,8 @@ struct coef_file {
 // false: libjpeg does not write such a file.
 bool coef_file_make(struct coef_file *f, const struct samples_jpeg *jpeg, int w,
                     int h, bool harsh);
+// Any coefficients and quantisers instead of its own.
+bool coef_file_spoil(struct coef_file *f);
 void coef_file_finish(struct coef_file *f);
 
 // Any window of it, often all of it.

@@ -8,7 +8,8 @@
 
 #include <jpeglib.h>
 
-#include "kernels/entropy_plan.h"
+#include "coef_files.h"
+#include "kernel_env.h"
 #include "testing.h"
 
 static struct {
@@ -199,17 +200,17 @@ static bool put_component(struct entropy_batch *b, struct hr__entropy *e,
     const jpeg_component_info *info = &d->comp_info[i];
     struct hr__entropy_component *c = &e->comp[i];
     int w = (int)info->width_in_blocks, h = (int)info->height_in_blocks;
-    bool whole = kernel_pick(0, 1);
+    bool whole = coef_pick(0, 1);
 
     if (!put_code(b, e, d->dc_huff_tbl_ptrs[info->dc_tbl_no], true, &c->dc) ||
         !put_code(b, e, d->ac_huff_tbl_ptrs[info->ac_tbl_no], false, &c->ac))
         return false;
     c->h = d->num_components == 1 ? 1 : (hr__word)info->h_samp_factor;
     c->v = d->num_components == 1 ? 1 : (hr__word)info->v_samp_factor;
-    c->block_x = (hr__word)(whole ? 0 : kernel_pick(0, w - 1));
-    c->block_y = (hr__word)(whole ? 0 : kernel_pick(0, h - 1));
-    c->blocks_w = (hr__word)(whole ? w : kernel_pick(1, w - (int)c->block_x));
-    c->blocks_h = (hr__word)(whole ? h : kernel_pick(1, h - (int)c->block_y));
+    c->block_x = (hr__word)(whole ? 0 : coef_pick(0, w - 1));
+    c->block_y = (hr__word)(whole ? 0 : coef_pick(0, h - 1));
+    c->blocks_w = (hr__word)(whole ? w : coef_pick(1, w - (int)c->block_x));
+    c->blocks_h = (hr__word)(whole ? h : coef_pick(1, h - (int)c->block_y));
     c->coefs = (hr__word)take(&b->work, (size_t)c->blocks_w * c->blocks_h *
                                             sizeof(JBLOCK));
     b->pics[b->n].num_coefs += c->blocks_w * c->blocks_h;
@@ -254,7 +255,7 @@ static bool put_scan(struct entropy_batch *b,
     struct hr__kernel_picture *p = &b->pics[b->n];
     struct hr__entropy *e = &b->scans[b->n];
     bool one = d->num_components == 1;
-    bool gpu = b->form ? b->form == ENTROPY_GPU : kernel_pick(0, 1);
+    bool gpu = b->form ? b->form == ENTROPY_GPU : coef_pick(0, 1);
     hr__word w = one ? d->comp_info[0].width_in_blocks
                      : divided(d->image_width,
                                8 * (hr__word)d->max_h_samp_factor);
@@ -311,7 +312,7 @@ static bool put_scan(struct entropy_batch *b,
     return true;
 }
 
-bool entropy_put(struct entropy_batch *b, const struct kernel_jpeg *j)
+bool entropy_put(struct entropy_batch *b, const struct bytes *jpeg)
 {
     struct jpeg_decompress_struct d;
     volatile bool ok = false;
@@ -323,7 +324,7 @@ bool entropy_put(struct entropy_batch *b, const struct kernel_jpeg *j)
     error_init(&d, &e);
     if (!setjmp(e.jump)) {
         jpeg_create_decompress(&d);
-        jpeg_mem_src(&d, j->data, j->size);
+        jpeg_mem_src(&d, jpeg->data, jpeg->size);
         jpeg_read_header(&d, TRUE);
         ok = takes(&d) && put_scan(b, &d);
     }
@@ -486,7 +487,7 @@ static int differing(const struct entropy_batch *b, const struct hr__entropy *e,
 }
 
 int entropy_lines_differ(const struct entropy_batch *b, int i,
-                         const struct kernel_jpeg *j)
+                         const struct bytes *jpeg)
 {
     struct jpeg_decompress_struct d;
     volatile int bad = -1;
@@ -495,7 +496,7 @@ int entropy_lines_differ(const struct entropy_batch *b, int i,
     error_init(&d, &e);
     if (!setjmp(e.jump)) {
         jpeg_create_decompress(&d);
-        jpeg_mem_src(&d, j->data, j->size);
+        jpeg_mem_src(&d, jpeg->data, jpeg->size);
         jpeg_read_header(&d, TRUE);
         bad = differing(b, &b->scans[i], &d);
         if (e.mgr.num_warnings)

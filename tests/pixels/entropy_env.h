@@ -5,7 +5,8 @@
 #define ENTROPY_ENV_H
 
 #include "decode_files.h"
-#include "kernel_env.h"
+#include "kernels/entropy_plan.h"
+#include "kernels/plan.h"
 
 enum {
     ENTROPY_KERNELS = HR__KERNEL_DC + 1,
@@ -36,7 +37,7 @@ struct entropy_batch {
 };
 
 // One more picture; false: the host must decode it.
-bool entropy_put(struct entropy_batch *b, const struct kernel_jpeg *j);
+bool entropy_put(struct entropy_batch *b, const struct bytes *jpeg);
 // Runs those kernels, one launch each.
 void entropy_run(struct entropy_batch *b, const int *kernels, int n);
 void entropy_free(struct entropy_batch *b);
@@ -44,6 +45,6 @@ void entropy_free(struct entropy_batch *b);
 hr__word entropy_flag(const struct entropy_batch *b, int i);
 // Lines that differ from libjpeg's; -1: libjpeg warns of the file.
 int entropy_lines_differ(const struct entropy_batch *b, int i,
-                         const struct kernel_jpeg *j);
+                         const struct bytes *jpeg);
 
 #endif

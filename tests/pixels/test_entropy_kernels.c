@@ -13,12 +13,9 @@ int main(void)
     return 77;
 }
 #else
-#include <jpeglib.h>
-
+#include "coef_files.h"
 #include "corpus_list.h"
 #include "entropy_env.h"
-#include "kernel_picture.h"
-#include "kernels/entropy_plan.h"
 #include "testing.h"
 
 static bool small;
@@ -35,7 +32,7 @@ static void run(struct entropy_batch *b)
                                HR__KERNEL_CHECK, HR__KERNEL_WRITE,
                                HR__KERNEL_DC};
 
-    if (kernel_pick(0, 1))
+    if (coef_pick(0, 1))
         entropy_run(b, kernels, sizeof(kernels) / sizeof(*kernels));
     else
         entropy_run(b, host, sizeof(host) / sizeof(*host));
@@ -45,7 +42,7 @@ static void run(struct entropy_batch *b)
 
 // Sound pictures: all are libjpeg's but those left to the host, of which no
 // more than `left` may be. How many are.
-static int check_batch(struct kernel_jpeg *j, int n, int left, const char *what)
+static int check_batch(struct bytes *j, int n, int left, const char *what)
 {
     struct entropy_batch b = {.n = 0};
     int out_of_step = 0;
@@ -61,33 +58,35 @@ static int check_batch(struct kernel_jpeg *j, int n, int left, const char *what)
         CHECK(host || !entropy_flag(&b, i), "%s: %d is flagged", what, i);
         CHECK(!bad, "%s: %d lines of %d", what, bad, i);
         out_of_step += host;
-        kernel_jpeg_free(&j[i]);
+        free(j[i].data);
     }
     CHECK(out_of_step <= left, "%s: %d are out of step", what, out_of_step);
     entropy_free(&b);
     return out_of_step;
 }
 
-static void make(struct kernel_jpeg *j, int i)
+static void make(struct bytes *j, int i)
 {
     int most = small ? 40 : i % 3 ? 120 : 500;
-    struct kernel_jpeg_params p = kernel_params(i % KERNEL_LAYOUTS,
-                                                kernel_pick(1, most),
-                                                kernel_pick(1, most));
+    struct samples_jpeg jpeg = coef_kinds[i % COEF_KINDS].jpeg;
+    struct coef_file f;
 
-    p.harsh = kernel_pick(0, 3) == 0;
-    p.restart = kernel_pick(0, 2) ? 0 : (unsigned)kernel_pick(1, 30);
-    CU_ASSERT_FATAL(kernel_jpeg_make(j, &p));
+    jpeg.restart_mcus = coef_pick(0, 2) ? 0 : coef_pick(1, 30);
+    CU_ASSERT_FATAL(coef_file_make(&f, &jpeg, coef_pick(1, most),
+                                   coef_pick(1, most), false));
+    if (coef_pick(0, 3) == 0)
+        CU_ASSERT_FATAL(coef_file_spoil(&f));
+    *j = (struct bytes){f.bytes.data, f.bytes.size};
 }
 
 TEST_CASE(kinds)
 {
-    struct kernel_jpeg j[ENTROPY_BATCH];
+    struct bytes j[ENTROPY_BATCH];
     int all = 0, left = 0;
 
-    kernel_seed = test_seed | 1;
+    coef_seed(test_seed);
     for (int i = 0; i < (small ? 3 : 30); i++) {
-        int n = kernel_pick(1, small ? 2 : ENTROPY_BATCH);
+        int n = coef_pick(1, small ? 2 : ENTROPY_BATCH);
 
         for (int k = 0; k < n; k++)
             make(&j[k], i * ENTROPY_BATCH + k);
@@ -98,29 +97,17 @@ TEST_CASE(kinds)
 }
 
 // All pixels are equal: the same few bits again and again.
-static void make_flat(struct kernel_jpeg *j, int w, int h)
+static void make_flat(struct bytes *j, int w, int h)
 {
-    struct jpeg_compress_struct c;
-    struct jpeg_error_mgr e;
-    uint8_t row[4096];
-    JSAMPROW rows = row;
+    static const struct samples_jpeg gray = {.color = SAMPLES_GRAY};
+    size_t size = 3 * (size_t)w * (size_t)h;
+    struct samples_picture p = {.w = w, .h = h, .rgb = malloc(size)};
+    struct samples_bytes to = {0};
 
-    *j = (struct kernel_jpeg){.w = w, .h = h, .components = 1};
-    memset(row, 90, sizeof(row));
-    memset(&c, 0, sizeof(c));
-    c.err = jpeg_std_error(&e);
-    jpeg_create_compress(&c);
-    jpeg_mem_dest(&c, &j->data, &j->size);
-    c.image_width = (JDIMENSION)w;
-    c.image_height = (JDIMENSION)h;
-    c.input_components = 1;
-    c.in_color_space = JCS_GRAYSCALE;
-    jpeg_set_defaults(&c);
-    jpeg_start_compress(&c, TRUE);
-    for (int y = 0; y < h; y++)
-        jpeg_write_scanlines(&c, &rows, 1);
-    jpeg_finish_compress(&c);
-    jpeg_destroy_compress(&c);
+    memset(p.rgb, 90, size);
+    CU_ASSERT_FATAL(samples_jpeg_encode(&gray, &p, &to));
+    free(p.rgb);
+    *j = (struct bytes){to.data, to.size};
 }
 
 // A decoder that begins out of step in a flat picture never synchronizes, and
@@ -128,9 +115,9 @@ static void make_flat(struct kernel_jpeg *j, int w, int h)
 // faster.
 TEST_CASE(flat)
 {
-    struct kernel_jpeg j[3];
+    struct bytes j[3];
 
-    kernel_seed = test_seed | 1;
+    coef_seed(test_seed);
     for (int i = 0; i < 3; i++)
         make_flat(&j[i], 150 + 50 * i, 300);
     check_batch(j, 3, 0, "flat");
@@ -142,7 +129,7 @@ TEST_CASE(flat)
 }
 
 // Where the scan's data begins.
-static size_t scan_of(const struct kernel_jpeg *j)
+static size_t scan_of(const struct bytes *j)
 {
     size_t at = 2;
 
@@ -157,24 +144,24 @@ TEST_CASE(damage)
 {
     int seen = 0, sound = 0, refused = 0, missed = 0;
 
-    kernel_seed = test_seed | 1;
+    coef_seed(test_seed);
     for (int i = 0; i < (small ? 10 : 600); i++) {
         struct entropy_batch b = {.n = 0};
-        struct kernel_jpeg j;
+        struct bytes j;
         size_t from;
 
-        make(&j, kernel_pick(0, KERNEL_LAYOUTS - 1));
+        make(&j, coef_pick(0, COEF_KINDS - 1));
         from = scan_of(&j);
-        switch (kernel_pick(0, 2)) {
+        switch (coef_pick(0, 2)) {
         case 0:
-            j.data[from + kernel_random() % (j.size - from)] ^=
-                (uint8_t)(1 << kernel_pick(0, 7));
+            j.data[from + coef_random() % (j.size - from)] ^=
+                (uint8_t)(1 << coef_pick(0, 7));
             break;
         case 1:
-            j.data[from + kernel_random() % (j.size - from)] = 0xff;
+            j.data[from + coef_random() % (j.size - from)] = 0xff;
             break;
         default:  // a byte less
-            from += kernel_random() % (j.size - from - 1);
+            from += coef_random() % (j.size - from - 1);
             memmove(j.data + from, j.data + from + 1, j.size - from - 1);
             j.size--;
         }
@@ -190,7 +177,7 @@ TEST_CASE(damage)
                 sound++;
         }
         entropy_free(&b);
-        kernel_jpeg_free(&j);
+        free(j.data);
     }
     printf("\n  %d seen, %d refused before, %d sound all the same; ", seen,
            refused, sound);
@@ -226,7 +213,7 @@ TEST_CASE(codes)
 // The photos of the corpus, where it is.
 TEST_CASE(photos)
 {
-    struct kernel_jpeg j[ENTROPY_BATCH];
+    struct bytes j[ENTROPY_BATCH];
     struct corpus_folder f;
     int n = 0, all = 0, left = 0;
 
@@ -237,10 +224,10 @@ TEST_CASE(photos)
     while (all < test_loops(200) && corpus_folder_next(&f, 1)) {
         struct entropy_batch b = {.n = 0};
 
-        if (!kernel_jpeg_read(&j[n], f.path))
+        if (!read_file(f.path, &j[n]))
             continue;
         if (!entropy_put(&b, &j[n]))  // progressive
-            kernel_jpeg_free(&j[n]);
+            free(j[n].data);
         else
             n++, all++;
         entropy_free(&b);

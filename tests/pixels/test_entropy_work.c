@@ -87,7 +87,7 @@ static void add(const struct entropy_batch *b, int i, uint64_t file)
 }
 
 // Where nothing is kept hr_entropy_write decodes the file once.
-static void count(struct kernel_jpeg *j, int n)
+static void count(struct bytes *j, int n)
 {
     struct entropy_batch host = {.form = ENTROPY_HOST};
     struct entropy_batch gpu = {.form = ENTROPY_GPU};
@@ -99,7 +99,7 @@ static void count(struct kernel_jpeg *j, int n)
     entropy_run(&gpu, kernels, LAUNCHES);
     for (int i = 0; i < n; i++) {
         add(&gpu, i, host.counts[WRITE][i].symbols);
-        kernel_jpeg_free(&j[i]);
+        free(j[i].data);
     }
     entropy_free(&host);
     entropy_free(&gpu);
@@ -125,7 +125,7 @@ static void print(void)
 
 TEST_CASE(photos)
 {
-    struct kernel_jpeg j[ENTROPY_BATCH];
+    struct bytes j[ENTROPY_BATCH];
     struct corpus_folder f;
     int n = 0, all = 0;
 
@@ -136,10 +136,10 @@ TEST_CASE(photos)
     while (all < test_loops(PHOTOS) && corpus_folder_next(&f, 1)) {
         struct entropy_batch b = {.n = 0};
 
-        if (!kernel_jpeg_read(&j[n], f.path))
+        if (!read_file(f.path, &j[n]))
             continue;
         if (!entropy_put(&b, &j[n]))
-            kernel_jpeg_free(&j[n]);
+            free(j[n].data);
         else
             n++, all++;
         entropy_free(&b);
