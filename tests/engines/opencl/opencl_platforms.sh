@@ -76,21 +76,17 @@ conformance()  # name scale
 
 races()
 {
-    local log program corpus
+    local log corpus
     corpus=$(dirname "$0")/../../corpus/kernels
     command -v oclgrind >/dev/null || not_run "oclgrind is not installed"
     log=$(mktemp "$build/opencl-XXXXXX.log")
-    for program in test_entropy_kernels "fuzz_kernels_replay $corpus"; do
-        # shellcheck disable=SC2086
-        HEADRACE_TEST_SMALL=1 HEADRACE_TEST_OPENCL=Oclgrind \
-            oclgrind --data-races --check-api --uniform-writes --log "$log" \
-            "$build/tests/"$program
-        # The sanitizer's report does not change the exit code.
-        if [[ -s $log ]]; then
-            head -n 60 "$log"
-            exit 1
-        fi
-    done
+    HEADRACE_TEST_OPENCL=Oclgrind oclgrind --data-races --check-api \
+        --uniform-writes --log "$log" "$build/tests/fuzz_kernels_replay" "$corpus"
+    # The sanitizer's report does not change the exit code.
+    if [[ -s $log ]]; then
+        head -n 60 "$log"
+        exit 1
+    fi
     rm "$log"
 }
 
@@ -256,13 +252,13 @@ engine_races()
     done <<'END'
 staged host f32 nchw decode,resize=12x10,hflip,normalize=imagenet
 gpu device f16 nhwc decode,random_resized_crop=9:lanczos,normalize=imagenet
-staged device u8 nhwc decode,center_crop=21x17 long
+staged device u8 nhwc decode,center_crop=21x17
 gpu host u8 nchw decode,transpose,resize=7x11:bicubic
 gpu host u8 nchw decode,resize=40x35:bicubic,vflip long
 staged host f32 nhwc decode,resize=10x12,adjust_contrast=1.5,rotate=30,erase=2,3,5,9:1,2,3
 END
     [[ ${HEADRACE_TEST_LONG-} ]] ||
-        echo "not run: engine-races: two of its six lines: with --long"
+        echo "not run: engine-races: one of its six lines: with --long"
     rm -rf "$build/engine-races"
     if [[ -s $log ]]; then
         head -n 60 "$log"
@@ -279,12 +275,10 @@ pocl)
 rusticl)
     export RUSTICL_ENABLE=llvmpipe
     conformance opencl:rusticl 0.1
-    # Its kernels of stage entropy alone; and what the command makes of it.
     # Steps of 7 come by every type, layout and filter.
-    HEADRACE_TEST_SMALL=1 HEADRACE_TEST_OPENCL=rusticl \
-        "$build/tests/test_entropy_kernels"
     sets opencl:rusticl 7
-    HEADRACE_OPENCL_VARIANT=gpu sets opencl:rusticl 11
+    export HEADRACE_OPENCL_VARIANT=gpu HEADRACE_OPENCL_ENTROPY=device
+    sets opencl:rusticl 11
     ;;
 races)   races ;;
 engine-races) engine_races ;;
