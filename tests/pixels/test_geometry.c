@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Geometry: whatever the op list, the fold makes what the ops make one by one
-// (naive.c), in size and in every byte; on the CPU, on an engine that
-// only knows steps, and by the eager API.
+// (hr_apply_op()), in size and in every byte; on the CPU, and on an engine that
+// only knows steps. (compare.py: each op makes what Pillow makes.)
 #include <math.h>
 
 #include "fake_engine.h"
-#include "naive.h"
 #include "testing.h"
 
 enum { MAX_OPS = 7 };
 
 static hr_device cpu, fake;
+static bool torch;  // whose resize those without an order of their own are
 
 // ---- Random lists ---------------------------------------------------------
 
@@ -34,10 +34,14 @@ static struct hr_op random_crop(uint64_t *seed, int w, int h)
 
 static struct hr_op random_resize(uint64_t *seed, int w, int h)
 {
-    struct hr_resize r = {
-        .filter = (enum hr_filter)random_below(seed, HR_NUM_FILTERS),
-        .order = (enum hr_order)random_below(seed, 4)};
+    static const enum hr_filter filters[] = {HR_NEAREST, HR_BILINEAR,
+                                             HR_BICUBIC, HR_LANCZOS,
+                                             HR_BOX,     HR_HAMMING};
+    struct hr_resize r = {.order = (enum hr_order)random_below(seed, 4)};
+    bool of_torch = r.order == HR_ORDER_TORCH || (torch && !r.order);
     int what = random_below(seed, 5);
+
+    r.filter = filters[random_below(seed, of_torch ? 4 : HR_NUM_FILTERS)];
 
     if (what == 0) {
         r.short_side = 1 + random_below(seed, 30);
@@ -45,7 +49,7 @@ static struct hr_op random_resize(uint64_t *seed, int w, int h)
         r.w = what == 1 ? w : 1 + random_below(seed, 50);
         r.h = what == 2 ? h : 1 + random_below(seed, 50);
     }
-    if (r.order != HR_ORDER_TORCH && random_below(seed, 3) == 0) {
+    if (!of_torch && random_below(seed, 3) == 0) {
         r.box[0] = (float)random_below(seed, w * 4) / 4;
         r.box[1] = (float)random_below(seed, h * 4) / 4;
         r.box[2] = r.box[0] + 0.25f +
@@ -62,7 +66,8 @@ static struct hr_op random_fit(uint64_t *seed)
                        .h = 1 + random_below(seed, 50),
                        .enlarge = random_below(seed, 2)};
 
-    f.filter = (enum hr_filter)random_below(seed, HR_NUM_FILTERS);
+    f.filter = torch ? HR_BICUBIC
+                     : (enum hr_filter)random_below(seed, HR_NUM_FILTERS);
     return (struct hr_op){.type = HR_OP_FIT, .fit = f};
 }
 
@@ -82,54 +87,16 @@ static struct hr_op random_op(uint64_t *seed, int w, int h)
                                    .transpose = random_below(seed, 2)}};
 }
 
-static void print_ops(const struct hr_op *ops, int n, char *to, size_t size)
-{
-    size_t used = 0;
-
-    to[0] = 0;
-    for (int i = 0; i < n && used < size; i++) {
-        const struct hr_crop *c = &ops[i].crop;
-        const struct hr_resize *r = &ops[i].resize;
-        const struct hr_flip *f = &ops[i].flip;
-        const struct hr_fit *t = &ops[i].fit;
-
-        if (ops[i].type == HR_OP_CROP)
-            used += (size_t)snprintf(to + used, size - used,
-                                     " crop %d,%d %dx%d%s%s", c->x, c->y, c->w,
-                                     c->h, c->center ? " center" : "",
-                                     c->pad ? " pad" : "");
-        else if (ops[i].type == HR_OP_RESIZE)
-            used += (size_t)snprintf(
-                to + used, size - used,
-                " resize %dx%d short %d filter %d order %d box %g,%g,%g,%g",
-                r->w, r->h, r->short_side, (int)r->filter, (int)r->order,
-                r->box[0], r->box[1], r->box[2], r->box[3]);
-        else if (ops[i].type == HR_OP_FIT)
-            used += (size_t)snprintf(to + used, size - used,
-                                     " fit %dx%d filter %d%s", t->w, t->h,
-                                     (int)t->filter,
-                                     t->enlarge ? " enlarge" : "");
-        else
-            used += (size_t)snprintf(to + used, size - used, " flip %d%d%d",
-                                     f->transpose, f->horizontal, f->vertical);
-    }
-}
-
-static struct picture copy_of(hr_image image)
-{
-    struct picture p = {image->params.w, image->params.h, image->params.c,
-                        test_copy(image->params.data, image->size)};
-    return p;
-}
-
-// A list of ops that are valid one after the other, and what they make.
-static int random_list(struct hr_op *ops, struct picture *p, uint64_t *seed)
+// A list of ops that are valid one after the other for a picture of *w x *h,
+// which becomes the size of what they make.
+static int random_list(struct hr_op *ops, int *w, int *h, uint64_t *seed)
 {
     int n = 0, wanted = 1 + random_below(seed, MAX_OPS);
 
     for (int tries = 0; n < wanted && tries < 30; tries++) {
-        ops[n] = random_op(seed, p->w, p->h);
-        if (p->w < 400 && p->h < 400 && naive_apply(p, &ops[n], 1))
+        ops[n] = random_op(seed, *w, *h);
+        if (*w < 400 && *h < 400 &&
+            !hr_ops_output_size(&ops[n], 1, *w, *h, 1, w, h))
             n++;
     }
     return n;
@@ -137,10 +104,10 @@ static int random_list(struct hr_op *ops, struct picture *p, uint64_t *seed)
 
 // ---- The whole list at once -----------------------------------------------
 
-static bool equal(hr_image image, const struct picture *p)
+static bool equal(hr_image a, hr_image b)
 {
-    return image && image->params.w == p->w && image->params.h == p->h &&
-           !memcmp(image->params.data, p->data, image->size);
+    return a && b && a->params.w == b->params.w && a->params.h == b->params.h &&
+           !memcmp(a->params.data, b->params.data, b->size);
 }
 
 static hr_image run_list(hr_device dev, hr_image src, const struct hr_op *ops,
@@ -173,48 +140,46 @@ static hr_image run_eager(hr_device dev, hr_image src, const struct hr_op *ops,
     return at;
 }
 
-static hr_image same_on(hr_device dev, const struct picture *p)
+static hr_image packed(hr_device dev, int w, int h, int c, const void *data)
 {
     hr_image image = hr_image_create(
-        dev, hr_image_params(.w = p->w, .h = p->h, .c = p->c, .dtype = HR_U8,
+        dev, hr_image_params(.w = w, .h = h, .c = c, .dtype = HR_U8,
                              .layout = HR_NHWC));
 
-    memcpy(image->params.data, p->data, image->size);
+    memcpy(image->params.data, data, image->size);
     return image;
+}
+
+static hr_image same_on(hr_device dev, hr_image of)
+{
+    return packed(dev, of->params.w, of->params.h, of->params.c,
+                  of->params.data);
 }
 
 static void one_list(uint64_t *seed, int round)
 {
-    int c = random_below(seed, 2) ? 3 : 1;
-    hr_image src = test_image(cpu, 1 + random_below(seed, 60),
-                              1 + random_below(seed, 60), c, seed);
-    struct picture start = copy_of(src), want = copy_of(src);
+    auto_image src = test_image(cpu, 1 + random_below(seed, 60),
+                                1 + random_below(seed, 60),
+                                random_below(seed, 2) ? 3 : 1, seed);
+    auto_image src_fake = same_on(fake, src), a = NULL, b = NULL, want = NULL;
     struct hr_op ops[MAX_OPS];
-    int n = random_list(ops, &want, seed), w = 0, h = 0;
+    int after_w = src->params.w, after_h = src->params.h;
+    int n = random_list(ops, &after_w, &after_h, seed), w = 0, h = 0;
     char text[1200];
-    hr_image src_fake = same_on(fake, &start), a, b, e;
 
-    print_ops(ops, n, text, sizeof(text));
-    CHECK(hr_ops_output_size(ops, n, start.w, start.h, 1, &w, &h) == HR_OK &&
-              w == want.w && h == want.h,
-          "round %d: %dx%d instead of %dx%d:%s: %s", round, w, h, want.w,
-          want.h, text, hr_last_error());
-    a = run_list(cpu, src, ops, n, want.w, want.h);
-    b = run_list(fake, src_fake, ops, n, want.w, want.h);
-    e = run_eager(cpu, src, ops, n);
-    CHECK(equal(a, &want), "round %d, cpu: %dx%dx%d:%s", round, start.w,
-          start.h, c, text);
-    CHECK(equal(b, &want), "round %d, steps: %dx%dx%d:%s", round, start.w,
-          start.h, c, text);
-    CHECK(equal(e, &want), "round %d, eager: %dx%dx%d:%s", round, start.w,
-          start.h, c, text);
-    hr_image_release(&a);
-    hr_image_release(&b);
-    hr_image_release(&e);
-    hr_image_release(&src);
-    hr_image_release(&src_fake);
-    free(start.data);
-    free(want.data);
+    hr_ops_format(ops, n, text, sizeof(text));
+    CHECK(hr_ops_output_size(ops, n, src->params.w, src->params.h, 1, &w, &h) ==
+                  HR_OK &&
+              w == after_w && h == after_h,
+          "round %d: %dx%d instead of %dx%d: %s: %s", round, w, h, after_w,
+          after_h, text, hr_last_error());
+    want = run_eager(cpu, src, ops, n);
+    a = run_list(cpu, src, ops, n, w, h);
+    b = run_list(fake, src_fake, ops, n, w, h);
+    CHECK(equal(a, want), "round %d, cpu: %dx%dx%d: %s", round, src->params.w,
+          src->params.h, src->params.c, text);
+    CHECK(equal(b, want), "round %d, steps: %dx%dx%d: %s", round, src->params.w,
+          src->params.h, src->params.c, text);
 }
 
 // Half of the resizes have no order of their own: the process's reference is
@@ -228,11 +193,11 @@ TEST_CASE(random_lists)
                                                    HR_REFERENCE_TORCH_2};
 
     for (int i = 0; i < test_loops(4000); i++) {
-        naive_reference = references[i % 3];
-        hr_set_reference(naive_reference);
+        torch = references[i % 3] == HR_REFERENCE_TORCH_2;
+        hr_set_reference(references[i % 3]);
         one_list(&seed, i);
     }
-    naive_reference = HR_REFERENCE_PILLOW_13;
+    torch = false;
     hr_set_reference(HR_REFERENCE_DEFAULT);
 }
 
@@ -251,35 +216,19 @@ TEST_CASE(thin)
             hr_op_flip(.transpose = i % 2, .horizontal = true),
             hr_op_resize(.w = 30, .h = 40)};
         const int *size = sizes[i / HR_NUM_FILTERS];
-        hr_image src = test_image(cpu, size[0], size[1], 3, &seed), a, b, copy;
-        struct picture start = copy_of(src), want = copy_of(src);
+        auto_image src = test_image(cpu, size[0], size[1], 3, &seed);
+        auto_image copy = same_on(fake, src), a = NULL, b = NULL;
         int w, h;
 
-        // (The walk of NEAREST to 67200 outputs takes square time here.)
-        if (i % HR_NUM_FILTERS == HR_NEAREST) {
-            hr_image_release(&src);
-            free(start.data);
-            free(want.data);
-            continue;
-        }
-        for (int k = 0; k < 4; k++)
-            CHECK(naive_apply(&want, &ops[k], 1), "naive, op %d", k);
-        copy = same_on(fake, &start);
         a = run_list(cpu, src, ops, 4, 30, 40);
         b = run_list(fake, copy, ops, 4, 30, 40);
-        CHECK(equal(a, &want) && equal(b, &want), "%dx%d, filter %d", size[0],
-              size[1], i % HR_NUM_FILTERS);
+        CHECK(equal(a, b), "%dx%d, filter %d", size[0], size[1],
+              i % HR_NUM_FILTERS);
         // As a whole it is none.
         CHECK(hr_ops_output_size(ops, 1, size[0], size[1], 1, &w, &h) ==
                       HR_EINVAL &&
                   strstr(hr_last_error(), "a side has at most 65535"),
               "%s", hr_last_error());
-        hr_image_release(&a);
-        hr_image_release(&b);
-        hr_image_release(&copy);
-        hr_image_release(&src);
-        free(start.data);
-        free(want.data);
     }
 }
 
@@ -300,73 +249,26 @@ TEST_CASE(from_jpeg)
         auto_bytes jpeg = test_jpeg_of(&spec, &seed);
         struct plain full;
         struct hr_op ops[MAX_OPS + 1] = {hr_op_decode(0)};
-        struct picture want;
         struct hr_sample s = {.data = jpeg.data, .size = jpeg.size, .ops = ops};
+        auto_image src = NULL, want = NULL, out = NULL;
+        int w = spec.w, h = spec.h;
+        auto_job job = NULL;
         char text[1200];
-        hr_job job;
 
         plain_decode(jpeg.data, jpeg.size, 1 << 20, &full);
-        want = (struct picture){full.w, full.h, 3,
-                                test_copy(full.rgb,
-                                          (size_t)full.w * (size_t)full.h * 3)};
-        s.num_ops = 1 + random_list(ops + 1, &want, &seed);
-        print_ops(ops + 1, s.num_ops - 1, text, sizeof(text));
-        s.out = hr_image_create(cpu, hr_image_params(.w = want.w, .h = want.h,
-                                                     .c = 3, .dtype = HR_U8,
-                                                     .layout = HR_NHWC));
+        s.num_ops = 1 + random_list(ops + 1, &w, &h, &seed);
+        hr_ops_format(ops, s.num_ops, text, sizeof(text));
+        src = packed(cpu, full.w, full.h, 3, full.rgb);
+        want = run_eager(cpu, src, ops + 1, s.num_ops - 1);
+        s.out = out = hr_image_create(
+            cpu, hr_image_params(.w = w, .h = h, .c = 3, .dtype = HR_U8,
+                                 .layout = HR_NHWC));
         job = hr_submit(cpu, &s, 1, NULL, NULL);
-        CHECK(job && hr_job_wait(job, HR_FOREVER) == HR_OK, "%s:%s",
+        CHECK(job && hr_job_wait(job, HR_FOREVER) == HR_OK, "%s: %s",
               job ? job->results[0].message : hr_last_error(), text);
-        CHECK(equal(s.out, &want), "round %d: %dx%d %#x:%s", i, full.w, full.h,
+        CHECK(equal(out, want), "round %d: %dx%d %#x: %s", i, full.w, full.h,
               spec.factors[0], text);
-        hr_job_release(&job);
-        hr_image_release(&s.out);
         plain_free(&full);
-        free(want.data);
-    }
-}
-
-// ---- Orientation ----------------------------------------------------------
-
-TEST_CASE(orientations)
-{
-    for (int o = 0; o <= 9; o++) {
-        struct hr_op ops[] = {hr_op_decode(.apply_orientation = true),
-                              hr_op_crop(.x = 1, .y = 2, .w = 3, .h = 4)};
-        struct hr__geometry geo;
-        struct picture p = {8, 6, 1, malloc(48)}, by_axes;
-        char text[128];
-        int w, h;
-
-        for (int i = 0; i < 48; i++)
-            p.data[i] = (uint8_t)i;
-        naive_apply(&p, &ops[0], o);
-        CHECK(hr_ops_output_size(ops, 1, 8, 6, o, &w, &h) == HR_OK &&
-                  w == p.w && h == p.h,
-              "orientation %d: %dx%d", o, w, h);
-        naive_apply(&p, &ops[1], o);
-        CHECK(hr__geometry_build(&geo, ops, 2, HR_REFERENCE_DEFAULT, 8, 6, o,
-                                 text) == HR_OK &&
-                  geo.num_steps == 1,
-              "%d steps", geo.num_steps);
-        // The step by its own words: window, then transpose, then mirror.
-        by_axes = (struct picture){geo.steps[0].win.w, geo.steps[0].win.h, 1,
-                                   calloc(1, 64)};
-        for (int y = 0; y < by_axes.h; y++)
-            for (int x = 0; x < by_axes.w; x++)
-                by_axes.data[y * by_axes.w + x] =
-                    (uint8_t)((y + geo.steps[0].win.y) * 8 + x +
-                              geo.steps[0].win.x);
-        naive_apply(&by_axes,
-                    &hr_op_flip(.transpose = geo.steps[0].transpose,
-                                .horizontal = geo.steps[0].post_x,
-                                .vertical = geo.steps[0].post_y),
-                    1);
-        CHECK(by_axes.w == p.w && by_axes.h == p.h &&
-                  !memcmp(by_axes.data, p.data, (size_t)(p.w * p.h)),
-              "orientation %d", o);
-        free(p.data);
-        free(by_axes.data);
     }
 }
 

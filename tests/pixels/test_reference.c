@@ -2,7 +2,6 @@
 // References: the order of passes of a resize, the setting that selects it, and
 // the probe that finds the order of an installed Pillow.
 #include "hal/job/work.h"
-#include "naive.h"
 #include "testing.h"
 
 // ---- The order of the two passes -------------------------------------------
@@ -277,16 +276,19 @@ static int resize_of_other(void *ctx, const uint8_t *pixels, int width,
                            int w, int h)
 {
     struct other *o = ctx;
-    size_t n = (size_t)width * (size_t)height * 3;
-    struct picture p = {width, height, 3, test_copy(pixels, n)};
+    auto_device cpu = test_device("cpu", 1, 0);
+    auto_image from = hr_image_create(
+        cpu,
+        hr_image_params(.w = width, .h = height, .c = 3, .dtype = HR_U8,
+                        .layout = HR_NHWC, .data = (void *)(uintptr_t)pixels));
+    auto_image made = NULL;
     struct hr_op op = hr_op_resize(.w = w, .h = h, .filter = filter,
                                    .order = HR_ORDER_HORIZONTAL);
 
     if (o->vertical(width, height, w, h))
         op.resize.order = HR_ORDER_VERTICAL;
-    naive_apply(&p, &op, 1);
-    memcpy(out, p.data, (size_t)w * (size_t)h * 3);
-    free(p.data);
+    made = hr_apply_op(cpu, from, &op);
+    hr_image_read(made, out, (size_t)w * (size_t)h * 3, HR_FOREVER);
     if (++o->calls == o->wrong_at)
         out[5] ^= 1;
     return o->calls == o->fail_at ? -1 : 0;

@@ -28,9 +28,9 @@ class SameAsTorch(unittest.TestCase):
         for number in range(40):
             rnd = random.Random(number)
             name, source, steps, want = torch_draws.draw(rnd)
-            kind, w, h, filter_, *_ = steps.pop()
-            steps.append((kind, w, h, filter_, None, order))
-            got = made(source, steps, (w, h), device)
+            steps = [(*step[:4], None, order) if step[0] == _core.RESIZE
+                     else step for step in steps]
+            got = made(source, steps, want.shape[1::-1], device)
             self.assertTrue(np.array_equal(got, want), f"{number}: {name}")
 
     def test_order(self):

@@ -60,7 +60,8 @@ def draw(rnd):
     """(what it is, pixels H x W x C, ops, what torch makes of them)
 
     A crop is a view in torch, what lies outside of it is never seen; the part
-    of it that lies outside of the picture is 0. A mirrored tensor is a copy.
+    of it that lies outside of the picture is 0. A mirrored tensor is a copy. A
+    crop behind the resize keeps the weights of the whole.
     """
     name, layout = rnd.choice(FILTERS), rnd.choice(LAYOUTS)
     tensor = _tensor(rnd, layout, rnd.choice([3, 3, 1]), _side(rnd), _side(rnd))
@@ -79,5 +80,10 @@ def draw(rnd):
         steps.append(ops.crop(x, y, w, h, pad=True))
     to_w, to_h = _result(rnd, w), _result(rnd, h)
     steps.append(ops.resize(to_w, to_h, filter=name, order="torch"))
-    return (f"{name} {layout}", source, steps,
-            hwc(interpolate(tensor, to_w, to_h, name)))
+    made = hwc(interpolate(tensor, to_w, to_h, name))
+    if rnd.random() < 0.5:
+        x, y = rnd.randrange(to_w), rnd.randrange(to_h)
+        w, h = rnd.randint(1, to_w - x), rnd.randint(1, to_h - y)
+        steps.append(ops.crop(x, y, w, h))
+        made = np.ascontiguousarray(made[y:y + h, x:x + w])
+    return f"{name} {layout}", source, steps, made

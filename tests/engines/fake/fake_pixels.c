@@ -10,7 +10,6 @@
 #include "decode_files.h"
 #include "fake_engine.h"
 #include "heaps.h"
-#include "naive.h"
 
 // u8 pixels in memory; x0, y0 is where in the picture they begin.
 struct pixels {
@@ -234,7 +233,8 @@ __attribute__((no_sanitize("thread"))) static uint8_t weigh(
 
     for (int k = 0; k < a->n[o]; k++)
         sum += (int64_t)w[k] * p[(size_t)k * step];
-    return naive_round(sum);
+    sum = (sum + (1 << 21)) >> 22;
+    return sum < 0 ? 0 : sum > 255 ? 255 : (uint8_t)sum;
 }
 
 // One axis of all that out holds. Along the other axis out keeps the input's
