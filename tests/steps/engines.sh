@@ -17,7 +17,6 @@ case $1 in
 same)
     [[ ! -d $corpus ]] || pictures=("$corpus/photos" "$corpus/kinds")
     bash "$opencl" "$build" same opencl:pocl "${pictures[@]}"
-    bash "$opencl" "$build" sets opencl:pocl
     ;;
 recipes)
     [[ ! -d $corpus ]] || pictures=("$corpus/photos")

@@ -20,10 +20,6 @@
 #                                        the device does: of all pictures that
 #                                        it begins it makes 98 % to the end;
 #                                        with --long each by three seeds
-#   opencl_platforms.sh BUILD sets NAME [STEP]
-#                                        the same for all 36 sets of type,
-#                                        layout and filter on a few pictures,
-#                                        or every STEP-th of the sets
 # All but the races fail when the device did not make the pictures itself:
 # conformance.h, made.py.
 # Drivers and the engine keep their caches in BUILD.
@@ -96,18 +92,6 @@ make_samples()
 {
     [[ -e $build/fuzz-samples/samples.json ]] ||
         "$build/headrace" samples --count 8 "$build/fuzz-samples" >/dev/null
-}
-
-# Pictures that every engine begins at reconstruct, but two.
-few_pictures()
-{
-    local kinds=$build/fuzz-samples/kinds name
-    make_samples
-    for name in baseline-{410,411,420,422,440,444}.jpg gray.jpg quality-1.jpg \
-                harsh-420.jpg restart-rows.jpg tiny-{1x1,15x15,17x17}.jpg \
-                thin-{1x297,297x1}.jpg png-rgb.png progressive-420.jpg; do
-        echo "$kinds/$name"
-    done
 }
 
 # (Emulators on a busy machine took longer for a batch than a device may.)
@@ -192,31 +176,6 @@ END
     exit $bad
 }
 
-sets()  # name step
-{
-    local name=$1 step=${2:-1} i bad=0 run=0 dtype layout filter pictures
-    local types=(f32 f16 u8) layouts=(nchw nhwc)
-    local filters=(bilinear nearest box hamming bicubic lanczos)
-    local folder=$build/opencl-sets-${name##*:}
-    needs_device "$name"
-    mapfile -t pictures < <(few_pictures)
-    for ((i = 0; i < 36; i += step)); do
-        dtype=${types[i / 12]} layout=${layouts[i / 6 % 2]}
-        filter=${filters[i % 6]}
-        make_both "$folder" "$name" \
-            "decode,resize=61x47:$filter$([[ $dtype == u8 ]] ||
-                                          echo ,normalize=imagenet)" \
-            "$dtype" "$layout" "${pictures[@]}"
-        echo "$dtype $layout $filter"
-        "$python" "$(dirname "$0")/opencl_same.py" "$folder" ||
-            bad=1
-        run=$((run + 1))
-    done
-    rm -rf "$folder"
-    echo "$run of 36 sets of type, layout and filter compared"
-    ((run >= 36 / step && !bad))
-}
-
 # ---- engine-races -----------------------------------------------------------
 
 # By itself Oclgrind is loaded before the program and handed to all of it; as
@@ -275,15 +234,11 @@ pocl)
 rusticl)
     export RUSTICL_ENABLE=llvmpipe
     conformance opencl:rusticl 0.1
-    # Steps of 7 come by every type, layout and filter.
-    sets opencl:rusticl 7
-    export HEADRACE_OPENCL_VARIANT=gpu HEADRACE_OPENCL_ENTROPY=device
-    sets opencl:rusticl 11
+    HEADRACE_OPENCL_VARIANT=gpu conformance opencl:rusticl 0.1
     ;;
 races)   races ;;
 engine-races) engine_races ;;
 recipes) shift 2; recipes "${1:-opencl:pocl}" "${@:2}" ;;
 same)    shift 2; same "${1:-opencl}" "${@:2}" ;;
-sets)    sets "${3:-opencl:pocl}" "${4:-1}" ;;
-*)       sed -n '3,29s/^# \?//p' "$0"; exit 2 ;;
+*)       sed -n '3,25s/^# \?//p' "$0"; exit 2 ;;
 esac
