@@ -11,23 +11,11 @@
 #include "fuzz.h"
 #include "kernel_env.h"
 
-extern const char ocl_kernels_source[];
-
 enum { BESIDE = 4096, AREAS = 16, WALL = 65536 };
 #define ROOM ((size_t)32 << 20)
 
-static const char *const names[] = {
-#define X(name, text, stage) text,
-    HR__KERNELS(X)
-#undef X
-};
-
 static struct {
-    struct ocl_api cl;
-    cl_context context;
-    cl_command_queue queue;
-    cl_program program;
-    cl_kernel kernels[HR__NUM_KERNELS];
+    struct kernel_env env;
     uint8_t *room[GUARD_BUFFERS];  // between two walls
     uint8_t *data[GUARD_BUFFERS];
     uint8_t *copy[GUARD_BUFFERS];  // of plan and in
@@ -45,44 +33,6 @@ void __lsan_disable(void) __attribute__((weak));
 void __lsan_enable(void) __attribute__((weak));
 
 // ---- A device -------------------------------------------------------------
-
-// Or a simulator, which has memory of its own and sees more.
-static bool find_pocl(struct kernel_device *d)
-{
-    const char *other = getenv("HEADRACE_TEST_OPENCL");
-    struct kernel_device all[8];
-    int n;
-
-    // The calling thread computes: a crash is where its input is.
-    setenv("POCL_DEVICES", "basic", 0);
-    if (!kernel_cl_load(&g.cl))
-        return false;
-    n = kernel_devices(&g.cl, all, 8);
-    for (int i = 0; i < n; i++)
-        if (strstr(all[i].platform_name,
-                   other ? other : "Portable Computing Language")) {
-            *d = all[i];
-            g.reads = other != NULL;
-            return true;
-        }
-    return false;
-}
-
-static void build(cl_device_id device)
-{
-    const char *source = ocl_kernels_source;
-    cl_int err;
-
-    g.program = g.cl.clCreateProgramWithSource(g.context, 1, &source, NULL,
-                                               &err);
-    promise(!err);
-    promise(!g.cl.clBuildProgram(g.program, 1, &device,
-                                 "-cl-std=CL1.2 -D HR__ENTROPY", NULL, NULL));
-    for (int i = 0; i <= HR__KERNEL_RECONSTRUCT; i++) {
-        g.kernels[i] = g.cl.clCreateKernel(g.program, names[i], &err);
-        promise(!err);
-    }
-}
 
 static void make_room(void)
 {
@@ -115,20 +65,19 @@ static void warm_up(void)
 
 static bool open_device(void)
 {
-    struct kernel_device d;
-    cl_context_properties props[] = {CL_CONTEXT_PLATFORM, 0, 0};
-    cl_int err;
+    enum kernel_opened opened;
 
-    if (!find_pocl(&d)) {
+    // The calling thread computes: a crash is where its input is.
+    setenv("POCL_DEVICES", "basic", 0);
+    // A simulator has memory of its own and sees more.
+    g.reads = getenv("HEADRACE_TEST_OPENCL");
+    opened = kernel_open(&g.env, "-cl-std=CL1.2 -D HR__ENTROPY",
+                         HR__KERNEL_RECONSTRUCT + 1);
+    if (opened == KERNEL_ABSENT) {
         puts("not run: kernels: there is no PoCL");
         return false;
     }
-    props[1] = (cl_context_properties)d.platform;
-    g.context = g.cl.clCreateContext(props, 1, &d.device, NULL, NULL, &err);
-    promise(!err);
-    g.queue = g.cl.clCreateCommandQueue(g.context, d.device, 0, &err);
-    promise(!err);
-    build(d.device);
+    promise(opened == KERNEL_OPEN);
     make_room();
     warm_up();
     return true;
@@ -235,32 +184,13 @@ static cl_mem buffer(int which)
                         : which == GUARD_WORK ? 0
                                               : CL_MEM_COPY_HOST_PTR;
     cl_int err;
-    cl_mem mem = g.cl.clCreateBuffer(g.context, CL_MEM_READ_WRITE | from,
-                                     g.size[which], from ? g.data[which] : NULL,
-                                     &err);
+    cl_mem mem = g.env.cl.clCreateBuffer(g.env.context,
+                                         CL_MEM_READ_WRITE | from,
+                                         g.size[which],
+                                         from ? g.data[which] : NULL, &err);
 
     promise(!err);
     return mem;
-}
-
-static void launch(int k, size_t groups, cl_uint list, cl_mem mem[])
-{
-    // The kernels of stage entropy know the flag, in out.
-    cl_uint num = k <= HR__KERNEL_DC ? GUARD_BUFFERS : GUARD_BUFFERS - 1;
-    size_t local[2] = {HR__GROUP, 1}, global[2];
-    cl_kernel kernel = g.kernels[k];
-    cl_int err = g.cl.clSetKernelArg(kernel, HR__ARG_PLAN, sizeof(cl_mem),
-                                     &mem[GUARD_PLAN]);
-
-    err |= g.cl.clSetKernelArg(kernel, HR__ARG_LIST, sizeof(list), &list);
-    for (cl_uint i = GUARD_IN; i < num; i++)
-        err |= g.cl.clSetKernelArg(kernel, HR__ARG_FIRST_BUFFER + i - GUARD_IN,
-                                   sizeof(cl_mem), &mem[i]);
-    global[1] = hr__kernel_rows(groups, &global[0]);
-    global[0] *= HR__GROUP;
-    err |= g.cl.clEnqueueNDRangeKernel(g.queue, kernel, 2, NULL, global, local,
-                                       0, NULL, NULL);
-    promise(!err);
 }
 
 // A list of one group, if there is nothing to do.
@@ -306,14 +236,14 @@ void guard_run(const struct hr__kernel_picture *p, const int *kernels, int n)
     for (int i = 0; i < GUARD_BUFFERS; i++)
         mem[i] = buffer(i);
     for (int i = 0; i < n; i++)
-        launch(kernels[i], groups[i], lists[i], mem);
-    promise(!g.cl.clFinish(g.queue));
+        promise(!kernel_launch(&g.env, kernels[i], groups[i], lists[i], mem));
+    promise(!g.env.cl.clFinish(g.env.queue));
     for (int i = 0; i < GUARD_BUFFERS; i++) {
         if (g.reads)
-            promise(!g.cl.clEnqueueReadBuffer(g.queue, mem[i], CL_TRUE, 0,
-                                              g.size[i], g.data[i], 0, NULL,
-                                              NULL));
-        g.cl.clReleaseMemObject(mem[i]);
+            promise(!g.env.cl.clEnqueueReadBuffer(g.env.queue, mem[i], CL_TRUE,
+                                                  0, g.size[i], g.data[i], 0,
+                                                  NULL, NULL));
+        g.env.cl.clReleaseMemObject(mem[i]);
     }
 }
 #endif

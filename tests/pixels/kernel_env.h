@@ -1,24 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-// For tests that launch kernels/ themselves: OpenCL, of the backend only the
-// table of calls, and its devices.
+// For tests that launch kernels/ themselves, where an engine would be in the
+// way: a device, its program, and launches.
 #ifndef KERNEL_ENV_H
 #define KERNEL_ENV_H
-
-#include <stdbool.h>
 
 #include "backends/opencl/opencl.h"
 #include "kernels/plan.h"
 
-struct kernel_device {
-    cl_platform_id platform;
-    cl_device_id device;
-    char platform_name[128];
+struct kernel_env {
+    struct ocl_api cl;  // of the backend only this table of calls
+    cl_context context;
+    cl_command_queue queue;
+    cl_program program;
+    cl_kernel kernels[HR__NUM_KERNELS];
 };
 
-// False without a libOpenCL.
-bool kernel_cl_load(struct ocl_api *cl);
-// At most max devices of all platforms.
-int kernel_devices(const struct ocl_api *cl, struct kernel_device *devices,
-                   int max);
+enum kernel_opened { KERNEL_OPEN, KERNEL_ABSENT, KERNEL_FAILED };
+
+// Opens PoCL, or the platform of which HEADRACE_TEST_OPENCL has a part of the
+// name, and builds the first num_kernels kernels.
+enum kernel_opened kernel_open(struct kernel_env *env, const char *options,
+                               int num_kernels);
+void kernel_close(struct kernel_env *env);
+// The buffers are those of the plan, of in, work and out.
+cl_int kernel_launch(struct kernel_env *env, int kernel, size_t groups,
+                     cl_uint list, const cl_mem buffers[4]);
 
 #endif

@@ -52,106 +52,7 @@ struct entropy_batch {
     struct entropy_counts counts[ENTROPY_LAUNCHES][ENTROPY_BATCH];
 };
 
-static struct {
-    struct ocl_api cl;
-    cl_context context;
-    cl_command_queue queue;
-    cl_program program;
-    cl_kernel kernels[ENTROPY_KERNELS];
-} env;
-// ---- A device -------------------------------------------------------------
-
-static char *read_text(const char *name)
-{
-    char path[1024], *text = calloc(1, 1 << 16);
-    FILE *file;
-
-    snprintf(path, sizeof(path), "%s/kernels/%s", HR_SOURCE_DIR, name);
-    file = fopen(path, "rb");
-    if (!file || !text || !fread(text, 1, (1 << 16) - 1, file) || !feof(file))
-        abort();
-    fclose(file);
-    return text;
-}
-
-static bool build(cl_device_id device)
-{
-    static const char *const files[] = {"layout.h",        "common.cl",
-                                        "entropy.h",       "entropy.cl",
-                                        "entropy_sync.cl", "entropy_write.cl"};
-    enum { FILES = sizeof(files) / sizeof(*files) };
-    char *text[FILES], log[4096] = "";
-    cl_int err;
-
-    for (int i = 0; i < FILES; i++)
-        text[i] = read_text(files[i]);
-    env.program = env.cl.clCreateProgramWithSource(env.context, FILES,
-                                                   (const char **)text, NULL,
-                                                   &err);
-    for (int i = 0; i < FILES; i++)
-        free(text[i]);
-    if (err)
-        return false;
-    err = env.cl.clBuildProgram(env.program, 1, &device,
-                                "-cl-std=CL1.2 -D HR__ENTROPY -D HR__COUNTED",
-                                NULL, NULL);
-    if (err)
-        env.cl.clGetProgramBuildInfo(env.program, device, CL_PROGRAM_BUILD_LOG,
-                                     sizeof(log) - 1, log, NULL);
-    printf("%s", log);
-    return !err;
-}
-
-// Before the tests count descriptors: simulators keep some.
-static bool open_device(const struct kernel_device *d)
-{
-    cl_context_properties props[] = {CL_CONTEXT_PLATFORM,
-                                     (cl_context_properties)d->platform, 0};
-    cl_int err;
-
-    env.context = env.cl.clCreateContext(props, 1, &d->device, NULL, NULL,
-                                         &err);
-    if (err)
-        return false;
-    env.queue = env.cl.clCreateCommandQueue(env.context, d->device, 0, &err);
-    if (err || !build(d->device))
-        return false;
-    for (int i = 0; i < ENTROPY_KERNELS; i++) {
-        env.kernels[i] = env.cl.clCreateKernel(env.program, names[i], &err);
-        if (err)
-            return false;
-    }
-    return true;
-}
-
-// False: there is none.
-static bool find_device(struct kernel_device *device)
-{
-    struct kernel_device all[16];
-    const char *want = getenv("HEADRACE_TEST_OPENCL");
-    int n;
-
-    if (!want || !strcmp(want, "all"))
-        want = "Portable Computing Language";
-    if (!kernel_cl_load(&env.cl))
-        return false;
-    n = kernel_devices(&env.cl, all, 16);
-    for (int i = 0; i < n; i++)
-        if (strstr(all[i].platform_name, want)) {
-            *device = all[i];
-            return true;
-        }
-    return false;
-}
-
-static void close_device(void)
-{
-    for (int i = 0; i < ENTROPY_KERNELS; i++)
-        env.cl.clReleaseKernel(env.kernels[i]);
-    env.cl.clReleaseProgram(env.program);
-    env.cl.clReleaseCommandQueue(env.queue);
-    env.cl.clReleaseContext(env.context);
-}
+static struct kernel_env env;
 
 // ---- A batch --------------------------------------------------------------
 
@@ -369,22 +270,6 @@ static size_t put_list(struct entropy_batch *b, int kernel, cl_uint *at)
     return (size_t)(hr__kernel_pad(first, end) - first) / 2;
 }
 
-static cl_int launch(int kernel, size_t groups, cl_uint list, cl_mem mem[4])
-{
-    size_t local[2] = {HR__GROUP, 1}, global[2];
-    cl_kernel k = env.kernels[kernel];
-    cl_int err = env.cl.clSetKernelArg(k, HR__ARG_LIST, sizeof(list), &list);
-
-    err |= env.cl.clSetKernelArg(k, HR__ARG_PLAN, sizeof(cl_mem), &mem[0]);
-    for (cl_uint i = 1; i < 4; i++)
-        err |= env.cl.clSetKernelArg(k, HR__ARG_FIRST_BUFFER + i - 1,
-                                     sizeof(cl_mem), &mem[i]);
-    global[1] = hr__kernel_rows(groups, &global[0]);
-    global[0] *= HR__GROUP;
-    return err | env.cl.clEnqueueNDRangeKernel(env.queue, k, 2, NULL, global,
-                                               local, 0, NULL, NULL);
-}
-
 static void add_counts(struct entropy_counts *to, const hr__word *counts,
                        hr__word n)
 {
@@ -431,7 +316,8 @@ static cl_int launch_all(struct entropy_batch *b, const int *kernels, int n,
     for (int i = 0; i < n; i++) {
         int k = kernels[i];
 
-        err |= launch(k, groups[k], lists[k], mem) | read_counts(b, i, mem[2]);
+        err |= kernel_launch(&env, k, groups[k], lists[k], mem) |
+               read_counts(b, i, mem[2]);
     }
     return err | env.cl.clFinish(env.queue);
 }
@@ -614,19 +500,17 @@ TEST_CASE(photos)
 // (The device is opened before cases count descriptors: drivers keep some.)
 int main(int argc, char **argv)
 {
-    struct kernel_device device;
+    enum kernel_opened opened = kernel_open(
+        &env, "-cl-std=CL1.2 -D HR__ENTROPY -D HR__COUNTED", ENTROPY_KERNELS);
     int failed;
 
-    if (!find_device(&device)) {
-        puts("not run: no such OpenCL device");
-        return TEST_NOT_RUN;
-    }
-    if (!open_device(&device)) {
-        puts("FAILED: the device or its program");
-        return 1;
+    if (opened != KERNEL_OPEN) {
+        puts(opened == KERNEL_ABSENT ? "not run: no such OpenCL device"
+                                     : "FAILED: the device or its program");
+        return opened == KERNEL_ABSENT ? TEST_NOT_RUN : 1;
     }
     failed = test_main(argc, argv);
-    close_device();
+    kernel_close(&env);
     return failed;
 }
 #endif
