@@ -51,7 +51,7 @@ try:
 
     import package  # noqa: F401, where headrace is
     import compare_cases as cases
-    import compare_stacks
+    import compare_torchvision
     from headrace import _core, _oracle
     from headrace.errors import Error
     from headrace.validate import ours, stock
@@ -453,15 +453,16 @@ def same_jpeg_check(tally, o):
                   f"this process has {found}")
 
 
-def stack_checks(tally, rng):
+def torchvision_checks(tally, rng):
     pictures = [Image.fromarray(np.array(
         [[[rng.randrange(256) for _ in range(3)] for _ in range(w)]
          for _ in range(h)], np.uint8)) for w, h in
         ((37, 61), (50, 50), (61, 37), (8, 90))]
     pictures += [pictures[0].convert("L")]
-    faults = compare_stacks.faults(cases.STACKS, pictures, rng)
-    tally.add("sizes and tables", "plain", "stacks", len(faults),
-              faults and "; ".join(faults[:4]))
+    for _ in range(4):
+        faults = compare_torchvision.faults(pictures, rng)
+        tally.add("sizes and tables", "oracle", "torchvision", len(faults),
+                  faults and "; ".join(faults[:4]))
 
 
 def made_check(tally, backend, count, whole=0.0, entropy=False):
@@ -477,7 +478,7 @@ def made_check(tally, backend, count, whole=0.0, entropy=False):
 def main():
     o = parse()
     start = time.monotonic()
-    skips = list(cases.MISSING)
+    versions, skips = compare_torchvision.available()
     if jpeg_version() >= (3, 0):
         EXCEPTIONS.update(LOSSLESS)
     levels = [o.level] if o.level else levels_here()
@@ -497,14 +498,17 @@ def main():
               "known\n0 passed, 1 failed, 0 skipped")
         return 1
     _core.set_reference(reference)
-    stacks = [s.describe() for s in cases.STACKS]
+    torchvision = (f"torchvision {sys.modules['torchvision'].__version__} "
+                   f"{' and '.join(versions)}; ") if versions else ""
     print(f"seed {o.seed}; reference {reference}: Pillow {Image.__version__} "
           f"with libjpeg-turbo {features.version_feature('libjpeg_turbo')}; "
-          f"{', '.join(stacks)}; libheadrace {_core.version()}, "
+          f"NumPy {np.__version__}; {torchvision}"
+          f"libheadrace {_core.version()}, "
           f"levels {' '.join(levels)}")
     tally = Tally()
     same_jpeg_check(tally, o)
-    stack_checks(tally, random.Random(f"{o.seed}:stacks"))
+    if versions:
+        torchvision_checks(tally, random.Random(f"{o.seed}:torchvision"))
     with tempfile.TemporaryDirectory(prefix="headrace-compare-") as samples:
         subprocess.run([os.path.join(o.build, "headrace"), "samples",
                         "--seed", "7", samples], check=True,

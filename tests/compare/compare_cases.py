@@ -1,18 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cases of compare.py: op lists, and the pictures that Pillow, NumPy and
-torchvision make of them."""
+"""The cases of compare.py: op lists, and the pictures that Pillow and NumPy make
+of them."""
 import io
 
 import numpy as np
 from PIL import Image, ImageOps
 
-from compare_stacks import available
 from headrace import _core, _oracle, ops
 from headrace.ops import (center_crop, crop, decode, fit, normalize, resize,
                           resize_short)
 
-STACKS, MISSING = available()
-PLAIN = STACKS[0]
 IMAGENET = ([0.485, 0.456, 0.406], [0.229, 0.224, 0.225])
 LARGE = 6_000_000  # pixels; above, only decode and one window are compared
 EXIF = decode(apply_orientation=True)
@@ -253,28 +250,16 @@ def train_cases(p, rng, long):
         mean, std = pick_norm(rng)
         steps = [crop(x, y, cw, ch), resize(side[1], side[0], filter=filter),
                  flip(*turn)]
-        stack = pick_stack(rng)
-        yield from store_cases(stack, source, head + steps,
-                               stack.apply(im, steps), mean, std, rng, long)
+        yield from store_cases(source, head + steps, _oracle.apply(im, steps),
+                               mean, std, rng, long)
 
 
-def pick_stack(rng):
-    """One of the real ones, or Plain where there is none."""
-    return rng.choice(STACKS[1:] or STACKS)
-
-
-def numbers_of(stack, mean, std, rng):
-    """The stack's normalize."""
-    return normalize(mean, std, arithmetic=stack.arithmetic or
-                     rng.choice(("div", "mul")))
-
-
-def store_cases(stack, source, steps, im, mean, std, rng, long):
-    """The float32 tensor as the stack makes it, and one (or all) of the
+def store_cases(source, steps, im, mean, std, rng, long):
+    """The float32 tensor of torchvision's v1 or v2, and one (or all) of the
     other stores of the same picture."""
-    numbers = numbers_of(stack, mean, std, rng)
-    yield Case("train " + stack.name, source, steps + [numbers],
-               stack.apply(im, [numbers]), "f32", "nchw")
+    numbers = normalize(mean, std, arithmetic=rng.choice(("div", "mul")))
+    yield Case("train", source, steps + [numbers],
+               _oracle.apply(im, [numbers]), "f32", "nchw")
     values = np.array([[rng.uniform(-300, 300) for _ in range(256)]
                        for _ in range(len(im.getbands()))], np.float32)
     stores = [
@@ -309,11 +294,10 @@ def eval_case(p, rng, check, resized, side, mean, std):
                         else p.of(rng))
     if max(im.size) / min(im.size) > 40:  # no need for 65535 pixels wide
         resized = min(resized, 16)
-    stack = pick_stack(rng)
     steps = [resize_short(resized), center_crop(side[1], side[0], pad=True),
-             numbers_of(stack, mean, std, rng)]
-    return Case(f"{check} {stack.name}", source, head + steps,
-                stack.apply(im, steps), "f32", "nchw")
+             normalize(mean, std, arithmetic=rng.choice(("div", "mul")))]
+    return Case(check, source, head + steps, _oracle.apply(im, steps), "f32",
+                "nchw")
 
 
 def chain_cases(p, rng, long):
