@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Eight RGB pixels in registers of 32-bit numbers, for the AVX2 sisters of stage
-// augment; words that texts for registers of either width use (*_simd.h).
+// Eight RGB pixels in registers of 32-bit numbers, for the AVX2 sisters of
+// stage augment; words that texts for registers of either width use (*_simd.h).
 #ifndef CPU_PIXELS_AVX2_H
 #define CPU_PIXELS_AVX2_H
 

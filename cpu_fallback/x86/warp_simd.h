@@ -5,8 +5,8 @@
 // could come to another byte, warp.c makes the pixel again. (If all samples are
 // equal, the result is exact with any weights.)
 //
-// In the words of pixels_avx2.h; each of them defines struct octets, eight bytes
-// of each pixel, and what moves bytes and makes masks.
+// In the words of pixels_avx2.h; each of them defines struct octets, eight
+// bytes of each pixel, and what moves bytes and makes masks.
 #ifndef CPU_WARP_SIMD_H
 #define CPU_WARP_SIMD_H
 

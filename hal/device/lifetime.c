@@ -74,7 +74,8 @@ static void *reap(void *dev)
 }
 
 // Devices for whose end no thread could be had, or whose process ends; taken
-// down by the next thread of the user's that opens or closes one. No lock: a fork could inherit it.
+// down by the next thread of the user's that opens or closes one. No lock: a
+// fork could inherit it.
 static struct hr__device *_Atomic orphans;
 
 void hr__device_close_orphans(void)
