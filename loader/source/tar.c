@@ -32,6 +32,7 @@
 #define ARCHIVE_CALLS(X)               \
     X(archive_read_new)                \
     X(archive_read_support_format_tar) \
+    X(archive_read_set_format_option)  \
     X(archive_read_open_fd)            \
     X(archive_read_open2)              \
     X(archive_read_next_header)        \
@@ -266,28 +267,37 @@ static bool take_member(struct tar *t, struct archive_entry *entry)
 
 // ---- The file --------------------------------------------------------------
 
+// Behind a damaged header, the next block that is one is searched.
 static bool read_members(struct tar *t)
 {
     struct archive_entry *entry;
-    int code;
+    bool searches = false;
 
-    while ((code = lib.archive_read_next_header(t->archive, &entry)) ==
-               ARCHIVE_OK ||
-           code == ARCHIVE_WARN)
-        if (!take_member(t, entry))
-            return false;
-    if (code != ARCHIVE_EOF) {
+    while (hr__shard_goes_on(t->s, t->shard)) {
+        int code = lib.archive_read_next_header(t->archive, &entry);
         const char *why = lib.archive_error_string(t->archive);
 
+        if (code == ARCHIVE_OK || code == ARCHIVE_WARN) {
+            searches = false;
+            if (!take_member(t, entry))
+                return false;
+            continue;
+        }
+        if (code == ARCHIVE_EOF)
+            break;
         if (!t->num_keys)
             return hr__source_fail(HR_EFORMAT, "%s: %s",
                                    hr__source_short(t->shard->path),
                                    why ? why : "not a tar file");
-        hr__shard_fault(t->s, t->shard,
-                        (uint64_t)lib.archive_filter_bytes(t->archive, 0), NULL,
-                        why ? why : "damaged");
+        if (!searches)
+            hr__shard_fault(t->s, t->shard,
+                            (uint64_t)lib.archive_filter_bytes(t->archive, 0),
+                            NULL, why ? why : "damaged");
+        searches = true;
+        if (code != ARCHIVE_RETRY)
+            break;
     }
-    return end_sample(t);
+    return end_sample(t) && hr__shard_ends(t->s, t->shard);
 }
 
 static int compare_keys(const void *a, const void *b)
@@ -345,7 +355,11 @@ static bool open_archive(struct tar *t)
     const char *why;
 
     if (!(t->archive = lib.archive_read_new()) ||
-        lib.archive_read_support_format_tar(t->archive) != ARCHIVE_OK)
+        lib.archive_read_support_format_tar(t->archive) != ARCHIVE_OK ||
+        // (A header of zeros would be the end.)
+        lib.archive_read_set_format_option(t->archive, "tar",
+                                           "read_concatenated_archives",
+                                           "1") != ARCHIVE_OK)
         return hr__source_fail(HR_ENOMEM, "out of memory");
     if ((web ? lib.archive_read_open2(t->archive, web, NULL, web_read, web_skip,
                                       NULL)

@@ -244,6 +244,16 @@ run 1 run cut.tar --out none --json
 says err "cut.tar: offset "
 says out '"failed": 0'
 expect "what was whole" grep -q '"images": [12],' out
+tar -C flat -cf four.tar --format=ustar 000.jpg 001.jpg 002.jpg 003.jpg
+at=$(tar -tRf four.tar | sed -n 's/^block \([0-9]*\): 001.jpg/\1/p')
+for device in urandom zero; do  # no header, and the end of an archive
+    cp four.tar $device.tar
+    dd if=/dev/$device of=$device.tar bs=512 count=1 seek="$at" \
+        conv=notrunc status=none
+    run 1 run $device.tar --out none --json
+    says err "$device.tar: offset "
+    says out '"images": 3,'
+done
 head -c "$(($(stat -c %s all.rec) - 100))" all.rec >cut.rec
 run 1 run cut.rec --out none --json
 says err "cut.rec: offset "
