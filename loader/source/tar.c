@@ -357,9 +357,8 @@ static bool open_archive(struct tar *t)
     if (!(t->archive = lib.archive_read_new()) ||
         lib.archive_read_support_format_tar(t->archive) != ARCHIVE_OK ||
         // (A header of zeros would be the end.)
-        lib.archive_read_set_format_option(t->archive, "tar",
-                                           "read_concatenated_archives",
-                                           "1") != ARCHIVE_OK)
+        lib.archive_read_set_format_option(
+            t->archive, "tar", "read_concatenated_archives", "1") != ARCHIVE_OK)
         return hr__source_fail(HR_ENOMEM, "out of memory");
     if ((web ? lib.archive_read_open2(t->archive, web, NULL, web_read, web_skip,
                                       NULL)
