@@ -110,18 +110,18 @@ static bool name_of(const unsigned char *key, size_t size, char name[NAME])
     return true;
 }
 
-// Checks the page's head, and moves the value to the begin.
-static const char *unwrap(const struct hr__range *range, void *memory,
+// Checks the page's head, and finds the value behind it.
+static const char *unwrap(const struct hr__range *range, unsigned char **at,
                           size_t *size)
 {
-    const unsigned char *p = memory;
+    const unsigned char *p = *at;
     uint64_t number = long_at(p);
 
     if (*size != PAGE_HEAD + range->inner || !(half_at(p + 10) & OVERFLOW) ||
         !number || range->offset % number)
         return "no value begins in its page";
     *size = (size_t)range->inner;
-    memmove(memory, p + PAGE_HEAD, *size);
+    *at += PAGE_HEAD;
     return NULL;
 }
 

@@ -224,10 +224,12 @@ static void *pixel_room(void *ctx, size_t size)
 
 static enum hr_status unwrap(const struct hr__shard *shard,
                              const struct hr__range *range, void *memory,
-                             size_t *size)
+                             struct hr_encoded *to)
 {
-    const char *why = shard->unwrap(range, memory, size);
+    unsigned char *at = memory;
+    const char *why = shard->unwrap(range, &at, &to->size);
 
+    to->data = at;
     return why ? hr__fail(HR_ECORRUPT, "%s: offset %llu: %s",
                           hr__source_short(shard->path),
                           (unsigned long long)range->offset, why)
@@ -258,10 +260,9 @@ static enum hr_status read_checked(const struct hr__shard *shard,
                           "picture is wrong",
                           hr__source_short(shard->path),
                           (unsigned long long)range->offset);
-    if (!status && range->wrapped)
-        status = unwrap(shard, range, memory, &to->size);
     to->data = apart ? memory : NULL;
-    return status;
+    return !status && range->wrapped ? unwrap(shard, range, memory, to)
+                                     : status;
 }
 
 static enum hr_status read_open(const struct hr__shard *shard,

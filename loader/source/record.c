@@ -174,10 +174,9 @@ static bool read_records(struct hr__source *s, struct hr__shard *shard)
 
 // Moves the parts together, in place. They were found whole when the file was
 // opened; should they have changed, what is there is short, and no picture.
-static size_t join(void *memory, size_t size)
+static size_t join(unsigned char *at, size_t size)
 {
-    unsigned char *at = memory;
-    size_t from = 0, to = 0, skip;
+    size_t from = 0, to = 0;
 
     while (size - from >= HEAD) {
         uint32_t word = hr__word_at(at + from + 4);
@@ -197,20 +196,19 @@ static size_t join(void *memory, size_t size)
         if (from > size)
             break;
     }
-    if (to < IMAGE_HEAD)
-        return 0;
-    skip = IMAGE_HEAD + (size_t)hr__word_at(at) * WORD;
-    if (skip > to)
-        return 0;
-    memmove(at, at + skip, to - skip);
-    return to - skip;
+    return to;
 }
 
-static const char *unwrap(const struct hr__range *range, void *memory,
+static const char *unwrap(const struct hr__range *range, unsigned char **at,
                           size_t *size)
 {
+    size_t bytes = join(*at, *size), skip = IMAGE_HEAD;
+
     (void)range;
-    *size = join(memory, *size);
+    if (bytes >= IMAGE_HEAD)
+        skip += (size_t)hr__word_at(*at) * WORD;
+    *size = skip < bytes ? bytes - skip : 0;
+    *at += skip < bytes ? skip : 0;
     return NULL;
 }
 

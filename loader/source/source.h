@@ -127,10 +127,10 @@ struct hr__ranges {
     uint64_t end;
 };
 
-// Moves the picture of a wrapped record of *size bytes to the begin of memory
-// and sets *size to its own. NULL, or what is wrong.
+// Finds the picture of a wrapped record of *size bytes: sets *at to its begin and
+// *size to its own. NULL, or what is wrong.
 typedef const char *(*hr__unwrap_fn)(const struct hr__range *range,
-                                     void *memory, size_t *size);
+                                     unsigned char **at, size_t *size);
 
 // A file that the program has opened.
 struct hr__opened {

@@ -377,17 +377,16 @@ static bool check_fields(const struct tfrecord *t)
                            hr__source_short(t->shard->path), t->names);
 }
 
-// Compares the checksum, and moves the picture to the begin.
-static const char *unwrap(const struct hr__range *range, void *memory,
+// Compares the checksum, and finds the picture.
+static const char *unwrap(const struct hr__range *range, unsigned char **at,
                           size_t *size)
 {
-    unsigned char *bytes = memory;
     size_t sum = *size - SUM;
 
-    if (hr__word_at(bytes + sum) != masked(hr__crc32c(bytes, sum)))
+    if (hr__word_at(*at + sum) != masked(hr__crc32c(*at, sum)))
         return "the checksum of the record is wrong";
     *size = (size_t)range->inner;
-    memmove(bytes, bytes + range->skip, *size);
+    *at += range->skip;
     return NULL;
 }
 
