@@ -8,6 +8,8 @@
 #include "hal/engine/base.h"
 #include "source.h"
 
+enum { HEAD = 8 };  // bytes of a length
+
 static _Atomic(const struct hr_opener *) opener;
 
 void hr_set_opener(const struct hr_opener *to)
@@ -80,15 +82,32 @@ static bool name_classes(struct hr__source *s, const struct hr_opened *o)
     return ok;
 }
 
-static bool put_all(struct hr__source *s, struct hr__shard *shard)
+// A sample behind its length.
+static const char *unwrap(const struct hr__range *range, unsigned char **at,
+                          size_t *size)
 {
-    const struct hr_opened *o = &shard->opened->is;
+    (void)range;
+    if (*size < HEAD)
+        return "where it is was lost";
+    if ((hr__word_at(*at) | (uint64_t)hr__word_at(*at + 4) << 32) !=
+        *size - HEAD)
+        return "it is not as long as the index says";
+    *at += HEAD;
+    *size -= HEAD;
+    return NULL;
+}
+
+static bool put_all(struct hr__source *s, struct hr__shard *shard,
+                    const struct hr_opened *o)
+{
     bool ok = true;
 
     for (uint64_t i = 0; ok && i < o->calls.num; i++) {
         const char *label = o->label_of ? o->label_of(o->calls.ctx, i) : "";
-        struct hr__range range = {.offset = i};
+        struct hr__range range = {.offset = i, .wrapped = o->range_of};
 
+        if (o->range_of)
+            o->range_of(o->calls.ctx, i, &range.offset, &range.size);
         ok = !atomic_load_explicit(&s->stopped, memory_order_relaxed)
                  ? hr__shard_put(s, shard, NULL, label ? label : "", range)
                  : hr__shard_ends(s, shard);
@@ -100,6 +119,7 @@ bool hr__source_open(struct hr__source *s, const char *path)
 {
     struct hr__opened *o = hr__alloc(NULL, sizeof(*o));
     struct hr__shard *shard;
+    bool ok;
 
     if (!o)
         return hr__source_fail(HR_ENOMEM, "out of memory");
@@ -108,13 +128,17 @@ bool hr__source_open(struct hr__source *s, const char *path)
         hr__free(o);
         return false;
     }
-    if (!(shard = hr__shard_of(s, path, o))) {
-        hr__opened_close(o);
-        return false;
+    shard = o->is.range_of ? hr__shard_open(s, path) : hr__shard_of(s, path, o);
+    if (shard) {
+        shard->names = o->is.names || o->is.num_classes;
+        shard->numbers = true;
+        shard->unwrap = unwrap;
     }
-    shard->names = o->is.names || o->is.num_classes;
-    shard->numbers = true;
-    return name_classes(s, &o->is) && put_all(s, shard);
+    ok = shard && hr__shard_opened(shard, name_classes(s, &o->is) &&
+                                              put_all(s, shard, &o->is));
+    if (!shard || !shard->opened)
+        hr__opened_close(o);
+    return ok;
 }
 
 void hr__opened_close(struct hr__opened *o)

@@ -215,10 +215,12 @@ static PyMethodDef methods[] = {
     {"set_opener", set_opener, METH_O,
      "set_opener($module, open, /)\n--\n\n"
      "Let a function open files of records that the library does not read:\n"
-     "open(path, image, label) returns (items, numbers, texts, kind), or\n"
-     "(why not, whether the arguments are wrong). numbers: for each item the\n"
-     "number of its label in texts, or -1. kind: 0: texts are labels, 1: they\n"
-     "are names, 2: and their places the numbers of the classes."},
+     "open(path, image, label) returns (items, numbers, texts, kind, ranges),\n"
+     "or (why not, whether the arguments are wrong). numbers: for each item\n"
+     "the number of its label in texts, or -1. kind: 0: texts are labels, 1:\n"
+     "they are names, 2: and their places the numbers of the classes. ranges:\n"
+     "begin and end of each item in the file, 64 bits each, with the 8 bytes\n"
+     "of its length in front; or None."},
     {"set_decoder", set_decoder, METH_VARARGS,
      "set_decoder($module, probe, decode, /)\n--\n\n"
      "Set what decodes pictures that the library does not: probe(data)\n"

@@ -21,6 +21,18 @@ static const char *label_of(void *ctx, uint64_t i)
     return s->labels[i] < 0 ? "" : s->texts[s->labels[i]];
 }
 
+static void range_of(void *ctx, uint64_t i, uint64_t *offset, uint64_t *size)
+{
+    const struct source *s = ctx;
+    const int64_t *range = (const int64_t *)s->ranges.buf + 2 * i;
+
+    *offset = *size = 0;
+    if (range[0] < 0 || range[0] > range[1])
+        return;
+    *offset = (uint64_t)range[0];
+    *size = (uint64_t)(range[1] - range[0]);
+}
+
 static void close_it(void *ctx)
 {
     PyGILState_STATE gil;
@@ -79,6 +91,18 @@ static bool take_numbers(struct source *s, PyObject *numbers, uint64_t n,
     return fits;
 }
 
+static bool take_ranges(struct source *s, PyObject *ranges, uint64_t n)
+{
+    if (ranges == Py_None)
+        return true;
+    if (PyObject_GetBuffer(ranges, &s->ranges, PyBUF_SIMPLE))
+        return false;
+    if ((uint64_t)s->ranges.len == 2 * n * sizeof(int64_t))
+        return true;
+    PyErr_SetString(PyExc_ValueError, "ranges, for each item");
+    return false;
+}
+
 static PyObject *source_of_items(PyObject *items)
 {
     PyObject *none = PyTuple_New(0), *named = PyDict_New(), *made = NULL;
@@ -92,21 +116,23 @@ static PyObject *source_of_items(PyObject *items)
 
 static bool take(PyObject *answer, struct hr_opened *to)
 {
-    PyObject *items, *numbers, *texts, *made;
+    PyObject *items, *numbers, *texts, *ranges, *made;
     struct source *s;
     size_t num = 0;
     int kind;
     bool ok;
 
-    if (!PyArg_ParseTuple(answer, "OOO!i", &items, &numbers, &PyTuple_Type,
-                          &texts, &kind) ||
+    if (!PyArg_ParseTuple(answer, "OOO!iO", &items, &numbers, &PyTuple_Type,
+                          &texts, &kind, &ranges) ||
         !(made = source_of_items(items)))
         return false;
     s = (struct source *)made;
     s->is_opened = true;
     to->calls = sequence_calls(s, (Py_ssize_t)s->source->num);
     ok = take_texts(s, texts, &num) &&
-         take_numbers(s, numbers, to->calls.num, num);
+         take_numbers(s, numbers, to->calls.num, num) &&
+         take_ranges(s, ranges, to->calls.num);
+    to->range_of = s->ranges.obj ? range_of : NULL;
     to->label_of = label_of;
     to->names = kind != LABELS;
     to->classes = s->texts;

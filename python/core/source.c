@@ -454,6 +454,7 @@ static void dealloc(PyObject *self)
     free(s->table);
     free(s->texts);
     free(s->labels);
+    PyBuffer_Release(&s->ranges);
     PyObject_GC_Del(self);
     Py_DECREF(type);
 }

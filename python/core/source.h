@@ -28,6 +28,7 @@ struct source {
     // number, and threads of others may read it.
     PyObject *names;
     const char **texts;
+    Py_buffer ranges;  // [2 * source->num] begins and ends, of i64, if any
     bool is_opened;
     _Atomic(struct lent *) returned;  // of a sequence
 };

@@ -66,7 +66,8 @@ def set_decoder(
 def set_opener(
     open: Callable[
         [str, str | None, str | None],
-        tuple[Any, Buffer, tuple[str, ...], int] | tuple[str, bool],
+        tuple[Any, Buffer, tuple[str, ...], int, Buffer | None]
+        | tuple[str, bool],
     ],
     /,
 ) -> None: ...

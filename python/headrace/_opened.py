@@ -19,11 +19,14 @@ _LABELS, _NAMES, _CLASSES = range(3)  # see set_opener()
 
 def open_file(
     path: str, image: str | None, label: str | None
-) -> tuple[_Rows, array[int], tuple[str, ...], int] | tuple[str, bool]:
+) -> (
+    tuple[_Rows, array[int], tuple[str, ...], int, array[int] | None]
+    | tuple[str, bool]
+):
     """Open a file for the library; else say why not, and whose fault it is."""
     try:
         rows = _open(path, (image, label))
-        return rows, *_labels(path, rows)
+        return rows, *_labels(path, rows), getattr(rows, "ranges", None)
     except Error as error:
         return str(error), isinstance(error, ArgumentError)
 

@@ -86,6 +86,9 @@ class Rows:
             raise _failed(
                 f"{self.path}.db: {num} rows, and {head.rows} in {self.path}"
             )
+        # The library reads pictures that are alone in a row: set_opener().
+        alone = isinstance(self._file, _Disk) and len(head.blobs) == 1
+        self.ranges = self._places if alone else None
         self.words = head.fields.get(self.label or "") == "string"
         numbers: dict[Any, Any] = {}
         if self.words:

@@ -3,6 +3,8 @@
 // tests/python/test_records.py has Parquet and Arrow files.
 #include "loader/source/source.h"
 
+#include <endian.h>
+
 #include "loader_data.h"
 #include "shard_data.h"
 #include "web_data.h"
@@ -15,7 +17,8 @@ static struct opened {
     const char *path, *image, *label;
     enum hr_status status;
     const char *why;
-    bool numbers, no_labels, no_read;
+    bool numbers, no_labels, no_read, ranges;
+    uint64_t begins[N + 1];
 } it;
 
 static const char *const classes[] = {"cat", "dog", "emu"};
@@ -33,6 +36,16 @@ static void close_it(void *ctx)
     CHECK(ctx == &it.data, "another context");
     it.open--;
     it.closed++;
+}
+
+// Sample WRONG has another length, and LOST no place.
+enum { WRONG = 3, LOST = 5 };
+
+static void range_of(void *ctx, uint64_t i, uint64_t *offset, uint64_t *size)
+{
+    CHECK(ctx == &it.data, "another context");
+    *offset = it.begins[i];
+    *size = i == LOST ? 0 : it.begins[i + 1] - it.begins[i];
 }
 
 static enum hr_status open_it(void *ctx, const char *path, const char *image,
@@ -56,6 +69,8 @@ static enum hr_status open_it(void *ctx, const char *path, const char *image,
     }
     if (it.no_read)
         to->calls.read = NULL;
+    if (it.ranges)
+        to->range_of = range_of;
     return HR_OK;
 }
 
@@ -180,6 +195,45 @@ TEST_CASE(labels)
     s = hr_source_open(path);
     CHECK(hr_source_class(s, 0) == -1 && !*hr_source_item(s, 0).label, "none");
     hr_source_close(&s);
+    end();
+}
+
+// Ranges of the file are read by the library, which closes what was opened.
+TEST_CASE(ranges)
+{
+    struct shard m = {0};
+    auto_encoded to = {0};
+    const char *path;
+    hr_source s;
+
+    begin();
+    it.ranges = true;
+    for (int i = 0; i < N; i++) {
+        const struct bytes *want = &it.data.files[i];
+        uint64_t length = htole64(want->size + (i == WRONG));
+
+        it.begins[i] = m.size;
+        shard_append(&m, &length, sizeof(length));
+        shard_append(&m, want->data, want->size);
+    }
+    it.begins[N] = m.size;
+    path = shard_write(&m, ".mindrecord");
+    s = hr_source_open(path);
+    CHECK(s && s->num == N && !it.open, "%s", hr_last_error());
+    for (size_t i = 0; s && i < N; i++) {
+        const struct bytes *want = &it.data.files[i];
+        enum hr_status status = hr_source_read(s, i, 0, &to);
+
+        if (i == WRONG || i == LOST)
+            CHECK(status == HR_ECORRUPT, "sample %d: %d", (int)i, status);
+        else
+            CHECK(!status && to.size == want->size &&
+                      !memcmp(to.data, want->data, to.size),
+                  "sample %d: %s", (int)i, hr_last_error());
+    }
+    CHECK(hr_source_class(s, 0) == 2 && hr_source_class(s, 1) == 0, "names");
+    hr_source_close(&s);
+    shard_finish(&m);
     end();
 }
 

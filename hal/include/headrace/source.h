@@ -94,6 +94,11 @@ struct hr_opened {
     const char *const *classes;
     size_t num_classes;
     void (*close)(void *ctx);  // the source goes; NULL: nothing is to be done
+    // Where a sample lies in the file at path, behind the u64, little endian,
+    // of its length, which counts in size; 0 bytes: a sample that fails. The
+    // library reads it there, and the file is closed when it was added. NULL:
+    // the calls read it.
+    void (*range_of)(void *ctx, uint64_t i, uint64_t *offset, uint64_t *size);
 };
 
 // Opens files whose format the library knows by name and content and leaves to
