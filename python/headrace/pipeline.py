@@ -189,9 +189,7 @@ class Pipeline:
 
     def __call__(self, sources: Iterable[Any], **options: Any) -> Output:
         """Make the pictures, and return when they are there; see submit()."""
-        output = self.submit(sources, **options)
-        output.job.wait()
-        return output
+        return self.submit(sources, **options).wait()
 
     def _samples(
         self, sources: Iterable[Any], indices: Iterable[int] | None, epoch: int
@@ -218,17 +216,20 @@ class Output:
     """A tensor, and how each of its pictures was made.
 
     It is an array for NumPy (`__array_interface__`) and a tensor for DLPack.
-    Pictures that could not be made are zero.
+    Pictures that could not be made are zero. After fork() a child has what its
+    parent waited for, but raises headrace.DeviceError for a job in flight.
     """
 
-    __slots__ = ("batch", "job")
+    __slots__ = ("_results", "batch", "job")
 
     batch: _core.Batch
     job: _core.Job
+    _results: Sequence[_core.Result] | None
 
     def __init__(self, batch: _core.Batch, job: _core.Job) -> None:
         self.batch = batch
         self.job = job
+        self._results = None
 
     def __len__(self) -> int:
         return len(self.batch)
@@ -239,19 +240,21 @@ class Output:
 
     def wait(self, timeout: float | None = None) -> Output:
         """Wait for it; headrace.TimeoutError if it takes longer."""
-        self.job.wait(timeout)
+        if self._results is None:
+            self.job.wait(timeout)
+            self._results = self.job.results
         return self
 
     def __await__(self) -> Generator[Any, None, Output]:
         yield from self.job.__await__()
-        return self
+        return self.wait()
 
     @property
     def results(self) -> Sequence[_core.Result]:
         """For each picture: status, message, the device that made it, and
         why."""
-        self.job.wait()
-        return self.job.results
+        self.wait()
+        return self._results or ()
 
     @property
     def ok(self) -> list[bool]:
@@ -281,11 +284,11 @@ class Output:
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
-        self.job.wait()
+        self.wait()
         return self.batch.__array_interface__
 
     def __dlpack__(self, **options: Any) -> CapsuleType:
-        self.job.wait()
+        self.wait()
         return self.batch.__dlpack__(**options)
 
     def __dlpack_device__(self) -> tuple[int, int]:

@@ -25,7 +25,7 @@ from typing import Any, Literal
 
 from . import _core, _processors, ops
 from .errors import ArgumentError, make
-from .pipeline import Output, Pipeline
+from .pipeline import Output, Pipeline, _source
 
 
 class Features(dict[str, Any]):
@@ -132,8 +132,9 @@ class Preprocess(Pipeline):
         """Make the pictures, and return them as Features.
 
         Args:
-            sources: encoded bytes, paths, or pictures of Pillow; those opened
-                with the drop-in on are decoded here. One alone is a batch.
+            sources: encoded bytes, paths, mappings and None, as submit() has
+                them, or pictures of Pillow; those opened with the drop-in on
+                are decoded here. One alone is a batch.
             on_error: "fail": raise the error of the first picture that could
                 not be made, with file, offset, stage, reason; "zero": Features
                 tell, and the others are there.
@@ -183,13 +184,12 @@ class Preprocess(Pipeline):
     def _samples(
         self, sources: Iterable[Any], indices: Iterable[int] | None, epoch: int
     ) -> list[Any]:
-        if isinstance(sources, (str, bytes, bytearray, os.PathLike)):
-            sources = [sources]
-        elif _is_picture(sources):
+        one = (str, bytes, bytearray, os.PathLike, Mapping)
+        if isinstance(sources, one) or _is_picture(sources):
             sources = [sources]
         steps = self._steps
         return [
-            _sample(x, steps) if _is_picture(x) else (x, steps)
+            _sample(x, steps) if _is_picture(x) else (_source(x), steps)
             for x in sources
         ]
 
@@ -206,7 +206,7 @@ def _memory_of(shape: tuple[int, ...], dtype: str) -> Any:
 def _done(output: Output, on_error: str) -> Features:
     if on_error not in ("fail", "zero"):
         raise ArgumentError(f"on_error must be fail or zero, not {on_error!r}")
-    output.job.wait()
+    output.wait()
     if on_error == "fail":
         for result in output.results:
             if not result.ok:

@@ -129,6 +129,39 @@ class Calls(unittest.TestCase):
         with self.assertRaisesRegex(headrace.ArgumentError, "return_tensors"):
             make(self.paths, return_tensors="np")
 
+    def test_sources_of_columns(self):
+        """None and mappings, as submit() says; a mapping alone is one."""
+        make, path = preprocess("vit"), self.paths[0]
+        want = make([path])["pixel_values"]
+        with open(path, "rb") as file:
+            data = file.read()
+        column = [{"bytes": data, "path": None}, None, {"path": path}]
+        found = make(column, on_error="zero")
+        self.assertEqual(found.ok, [True, False, True])
+        for i in 0, 2:
+            self.assertTrue(torch.equal(found["pixel_values"][i], want[0]))
+        self.assertTrue(torch.equal(make(column[0])["pixel_values"], want))
+
+    @unittest.skipUnless(hasattr(os, "fork"), "needs fork()")
+    def test_a_child_has_what_its_parent_waited_for(self):
+        make = preprocess("vit", device="cpu", threads=1)
+        done, features = make.submit(self.paths).wait(), make(self.paths)
+        last = make.submit(self.paths)
+
+        def holds():
+            with self.assertRaises(headrace.DeviceError):
+                last.torch()
+            return (done.ok == features.ok == [True] * 4
+                    and done.errors == features.errors == {}
+                    and torch.equal(done.torch(), features.pixel_values)
+                    and (done.numpy() == done.torch().numpy()).all())
+
+        pid = os.fork()
+        if not pid:
+            os._exit(case.outcome(lambda: bool(holds())) is not True)
+        self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), 0)
+        last.wait()
+
     def test_errors(self):
         make = preprocess("vit")
         pictures = [self.paths[0], self.bad, "/not/there.jpg"]
