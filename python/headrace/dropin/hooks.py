@@ -26,12 +26,14 @@ import sys
 import threading
 import types
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from .. import _core
 from .._forks import renewed
-from .base.refusal import refuse, stock_function
+from .base.in_place import Triples, copies, in_place
+from .base.in_place import function as _function
+from .base.refusal import refuse
 from .base.report import note
 from .base.worker import in_worker
 
@@ -69,65 +71,6 @@ def put(owner: Any, name: Any, value: Any) -> None:
 
 
 # ---- the hooks -------------------------------------------------------------
-
-
-def _function(owner: Any, name: str) -> Any:
-    """A stock function; of a module, a copy: see _in_place()."""
-    found = stock_function(owner, name)
-    if not isinstance(owner, types.ModuleType) or found.__closure__:
-        return found
-    if found not in _copies:
-        copy = types.FunctionType(
-            found.__code__,
-            found.__globals__,
-            found.__name__,
-            found.__defaults__,
-        )
-        copy.__kwdefaults__ = found.__kwdefaults__
-        _copies[found] = functools.update_wrapper(copy, found)
-        del copy.__wrapped__  # type: ignore[attr-defined]
-    return _copies[found]
-
-
-# Stock functions of modules -> copies with the stock code.
-_copies: dict[types.FunctionType, Any] = {}
-# The function that runs is a constant of the code, in place of this text: it
-# has the stock globals, and to import ours costs a microsecond a call.
-_CALLED = "the function that runs"
-_CODE = """
-def {name}({parameters}):
-    headrace_called = {called!r}
-    return headrace_called({arguments})
-"""
-
-
-def _in_place(stock: types.FunctionType, new: Any) -> Triples:
-    """A function runs ours and stays the same object.
-
-    So it is replaced where it was imported from its module before, too, and
-    it pickles. TorchScript compiles the stock code.
-    """
-    code = stock.__code__
-    last = code.co_argcount + code.co_kwonlyargcount
-    names = list(code.co_varnames[: code.co_argcount])
-    named = list(code.co_varnames[code.co_argcount : last])
-    text = _CODE.format(
-        name=stock.__name__,
-        parameters=", ".join(names + ["*"] * bool(named) + named),
-        arguments=", ".join(names + ["%s=%s" % (n, n) for n in named]),
-        called=_CALLED,
-    )
-    made: dict[str, Any] = {}
-    exec(compile(text, "<%s>" % __name__, "exec"), made)
-    code = made[stock.__name__].__code__
-    consts = tuple(new if c == _CALLED else c for c in code.co_consts)
-    yield stock, "__code__", code.replace(co_consts=consts)
-    yield stock, "__wrapped__", _copies[stock]
-    yield stock, "__original_fn", _copies[stock]
-    yield stock, "__script_if_tracing_wrapper", True
-
-
-Triples = Iterator[tuple[Any, Any, Any]]
 
 
 def _pillow_hooks(plugin: Any) -> Triples:
@@ -230,6 +173,27 @@ def _functional_hooks(module: Any) -> Triples:
         yield module, name, wrap(_function(module, name))
 
 
+def _transforms_hooks(module: Any) -> Triples:
+    from .torch import draws
+
+    for kind, name, wrap in (
+        ("ColorJitter", "forward", draws.color_jitter),
+        ("RandomResizedCrop", "get_params", draws.crop_params),
+    ):
+        owner = getattr(module, kind)
+        yield owner, name, wrap(_function(owner, name, True))
+
+
+def _autoaugment_hooks(module: Any) -> Triples:
+    from .torch import draws
+
+    name = "_augmentation_space"
+    for kind in ("AutoAugment", "RandAugment", "TrivialAugmentWide"):
+        owner = getattr(module, kind)
+        stock = _function(owner, name, True)
+        yield owner, name, draws.augmentation_space(stock)
+
+
 # Functions that make each byte of one byte.
 _POINTWISE = "adjust_brightness", "posterize", "solarize", "invert"
 
@@ -252,7 +216,7 @@ def _v2_hooks(module: Any) -> Triples:
     from torchvision.transforms.v2 import functional
 
     from .pillow import enhance, pictures
-    from .torch import images, tensor, v2, wrappers
+    from .torch import draws, images, tensor, v2, wrappers
 
     if "torchvision.tv_tensors" not in sys.modules:
         refuse("torchvision.transforms.v2 has no tv_tensors (before 0.16)")
@@ -291,6 +255,9 @@ def _v2_hooks(module: Any) -> Triples:
         "transform",
         v2.to_dtype_transform(_function(module.ToDtype, "transform")),
     )
+    if "transform" in vars(module.ColorJitter):
+        stock = _function(module.ColorJitter, "transform")
+        yield module.ColorJitter, "transform", draws.color_jitter_of_v2(stock)
     for part in (module._geometry, module._auto_augment):
         yield part, "_get_fill", v2.get_fill(_function(part, "_get_fill"))
     yield from _collate_hooks(lazy_image)
@@ -399,6 +366,8 @@ SETS: dict[str, Callable[[Any], Triples]] = {
     "torchvision.transforms.functional": _functional_hooks,
     "torchvision.transforms.functional_tensor": _functional_tensor_hooks,
     "torchvision.transforms._functional_tensor": _functional_tensor_hooks,
+    "torchvision.transforms.transforms": _transforms_hooks,
+    "torchvision.transforms.autoaugment": _autoaugment_hooks,
     "torchvision.transforms.v2": _v2_hooks,
     "torch.utils.data": _data_hooks,
     "torch": _torch_hooks,
@@ -420,6 +389,8 @@ _NEEDS = {
     "torchvision.transforms.functional": PILLOW,
     "torchvision.transforms.functional_tensor": PILLOW,
     "torchvision.transforms._functional_tensor": PILLOW,
+    "torchvision.transforms.transforms": "torchvision.transforms.functional",
+    "torchvision.transforms.autoaugment": "torchvision.transforms.functional",
     "torchvision.transforms.v2": "torchvision.transforms.functional",
     "torch.utils.data": PILLOW,
     "torch": PILLOW,
@@ -517,7 +488,7 @@ def uninstall() -> None:
         _set_active(False)
         while _hooks:
             _undo(_hooks.pop())
-        _copies.clear()
+        copies.clear()
         _done.clear()
 
 
@@ -590,8 +561,9 @@ def _apply(name: str, arrived: str | None) -> None:
     for owner, key, new in list(SETS[name](sys.modules[name])):
         old = look(owner, key)
         hooks = [(owner, key, new)]
-        if isinstance(owner, types.ModuleType) and old in _copies:
-            hooks = list(_in_place(old, new))
+        function = getattr(old, "__func__", old)  # of a static method
+        if isinstance(function, types.FunctionType) and function in copies:
+            hooks = list(in_place(function, new))
         elif isinstance(new, types.FunctionType) and callable(old):
             functools.update_wrapper(new, old)
         for owner, key, new in hooks:

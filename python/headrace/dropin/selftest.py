@@ -116,6 +116,8 @@ def _run(hooked: Collection[str]) -> str | None:
         functional = sys.modules["torchvision.transforms.functional"]
         if not _equal(_v1, functional, recorded(), stock):
             return "torchvision.transforms.functional"
+    if "torchvision.transforms.transforms" in hooked:
+        _try_draws(recorded(), stock)
     if "torchvision.transforms.v2" in hooked:
         functional = sys.modules["torchvision.transforms.v2.functional"]
         if not _equal(_v2, functional, recorded(), stock):
@@ -183,6 +185,30 @@ def _try_decoder(name: str, data: bytes) -> None:
                     encoded.agree.discard(name)
     except Exception:
         encoded.agree.discard(name)
+
+
+def _try_draws(recorded: Any, stock: Any) -> None:
+    """Finds out if torchvision's transforms draw as ours do."""
+    from .torch import draws
+
+    draws.agree = True
+    try:
+        draws.agree = _drawn(recorded) == _drawn(stock)
+    except Exception:
+        draws.agree = False
+
+
+def _drawn(picture: Any) -> list[Any]:
+    import torch
+
+    module = sys.modules["torchvision.transforms.transforms"]
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(1)
+        params = module.RandomResizedCrop.get_params
+        found = [params(picture, [0.1, 2.0], list(ratio))
+                 for ratio in ((0.5, 2.0), (0.8, 9.0), (9.0, 9.5), (0.1, 0.2))]
+        made = module.ColorJitter(0.4, 0.4, 0.4, 0.1)(picture)
+        return [*found, made.tobytes(), torch.get_rng_state().tolist()]
 
 
 def _try_filters(functional: Any, recorded: Any, stock: Any) -> None:

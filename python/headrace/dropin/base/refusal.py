@@ -22,6 +22,8 @@ def refuse(what: str) -> NoReturn:
 def stock_function(owner: Any, name: str) -> types.FunctionType:
     """The function that a class or a module has itself."""
     found = vars(owner).get(name)
+    if isinstance(found, staticmethod):
+        found = found.__func__
     if not isinstance(found, types.FunctionType):
         refuse("%s.%s is not a function" % (owner.__name__, name))
     return found

@@ -31,7 +31,7 @@ from ..base.refusal import stock_function
 from ..base.report import take
 from ..base.worker import Worker
 from ..pillow import folder, pictures, pixels
-from ..torch import encoded, images, tensor
+from ..torch import draws, encoded, images, tensor
 from . import again, channel, tickets
 
 # hooks.install(): what a spawned worker is told is the reference.
@@ -112,7 +112,11 @@ class WorkerLoop:
         home = _scope.home or Home(os.getpid(), None, 0)
         home = home._replace(rooms=())
         known = _Known(
-            pictures.reference, pixels.refused, images.filters, encoded.agree
+            pictures.reference,
+            pixels.refused,
+            images.filters,
+            encoded.agree,
+            draws.agree,
         )
         return _rebuild, (self.module, self.install, known, home)
 
@@ -124,6 +128,7 @@ class _Known(NamedTuple):
     refused: frozenset[str]
     filters: set[str]
     agree: set[str]
+    draws: bool
 
 
 def _rebuild(
@@ -142,6 +147,7 @@ def _rebuild(
     pixels.refuse(known.refused)
     images.filters.update(known.filters)
     encoded.agree.update(known.agree)
+    draws.agree = known.draws
     return WorkerLoop(module, stock, install, home)
 
 
