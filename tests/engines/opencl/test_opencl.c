@@ -521,36 +521,6 @@ TEST_CASE(large_results)
     opencl_finish(&r[1]);
 }
 
-// Caller's memory with gaps: rows are copied one by one, gaps stay.
-static void strides_in(enum hr_layout layout)
-{
-    static uint8_t memory[2][2 * 3 * 50 * 256];
-    size_t row = layout == HR_NCHW ? 256 : 512;
-    struct opencl_run r[2];
-
-    for (int k = 0; k < 2; k++) {
-        memset(memory[k], 0xa5, sizeof(memory[k]));
-        r[k] = opencl_start(
-            k ? env.ocl : env.cpu, many, 2,
-            hr_batch_params(.n = 2, .c = 3, .h = 50, .w = 40, .layout = layout,
-                            .data = memory[k], .stride_h = row,
-                            .stride_c = row * 50, .stride_n = 3 * 256 * 50));
-        CU_ASSERT_EQUAL(hr_job_wait(r[k].job, HR_FOREVER), HR_OK);
-        opencl_finish(&r[k]);
-    }
-    CHECK(!memcmp(memory[0], memory[1], sizeof(memory[0])), "layout %d",
-          layout);
-}
-
-TEST_CASE(strides)
-{
-    opencl_fill(many, many_ops, 2);
-    for (int i = 0; i < 2; i++)
-        many_ops[i][2] = hr_op_resize(.w = 40, .h = 50);
-    strides_in(HR_NCHW);
-    strides_in(HR_NHWC);
-}
-
 TEST_CASE(no_allocations)
 {
     // Few enough that what the core keeps of files and records is enough.
