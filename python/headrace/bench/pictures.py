@@ -41,7 +41,7 @@ def find(inputs: Sequence[str], limit: int) -> Pictures:
             for index, result in zip(last.indices, last.results):
                 path = loader.path(index)
                 whole = result.ok and not result.warnings
-                if not whole or not _everybody_takes(path):
+                if not whole or not _taken_by_all(path):
                     left_out += 1
                     continue
                 found.paths.append(path)
@@ -51,7 +51,7 @@ def find(inputs: Sequence[str], limit: int) -> Pictures:
     return found._replace(left_out=left_out)
 
 
-def _everybody_takes(path: str) -> bool:
+def _taken_by_all(path: str) -> bool:
     info = headrace.probe(path)
     return (
         info.format == "jpeg"
