@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Pictures of engines and processors, on the corpus where it is there.
 #   engines.sh same       OpenCL on PoCL makes what the CPU makes
-#   engines.sh recipes    .. of recipes, codes by the device
 #   engines.sh exact      compare.py on PoCL; each second file but with --long
 #   engines.sh dropin     compare_recipes.py on PoCL, codes by the device; recipes
 #                         of several views also from their files
@@ -17,10 +16,6 @@ case $1 in
 same)
     [[ ! -d $corpus ]] || pictures=("$corpus/photos" "$corpus/kinds")
     bash "$opencl" "$build" same opencl:pocl "${pictures[@]}"
-    ;;
-recipes)
-    [[ ! -d $corpus ]] || pictures=("$corpus/photos")
-    bash "$opencl" "$build" recipes opencl:pocl "${pictures[@]}"
     ;;
 exact)
     [[ $long ]] || set -- "$@" --part 2

@@ -2,9 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """cpu.npy and opencl.npy of a folder, as opencl_platforms.sh makes them: checks
 that they are the same bytes, that the device made them (made.py), and that each
-picture names its engine and the reason. With a number: the device must make at
-least that percentage of the pictures that it begins with, or has from stage
-resample on, to the end."""
+picture names its engine and the reason."""
 import collections
 import json
 import os
@@ -28,7 +26,7 @@ def load(folder, name):
         return manifest, summary, f.read()
 
 
-def main(folder, whole=0):
+def main(folder):
     faults = []
     cpu, _, want = load(folder, "cpu")
     ocl, summary, got = load(folder, "opencl")
@@ -59,7 +57,7 @@ def main(folder, whole=0):
           f"{sum(failed.values())}; left to the CPU: " +
           (", ".join(f"{v} {k}" for k, v in summary["fallbacks"].items())
            or "none"))
-    faults += count.faults(summary["device"], 1 / 3, int(whole) / 100)
+    faults += count.faults(summary["device"], 1 / 3)
     for fault in faults[:12]:
         print("  FAILED", fault)
     return 1 if faults else 0
