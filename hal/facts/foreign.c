@@ -73,9 +73,9 @@ enum hr_status hr__header_foreign(struct hr__header *h)
     if (name)
         return hr__header_fail(h, HR_EFORMAT, 0, "%s, not decoded here", name);
     if (n < 4)
-        return hr__header_fail(h, HR_EFORMAT, 0, "%zu byte%s, no known picture",
-                               n, n == 1 ? "" : "s");
+        return hr__header_fail(h, HR_EFORMAT, 0, "it has %zu byte%s", n,
+                               n == 1 ? "" : "s");
     return hr__header_fail(h, HR_EFORMAT, 0,
-                           "begins with %02X %02X %02X %02X, no known picture",
-                           p[0], p[1], p[2], p[3]);
+                           "it begins with %02X %02X %02X %02X", p[0], p[1],
+                           p[2], p[3]);
 }

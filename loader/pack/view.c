@@ -26,7 +26,8 @@ static enum hr_status check_header(struct check *c)
     size_t magic = view->size < 8 ? (size_t)view->size : 8;
 
     if (!magic || memcmp(h->magic, PACK_MAGIC, magic) != 0)
-        return bad(c, HR_EFORMAT, 0, "not a pack file");
+        return bad(c, HR_EFORMAT, 0,
+                   "not a pack file: headrace pack makes one");
     if (view->size < sizeof(*h))
         return bad(c, HR_ETRUNCATED, view->size, "it ends in its header");
     // Another version may have another header.

@@ -289,8 +289,8 @@ TEST_CASE(foreign_formats)
         const char *text;
     } f[] = {
         {"", 0, "empty"},
-        {"\xFE\xED\xBE\xEF", 4, "begins with FE ED BE EF"},
-        {"xy", 2, "2 bytes, no known picture"},
+        {"\xFE\xED\xBE\xEF", 4, "it begins with FE ED BE EF"},
+        {"xy", 2, "it has 2 bytes"},
         {"GIF89a....", 10, "GIF"},
         {"RIFF\0\0\0\0WAVEfmt ", 16, "RIFF"},
         {"P7\nWIDTH 3\n", 11, "PAM"},

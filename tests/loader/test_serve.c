@@ -154,7 +154,7 @@ TEST_CASE(answers)
                   n && strstr(body, "byte"),
               "%s", body);
         CHECK(request(fd, "hello", 5, body, &n) == HR_EFORMAT &&
-                  strstr(body, "no known picture"),
+                  strstr(body, "it begins with 68 65 6C 6C"),
               "%s", body);
         CHECK(request(fd, "", 0, body, &n) < 0 && n, "nothing");
     }

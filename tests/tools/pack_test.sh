@@ -88,6 +88,7 @@ says err "is not written over"
 run 2 run letter.hrp --out none
 says err "letter.hrp: offset 0: not a pack file"
 run 2 info letter.hrp
+says err "headrace pack makes one"
 run 2 pack "$photos" --out nowhere/x.hrp
 
 # ---- split, put together ----------------------------------------------------
