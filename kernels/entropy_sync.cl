@@ -56,8 +56,9 @@ static inline void hr__stands(__global struct hr__sub *s,
 }
 
 // Decodes every subsequence from a guess. Only the decoder of an interval's
-// first subsequence knows where to begin. For the others an irregularity shows
-// a wrong guess, also for all before it.
+// first subsequence knows where to begin. The others begin behind a DC, as most
+// bits are of coefficients that do: so they are in step sooner. For them an
+// irregularity shows a wrong guess, also for all before it.
 __kernel void hr_entropy_guess(__global const uint *restrict plan, uint list,
                                __global const uchar *restrict in,
                                __global uchar *restrict work,
@@ -75,12 +76,13 @@ __kernel void hr_entropy_guess(__global const uint *restrict plan, uint list,
     struct hr__reader r;
 
     n = sub - i->sub;
-    r = hr__reader_of(pic, work, i, sub, hr__sub_begin(i, n), 0);
+    r = hr__reader_of(pic, work, i, sub, hr__sub_begin(i, n), n ? 1 : 0);
     for (m = 0; m < HR__SUB_MARKS; m++) {
         how = hr__walk(&r, hr__mark_at(i, n, m));
         while (how == HR__NEXT_ODD && n) {
             hr__begin(&r, 0);
-            r.k = r.symbols = r.blocks = 0;
+            r.k = 1;
+            r.symbols = r.blocks = 0;
             for (uint x = 0; x < m; x++)
                 marks[x].place = HR__MARK_NONE;
             how = hr__walk(&r, hr__mark_at(i, n, m));
