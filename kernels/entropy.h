@@ -4,7 +4,7 @@
 // entropy_plan.h is the host's side.
 //
 // The scan's bytes, with neither stuffing nor markers, are cut at restart
-// markers into intervals and these into subsequences of HR__SUB_BITS. A decoder
+// markers into intervals and these into subsequences of some marks. A decoder
 // that begins anywhere soon falls into step with the right one. So each
 // subsequence has a decoder that begins where it does and leaves marks: its
 // position every HR__MARK_BITS. Behind its end the decoder goes on until it is
@@ -40,24 +40,27 @@ typedef uint8_t hr__byte;
 #endif
 
 enum {
-    HR__SUB_BITS = 1024,
     HR__MARK_BITS = 128,
-    HR__SUB_MARKS = HR__SUB_BITS / HR__MARK_BITS,
-    HR__SUB_FAR = 12,   // at most so many subsequences behind its own a decoder
+    // Marks of a subsequence. The longer it is, the less is decoded twice, but
+    // the more symbols follow on each other. A picture of more bits a block has
+    // long ones: it has more bits a symbol, too.
+    HR__SUB_MARKS = 8,
+    HR__LONG_MARKS = 18,
+    HR__LONG_BITS = 50,
+    HR__SUB_FAR = 6,    // at most so many subsequences behind its own a decoder
                         // reads
-    HR__ALL_MARKS = 2 * HR__SUB_MARKS + HR__SUB_FAR - 1,
     HR__SUB_BACK = 64,  // that an item of hr_entropy_check goes back to find
                         // one that is of the chain for certain
-    HR__SUB_ROOM = 512,  // symbols of a decoder that a GPU keeps
-    // Subsequences of a picture for which hr_entropy_check goes on by itself,
-    // each item for a 64th of them (HR__MAX_TAPS of layout.h explains the limit
-    // on loops).
-    HR__SUBS_ALONE = 8192,
-    HR__MCU_BLOCKS = 10,    // at most
-    HR__CODES = 6,          // of a scan, at most
-    HR__FAST_BITS = 12,     // of codes that one look-up decodes
-    HR__SCAN_SLACK = 2,     // words behind the scan that are read
-    HR__DC_SIZE = 11,       // most bits of a value
+    HR__SUB_ROOM = 1024,  // symbols of a decoder that a GPU keeps
+    // Marks of a picture's subsequences for which hr_entropy_check goes on by
+    // itself, each item for a 64th of them (HR__MAX_TAPS of layout.h explains
+    // the limit on loops).
+    HR__MARKS_ALONE = 65536,
+    HR__MCU_BLOCKS = 10,  // at most
+    HR__CODES = 6,        // of a scan, at most
+    HR__FAST_BITS = 12,   // of codes that one look-up decodes
+    HR__SCAN_SLACK = 2,   // words behind the scan that are read
+    HR__DC_SIZE = 11,     // most bits of a value
     HR__AC_SIZE = 10,
     // Blocks of an interval and a component, at most: an item of hr_entropy_dc
     // goes through a 64th of them, twice, for three components (HR__MAX_TAPS of
@@ -128,6 +131,13 @@ struct hr__mark {
 };
 #define HR__MARK_NONE 0xffffffffu
 
+// Marks that a decoder may leave: so many in its own subsequence and as many in
+// the next one, and where others begin.
+static inline hr__word hr__all_marks(hr__word sub_marks)
+{
+    return 2 * sub_marks + HR__SUB_FAR - 1;
+}
+
 struct hr__entropy_component {
     hr__word dc, ac;              // work: byte of its struct hr__huffman
     hr__word h, v;                // blocks of an MCU
@@ -146,8 +156,9 @@ struct hr__entropy {
     hr__word codes;      // struct hr__code[num_codes]
     hr__word num_codes;
     hr__word num_intervals, num_subs;
+    hr__word sub_marks;     // of a subsequence
     hr__word subs, marks;   // work: byte of struct hr__sub[num_subs], of
-                            // struct hr__mark[num_subs][HR__ALL_MARKS],
+                            // struct hr__mark[num_subs][hr__all_marks()],
     hr__word tables;        // of struct hr__huffman[num_codes],
     hr__word kept, capacity;  // of u16[][capacity][HR__GROUP]: symbols of as
                               // many decoders side by side. 0: none are kept

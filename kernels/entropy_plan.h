@@ -39,10 +39,24 @@ static inline size_t hr__entropy_room(size_t size)
     return 4 * (size / 4 + 1 + HR__SCAN_SLACK);
 }
 
+// Marks of a subsequence, for a scan of so many bytes and blocks.
+static inline uint32_t hr__entropy_marks(size_t size, uint32_t blocks)
+{
+    return 8 * (uint64_t)size > (uint64_t)HR__LONG_BITS * blocks
+               ? HR__LONG_MARKS
+               : HR__SUB_MARKS;
+}
+
+// Subsequences of so many bits.
+static inline uint32_t hr__entropy_subs(uint32_t bits, uint32_t marks)
+{
+    return (bits + HR__MARK_BITS * marks - 1) / (HR__MARK_BITS * marks);
+}
+
 // Ends one more interval with byte `at` of them.
 static inline bool hr__entropy_interval(struct hr__interval *list, uint32_t n,
                                         uint32_t at, uint32_t restart,
-                                        uint32_t mcus)
+                                        uint32_t mcus, uint32_t marks)
 {
     struct hr__interval *i = &list[n];
 
@@ -51,7 +65,7 @@ static inline bool hr__entropy_interval(struct hr__interval *list, uint32_t n,
     i->mcu = n * restart;
     i->mcus = mcus - i->mcu < restart ? mcus - i->mcu : restart;
     i->sub = n ? i[-1].sub + i[-1].subs : 0;
-    i->subs = (i->end - i->begin + HR__SUB_BITS - 1) / HR__SUB_BITS;
+    i->subs = hr__entropy_subs(i->end - i->begin, marks);
     return i->subs;
 }
 
@@ -61,7 +75,7 @@ static inline bool hr__entropy_interval(struct hr__interval *list, uint32_t n,
 // does not end with EOI.
 static inline uint32_t hr__entropy_scan(const uint8_t *scan, size_t size,
                                         uint32_t restart, uint32_t mcus,
-                                        uint8_t *bytes,
+                                        uint32_t marks, uint8_t *bytes,
                                         struct hr__interval *list)
 {
     uint32_t n = 0, all, at = 0, marker = 0;
@@ -80,7 +94,7 @@ static inline uint32_t hr__entropy_scan(const uint8_t *scan, size_t size,
         if (!marker)
             bytes[at++] = 0xff;
         else if ((marker != 0xd9 && marker != (0xd0 | (n & 7))) || n == all ||
-                 !hr__entropy_interval(list, n++, at, restart, mcus))
+                 !hr__entropy_interval(list, n++, at, restart, mcus, marks))
             return 0;
     }
     memset(bytes + at, 0, 4 + 4 * HR__SCAN_SLACK - at % 4);

@@ -22,22 +22,31 @@ static inline __global struct hr__mark *hr__marks(
     __global const struct hr__entropy *pic, __global uchar *work, uint sub)
 {
     return (__global struct hr__mark *)(work + pic->marks) +
-           sub * HR__ALL_MARKS;
+           sub * hr__all_marks(pic->sub_marks);
 }
 
-// Where subsequence n of an interval, or mark m of it, ends.
-static inline uint hr__sub_begin(__global const struct hr__interval *i, uint n)
+// Where subsequence n of an interval begins; mark m of it; its end.
+static inline uint hr__sub_begin(__global const struct hr__entropy *pic,
+                                 __global const struct hr__interval *i, uint n)
 {
-    return i->begin + n * HR__SUB_BITS;
+    return i->begin + n * pic->sub_marks * HR__MARK_BITS;
 }
 
-static inline uint hr__mark_at(__global const struct hr__interval *i, uint n,
+static inline uint hr__mark_at(__global const struct hr__entropy *pic,
+                               __global const struct hr__interval *i, uint n,
                                uint m)
 {
-    return min(hr__sub_begin(i, n) + (m + 1) * HR__MARK_BITS, i->end);
+    return min(hr__sub_begin(pic, i, n) + (m + 1) * HR__MARK_BITS, i->end);
 }
 
-static inline struct hr__mark hr__mark_of(const struct hr__reader *r, uint begin)
+static inline uint hr__sub_end(__global const struct hr__entropy *pic,
+                               __global const struct hr__interval *i, uint n)
+{
+    return hr__mark_at(pic, i, n, pic->sub_marks - 1);
+}
+
+static inline struct hr__mark hr__mark_of(const struct hr__reader *r,
+                                          uint begin)
 {
     struct hr__mark m = {hr__place_of(r, begin), r->symbols << 16 | r->blocks};
 
@@ -76,20 +85,20 @@ __kernel void hr_entropy_guess(__global const uint *restrict plan, uint list,
     struct hr__reader r;
 
     n = sub - i->sub;
-    r = hr__reader_of(pic, work, i, sub, hr__sub_begin(i, n), n ? 1 : 0);
-    for (m = 0; m < HR__SUB_MARKS; m++) {
-        how = hr__walk(&r, hr__mark_at(i, n, m));
+    r = hr__reader_of(pic, work, i, sub, hr__sub_begin(pic, i, n), n ? 1 : 0);
+    for (m = 0; m < pic->sub_marks; m++) {
+        how = hr__walk(&r, hr__mark_at(pic, i, n, m));
         while (how == HR__NEXT_ODD && n) {
             hr__begin(&r, 0);
             r.k = 1;
             r.symbols = r.blocks = 0;
             for (uint x = 0; x < m; x++)
                 marks[x].place = HR__MARK_NONE;
-            how = hr__walk(&r, hr__mark_at(i, n, m));
+            how = hr__walk(&r, hr__mark_at(pic, i, n, m));
         }
         if (how == HR__NEXT_ODD)
             break;
-        marks[m] = hr__mark_of(&r, hr__sub_begin(i, n));
+        marks[m] = hr__mark_of(&r, hr__sub_begin(pic, i, n));
     }
     hr__stands(&hr__subs(pic, work)[sub], &r, how ? how : HR__NEXT_OPEN);
     HR__COUNTED_OF(&r, sub);
@@ -118,19 +127,19 @@ static inline bool hr__go_on(__global const struct hr__entropy *pic,
     __global struct hr__sub *s = &hr__subs(pic, work)[i->sub + n];
     __global struct hr__mark *marks = hr__marks(pic, work, i->sub + n);
     __global const struct hr__mark *others;
-    uint begin = hr__sub_begin(i, n + 1), next = 0;
+    uint begin = hr__sub_begin(pic, i, n + 1), next = 0;
     struct hr__reader r;
 
     if (s->next != HR__NEXT_OPEN)
         return false;
     r = hr__reader_on(pic, work, i, n);
     others = hr__marks(pic, work, i->sub + n + 1);
-    marks += HR__SUB_MARKS;
-    for (uint m = 0; m < HR__SUB_MARKS; m++) {
+    marks += pic->sub_marks;
+    for (uint m = 0; m < pic->sub_marks; m++) {
         struct hr__mark mark = {HR__MARK_NONE, 0};
 
         if (!next)
-            next = hr__walk(&r, hr__mark_at(i, n + 1, m));
+            next = hr__walk(&r, hr__mark_at(pic, i, n + 1, m));
         if (!next) {
             mark = hr__mark_of(&r, begin);
             if (mark.place == others[m].place) {
@@ -161,21 +170,23 @@ static inline void hr__go_far(__global const struct hr__entropy *pic,
     r.capacity = 0;
     for (uint to = n + 2; to <= last && !next; to++) {
         __global const struct hr__mark *m = hr__marks(pic, work, i->sub + to);
-        uint begin = hr__sub_begin(i, to);
+        uint begin = hr__sub_begin(pic, i, to);
 
-        marks[2 * HR__SUB_MARKS + to - n - 2] = hr__mark_of(&r, begin);
+        marks[2 * pic->sub_marks + to - n - 2] = hr__mark_of(&r, begin);
         s->last = to - n;
-        for (uint x = 0; x < HR__SUB_MARKS && !next; x++) {
-            next = hr__walk(&r, hr__mark_at(i, to, x));
+        for (uint x = 0; x < pic->sub_marks && !next; x++) {
+            next = hr__walk(&r, hr__mark_at(pic, i, to, x));
             if (next)
                 continue;
 
-            uint place = hr__place_of(&r, begin), y = x + HR__SUB_MARKS;
+            uint place = hr__place_of(&r, begin), y = x + pic->sub_marks;
+            __global const struct hr__mark *before =
+                hr__marks(pic, work, i->sub + to - 1);
 
             if (place == m[x].place) {
                 next = to;
                 s->mark = x + 1;
-            } else if (place == (m - HR__ALL_MARKS)[y].place) {
+            } else if (place == before[y].place) {
                 next = to - 1;
                 s->mark = y + 1;
             }
@@ -257,10 +268,10 @@ static inline void hr__cover(__global const struct hr__entropy *pic,
 {
     __global struct hr__sub *s = &hr__subs(pic, work)[i->sub + n];
     __global const struct hr__sub *by = &hr__subs(pic, work)[i->sub + w];
-    uint mark = 2 * HR__SUB_MARKS + n - w - 2;
+    uint mark = 2 * pic->sub_marks + n - w - 2;
 
     s->cover = hr__marks(pic, work, i->sub + w)[mark].place;
-    s->cover_to = min(by->at, hr__mark_at(i, n, HR__SUB_MARKS - 1));
+    s->cover_to = min(by->at, hr__sub_end(pic, i, n));
     s->cover_before = hr__blocks_at(pic, work, i->sub + w, mark + 1) -
                       by->blocks - between;
 }

@@ -117,14 +117,14 @@ static inline void hr__write_own(__global const struct hr__entropy *pic,
     }
     w = hr__writer_of(pic, work, i->mcu, s.before, place & 1023);
     r = hr__reader_of(pic, work, i, sub,
-                      hr__sub_begin(i, n + (s.from > HR__SUB_MARKS)) +
+                      hr__sub_begin(pic, i, n + (s.from > pic->sub_marks)) +
                           (place >> 10),
                       place & 1023);
     if (s.symbols <= pic->capacity)
         hr__write_kept(&w, r.kept, symbols, s.symbols, r.k);
     else
         hr__write_bits(&w, &r,
-                       min(s.at, hr__mark_at(i, n + 1, HR__SUB_MARKS - 1)));
+                       min(s.at, hr__sub_end(pic, i, n + 1)));
     HR__COUNTED_OF(&r, sub);
 }
 
@@ -154,7 +154,7 @@ __kernel void hr_entropy_write(__global const uint *restrict plan, uint list,
                                             state);
         struct hr__reader r = hr__reader_of(
             pic, work, i, sub,
-            hr__sub_begin(i, sub - i->sub) + (s->cover >> 10), state);
+            hr__sub_begin(pic, i, sub - i->sub) + (s->cover >> 10), state);
 
         hr__write_bits(&w, &r, s->cover_to);
         HR__COUNTED_OF(&r, sub);

@@ -78,7 +78,8 @@ static size_t sub_bytes(const struct scan *s)
 
 static size_t mark_bytes(const struct scan *s)
 {
-    return s->file.entropy.num_subs * HR__ALL_MARKS * sizeof(struct hr__mark);
+    return s->file.entropy.num_subs * hr__all_marks(s->file.entropy.sub_marks) *
+           sizeof(struct hr__mark);
 }
 
 static size_t open_bytes(const struct scan *s)

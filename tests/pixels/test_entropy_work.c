@@ -174,9 +174,16 @@ static bool put_scan(struct entropy_batch *b,
                                        8 * (hr__word)d->max_v_samp_factor));
     size_t size = d->src->bytes_in_buffer, scan, list, at;
     const struct hr__interval *last;
+    hr__word blocks = 0;
     hr__word all = d->restart_interval ? divided(mcus, d->restart_interval) : 1;
 
+    for (int i = 0; i < d->num_components; i++)
+        blocks += one ? 1
+                      : (hr__word)(d->comp_info[i].h_samp_factor *
+                                   d->comp_info[i].v_samp_factor);
     *e = (struct hr__entropy){.num_components = (hr__word)d->num_components,
+                              .sub_marks = hr__entropy_marks(size,
+                                                             mcus * blocks),
                               .capacity = b->kept ? HR__SUB_ROOM : 0,
                               .mcus_w = w};
     *p = (struct hr__kernel_picture){0};
@@ -184,7 +191,7 @@ static bool put_scan(struct entropy_batch *b,
     list = take(&b->in, all * sizeof(struct hr__interval));
     scan = take(&b->in, hr__entropy_room(size));
     e->num_intervals = hr__entropy_scan(d->src->next_input_byte, size,
-                                        d->restart_interval, mcus,
+                                        d->restart_interval, mcus, e->sub_marks,
                                         b->in.data + scan,
                                         (void *)(b->in.data + list));
     if (!e->num_intervals)
@@ -203,7 +210,8 @@ static bool put_scan(struct entropy_batch *b,
         e->comp[i].diffs = (hr__word)take(
             &b->work, (size_t)mcus * e->comp[i].h * e->comp[i].v * 2);
     e->subs = (hr__word)take(&b->work, e->num_subs * sizeof(struct hr__sub));
-    e->marks = (hr__word)take(&b->work, e->num_subs * HR__ALL_MARKS *
+    e->marks = (hr__word)take(&b->work, e->num_subs *
+                                            hr__all_marks(e->sub_marks) *
                                             sizeof(struct hr__mark));
     e->open = (hr__word)take(&b->work, (1 + e->num_subs) * sizeof(hr__word));
     e->kept = (hr__word)take(&b->work,
@@ -370,7 +378,7 @@ static struct {
     uint64_t subs, symbols;
     double work, steps;  // per photo: all launches over symbols of the file
     struct {
-        uint64_t symbols;
+        uint64_t symbols, steps, waits;
         uint32_t longest;
         int photos;  // for which it decodes anything
     } launches[LAUNCHES];
@@ -384,6 +392,7 @@ static void end_batch(void)
 {
     for (int k = 0; k < LAUNCHES; k++) {
         sum.waits += sum.wait[k];
+        sum.launches[k].waits += sum.wait[k];
         sum.rounds += sum.wait[k] && kernels[k] != HR__KERNEL_GUESS &&
                       kernels[k] != HR__KERNEL_WRITE;
         sum.wait[k] = 0;
@@ -402,6 +411,7 @@ static void add(const struct entropy_batch *b, int i, uint64_t file)
         all += c->symbols;
         steps += c->steps * ENTROPY_WARP;
         sum.launches[k].symbols += c->symbols;
+        sum.launches[k].steps += c->steps * ENTROPY_WARP;
         sum.launches[k].photos += c->symbols > 0;
         if (c->longest > sum.launches[k].longest)
             sum.launches[k].longest = c->longest;
@@ -452,10 +462,14 @@ static void print(void)
            (double)sum.rounds / sum.batches);
     for (int k = 0; k < LAUNCHES; k++)
         if (sum.launches[k].symbols)
-            printf("  %-18s %6.3f  longest item %5u  photos %3d\n",
+            printf("  %-16s %6.3f  by warps %6.3f  longest item %5u  waits "
+                   "%5.0f  photos %3d\n",
                    names[kernels[k]],
                    (double)sum.launches[k].symbols / (double)sum.symbols,
-                   sum.launches[k].longest, sum.launches[k].photos);
+                   (double)sum.launches[k].steps / (double)sum.symbols,
+                   sum.launches[k].longest,
+                   (double)sum.launches[k].waits / sum.batches,
+                   sum.launches[k].photos);
 }
 
 TEST_CASE(photos)
@@ -489,11 +503,10 @@ TEST_CASE(photos)
     if (sum.seen)
         end_batch();
     print();
-    // The limits are half of the costs with guesses from further ahead and
-    // eight rounds.
     if (sum.photos + sum.left == PHOTOS)
-        CHECK(sum.left <= 2 && sum.work / sum.photos <= 1.8 &&
-                  sum.steps / sum.photos <= 3.5,
+        CHECK(sum.left <= 2 && sum.work / sum.photos <= 1.31 &&
+                  sum.steps / sum.photos <= 2.45 &&
+                  sum.waits <= 3750 * (uint64_t)sum.batches,
               "more than there was");
 }
 

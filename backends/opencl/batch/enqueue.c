@@ -49,9 +49,13 @@ static bool goes_on(int kernel)
 // many rounds.
 static bool go_alone(struct ocl *o, const struct ocl_batch *batch)
 {
-    for (int i = 0; i < batch->num_items; i++)
-        if (ocl_plan_picture(&o->plan, i)->num_subs > HR__SUBS_ALONE)
+    for (int i = 0; i < batch->num_items; i++) {
+        uint32_t subs = ocl_plan_picture(&o->plan, i)->num_subs;
+
+        if (subs &&
+            subs * batch->items[i].file->entropy.sub_marks > HR__MARKS_ALONE)
             return true;
+    }
     return batch->gpu;
 }
 

@@ -45,16 +45,23 @@ static size_t facts_at(const struct ocl_scan *s)
     return hr__kernel_round(ocl_entropy_bytes(s), 8);
 }
 
+static uint32_t sub_marks(const struct ocl_scan *s)
+{
+    return hr__entropy_marks(s->size, ocl_scan_mcus(s) * s->mcu_blocks);
+}
+
 // Subsequences, at most.
 static uint32_t most_subs(const struct ocl_scan *s)
 {
-    return (uint32_t)(8 * s->size / HR__SUB_BITS) + ocl_scan_intervals(s);
+    return (uint32_t)(8 * s->size / HR__MARK_BITS / sub_marks(s)) +
+           ocl_scan_intervals(s);
 }
 
-// Bytes of a subsequence, without the symbols that its decoder keeps.
-#define SUB_BYTES                                \
-    (sizeof(struct hr__sub) + sizeof(hr__word) + \
-     HR__ALL_MARKS * sizeof(struct hr__mark))
+static size_t mark_bytes(const struct ocl_scan *s)
+{
+    return (size_t)most_subs(s) * hr__all_marks(sub_marks(s)) *
+           sizeof(struct hr__mark);
+}
 
 static uint64_t kept_bytes(const struct ocl_scan *s, bool gpu)
 {
@@ -70,7 +77,9 @@ static uint32_t blocks_of(const struct ocl_scan *s, uint32_t i)
 
 uint64_t ocl_entropy_work(const struct ocl_scan *s, bool gpu)
 {
-    uint64_t bytes = most_subs(s) * (uint64_t)SUB_BYTES + kept_bytes(s, gpu) +
+    uint64_t bytes = most_subs(s) *
+                         (uint64_t)(sizeof(struct hr__sub) + sizeof(hr__word)) +
+                     mark_bytes(s) + kept_bytes(s, gpu) +
                      s->num_codes * sizeof(struct hr__huffman);
 
     for (uint32_t i = 0; i < s->num_components; i++)
@@ -152,14 +161,14 @@ static void plan_work(struct ocl_plan *plan, struct hr__entropy *e,
                               .intervals = (hr__word)intervals_at(s),
                               .codes = (hr__word)codes_at(),
                               .num_codes = s->num_codes,
+                              .sub_marks = sub_marks(s),
                               .subs = (hr__word)plan->work,
                               .capacity = plan->gpu ? HR__SUB_ROOM : 0,
                               .num_components = s->num_components,
                               .mcus_w = s->mcus_w};
     plan->work += ocl_aligned(most_subs(s) * sizeof(struct hr__sub));
     e->marks = (hr__word)plan->work;
-    plan->work += ocl_aligned(most_subs(s) * HR__ALL_MARKS *
-                              sizeof(struct hr__mark));
+    plan->work += ocl_aligned(mark_bytes(s));
     e->open = (hr__word)plan->work;
     plan->work += ocl_aligned((1 + most_subs(s)) * sizeof(hr__word));
     e->kept = (hr__word)plan->work;
@@ -210,7 +219,8 @@ static bool copy_scan(const struct ocl_scan *s, uint8_t *to,
 {
     struct hr__interval *list = (void *)(to + intervals_at(s)), *last;
     uint32_t n = hr__entropy_scan(s->data, s->size, s->restart,
-                                  ocl_scan_mcus(s), to + scan_at(s), list);
+                                  ocl_scan_mcus(s), sub_marks(s),
+                                  to + scan_at(s), list);
 
     if (!n)
         return false;

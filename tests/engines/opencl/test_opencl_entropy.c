@@ -246,7 +246,7 @@ TEST_CASE(large)
     uint64_t launches = atomic_load(&o->launches);
     int fallbacks;
 
-    CHECK(jpeg.size > HR__SUBS_ALONE * HR__SUB_BITS / 8, "%zu bytes",
+    CHECK(jpeg.size > HR__MARKS_ALONE * HR__MARK_BITS / 8, "%zu bytes",
           jpeg.size);
     CU_ASSERT_EQUAL(compare(dev, &s, 1,
                             hr_batch_params(.n = 1, .c = 3, .h = SIDE,
