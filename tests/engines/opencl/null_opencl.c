@@ -186,9 +186,15 @@ CALL cl_int clGetDeviceInfo(cl_device_id id, cl_device_info what, size_t size,
     const cl_device_type gpu = CL_DEVICE_TYPE_GPU;
     const cl_ulong bytes = (cl_ulong)64 << 30;
     const cl_bool no = CL_FALSE, yes = CL_TRUE;
+    const cl_device_fp_config doubles = CL_FP_FMA;
+    const size_t items = 1024;
 
     (void)id;
     switch (what) {
+    case CL_DEVICE_DOUBLE_FP_CONFIG:
+        return answer(&doubles, sizeof(doubles), size, value, used);
+    case CL_DEVICE_MAX_WORK_GROUP_SIZE:
+        return answer(&items, sizeof(items), size, value, used);
     case CL_DEVICE_TYPE:
         return answer(&gpu, sizeof(gpu), size, value, used);
     case CL_DEVICE_MAX_MEM_ALLOC_SIZE:
