@@ -11,6 +11,9 @@ At most two unused blocks are kept, or 256 MB: DINO's ten views of 64
 pictures are 133. The others are given back as soon as their tensors are gone;
 blocks of sizes that were not asked for lately, with the next request.
 
+A forked child, such as a DataLoader's worker in each epoch, gets no pages of
+unused blocks: sharing them would cost their next use all of them anew.
+
 Threads: any.
 """
 
@@ -38,7 +41,7 @@ _OLD = 32  # requests after which an unused block is given back
 class _Block:
     """Anonymous memory of this process alone, as malloc would give."""
 
-    __slots__ = ("_lent", "forks", "map", "size", "used")
+    __slots__ = ("_lent", "apart", "forks", "map", "size", "used")
 
     def __init__(self, size: int) -> None:
         self.map = mmap.mmap(-1, size, flags=_FLAGS)
@@ -47,13 +50,24 @@ class _Block:
         self.size = size
         self.used = 0
         self.forks = _forks
+        self.apart = False  # a child of a fork has nothing of it
         self._lent: weakref.ref[memoryview] | None = None
 
     def lend(self) -> memoryview:
         """Memory for one storage."""
+        if self.apart:
+            self.map.madvise(_KEEPONFORK)
+            self.apart = False
         view = memoryview(self.map)
         self._lent = weakref.ref(view, _came_back)
         return view
+
+    def keep_apart(self) -> None:
+        """Before a fork; it is not in use."""
+        if not self.apart:
+            with contextlib.suppress(OSError):  # a kernel without
+                self.map.madvise(_WIPEONFORK)
+                self.apart = True
 
     def renew(self) -> None:
         """Gives back the pages after a fork: a write to a page that a child
@@ -68,18 +82,34 @@ class _Block:
 
 
 _forks = 0  # of this process
+_WIPEONFORK, _KEEPONFORK = 18, 19  # of Linux; mmap does not name them
 _FLAGS = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
 _lock = renewed(threading.Lock())
 _blocks: list[_Block] = []
 _clock = 0
 
 
+def _forking() -> None:
+    if not _lock.acquire(blocking=False):
+        return  # a block may be on its way out
+    try:
+        for block in _free():
+            block.keep_apart()
+    finally:
+        _lock.release()
+
+
 def _forked() -> None:
     global _forks
     _forks += 1
+    for block in list(_blocks):
+        if block.apart:
+            block.forks = _forks
 
 
-os.register_at_fork(after_in_parent=_forked, after_in_child=_forked)
+os.register_at_fork(
+    before=_forking, after_in_parent=_forked, after_in_child=_forked
+)
 
 
 def empty(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:

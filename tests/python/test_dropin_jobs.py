@@ -235,20 +235,41 @@ class Memory(case.Case):
         again = [self.new() for _ in range(10)]
         self.assertEqual([view[7, 2, 5, 5] for view in again], [7] * 10)
 
-    def test_a_fork_costs_no_copies(self):
-        """A child has its pages, too, and each of them would be copied."""
-        first = self.new()
-        address = first.data_ptr()
-        first.fill_(7)
-        del first
-        self.assertEqual(self.new()[7, 2, 5, 5], 7)
+    def in_child(self, look):
+        """Exit code of a fork in which look() has given it."""
         child = os.fork()
         if child == 0:
-            os._exit(0)
-        os.waitpid(child, 0)
-        again = self.new()
-        self.assertEqual(again.data_ptr(), address)
-        self.assertEqual(again[7, 2, 5, 5], 0)  # new ones
+            try:
+                os._exit(look())
+            finally:
+                os._exit(99)
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+    def test_a_fork_has_nothing_of_unused_memory(self):
+        """Its pages stay with the parent, which has them all at once."""
+        address = self.new().fill_(7).data_ptr()
+        for _ in range(2):
+            self.assertEqual(
+                self.in_child(lambda: int(self.new()[7, 2, 5, 5])), 0)
+            again = self.new()
+            self.assertEqual(again.data_ptr(), address)
+            self.assertEqual(again[7, 2, 5, 5], 7)  # the same pages
+            del again
+
+    def test_a_fork_sees_what_is_in_use(self):
+        """It has those pages, too, and each of them would be copied."""
+        used = self.new().fill_(7)  # for the first time, then again
+        for _ in range(2):
+            address = used.data_ptr()
+            self.assertEqual(
+                self.in_child(lambda: int(used[7, 2, 5, 5])), 7)
+            del used
+            used = self.new()
+            self.assertEqual(used.data_ptr(), address)
+            self.assertEqual(used[7, 2, 5, 5], 0)  # new ones
+            del used
+            self.in_child(lambda: 0)
+            used = self.new().fill_(7)
 
     def test_a_fork_with_locked_memory_costs_copies(self):
         """Memory that mlockall() locks cannot be given back, but used."""
