@@ -79,6 +79,8 @@ static bool need_library(const char *path)
                            hr__source_short(path));
 }
 
+enum { BLOCK = 512 };
+
 // ---- One sample in the making ----------------------------------------------
 
 struct tar {
@@ -89,6 +91,8 @@ struct tar {
     bool is_other;  // the picture, hr__source_is_other_picture()
     bool has_key, has_picture, has_label;
     struct hr__range picture;
+    uint64_t end;  // where the last member ends, if that is known
+    void *block;   // bytes of an object, which libarchive reads
     // Hashes of all keys, to find repeated ones.
     struct tar_key {
         XXH128_hash_t hash;
@@ -256,16 +260,34 @@ static bool take_member(struct tar *t, struct archive_entry *entry)
         return true;
     while (!strncmp(name, "./", 2))
         name += 2;
+    t->end = 0;
     if ((why = refuse(entry, name))) {
         hr__shard_fault(t->s, t->shard,
                         (uint64_t)lib.archive_filter_bytes(t->archive, 0), name,
                         why);
         return true;
     }
+    t->end = (uint64_t)lib.archive_filter_bytes(t->archive, 0) +
+             (uint64_t)lib.archive_entry_size(entry);
+    t->end = (t->end + BLOCK - 1) / BLOCK * BLOCK;
     return put_member(t, name, (uint64_t)lib.archive_entry_size(entry));
 }
 
 // ---- The file --------------------------------------------------------------
+
+// Says whether the archive ended before what libarchive has just read: by two
+// blocks of zeros. (It reads on, as one block may be a damaged header.)
+static bool is_ended(const struct tar *t)
+{
+    unsigned char there[2 * BLOCK];
+
+    if (!t->end || t->shard->size < sizeof(there) ||
+        t->end > t->shard->size - sizeof(there) ||
+        lib.archive_filter_bytes(t->archive, 0) == (la_int64_t)t->end + BLOCK ||
+        hr__shard_read(t->shard, there, sizeof(there), t->end))
+        return false;
+    return !*there && !memcmp(there, there + 1, sizeof(there) - 1);
+}
 
 // Behind a damaged header, the next block that is one is searched.
 static bool read_members(struct tar *t)
@@ -277,6 +299,12 @@ static bool read_members(struct tar *t)
         int code = lib.archive_read_next_header(t->archive, &entry);
         const char *why = lib.archive_error_string(t->archive);
 
+        if (!searches && is_ended(t)) {
+            if (code == ARCHIVE_OK || code == ARCHIVE_WARN)
+                hr__shard_fault(t->s, t->shard, t->end, NULL,
+                                "the archive ends before other members");
+            break;
+        }
         if (code == ARCHIVE_OK || code == ARCHIVE_WARN) {
             searches = false;
             if (!take_member(t, entry))
@@ -327,20 +355,29 @@ static bool check_keys(const struct tar *t)
     return true;
 }
 
+// (Copies: libarchive keeps the bytes while others are read.)
 static la_ssize_t web_read(struct archive *archive, void *ctx,
                            const void **data)
 {
-    struct hr__http_object *web = ctx;
-    ssize_t n = hr__http_next(web, data);
+    struct tar *t = ctx;
+    const void *bytes = NULL;
+    ssize_t n = hr__http_next(t->shard->web, &bytes);
 
     (void)archive;
-    return n < 0 ? ARCHIVE_FATAL : n;
+    hr__free(t->block);
+    t->block = n > 0 ? hr__alloc(NULL, (size_t)n) : NULL;
+    if (n < 0 || (n && !t->block))
+        return ARCHIVE_FATAL;
+    if (n)
+        memcpy(t->block, bytes, (size_t)n);
+    *data = t->block;
+    return n;
 }
 
 // Skips bytes, which are not read beyond the window.
 static la_int64_t web_skip(struct archive *archive, void *ctx, la_int64_t n)
 {
-    struct hr__http_object *web = ctx;
+    struct hr__http_object *web = ((struct tar *)ctx)->shard->web;
     uint64_t left = web->version.size - web->position;
 
     (void)archive;
@@ -351,7 +388,7 @@ static la_int64_t web_skip(struct archive *archive, void *ctx, la_int64_t n)
 
 static bool open_archive(struct tar *t)
 {
-    struct hr__http_object *web = t->shard->web;
+    bool web = t->shard->web;
     const char *why;
 
     if (!(t->archive = lib.archive_read_new()) ||
@@ -360,7 +397,7 @@ static bool open_archive(struct tar *t)
         lib.archive_read_set_format_option(
             t->archive, "tar", "read_concatenated_archives", "1") != ARCHIVE_OK)
         return hr__source_fail(HR_ENOMEM, "out of memory");
-    if ((web ? lib.archive_read_open2(t->archive, web, NULL, web_read, web_skip,
+    if ((web ? lib.archive_read_open2(t->archive, t, NULL, web_read, web_skip,
                                       NULL)
              : lib.archive_read_open_fd(t->archive, t->shard->fd, 1 << 16)) ==
         ARCHIVE_OK)
@@ -383,6 +420,7 @@ bool hr__source_tar(struct hr__source *s, const char *path)
                           open_archive(t) && read_members(t) && check_keys(t));
     if (t->archive)
         lib.archive_read_free(t->archive);
+    hr__free(t->block);
     hr__free(t->keys);
     hr__free(t);
     return ok;

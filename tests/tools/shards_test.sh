@@ -254,6 +254,18 @@ for device in urandom zero; do  # no header, and the end of an archive
     says err "$device.tar: offset "
     says out '"images": 3,'
 done
+# Behind its end an archive may have anything; members there are told of.
+tar -C flat -cf end.tar --format=ustar -b 2 000.jpg 001.jpg
+{ cat end.tar; head -c 700 /dev/zero; } >zeros.tar
+{ cat end.tar; head -c 3000 /dev/urandom; } >noise-behind.tar
+for each in zeros noise-behind; do
+    run 0 run $each.tar --out none --json
+    says out '"images": 2,'
+done
+cat end.tar four.tar >behind.tar
+run 1 run behind.tar --out none --json
+says err "the archive ends before other members"
+says out '"images": 2,'
 head -c "$(($(stat -c %s all.rec) - 100))" all.rec >cut.rec
 run 1 run cut.rec --out none --json
 says err "cut.rec: offset "
