@@ -101,6 +101,7 @@ bool hr__http_same_origin(const char *a, const char *b);
 struct hr__s3 {
     char key[256], secret[256], token[4096];  // key "": nothing is signed
     char region[64], endpoint[HR__HTTP_URL / 8];
+    const char *unfit;  // why one of these could not be taken
 };
 
 struct hr__s3_keys {

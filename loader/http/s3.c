@@ -17,39 +17,47 @@ bool hr__s3_is_url(const char *url)
 
 // ---- Keys ------------------------------------------------------------------
 
-#define FIELD(name) \
-    offsetof(struct hr__s3, name), sizeof(((struct hr__s3 *)0)->name)
+#define FIELD(name, called)                                                    \
+    offsetof(struct hr__s3, name), sizeof(((struct hr__s3 *)0)->name), called, \
+        called " is too long, or has a line's end"
 static const struct field {
     size_t at, size;
-    const char *name, *variable, *other;
+    const char *name, *unfit, *variable, *other;
 } fields[] = {
-    {FIELD(key), "aws_access_key_id", "AWS_ACCESS_KEY_ID", ""},
-    {FIELD(secret), "aws_secret_access_key", "AWS_SECRET_ACCESS_KEY", ""},
-    {FIELD(token), "aws_session_token", "AWS_SESSION_TOKEN", ""},
-    {FIELD(region), "region", "AWS_REGION", "AWS_DEFAULT_REGION"},
-    {FIELD(endpoint), "endpoint_url", "AWS_ENDPOINT_URL_S3",
+    {FIELD(key, "aws_access_key_id"), "AWS_ACCESS_KEY_ID", ""},
+    {FIELD(secret, "aws_secret_access_key"), "AWS_SECRET_ACCESS_KEY", ""},
+    {FIELD(token, "aws_session_token"), "AWS_SESSION_TOKEN", ""},
+    {FIELD(region, "region"), "AWS_REGION", "AWS_DEFAULT_REGION"},
+    {FIELD(endpoint, "endpoint_url"), "AWS_ENDPOINT_URL_S3",
      "AWS_ENDPOINT_URL"},
 };
 #undef FIELD
 
-enum { FIELDS = sizeof(fields) / sizeof(*fields) };
+enum { FIELDS = sizeof(fields) / sizeof(*fields), KEYS = FIELDS - 2 };
 
 static void set(struct hr__s3 *s3, const struct field *f, const char *value)
 {
     char *to = (char *)s3 + f->at;
     size_t length = value ? strlen(value) : 0;
 
+    if (*to || !length)
+        return;
     // (Of a line's end the next header of a request would begin.)
-    if (!*to && length < f->size && length && !strpbrk(value, "\r\n"))
+    if (length < f->size && !strpbrk(value, "\r\n"))
         memcpy(to, value, length + 1);
+    else
+        s3->unfit = f->unfit;
 }
 
 // Takes what is missing. A key comes with its own secret and token.
 static void merge(struct hr__s3 *to, struct hr__s3 *from)
 {
-    bool keys = !*to->key && *from->key && *from->secret;
+    bool open = !*to->key, keys = open && *from->key && *from->secret;
 
-    for (int i = keys ? 0 : FIELDS - 2; i < FIELDS; i++)
+    for (int i = open ? 0 : KEYS; from->unfit && i < FIELDS; i++)
+        if (from->unfit == fields[i].unfit && !*((char *)to + fields[i].at))
+            to->unfit = from->unfit;
+    for (int i = keys ? 0 : KEYS; i < FIELDS; i++)
         set(to, &fields[i], (char *)from + fields[i].at);
     explicit_bzero(from, sizeof(*from));
 }
@@ -132,10 +140,11 @@ static void read_file(struct hr__s3 *s3, const char *path, const char *profile)
 static void read_keys(struct hr__s3_keys *k, struct hr__s3 *to)
 {
     int64_t now = hr__now();
-    struct hr__s3 from = k->env;
 
     pthread_mutex_lock(&k->lock);
     if (now >= k->until) {
+        struct hr__s3 from = k->env;
+
         k->now = (struct hr__s3){0};
         merge(&k->now, &from);
         for (int i = 0; i < 2; i++) {
@@ -184,16 +193,18 @@ const char *hr__s3_locate(struct hr__s3_keys *keys, const char *url,
     int size = key ? (int)(key - bucket) : 0, length;
 
     read_keys(keys, s3);
+    if (s3->unfit)
+        return s3->unfit;
     if (!*s3->region)
         strcpy(s3->region, "us-east-1");
     if (s3->region[strspn(s3->region, host)])
         return "AWS_REGION is no name of a region";
     if (!size || (int)strspn(bucket, names) != size || !key[1])
         return "the URL names no object of a bucket";
-    if (is_dotted(key))
+    if (is_dotted(bucket - 1))
         return "a part of the key is '.' or '..', which libcurl removes";
     length = (int)strlen(s3->endpoint);
-    while (length && s3->endpoint[length - 1] == '/')
+    while (length > 1 && s3->endpoint[length - 1] == '/')
         length--;
     s3->endpoint[length] = '\0';
     if (length && (hr__s3_is_url(s3->endpoint) || strpbrk(s3->endpoint, "?#") ||

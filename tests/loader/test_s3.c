@@ -58,6 +58,8 @@ TEST_CASE(urls)
         {"s3://b?c/k", NULL, NULL, "the URL names no object of a bucket"},
         {"s3://b/k/..", NULL, NULL,
          "a part of the key is '.' or '..', which libcurl removes"},
+        {"s3://../b/k", NULL, "http://x",
+         "a part of the key is '.' or '..', which libcurl removes"},
         {"s3://b/./k", NULL, NULL,
          "a part of the key is '.' or '..', which libcurl removes"},
         {"s3://b/k", "e:u", NULL, "AWS_REGION is no name of a region"},
@@ -65,6 +67,7 @@ TEST_CASE(urls)
          "AWS_ENDPOINT_URL is no URL of http or https"},
         {"s3://b/k", NULL, "s3://x",
          "AWS_ENDPOINT_URL is no URL of http or https"},
+        {"s3://b/k", NULL, "//", "AWS_ENDPOINT_URL is no URL of http or https"},
         {"s3://b/k", NULL, "http://x?y",
          "AWS_ENDPOINT_URL is no URL of http or https"},
     };
@@ -103,7 +106,7 @@ TEST_CASE(keys)
 {
     char path[2][4300];
     struct hr__s3 s3;
-    const char *dir = test_folder();
+    const char *dir = test_folder(), *why;
 
 #define FILES "AWS_SHARED_CREDENTIALS_FILE", path[0], "AWS_CONFIG_FILE", path[1]
     for (int i = 0; i < 2; i++) {
@@ -129,8 +132,44 @@ TEST_CASE(keys)
     // No line's end, which would begin another header.
     ENVIRONMENT("AWS_ACCESS_KEY_ID", "z\r\nX-Key: 7", "AWS_SECRET_ACCESS_KEY",
                 "y");
-    locate("s3://b/k", &s3);
-    CHECK(is(&s3, "", "", "", "us-east-1"), "%s", s3.key);
+    why = locate("s3://b/k", &s3);
+    CHECK(!strcmp(why, "aws_access_key_id is too long, or has a line's end") &&
+              is(&s3, "", "", "", ""),
+          "%s: %s", why, s3.key);
+}
+
+// No part of what the user has set is left out: the request would go to another
+// store, or with half a key.
+TEST_CASE(unfit)
+{
+    static const char *const names[][2] = {
+        {"AWS_ENDPOINT_URL", "endpoint_url"},
+        {"AWS_SESSION_TOKEN", "aws_session_token"},
+        {"AWS_SECRET_ACCESS_KEY", "aws_secret_access_key"}};
+    char value[6000] = "http://", path[4300], text[6100];
+    struct hr__s3 s3;
+    const char *why;
+
+    memset(value + 7, 'x', sizeof(value) - 8);
+    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+        ENVIRONMENT("AWS_ACCESS_KEY_ID", "z", "AWS_SECRET_ACCESS_KEY", "y",
+                    names[i][0], value);
+        why = locate("s3://b/k", &s3);
+        CHECK(!strncmp(why, names[i][1], strlen(names[i][1])), "%s", why);
+    }
+    // A file that has one is an error if its key is wanted.
+    snprintf(path, sizeof(path), "%s/long", test_folder());
+    value[300] = '\0';
+    snprintf(text, sizeof(text), "[default]\naws_secret_access_key=%s\n",
+             value);
+    test_write(path, text, strlen(text));
+    ENVIRONMENT("AWS_SHARED_CREDENTIALS_FILE", path);
+    why = locate("s3://b/k", &s3);
+    CHECK(strstr(why, " is too long"), "%s", why);
+    ENVIRONMENT("AWS_SHARED_CREDENTIALS_FILE", path, "AWS_ACCESS_KEY_ID", "z",
+                "AWS_SECRET_ACCESS_KEY", "y");
+    why = locate("s3://b/k", &s3);
+    CHECK(is(&s3, "z", "y", "", "us-east-1"), "%s", why);
 }
 
 TEST_CASE(renewed)
