@@ -161,12 +161,14 @@ static bool set(PyObject *own, PyObject *name, PyObject *value)
 static PyObject *recorded(struct core *core, PyObject *hr, PyObject *ops)
 {
     newfunc make = (newfunc)PyType_GetSlot(&PyTuple_Type, Py_tp_new);
-    PyObject *fields = PyTuple_Pack(2, PyTuple_GetItem(hr, 0), ops);
+    PyObject *type = part(core, RECORDING);
+    PyObject *source = type ? PyTuple_GetItem(hr, 0) : NULL;
+    PyObject *fields = source ? PyTuple_Pack(2, source, ops) : NULL;
     PyObject *args = fields ? PyTuple_Pack(1, fields) : NULL;
     PyObject *made = NULL;
 
     if (args)
-        made = make((PyTypeObject *)part(core, RECORDING), args, NULL);
+        made = make((PyTypeObject *)type, args, NULL);
     Py_XDECREF(fields);
     Py_XDECREF(args);
     return made;

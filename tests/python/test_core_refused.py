@@ -190,6 +190,16 @@ class Facts(unittest.TestCase):
         self.assertEqual(
             [n for n in headrace.__all__ if hasattr(builtins, n)], [])
 
+    def test_no_recording(self):
+        """Also before the drop-in has said what its classes are."""
+        class Picture:
+            pass
+
+        for hr in 5, (), (1, ()):
+            with self.subTest(hr=hr), self.assertRaises(
+                    (SystemError, IndexError)):
+                _core.derive(Picture(), hr, (), (1, 1))
+
     def test_a_job_says_what_it_is(self):
         out = headrace.Batch(1, 3, 6, 8)
         job = samples.run([(samples.small(), NUMBERS)], out)
