@@ -36,7 +36,10 @@ static struct {
 
 static PyObject *part(struct core *core, enum part which)
 {
-    return PyTuple_GetItem(core->pictures, which);
+    if (core->pictures)
+        return PyTuple_GetItem(core->pictures, which);
+    PyErr_SetString(PyExc_SystemError, "set_pictures() was not called");
+    return NULL;
 }
 
 // Calls a function of which nothing is to be known. False with an exception.
