@@ -150,6 +150,14 @@ class Draws(case.Case):
             second = augment._augmentation_space(31)
             self.assertTrue(torch.equal(second["Rotate"][0], wanted))
 
+    def test_installing_seeds_no_device(self):
+        state = torch.get_rng_state()
+        with mock.patch.object(torch.cuda, "manual_seed_all") as seeded:
+            with on():
+                pass
+        seeded.assert_not_called()
+        self.assertTrue(torch.equal(torch.get_rng_state(), state))
+
     def test_another_torchvision(self):
         """One that draws otherwise stays as it is."""
         from headrace.dropin.torch import draws
