@@ -4,6 +4,7 @@
 from unittest import mock
 
 import dropin_case as case  # first: it may skip this file
+import numpy
 import torch
 from dropin_case import on
 from headrace import dropin
@@ -94,6 +95,38 @@ class Draws(case.Case):
             with self.subTest(scale=scale, ratio=ratio):
                 self.windows(scale, ratio)
 
+    def test_ratios_of_other_types(self):
+        """Torch takes logarithms in the type of the ratio's numbers."""
+        try:
+            torch.log(torch.ones(1, dtype=torch.half))
+        except RuntimeError:
+            self.skipTest("this torch has no logarithms of halves")
+        params = T.RandomResizedCrop.get_params
+        ratio = [0.71, 1.37]
+        half = [numpy.float16(x) for x in ratio]
+
+        def ask(picture):
+            made, wide = [], picture.resize((9000, 7000))
+            for each in (
+                numpy.array(ratio), ratio, half, list(map(float, half)), half,
+            ):
+                torch.manual_seed(3)
+                made += [
+                    params(wide, [0.1, 1.0], each)
+                    for _ in range(9)
+                ]
+            return made
+
+        self.equal(ask)
+
+    def test_a_ratio_of_one_number(self):
+        def ask(picture):
+            with self.assertRaises(IndexError) as raised:
+                T.RandomResizedCrop.get_params(picture, [0.1, 1.0], [0.5])
+            return str(raised.exception)
+
+        self.equal(ask)
+
     def test_constants_of_each_type(self):
         def ask(picture):
             for dtype in torch.float32, torch.float64:
@@ -149,6 +182,12 @@ class Draws(case.Case):
             first["Rotate"][0].zero_()
             second = augment._augmentation_space(31)
             self.assertTrue(torch.equal(second["Rotate"][0], wanted))
+
+    def test_a_program_asks_for_a_table_with_a_list(self):
+        wanted = T.RandAugment()._augmentation_space(10, [30, 40])
+        with on():
+            found = T.RandAugment()._augmentation_space(10, [30, 40])
+        self.assertEqual(str(found), str(wanted))
 
     def test_installing_seeds_no_device(self):
         state = torch.get_rng_state()

@@ -78,9 +78,12 @@ def augmentation_space(stock: Any) -> Any:
         if modes() or torch.is_inference_mode_enabled():
             return stock(self, *args)
         key = args, torch.get_default_dtype()
-        found = kept.get(key)
+        try:
+            found = kept.get(key)
+        except TypeError:  # a list: no key
+            return stock(self, *args)
         if found is None or any(x._version for x, _ in found.values()):
-            if len(kept) == _MOST_KEPT:
+            if len(kept) >= _MOST_KEPT:
                 kept.clear()
             found = kept[key] = stock(self, *args)
         return found.copy()
@@ -93,12 +96,12 @@ def crop_params(stock: Any) -> Any:
     logarithms: dict[Any, list[float]] = {}
 
     def get_params(img: Any, scale: Any, ratio: Any) -> Any:
-        if not _is_ours(img):
+        if not _is_ours(img) or not _are_numbers(ratio):
             return stock(img, scale, ratio)
         key = *ratio, torch.get_default_dtype()
         bounds = logarithms.get(key)
         if bounds is None:
-            if len(logarithms) == _MOST_KEPT:
+            if len(logarithms) >= _MOST_KEPT:
                 logarithms.clear()
             bounds = torch.log(torch.tensor(ratio)).tolist()
             logarithms[key] = bounds
@@ -115,6 +118,15 @@ def crop_params(stock: Any) -> Any:
         return _middle(width, height, min(ratio), max(ratio))
 
     return get_params
+
+
+def _are_numbers(pair: Any) -> bool:
+    """Numbers of NumPy have a type of their own, in which torch computes."""
+    return (
+        type(pair) in (list, tuple)
+        and len(pair) == 2
+        and all(type(x) in (int, float) for x in pair)
+    )
 
 
 def _middle(width: int, height: int, least: float, most: float) -> Any:
