@@ -139,19 +139,24 @@ static void read_file(struct hr__s3 *s3, const char *path, const char *profile)
 
 static void read_keys(struct hr__s3_keys *k, struct hr__s3 *to)
 {
-    int64_t now = hr__now();
+    int64_t now = hr__now(), kept = HR__HTTP_KEPT;
 
     pthread_mutex_lock(&k->lock);
     if (now >= k->until) {
         struct hr__s3 from = k->env;
 
-        k->now = (struct hr__s3){0};
-        merge(&k->now, &from);
+        *to = (struct hr__s3){0};
+        merge(to, &from);
         for (int i = 0; i < 2; i++) {
             read_file(&from, k->files[i], k->profile);
-            merge(&k->now, &from);
+            merge(to, &from);
         }
-        k->until = now + HR__HTTP_KEPT * INT64_C(1000000000);
+        // (A file that is written anew has no key for a moment.)
+        if (*k->now.key && !*to->key)
+            kept = 1;
+        else
+            k->now = *to;
+        k->until = now + kept * INT64_C(1000000000);
     }
     *to = k->now;
     pthread_mutex_unlock(&k->lock);
