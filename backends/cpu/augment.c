@@ -58,9 +58,10 @@ static void code_lap(struct cpu_run *run, enum hr__augment_code code)
     int64_t before = run->spent[HR_PART_AUGMENT];
 
     cpu_lap(run, HR_PART_AUGMENT);
-    if (run->lap)
-        hr__watch_code(run->w->engine->e, code,
-                       run->spent[HR_PART_AUGMENT] - before);
+    if (!run->lap)
+        return;
+    run->code_spent[code] += run->spent[HR_PART_AUGMENT] - before;
+    run->code_times[code]++;
 }
 
 bool cpu_codes_run(struct cpu_run *run, const struct hr__step *step,

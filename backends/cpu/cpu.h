@@ -237,6 +237,8 @@ struct cpu_run {
     enum hr_part decode_part;     // which decoding counts for
     int64_t lap;                  // if a trace is on: when the last part ended,
     int64_t spent[HR_NUM_PARTS];  // and ns of each
+    int64_t code_spent[HR__NUM_AUGMENT];  // of HR_PART_AUGMENT, and how often
+    int code_times[HR__NUM_AUGMENT];
     struct hr__outcome out;
 };
 

@@ -145,10 +145,16 @@ static enum hr_part last_part(const struct cpu_run *run)
 
 static void report(struct cpu_run *run, int64_t begin)
 {
+    struct hr__engine *e = run->w->engine->e;
+
     cpu_lap(run, last_part(run));
     for (int i = 0; run->lap && i < HR_NUM_PARTS; i++)
         if (run->spent[i])
-            hr__watch_sum(run->w->engine->e, (enum hr_part)i, run->spent[i]);
+            hr__watch_sum(e, (enum hr_part)i, run->spent[i]);
+    for (int i = 0; run->lap && i < HR__NUM_AUGMENT; i++)
+        if (run->code_times[i])
+            hr__watch_code(e, (enum hr__augment_code)i, run->code_spent[i],
+                           run->code_times[i]);
     hr__watch_task(run->task, begin);
 }
 

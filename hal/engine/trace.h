@@ -76,9 +76,10 @@ void hr__watch_part(struct hr__engine *e, enum hr_part part, uint64_t batch,
 // A part that is in pieces, or within a span that is reported: only summed.
 void hr__watch_sum(struct hr__engine *e, enum hr_part part, int64_t ns);
 // Counts the same for a code of stage augment, which is in that part's sum,
-// too.
+// too, and is told together with it: a reader between them saw more time of
+// codes than of their stage.
 void hr__watch_code(struct hr__engine *e, enum hr__augment_code code,
-                    int64_t ns);
+                    int64_t ns, int times);
 // A thread waits for work, and has waited: always both, begin being what the
 // first one says. Any lock of the engine's may be held.
 int64_t hr__watch_idle_begin(struct hr__engine *e);

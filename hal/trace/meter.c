@@ -114,12 +114,12 @@ void hr__watch_sum(struct hr__engine *e, enum hr_part part, int64_t ns)
 }
 
 void hr__watch_code(struct hr__engine *e, enum hr__augment_code code,
-                    int64_t ns)
+                    int64_t ns, int times)
 {
     if (!timed())
         return;
     hr__count(&e->meter.code_ns[code], ns > 0 ? (uint64_t)ns : 0);
-    hr__count(&e->meter.code_times[code], 1);
+    hr__count(&e->meter.code_times[code], (uint64_t)times);
 }
 
 void hr__watch_part(struct hr__engine *e, enum hr_part part, uint64_t batch,
