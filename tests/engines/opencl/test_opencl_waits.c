@@ -205,19 +205,21 @@ static void wait_for_queue(struct ocl *o, int n)
     CHECK(queued == n, "%d of %d in the queue", queued, n);
 }
 
-// The job's tasks in the batch that the driver thread has are overdue; how many
-// others it has.
-static int make_overdue(struct ocl *o, hr_job job)
+// The job's first n tasks in the batch that the driver thread has are overdue;
+// how many others it has. *views: its pictures that another one of it decodes.
+static int make_overdue(struct ocl *o, hr_job job, int n, int *views)
 {
     const struct ocl_batch *batch;
     int others = 0;
 
+    *views = 0;
     pthread_mutex_lock(&o->guard.lock);
     batch = ocl_batch_find(o, OCL_BUSY);
     for (int i = 0; batch && i < batch->num_items; i++) {
         struct hr__work *w = hr__work_of(batch->items[i].task);
 
-        if (&w->job->pub == job)
+        *views += batch->items[i].lead > 0;
+        if (&w->job->pub == job && n-- > 0)
             atomic_store(&w->latest, 1);
         else
             others++;
@@ -288,31 +290,52 @@ static void gather(hr_device dev)
     wait_for_hung();
 }
 
-// The driver takes long over the buffers of a batch, and most of its samples
-// are given up meanwhile. The upload has stale bytes at their places: no kernel
-// reads them, and the remaining sample is made.
-TEST_CASE(given_up_meanwhile)
+static hr_device begin_meanwhile(const char *label, int w, int h,
+                                 uint64_t *seed)
 {
-    uint64_t seed = test_seed;
-    int live = faults_settled();
-    struct hr_stats stats;
     hr_device dev;
-    size_t groups;
 
-    snprintf(faults.label, sizeof(faults.label), "given up meanwhile");
+    snprintf(faults.label, sizeof(faults.label), "%s", label);
     faults_calm();
     dev = faults_open(FAULTS_PATIENCE);
     CHECK(dev != NULL, "%s", hr_last_error());
     if (!dev)
         abort();
     meanwhile.o = opencl_private(dev);
-    meanwhile.small = test_jpeg(96, 64, &seed);
-    meanwhile.large = test_jpeg(600, 400, &seed);
+    meanwhile.small = test_jpeg(96, 64, seed);
+    meanwhile.large = test_jpeg(w, h, seed);
     for (int i = 0; i < 3; i++)
         meanwhile.out[i] = make_batch(dev, i == 1 ? GIVEN_UP : 1);
+    return dev;
+}
+
+static void end_meanwhile(hr_device *dev, int live)
+{
+    for (int i = 0; i < 3; i++)
+        hr_batch_destroy(&meanwhile.out[i]);
+    hr_device_close(dev);
+    faults_check_objects(live);
+    free(meanwhile.small.data);
+    free(meanwhile.large.data);
+}
+
+// The driver takes long over the buffers of a batch, and most of its samples
+// are given up meanwhile. The upload has stale bytes at their places: no kernel
+// reads them, and the remaining sample is made.
+TEST_CASE(given_up_meanwhile)
+{
+    uint64_t seed = test_seed;
+    int live = faults_settled(), views;
+    struct hr_stats stats;
+    hr_device dev;
+    size_t groups;
+
+    dev = begin_meanwhile("given up meanwhile", 600, 400, &seed);
     groups = groups_of_one(dev);
     gather(dev);
-    CHECK(make_overdue(meanwhile.o, meanwhile.jobs[1]) == 1, "not one batch");
+    CHECK(make_overdue(meanwhile.o, meanwhile.jobs[1], GIVEN_UP, &views) == 1,
+          "not one batch");
+    CHECK(!views, "%d views", views);
     end_job(1, 0, HR_WHY_TIMEOUT);
     faults_calm();  // counts from here on
     faults.ctl.release();
@@ -325,12 +348,53 @@ TEST_CASE(given_up_meanwhile)
           "other pixels");
     hr_device_stats(dev, &stats);
     CHECK(stats.abandoned == GIVEN_UP, "%d given up", (int)stats.abandoned);
-    for (int i = 0; i < 3; i++)
-        hr_batch_destroy(&meanwhile.out[i]);
-    hr_device_close(&dev);
-    faults_check_objects(live);
-    free(meanwhile.small.data);
-    free(meanwhile.large.data);
+    end_meanwhile(&dev, live);
+}
+
+static void wait_for_abandoned(hr_device dev, int n)
+{
+    struct hr_stats stats = {0};
+
+    for (int i = 0; i < 60000 && (int)stats.abandoned < n; i++) {
+        if (i)
+            test_sleep(TEST_MS);
+        hr_device_stats(dev, &stats);
+    }
+    CHECK((int)stats.abandoned == n, "%d given up", (int)stats.abandoned);
+}
+
+// The one that shall decode a file for all its views is given up meanwhile:
+// nothing has written the pixels that the others resample, so the CPU makes
+// them, too.
+TEST_CASE(views_lose_their_first)
+{
+    uint64_t seed = test_seed;
+    int live = faults_settled(), views;
+    auto_device cpu = test_device("cpu", 1, 0);
+    hr_batch right = make_batch(cpu, GIVEN_UP);
+    hr_device dev;
+    unsigned why = 0;
+
+    setenv("HEADRACE_OPENCL_ENTROPY", "device", 1);
+    dev = begin_meanwhile("views lose their first", 1800, 1200, &seed);
+    unsetenv("HEADRACE_OPENCL_ENTROPY");
+    groups_of_one(dev);
+    gather(dev);
+    CHECK(make_overdue(meanwhile.o, meanwhile.jobs[1], 1, &views) == GIVEN_UP,
+          "not one batch");
+    CHECK(views == GIVEN_UP - 1, "%d views", views);
+    wait_for_abandoned(dev, 1);
+    faults_calm();
+    faults.ctl.release();
+    end_job(1, 0, HR_WHY_TIMEOUT);
+    end_job(2, 1, 0);
+    wait_for_all(meanwhile.o);
+    made(submit(cpu, right, &meanwhile.large, GIVEN_UP, NULL), &why);
+    CHECK(!memcmp(meanwhile.out[1]->params.data, right->params.data,
+                  right->size),
+          "other pixels");
+    hr_batch_destroy(&right);
+    end_meanwhile(&dev, live);
 }
 
 // ---- A new program ---------------------------------------------------------
