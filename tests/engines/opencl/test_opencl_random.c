@@ -140,6 +140,8 @@ static void add_code(struct picture *p)
         {"grayscale", 0, 0},
         {"equalize", 0, 0},
         {"autocontrast", 0, 0},
+        {"autocontrast=%g,2.5", 0, 60},
+        {"autocontrast=0,%g", 0, 100},
         {"posterize=%.0f", 1, 7},
         {"gaussian_blur=%g", .1, 4},
         {"box_blur=%g", .1, 5},
