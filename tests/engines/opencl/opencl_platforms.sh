@@ -33,8 +33,8 @@ needs_device()  # name
 {
     local why rc=0 picture=$build/no-picture.jpg
     echo "not a picture" >"$picture"
-    why=$("$build/headrace" run --backend "$1" --out none --quiet "$picture" \
-              2>&1 >/dev/null) || rc=$?
+    why=$("$build/headrace" run --backend "$1" --deadline 300 --out none \
+              --quiet "$picture" 2>&1 >/dev/null) || rc=$?
     # 1: the device is there, the picture is none. 2: it does not open.
     ((rc == 2)) || return 0
     does_not_open "$why"
