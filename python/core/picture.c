@@ -23,11 +23,11 @@ enum part {
 };
 
 // Names of attributes, and a mode: strings for good.
-#define TEXTS(X)                                                   \
-    X(hr, "_hr")                                                   \
-    X(used, "_hr_used")                                            \
-    X(native, "_hr_native") X(size, "_size") X(shared, "_hr_info") \
-        X(info, "info") X(grey, "L")
+#define TEXTS(X)            \
+    X(hr, "_hr")            \
+    X(used, "_hr_used")     \
+    X(native, "_hr_native") \
+    X(size, "_size") X(shared, "_hr_info") X(info, "info") X(grey, "L")
 static struct {
 #define X(name, text) PyObject *name;
     TEXTS(X)
