@@ -253,8 +253,9 @@ struct hr__kernel_code {
                     // the place of each column and row, < 0 outside
     hr__u32 way, taps, fill;  // WARP: 1, 2 or 4 taps; a byte for each channel
     hr__i32 v[6];   // MIX_*: bits of the factor; HUE: shift; LUMA: one channel
-                    // is left; STRETCH: bytes at both ends that do not count; PERMUTE: a byte for each channel; BOX, one pass:
-                    // reach, along y; WARP: fixed
+                    // is left; STRETCH: bytes at both ends that do not count;
+                    // PERMUTE: a byte for each channel; BOX, one pass: reach,
+                    // along y; WARP: fixed
     hr__u32 m[16];  // BOX: inner, outer; KERNEL3: bits of weights, offset;
                     // WARP: of doubles, the low half first
 };

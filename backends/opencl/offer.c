@@ -104,9 +104,9 @@ static bool shows_it(const struct hr__step *step)
     return w->x < width && w->x + w->w > 0 && w->y < height && w->y + w->h > 0;
 }
 
-// Returns whether the device also decodes the entropy coding of a picture that it
-// takes from reconstruct on. The host decodes pictures that a cache shall keep,
-// since it packs them. more: other bytes of work.
+// Returns whether the device also decodes the entropy coding of a picture that
+// it takes from reconstruct on. The host decodes pictures that a cache shall
+// keep, since it packs them. more: other bytes of work.
 static uint32_t from_bytes(const struct ocl *o, const struct hr__picture *pic,
                            uint64_t more, unsigned *why)
 {

@@ -40,8 +40,8 @@
 //   loader.c    libOpenCL at run time
 //   error.c     OpenCL's codes
 //
-// Only the driver thread (thread 0 of the guard) calls OpenCL and, for the list of
-// devices, a thread of hr__call_with_deadline(). The HAL's threads push
+// Only the driver thread (thread 0 of the guard) calls OpenCL and, for the list
+// of devices, a thread of hr__call_with_deadline(). The HAL's threads push
 // to the guard's queue and return. The guard's clock thread and its helpers
 // deliver what the device is done with; they never call OpenCL, so they never
 // hang. An event callback, or the driver thread in its place (await.c), only
@@ -117,8 +117,8 @@ enum hr_status ocl_entropy_wanted(enum hr_where where, enum hr_where *wanted);
 // Reads from HEADRACE_OPENCL_AUGMENT where codes are done; HR_WHERE_DEFAULT: it
 // is not set. HR_EINVAL as above.
 enum hr_status ocl_augment_wanted(enum hr_where *wanted);
-// Sets o->variant, if it is not set, o->entropy and o->augment, once the device is
-// known.
+// Sets o->variant, if it is not set, o->entropy and o->augment, once the device
+// is known.
 void ocl_variant_settle(struct ocl *o);
 // Returns the default variant for such a device.
 enum ocl_variant ocl_variant_of(cl_device_type type);
@@ -306,8 +306,8 @@ void ocl_deliver(struct ocl *o, const struct ocl_batch *batch);
 // ---- await.c (on the driver thread) ----------------------------------------
 
 // done() shall be called when the commands before the event have ended, on any
-// thread. The event lives until then. False: the fault says why, and nothing was
-// done.
+// thread. The event lives until then. False: the fault says why, and nothing
+// was done.
 bool ocl_await(struct ocl *o, cl_event event, ocl_done_fn done, void *arg,
                struct ocl_fault *fault);
 // Returns when to look next at the awaited events; INT64_MAX: there are none.

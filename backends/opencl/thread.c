@@ -9,8 +9,8 @@
 #define END_NS INT64_C(1500000000)  // less than closing may take
 #define IDLE_NS INT64_C(500000000)
 
-// Waits on the driver thread's condition, and looks at what is asked for. False:
-// the deadline has passed. Locked, but it unlocks for a while.
+// Waits on the driver thread's condition, and looks at what is asked for.
+// False: the deadline has passed. Locked, but it unlocks for a while.
 static bool wait(struct ocl *o, int64_t deadline)
 {
     int64_t due = ocl_await_due(o);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Chooses the kernels that suit a device, and where entropy coding is decoded.
-// Only kernels that are used are compiled: on the host's own processor that takes
-// longer than all else of opening.
+// Only kernels that are used are compiled: on the host's own processor that
+// takes longer than all else of opening.
 #include <stdlib.h>
 #include <string.h>
 
@@ -71,8 +71,9 @@ enum ocl_variant ocl_variant_of(cl_device_type type)
 // A GPU with memory of its own decodes entropy coding faster than the host's
 // threads, and leaves them to the program. On the host's own processor the
 // host's decoder is faster than the same work as kernels, and their compilation
-// alone takes longer than opening may; the same is true of stage augment. Behind a media engine, which has most of
-// the files, the host decodes the rest.
+// alone takes longer than opening may; the same is true of stage augment.
+// Behind a media engine, which has most of the files, the host decodes the
+// rest.
 void ocl_variant_settle(struct ocl *o)
 {
     bool discrete = o->facts.type & CL_DEVICE_TYPE_GPU && !o->facts.unified;

@@ -227,8 +227,8 @@ bool ocl_warm_up(struct ocl *o, struct ocl_batch *batch,
     make_planes(&planes);
     make_picture(&pic);
     pic.table = &table;
-    // The form for GPUs has kernels for what cannot be fused, and for what is too
-    // odd for its last one.
+    // The form for GPUs has kernels for what cannot be fused, and for what is
+    // too odd for its last one.
     o->plan.gpu = o->plan.fuse = false;
     ok = run(o, batch, &pic, &in, fault);
     o->plan.gpu = o->variant == OCL_GPU;

@@ -43,9 +43,9 @@ enum hr_status hr__header_parse_of(const uint8_t *data, size_t size, bool whole,
                                    struct hr_info *info,
                                    struct hr__header_error *err);
 
-// Does the same as hr__header_parse(), and asks the program's decoder about data
-// of no format of ours; HR_PENDING then asks for all of the file. err is not
-// NULL.
+// Does the same as hr__header_parse(), and asks the program's decoder about
+// data of no format of ours; HR_PENDING then asks for all of the file. err is
+// not NULL.
 enum hr_status hr__header_any(const uint8_t *data, size_t size, bool whole,
                               const struct hr_limits *limits,
                               struct hr_info *info,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Objects of S3, and of stores that answer like it: s3://BUCKET/KEY. libcurl
-// signs the requests (Signature Version 4). This file says where they go, and by
-// which key. The environment is read once; the files of the user's AWS tools are
-// read again each minute, since another program may renew the keys in them.
+// signs the requests (Signature Version 4). This file says where they go, and
+// by which key. The environment is read once; the files of the user's AWS tools
+// are read again each minute, since another program may renew the keys in them.
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>

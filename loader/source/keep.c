@@ -127,7 +127,8 @@ const char *hr__source_join(struct hr__source *s, const char *dir,
     return made;
 }
 
-// Names of items are meant by 32 bits: their block, and a multiple of STEP in it.
+// Names of items are meant by 32 bits: their block, and a multiple of STEP in
+// it.
 enum { STEP = 4, NAME_BITS = 16 };
 _Static_assert(BLOCK_SIZE / STEP == (size_t)1 << NAME_BITS, "all can be meant");
 

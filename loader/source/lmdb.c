@@ -6,17 +6,18 @@
 //   page     u64  its number
 //            u16  unused
 //            u16  flags
-//            u32  pages of a value; or u16 end of the list, u16 begin of the nodes
+//            u32  pages of a value; or u16 end of the list, u16 begin of the
+//                 nodes
 //                 a value; or a list of u16, where nodes are in the page
 //   node     u32  bytes of the value; of a branch the lower bits of a page
 //            u16  flags; of a branch the upper bits of the page
 //            u16  bytes of the key
 //                 the key, and the value or the page (u64) that it begins in
 //   meta     u32  0xBEEFC0DE, u32 1, u64 address, u64 size of the map, two
-//                 databases of 48 bytes (of free pages, and the main one), u64 the
-//                 last page, u64 the number of the transaction
-//   database u32  bytes of a page (in the first), u16 flags, u16 depth, four u64,
-//                 u64 the page of its root
+//                 databases of 48 bytes (of free pages, and the main one), u64
+//                 the last page, u64 the number of the transaction
+//   database u32  bytes of a page (in the first), u16 flags, u16 depth, four
+//                 u64, u64 the page of its root
 //
 // All little endian. Pages 0 and 1 have a meta each; that of the later
 // transaction counts. The file is read, not mapped: liblmdb trusts what it

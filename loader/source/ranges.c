@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the samples of a shard are, in a few bytes each: numbers of seven bits a
-// byte, most of them differences. Every so often there is a mark, from which on
-// they can be gone through.
+// Where the samples of a shard are, in a few bytes each: numbers of seven bits
+// a byte, most of them differences. Every so often there is a mark, from which
+// on they can be gone through.
 #include "hal/engine/base.h"
 #include "source.h"
 

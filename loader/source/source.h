@@ -127,8 +127,8 @@ struct hr__ranges {
     uint64_t end;
 };
 
-// Finds the picture of a wrapped record of *size bytes: sets *at to its begin and
-// *size to its own. NULL, or what is wrong.
+// Finds the picture of a wrapped record of *size bytes: sets *at to its begin
+// and *size to its own. NULL, or what is wrong.
 typedef const char *(*hr__unwrap_fn)(const struct hr__range *range,
                                      unsigned char **at, size_t *size);
 

@@ -336,7 +336,8 @@ bool flight_submit(struct core *core, struct flight *f, hr_device *dev,
 
 // ---- Exit and fork ----------------------------------------------------------
 
-// A job whose end the program wants to hear of goes on, the others' work is wasted.
+// A job whose end the program wants to hear of goes on, the others' work is
+// wasted.
 static void cancel_all(bool also_heard)
 {
     pthread_mutex_lock(&mutex);

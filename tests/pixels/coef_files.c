@@ -101,8 +101,8 @@ bool coef_file_make(struct coef_file *f, const struct samples_jpeg *jpeg, int w,
     return ok;
 }
 
-// Values in about one of `sparse` places; rows below the first are empty in some
-// blocks, for their short cut.
+// Values in about one of `sparse` places; rows below the first are empty in
+// some blocks, for their short cut.
 static void spoil_block(JCOEF *block, int limit)
 {
     int sparse = coef_pick(1, 12), rows = coef_pick(0, 3) ? 64 : 8;

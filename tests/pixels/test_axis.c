@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Weights: whatever part of an axis is asked for, and however it is mirrored, it
-// is that part of the whole; sums are right; guarded memory is not left.
+// Weights: whatever part of an axis is asked for, and however it is mirrored,
+// it is that part of the whole; sums are right; guarded memory is not left.
 // (compare.py and compare_torch.py: they are Pillow's and torch's.)
 #include <math.h>
 

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Checks that ./dev check adds to the rules, without a build.
-#   lint.sh format [--write]   as clang-format and .clang-format have it
+#   lint.sh format [--write]   as clang-format and .clang-format have it, and
+#                              comments of at most 80 columns
 #   lint.sh analysis           cppcheck
 #   lint.sh shell              shellcheck
 . "$(dirname "$0")/lib.sh"
@@ -14,6 +15,7 @@ formatted() { clang-format --style=file "$1" | sed -E 's/^\} \* (\w+);/} *\1;/';
 format()  # [--write]
 {
     local file bad=0 new
+    local folders=(hal backends cpu_fallback examples loader python tools tests)
     needs_tool clang-format
     new=$(mktemp)
     while read -r file; do
@@ -25,10 +27,12 @@ format()  # [--write]
         else
             diff -u --label "$file" --label formatted "$file" "$new" || bad=1
         fi
-    done < <(find hal backends cpu_fallback examples loader python tools tests \
-                  -name '*.[ch]' -type f | sort)
+    done < <(find "${folders[@]}" -name '*.[ch]' -type f | sort)
     rm "$new"
     ((!bad)) || say "./dev format puts that right"
+    # (clang-format leaves comments as they are.)
+    ! grep -rnE --include='*.'{c,h,cl} '^.{81}' kernels "${folders[@]}" |
+        grep -E '^[^:]+:[0-9]+:[^"]*//' || bad=1
     return $bad
 }
 

@@ -265,7 +265,7 @@ bool ocl_axes_send(struct ocl *o, uint8_t *from, struct ocl_fault *fault);
 void ocl_axes_drop(struct ocl *o, bool forget);
 void ocl_axes_free(struct ocl_axes *a);
 
-// ---- plan.c, entropy.c, views.c, augment.c, erase.c, describe.c ---------------
+// ---- plan.c, entropy.c, views.c, augment.c, erase.c, describe.c -------------
 
 // Alignment of parts that lie one behind the other.
 enum { OCL_ALIGN = 64 };
@@ -336,8 +336,8 @@ bool ocl_plan_table(struct ocl_plan *plan, const struct hr__table *table,
                     enum hr_dtype dtype, int channels);
 // plan->levels_at.
 bool ocl_plan_levels(struct ocl_plan *plan);
-// Adds picture i. in is NULL for images, and for files. False: no memory, or the
-// payload, or the file, is not what it should be.
+// Adds picture i. in is NULL for images, and for files. False: no memory, or
+// the payload, or the file, is not what it should be.
 bool ocl_plan_add(struct ocl_plan *plan, int i, const struct hr__picture *pic,
                   const struct hr__payload *in, struct ocl_item *item);
 // Copies its coefficients, planes or pixels to where the plan wants them.
@@ -348,8 +348,8 @@ void ocl_describe(const struct ocl_item *item, const struct hr__picture *pic,
 // memory.
 bool ocl_plan_erase(struct ocl_plan *plan, int i, const struct hr__dst *tensor,
                     uint64_t out_at, const struct hr_erase *erases, int num);
-// Plans the end of a picture behind its last step: stage store puts it somewhere,
-// and the codes make the tensor of that. False: no memory.
+// Plans the end of a picture behind its last step: stage store puts it
+// somewhere, and the codes make the tensor of that. False: no memory.
 bool ocl_plan_augment(struct ocl_plan *plan, int i,
                       const struct hr__picture *pic,
                       const struct hr__step *step, const struct hr__dst *tensor,
@@ -369,8 +369,9 @@ uint64_t ocl_entropy_work(const struct ocl_scan *s, bool gpu);
 bool ocl_plan_entropy(struct ocl_plan *plan, int i,
                       const struct hr__picture *pic, struct hr__rect window,
                       struct ocl_item *item);
-// Item i begins with a file: finds one before it in the batch that reads the same
-// pixels, or what those show that do among from .. end, which are behind it.
+// Item i begins with a file: finds one before it in the batch that reads the
+// same pixels, or what those show that do among from .. end, which are behind
+// it.
 void ocl_views_find(struct ocl_plan *plan, const struct ocl_batch *batch, int i,
                     struct ocl_item *item, const struct ocl_item *from,
                     const struct ocl_item *end);

@@ -8,10 +8,10 @@
 
 // ---- Launching ------------------------------------------------------------
 
-// The kernels in order, in the form for host processors if there is one, and the
-// stages at which spans that run them begin. From FIRST_OF_CODES on they are
-// for pictures that have codes, for which hr_store makes planes in work; the
-// last one is for pictures that are painted on.
+// The kernels in order, in the form for host processors if there is one, and
+// the stages at which spans that run them begin. From FIRST_OF_CODES on they
+// are for pictures that have codes, for which hr_store makes planes in work;
+// the last one is for pictures that are painted on.
 #define FIRST(stage) (1u << HR_##stage)
 static const struct {
     unsigned first;

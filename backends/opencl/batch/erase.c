@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops erase on the device's tensor: the host makes the elements as it would on a
-// tensor of its own, and hr_erase puts them where they belong.
+// Ops erase on the device's tensor: the host makes the elements as it would on
+// a tensor of its own, and hr_erase puts them where they belong.
 #include "backends/opencl/opencl.h"
 
 // The part of a rectangle that lies in the tensor. False: none does.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pictures of a batch that begin with the same file, the views of one source:
-// the kernels decode the first one from its bytes to colors, as far as any of them
-// shows it, and the others resample its pixels. Only the host works here.
+// the kernels decode the first one from its bytes to colors, as far as any of
+// them shows it, and the others resample its pixels. Only the host works here.
 #include "backends/opencl/opencl.h"
 #include "kernels/plan.h"
 

@@ -253,23 +253,24 @@ HR_API enum hr_status hr_source_set_classes(hr_source source,
 //         LMDB of version 0.9 and 64 bits: the values of the main database, in
 //         the order of their keys, are the pictures. A key is the name, in
 //         hexadecimal digits if it is no relative path, and what stands before
-//         its first slash the label. Keys that begin with two underscores are no
-//         samples. The file must not be written meanwhile. liblmdb is not needed
+//         its first slash the label. Keys that begin with two underscores are
+//         no samples. The file must not be written meanwhile. liblmdb is not
+//         needed
 //   .parquet .arrow .feather .mindrecord, and files that begin as these do
 //         what hr_set_opener() has named opens them
 // Samples of TFRecord, MDS, litData and the last ones are called by their file
 // and their number in it. Members, records and samples that cannot be used are
 // faults.
 // path may be a URL of http, https or s3, of such a file or of a picture, whose
-// label is then the folder it lies in. s3://BUCKET/KEY is signed by libcurl 7.87
-// or later, with the key that the variables and files of Amazon's tools name; it
-// is in no message. Tar, RecordIO and TFRecord files are
-// gone through once; of pack files header and index are read, of LMDB files the
-// pages of keys. The server must give ranges, and
-// samples are read by them: each answer must be of the object that was opened,
-// by length, ETag and Last-Modified. A failed read is HR_EIO or HR_ETIMEDOUT;
-// HR_EUNSUPPORTED without libcurl or ranges. hr_last_error() names URL (without
-// its query), stage, offset, status and reason.
+// label is then the folder it lies in. s3://BUCKET/KEY is signed by libcurl
+// 7.87 or later, with the key that the variables and files of Amazon's tools
+// name; it is in no message. Tar, RecordIO and TFRecord files are gone through
+// once; of pack files header and index are read, of LMDB files the pages of
+// keys. The server must give ranges, and samples are read by them: each answer
+// must be of the object that was opened, by length, ETag and Last-Modified. A
+// failed read is HR_EIO or HR_ETIMEDOUT; HR_EUNSUPPORTED without libcurl or
+// ranges. hr_last_error() names URL (without its query), stage, offset, status
+// and reason.
 // A folder gives its regular files that end in .jpg .jpeg .jpe .jfif .mpo .png
 // .webp .bmp .pgm .ppm .tif or .tiff, as they are sorted above. ImageFolder
 // takes all of these but .jpe .jfif .mpo. Links to files and folders are
