@@ -87,6 +87,7 @@ TEST_CASE(urls)
 static const char *const texts[2] = {
     "# a comment = 1\n"
     "[default]\naws_access_key_id=a\naws_secret_access_key=b\n"
+    "[worker]\naws_access_key_id=w\naws_secret_access_key=w\n"
     "[ work ]\r\naws_access_key_id =  c \r\naws_secret_access_key\t= d\r\n"
     "[half]\naws_access_key_id=e\n",
     "[default]\nregion = eu-west-1\n"
