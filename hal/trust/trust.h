@@ -38,7 +38,7 @@ void hr__put_back_limits(struct hr__device *dev,
 // ---- The runner's state -----------------------------------------------------
 
 enum {
-    HR__CASES = 20,               // of one picture, at most
+    HR__CASES = 21,               // of one picture, at most
     HR__CASE_OPS = 6,             // of one case, at most
     HR__SUSPECTS = 32,            // more than there are sets of codes
     HR__SOURCE_BYTES = 64 << 10,  // of an encoded picture, and of its planes
