@@ -134,6 +134,7 @@ class Rows:
         ):
             index.text_factory = _text
             index.execute("PRAGMA trusted_schema = OFF")
+            index.set_authorizer(_no_views)
             columns = {
                 name.upper(): hidden
                 for _, name, _, _, _, _, hidden in index.execute(
@@ -220,6 +221,11 @@ class Rows:
         except _STORE if "://" in self.path else ValueError as error:
             why = arrow.reason(self.path, error)
             raise _failed(f"{self.path}: row {i}: {why}") from None
+
+
+def _no_views(*about: str | int | None) -> int:
+    """Rows of a view are computed, and may have no end."""
+    return sqlite3.SQLITE_OK if about[-1] is None else sqlite3.SQLITE_DENY
 
 
 class _Disk:
