@@ -229,7 +229,7 @@ TEST_CASE(wrong_codes)
 TEST_CASE(wrong_together)
 {
     const uint32_t augment = HR_SPAN_BIT(HR_AUGMENT, HR_STORE);
-    const uint32_t both = UINT32_C(1) << HR__AUGMENT_LUMA |
+    const uint32_t both = UINT32_C(1) << HR__AUGMENT_STRETCH |
                           UINT32_C(1) << HR__AUGMENT_PERMUTE;
     int pictures = 0;
 
@@ -259,7 +259,7 @@ TEST_CASE(wrong_elements)
 
     certificate_forget();
     fake_begin(.spans = FAKE_ALL(augment), .tested = true,
-               .wrong_together = UINT32_C(1) << HR__AUGMENT_LUMA |
+               .wrong_together = UINT32_C(1) << HR__AUGMENT_STRETCH |
                                  UINT32_C(1) << HR__AUGMENT_PERMUTE);
     certificate_open(&dev, NULL);
     c = certificate_of(dev, augment);
