@@ -6,6 +6,7 @@ release: codec.txt.) Values, strides and errors are stock's, whether a picture
 is recorded or not.
 """
 
+import copy
 import importlib
 import pathlib
 import pickle
@@ -148,6 +149,7 @@ class Compared(case.Case):
                 yield made._base.stride(), made._base.shape
             for more in (
                 run().contiguous(),
+                copy.deepcopy(run()),
                 run()[..., ::2],
                 functional.resize(run(), [20, 31]),
                 functional.resize(run()[:, 1:, 2:], [1, 31]),

@@ -474,7 +474,8 @@ class Lazy:
         cell = self._hr
         # Stock copies what was set on it, and memory of several once.
         more = [n for n in self.__dict__ if not n.startswith("_hr")]
-        if cell.value is not None or cell.base is not None or more or memo:
+        is_own = cell.base is None and cell.strides is None
+        if cell.value is not None or not is_own or more or memo:
             of = plain(self)
             twin = copy.deepcopy(of, memo)
             for name in more if of is not self else ():
