@@ -124,17 +124,22 @@ same()  # name inputs...
         echo "$dtype $layout $filter"
         "$python" "$(dirname "$0")/opencl_same.py" "$build/opencl-same" ||
             bad=1
-    done <<'END'
-f32 nchw 224:bilinear ,normalize=imagenet
+    done <<<"${rows:-$geometries}"
+    rm -rf "$build/opencl-same"
+    exit $bad
+}
+
+# dtype, layout, random_resized_crop=, and the ops behind it
+geometries='f32 nchw 224:bilinear ,normalize=imagenet
 f32 nhwc 160x96:lanczos ,normalize=imagenet:v2
 f16 nchw 224:bicubic ,normalize=imagenet
 f16 nhwc 96:box ,to_tensor
 u8 nchw 128:hamming
-u8 nhwc 224:nearest
-END
-    rm -rf "$build/opencl-same"
-    exit $bad
-}
+u8 nhwc 224:nearest'
+# All codes of stage augment but warps.
+codes='f32 nchw 64:bilinear ,adjust_contrast=1.5,adjust_hue=0.1,autocontrast=2
+f16 nhwc 48x40:bicubic ,adjust_saturation=0.3,permute_channels=2,0,1,box_blur=2
+u8 nhwc 40:lanczos ,equalize,adjust_sharpness=1.7,grayscale,kernel3=smooth'
 
 # ---- engine-races -----------------------------------------------------------
 
@@ -197,6 +202,9 @@ rusticl)
     # The form for GPUs takes llvmpipe longer to compile than a device may take
     # to open: by the command, which is told to wait.
     make_samples
+    (HEADRACE_OPENCL_AUGMENT=device rows=$codes
+     export HEADRACE_OPENCL_AUGMENT
+     same opencl:rusticl "$build"/fuzz-samples/kinds/baseline-*.jpg)
     export HEADRACE_OPENCL_VARIANT=gpu
     same opencl:rusticl "$build"/fuzz-samples/kinds/baseline-*.jpg
     ;;
