@@ -179,7 +179,7 @@ gpu device f16 nhwc decode,random_resized_crop=9:lanczos,normalize=imagenet
 staged device u8 nhwc decode,center_crop=21x17
 gpu host u8 nchw decode,transpose,resize=7x11:bicubic
 gpu host u8 nchw decode,resize=40x35:bicubic,vflip long
-staged host f32 nhwc decode,resize=10x12,adjust_contrast=1.5,rotate=30,erase=2,3,5,9:1,2,3
+staged host f32 nhwc decode,resize=10x12,adjust_contrast=1.5,adjust_sharpness=2,autocontrast=2,equalize,box_blur=2,rotate=30,erase=2,3,5,9:1,2,3
 END
     [[ ${HEADRACE_TEST_LONG-} ]] ||
         echo "not run: engine-races: one of its six lines: with --long"
