@@ -16,6 +16,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 import types
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(
@@ -130,7 +131,8 @@ def whole(build, folder):
         check_trace(name, form["trace"], facts)
     rows = device.get("recipes", [])
     check(len(rows) == len(gpu_report.RECIPES) and
-          all(r["same"] and r["img_per_s"] > 0 for r in rows) and
+          all(r["same"] and r["img_per_s"] > 0 and not r["codes_by_cpu"] and
+              r["by_device"] == facts["pictures"] for r in rows) and
           "trivial_augment_wide" in run.stdout, f"recipes: {rows}")
     check("rows" in report["nvjpeg"] or
           "not run: " + report["nvjpeg"]["not_run"] in run.stdout, "nvJPEG")
@@ -162,9 +164,31 @@ def model_knows_kernels():
 def pictures_come_again(build, folder):
     os.mkdir(folder)
     b = gpu_report.Bench(types.SimpleNamespace(build=build, quick=True,
-                                               pictures=[]), folder)
+                                               pictures=[], limit=0), folder)
     run = b.run("cpu", "host", 1, again=3)
     check(len(b.paths) == 8 and run["images"] == 24, f"again: {run['images']}")
+
+
+def ends_in_time(build, folder):
+    """A command that hangs is ended, and then nothing is begun; what was
+    measured before is there."""
+    os.mkdir(folder)
+    b = gpu_report.Bench(types.SimpleNamespace(
+        build=build, out=folder, quick=True, pictures=[], limit=.5, epochs=0),
+        folder)
+    b.save({"devices": ["one"]})
+    b.command = os.path.join(folder, "hangs")
+    with open(b.command, "w", encoding="utf-8") as f:
+        f.write("#!/bin/sh\nexec sleep 600\n")
+    os.chmod(b.command, 0o755)
+    why = {"not_run": "the 0.5 s are over"}
+    b.end = time.monotonic() + .5
+    check([gpu_report.form_of(b, "cpu", "host", True, {}) for _ in range(2)] ==
+          [why, why], "in time: a command that hangs")
+    check(gpu_report.suite(b, "cpu") == ("not tested: it took too long", ""),
+          "in time: the suite")
+    with open(os.path.join(folder, "REPORT.json"), encoding="utf-8") as f:
+        check(json.load(f) == {"devices": ["one"]}, "in time: what there was")
 
 
 def wrong_kernels(build, folder):
@@ -201,6 +225,7 @@ def main():
             print("once more")
             faults.clear()
             whole(build, os.path.join(tmp, "pocl"))
+        ends_in_time(build, os.path.join(tmp, "time"))
         wrong_kernels(build, os.path.join(tmp, "null"))
         pictures_come_again(build, os.path.join(tmp, "again"))
     print(f"{len(faults)} failed")

@@ -51,6 +51,8 @@ class Bench:
         self.o, self.tmp = o, tmp
         self.batches = (64,) if o.quick else (64, 256)
         self.seconds = .05 if o.quick else 2.
+        self.end = time.monotonic() + o.limit if o.limit else math.inf
+        self.variables = {}  # of each command's environment
         self.command = os.path.join(o.build, "headrace")
         self.trace = os.path.join(o.build, "tests", "libbench_trace.so")
         if not o.pictures:
@@ -75,13 +77,31 @@ class Bench:
         words += [] if out == "none" else ["--limit", str(COMPARED)]
         with open(self.list, "w", encoding="utf-8") as f:
             f.writelines(os.path.abspath(p) + "\n" for p in again * self.paths)
-        done = subprocess.run(
-            words + ["--list", self.list], capture_output=True, text=True,
-            env=os.environ | {"HEADRACE_OPENCL_ENTROPY": where} | variables)
+        try:
+            done = subprocess.run(
+                words + ["--list", self.list], capture_output=True, text=True,
+                env=os.environ | {"HEADRACE_OPENCL_ENTROPY": where} |
+                self.variables | variables, timeout=self.left())
+        except subprocess.TimeoutExpired:
+            self.left()
+            raise
         if done.returncode > 1 or not done.stdout:
             errors = done.stderr.strip().splitlines() or ["no output"]
             raise Failed(errors[0].removeprefix("headrace: "))
         return json.loads(done.stdout)
+
+    def left(self):
+        """Seconds until the limit; None: there is none."""
+        left = self.end - time.monotonic()
+        if left <= 0:
+            raise Failed(f"the {self.o.limit:g} s are over")
+        return None if left == math.inf else left
+
+    def save(self, report):
+        """Writes the figures so far: the next command may hang."""
+        path = os.path.join(self.o.out, "REPORT.json")
+        with open(path, "w", encoding="utf-8") as f:
+            json.dump(report, f, indent=1)
 
 
 # ---- Speed ------------------------------------------------------------------
@@ -162,10 +182,14 @@ def suite(b, name):
     if not os.path.exists(program):
         return "not tested: no test_conformance", ""
     scale = {"HEADRACE_TEST_SCALE": "0.05"} if b.o.quick else {}
-    done = subprocess.run([program, "other_devices"], text=True,
-                          env=os.environ | {"HEADRACE_TEST_DEVICE": name} |
-                          scale, stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, check=False)
+    try:
+        done = subprocess.run([program, "other_devices"], text=True,
+                              env=os.environ | {"HEADRACE_TEST_DEVICE": name} |
+                              scale, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, check=False,
+                              timeout=b.left())
+    except (Failed, subprocess.TimeoutExpired):
+        return "not tested: it took too long", ""
     # The suite fails, too, where the device did not make the pictures itself;
     # what it says first is the reason.
     if done.returncode:
@@ -180,8 +204,11 @@ def suite(b, name):
 # ---- Recipes ----------------------------------------------------------------
 
 def recipes(b, name, device):
-    """Rows of each: batches of 256 (of quick runs 64), beside the CPU's."""
+    """Rows of each: batches of 256 (of quick runs 64), beside the CPU's. In a
+    dry run the device does codes, too, as a GPU would by itself."""
     rows = []
+    if device["dry_run"]:
+        b.variables = {"HEADRACE_OPENCL_AUGMENT": "device"}
     for what, codes in RECIPES.items():
         ops = RECIPE.format(codes)
         row = {"recipe": what} | speed(b, name, "device", "device",
@@ -284,25 +311,28 @@ def faults_of(device):
     return found
 
 
-def device_of(b, name, known, facts):
+def device_of(b, name, known, facts, report):
     d = known.get(name) or known.get(b.run(name, "host", 1)["device"], {})
     verdict, log = suite(b, name)
     device = {"name": name, "description": d.get("description", "unknown"),
               "dry_run": bool(d.get("software")), "suite": verdict,
               "forms": {}}
+    report["devices"].append(device)
     for form in FORMS:
         print(f"measuring {name}, {form}", file=sys.stderr)
         device["forms"][form] = form_of(b, name, form, device["dry_run"],
                                         facts)
+        b.save(report)
     print(f"measuring {name}, recipes", file=sys.stderr)
     try:
         recipes(b, name, device)
     except Failed as e:
         device["recipes_not_run"] = str(e)
+    b.variables = {}
     device["faults"] = faults_of(device)
     device["exact"] = not device["faults"] and verdict.startswith("yes")
     device["log"] = log
-    return device
+    b.save(report)
 
 
 def cpu_of(b, known, facts):
@@ -323,9 +353,12 @@ def measure(b, names, known):
     if not facts["pictures"]:
         raise Failed("no JPEG among the pictures")
     report["cpu"] = cpu_of(b, known, facts)
-    report["devices"] = [device_of(b, n, known, facts) for n in names]
+    report["devices"] = []
+    for name in names:
+        device_of(b, name, known, facts, report)
     report["nvjpeg"] = nvjpeg.peer(b.paths, b.batches, b.seconds)
     report["seconds"] = time.time() - begin
+    b.save(report)
     return report
 
 
@@ -350,6 +383,7 @@ def options():
     a.add_argument("--out", required=True)
     a.add_argument("--epochs", type=int, default=0)
     a.add_argument("--quick", action="store_true")
+    a.add_argument("--limit", type=float, default=0)
     a.add_argument("--bus", type=float, default=0)
     a.add_argument("pictures", nargs="*")
     return a.parse_args()
@@ -369,8 +403,6 @@ def main():
         except Failed as e:
             print(f"gpu_report: {e}", file=sys.stderr)
             return 1
-    with open(os.path.join(o.out, "REPORT.json"), "w", encoding="utf-8") as f:
-        json.dump(report, f, indent=1)
     page.write(os.path.join(o.out, "REPORT.html"), report, o.build)
     table.show(report)
     return 1 if any(d["faults"] for d in report["devices"]) else 0
