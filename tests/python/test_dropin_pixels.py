@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from dropin_case import KINDS, facts, on
 from headrace import _oracle, dropin
-from headrace.dropin.pillow import pictures, pixels
+from headrace.dropin.pillow import jobs, pictures, pixels
 from PIL import Image, ImageEnhance, ImageFilter, ImageOps
 from torchvision import transforms as T
 from torchvision.transforms import functional as F
@@ -246,6 +246,23 @@ class Pixels(case.Case):
                 self.assertEqual(facts(image), facts_wanted, how)
             text = "autocontrast of a mask, a tone, or an odd cutoff"
             self.assertEqual(dropin.report()["pillow"], {text: len(ways)})
+
+    def test_a_long_list(self):
+        """Stock goes on where no more ops are recorded."""
+        def run():
+            images = [opened()]
+            for step in [ImageOps.invert, ImageOps.equalize] * 20:
+                images.append(step(images[-1]))
+            return images
+
+        wanted = facts(run()[-1])
+        with on():
+            images = run()
+            kinds = [type(image) is pictures.HeadraceImage for image in images]
+            # (Stock has had the last one made.)
+            most = jobs.MAX_OPS - len(pictures.recording(images[0]).ops)
+            self.assertEqual(kinds, [i < most for i in range(len(kinds))])
+            self.assertEqual(facts(images[-1]), wanted)
 
     def test_enhancers_share_a_picture(self):
         """Each records; the picture itself is not made."""
