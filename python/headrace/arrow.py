@@ -403,6 +403,8 @@ class _Mapped:
         self._random = True
 
     def will_read(self, picture: Any) -> None:
+        if picture is None or isinstance(picture, str):
+            return
         begin = getattr(picture, "address", 0) - self.buffer.address
         if 0 <= begin < len(self._map):
             start = begin - begin % mmap.PAGESIZE

@@ -1,17 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
 """Columns of Arrow as sources of a Pipeline: the same bytes, not copied."""
 
+import mmap
 import tracemalloc
 import unittest
+from unittest import mock
 
 import headrace
+import headrace.arrow
 
 import core_samples as samples
+import made_samples
 
 try:
     import pyarrow
 except ModuleNotFoundError as missing:
     raise unittest.SkipTest(str(missing)) from None
+
+
+class Told(mmap.mmap):
+    """Keeps what the kernel was told."""
+
+    def madvise(self, advice, *part):
+        self.advice = [*getattr(self, "advice", ()), advice]
+        super().madvise(advice, *part)
 
 
 class Columns(unittest.TestCase):
@@ -50,6 +62,19 @@ class Columns(unittest.TestCase):
     def test_what_is_null_fails_alone(self):
         out = self.make(pyarrow.array([self.data[0], None]))
         self.assertEqual(out.ok, [True, False])
+
+    def test_a_missing_picture_reads_nothing_ahead(self):
+        path = made_samples.scratch() / "missing.arrow"
+        table = pyarrow.table({"image": [self.data[0], None]})
+        with pyarrow.ipc.new_file(str(path), table.schema) as file:
+            file.write_table(table)
+        with mock.patch.object(mmap, "mmap", Told):
+            rows = headrace.arrow.Rows([path])
+        self.assertEqual(bytes(rows[1][0]), b"")
+        told = rows._groups[0][0]._map._map
+        self.assertEqual(told.advice, [mmap.MADV_RANDOM])
+        self.assertEqual(bytes(rows[0][0]), self.data[0])
+        self.assertEqual(told.advice, [mmap.MADV_RANDOM, mmap.MADV_WILLNEED])
 
     def test_nothing_is_copied(self):
         size = 8 << 20
