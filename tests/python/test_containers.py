@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The same pictures in every container, from disk and from nginx: pixels,
-classes and order, by one thread and by four; and from damaged ones: what is whole
-comes, what does not is told. With HEADRACE_TEST_LONG 2,000 pictures, and 50 damaged
-files of each instead of 10."""
+classes and order, by one thread and by four; and from damaged ones: each
+picture that is whole comes, each other one is told. With HEADRACE_TEST_LONG
+2,000 pictures, and 50 damaged files of each instead of 10."""
 
 import collections
 import ctypes
@@ -243,8 +243,9 @@ class Containers(unittest.TestCase):
             self.assertLessEqual(lost.total(), 2, about)
 
 
-# GROW: a file is read without its end. SEARCHED: behind a damaged sample, the next
-# one is searched. UNCHECKED: without checksums, a picture may have other pixels.
+# GROW: a file is read without its end. SEARCHED: behind a damaged sample, the
+# next one is searched. UNCHECKED: without checksums, a picture may have other
+# pixels.
 GROW = ("tar", "tfrecord", "mds", "litdata", "mindrecord")
 SEARCHED = ("tar", "tfrecord")
 UNCHECKED = ("tar", "lmdb", "mds", "litdata", "mindrecord", "parquet", "arrow")
