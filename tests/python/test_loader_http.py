@@ -4,7 +4,6 @@
 import functools
 import http.server
 import os
-import re
 import tarfile
 import threading
 import unittest
@@ -15,15 +14,15 @@ import headrace
 from headrace import ops
 
 import core_samples as samples
+from http_case import Ranges, all_of
 
 STEPS = (ops.decode(), ops.resize_short(72), ops.center_crop(64, 64),
          ops.normalize(samples.MEAN, samples.STD))
 
 
-class Handler(http.server.SimpleHTTPRequestHandler):
+class Handler(Ranges, http.server.SimpleHTTPRequestHandler):
     """Serves ranges of files of a folder to clients with the key."""
 
-    protocol_version = "HTTP/1.1"
     seen = 0
 
     def do_GET(self):
@@ -32,29 +31,7 @@ class Handler(http.server.SimpleHTTPRequestHandler):
         if self.headers["X-Key"] != "7" or not os.path.isfile(path):
             self.send_error(403)
             return
-        data = samples.read(path)
-        asked = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers["Range"] or "")
-        part = data
-        self.send_response(206 if asked else 200)
-        if asked:
-            first, last = int(asked[1]), min(int(asked[2]), len(data) - 1)
-            part = data[first:last + 1]
-            self.send_header("Content-Range",
-                             f"bytes {first}-{last}/{len(data)}")
-        self.send_header("Content-Length", str(len(part)))
-        self.end_headers()
-        self.wfile.write(part)
-
-    def log_message(self, *unused):
-        pass
-
-
-def all_of(source, **options):
-    batches = headrace.Loader(source, STEPS, batch=5, to="numpy", epochs=1,
-                              **options)
-    found = [(x.copy(), y.copy()) for x, y in batches]
-    return (numpy.concatenate([x for x, _ in found]),
-            numpy.concatenate([y for _, y in found]))
+        self.answer(samples.read(path))
 
 
 class Urls(unittest.TestCase):
@@ -90,9 +67,10 @@ class Urls(unittest.TestCase):
         key = {"headers": {"X-Key": "7"}, "backoff_ms": 1, "connections": 4}
         for got, want in ((f"{self.url}/a.tar", self.tar),
                           ([f"{self.url}/c/one.jpg"], [self.one])):
-            for a, b in zip(all_of(got, http=key), all_of(want)):
+            for a, b in zip(all_of(got, STEPS, http=key),
+                            all_of(want, STEPS)):
                 numpy.testing.assert_array_equal(a, b)
-        x, y = all_of([(f"{self.url}/c/one.jpg", 3)], http=key)
+        x, y = all_of([(f"{self.url}/c/one.jpg", 3)], STEPS, http=key)
         self.assertEqual((len(x), list(y)), (1, [3]))
 
     def test_refused(self):

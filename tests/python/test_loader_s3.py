@@ -20,6 +20,7 @@ import numpy
 from headrace import ops
 
 import core_samples as samples
+from http_case import Ranges, all_of
 
 STEPS = (ops.decode(), ops.resize_short(72), ops.center_crop(64, 64))
 KEY, SECRET, TOKEN = "AKIAOFTHETEST", "se/cret+OfTheTest", "to/ken+OfTheTest=="
@@ -76,9 +77,7 @@ def fault(request, secret):
     return None if good else "SignatureDoesNotMatch"
 
 
-class Store(http.server.BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-
+class Store(Ranges, http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         at = unquote(self.path).encode("utf-8", "surrogateescape").decode()
         server = self.server
@@ -104,27 +103,7 @@ class Store(http.server.BaseHTTPRequestHandler):
             self.end_headers()
             self.wfile.write(body)
             return
-        asked = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers["Range"] or "")
-        part = data
-        self.send_response(206 if asked else 200)
-        if asked:
-            part = data[int(asked[1]):int(asked[2]) + 1]
-            self.send_header("Content-Range", f"bytes {asked[1]}-"
-                             f"{int(asked[1]) + len(part) - 1}/{len(data)}")
-        self.send_header("ETag", f'"{hashlib.md5(data).hexdigest()}"')
-        self.send_header("Content-Length", str(len(part)))
-        self.end_headers()
-        self.wfile.write(part)
-
-    def log_message(self, *unused):
-        pass
-
-
-def all_of(source, **options):
-    with headrace.Loader(source, STEPS, batch=4, to="numpy", epochs=1,
-                         **options) as loader:
-        found = [(x.copy(), y.copy()) for x, y in loader]
-    return tuple(numpy.concatenate(part) for part in zip(*found))
+        self.answer(data, ETag=f'"{hashlib.md5(data).hexdigest()}"')
 
 
 class Stores(unittest.TestCase):
@@ -174,7 +153,7 @@ class Stores(unittest.TestCase):
         self.addCleanup(patch.stop)
 
     def same(self, got, want):
-        for a, b in zip(all_of(got), all_of(want)):
+        for a, b in zip(all_of(got, STEPS), all_of(want, STEPS)):
             numpy.testing.assert_array_equal(a, b)
 
     def refused(self, url, text):
