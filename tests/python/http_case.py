@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of URLs share: answers with ranges, and all of a loader."""
+"""Tests of URLs share these: answers with ranges, and an epoch of a loader."""
 
 import re
 
@@ -8,7 +8,7 @@ import numpy
 
 
 class Ranges:
-    """Of a request handler: it keeps connections, and prints nothing."""
+    """Part of a request handler: it keeps connections, and prints nothing."""
 
     protocol_version = "HTTP/1.1"
 
