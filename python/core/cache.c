@@ -132,7 +132,6 @@ static hr_cache cache_of(PyObject *self)
 
 static PyObject *get_bytes(PyObject *self, void *closure)
 {
-    (void)closure;
     return PyLong_FromSize_t(cache_of(self)->bytes);
 }
 
@@ -141,7 +140,6 @@ static PyObject *get_stats(PyObject *self, PyObject *none)
     PyObject *stats = PyStructSequence_New(core_of(self)->cache_stats);
     struct hr_cache_stats s;
 
-    (void)none;
     hr_cache_stats(cache_of(self), &s);
     const uint64_t counts[] = {s.hits,      s.misses,   s.kept,
                                s.evictions, s.pictures, s.bytes};
@@ -216,7 +214,6 @@ PyObject *cache_get(PyObject *module, PyObject *none)
 {
     hr_cache cache = hr_get_cache();
 
-    (void)none;
     if (!cache)
         Py_RETURN_NONE;
     return wrap(PyModule_GetState(module), cache);

@@ -14,7 +14,6 @@ PyObject *command_run(PyObject *module, PyObject *args)
     PyThreadState *gil;
     int code;
 
-    (void)module;
     if (!argv)
         return PyErr_NoMemory();
     for (Py_ssize_t i = 0; i < n; i++)

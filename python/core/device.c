@@ -67,7 +67,6 @@ PyObject *device_get_default(PyObject *module, PyObject *none)
     PyThreadState *gil;
     const char *name;
 
-    (void)none;
     if (!renew(core))
         return NULL;
     gil = PyEval_SaveThread();
@@ -260,7 +259,6 @@ PyObject *device_list(PyObject *module, PyObject *none)
     PyObject *list = PyList_New(0);
     int n = 0;
 
-    (void)module, (void)none;
     if (infos && list) {
         gil = PyEval_SaveThread();
         n = hr_device_list(infos, MOST);
@@ -310,7 +308,6 @@ static PyObject *get_exact(PyObject *self, void *closure)
 {
     struct hr_device_t facts;
 
-    (void)closure;
     return facts_of(self, &facts) ? PyBool_FromLong(facts.caps.exact) : NULL;
 }
 
@@ -318,7 +315,6 @@ static PyObject *get_reference(PyObject *self, void *closure)
 {
     struct hr_device_t facts;
 
-    (void)closure;
     if (!facts_of(self, &facts))
         return NULL;
     return text_of(
@@ -353,7 +349,6 @@ static PyObject *get_stats(PyObject *self, PyObject *none)
     struct hr_device_t facts;
     struct hr_stats s;
 
-    (void)none;
     if (!facts_of(self, &facts))
         return NULL;
     hr_device_stats(device_of(self)->device, &s);
@@ -383,20 +378,17 @@ static void shut(PyObject *self)
 
 static PyObject *close_device(PyObject *self, PyObject *none)
 {
-    (void)none;
     shut(self);
     Py_RETURN_NONE;
 }
 
 static PyObject *enter(PyObject *self, PyObject *none)
 {
-    (void)none;
     return Py_NewRef(self);
 }
 
 static PyObject *leave(PyObject *self, PyObject *args)
 {
-    (void)args;
     shut(self);
     Py_RETURN_NONE;
 }

@@ -172,6 +172,5 @@ PyObject *tensor_dlpack(PyObject *self, PyObject *args, PyObject *kwargs)
 
 PyObject *tensor_dlpack_device(PyObject *self, PyObject *none)
 {
-    (void)none;
     return Py_BuildValue("(ii)", tensor_of(self)->data ? DL_CPU : DL_OPENCL, 0);
 }

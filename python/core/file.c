@@ -435,7 +435,6 @@ static PyObject *get_identity(PyObject *self, void *closure)
     const struct head *head = &file_of(self)->head;
     const struct stat *s = &head->status;
 
-    (void)closure;
     if (!head->known)
         Py_RETURN_NONE;
     return Py_BuildValue("KKLLL", (unsigned long long)s->st_dev,
@@ -447,7 +446,6 @@ static PyObject *get_header(PyObject *self, void *closure)
 {
     hr_cached cached = file_of(self)->cached;
 
-    (void)closure;
     if (!cached)
         return Py_NewRef(self);
     return PyBytes_FromStringAndSize(cached->header,
@@ -456,7 +454,6 @@ static PyObject *get_header(PyObject *self, void *closure)
 
 static PyObject *get_packed(PyObject *self, void *closure)
 {
-    (void)closure;
     return PyBool_FromLong(file_of(self)->cached != NULL);
 }
 
@@ -482,7 +479,6 @@ static PyObject *reduce(PyObject *self, PyObject *none)
 {
     struct file *f = file_of(self);
 
-    (void)none;
     return Py_BuildValue("O(y#)", (PyObject *)&PyBytes_Type, f->data,
                          (Py_ssize_t)f->head.size);
 }
@@ -493,7 +489,6 @@ static PyObject *lend(PyObject *self, PyObject *none)
     struct file *f = file_of(self);
     size_t first;
 
-    (void)none;
     if (!f->room || !f->room->shared || !file_is_ours(f->room))
         Py_RETURN_NONE;
     first = first_of(f);

@@ -91,12 +91,10 @@ static void free_dead(void)
 // The errand: what is left when it has waited for the GIL.
 static void come(void *unused)
 {
-    (void)unused;
 }
 
 static void bury(void *unused)
 {
-    (void)unused;
     pthread_mutex_lock(&mutex);
     burying = false;  // later deaths get an errand of their own
     pthread_mutex_unlock(&mutex);

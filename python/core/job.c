@@ -176,7 +176,6 @@ static PyObject *job_poll(PyObject *self, PyObject *none)
 {
     enum hr_status status;
 
-    (void)none;
     if (!await_end(self, 0, &status))
         return NULL;
     return PyBool_FromLong(status != HR_PENDING);
@@ -184,7 +183,6 @@ static PyObject *job_poll(PyObject *self, PyObject *none)
 
 static PyObject *job_cancel(PyObject *self, PyObject *none)
 {
-    (void)none;
     if (!of_this_process(self))
         return NULL;
     hr_job_cancel(flight_of(self)->job);
@@ -195,7 +193,6 @@ static PyObject *job_fileno(PyObject *self, PyObject *none)
 {
     int fd;
 
-    (void)none;
     if (!of_this_process(self))
         return NULL;
     if ((fd = hr_job_fd(flight_of(self)->job)) < 0)
@@ -222,7 +219,6 @@ static PyObject *job_get_results(PyObject *self, void *closure)
 {
     enum hr_status status;
 
-    (void)closure;
     if (!await_end(self, 0, &status))
         return NULL;
     if (status == HR_PENDING)
@@ -232,7 +228,6 @@ static PyObject *job_get_results(PyObject *self, void *closure)
 
 static PyObject *job_get_device(PyObject *self, void *closure)
 {
-    (void)closure;
     if (!of_this_process(self))
         return NULL;
     return PyUnicode_FromString(flight_of(self)->job->device->name);
@@ -240,7 +235,6 @@ static PyObject *job_get_device(PyObject *self, void *closure)
 
 static PyObject *job_get_reference(PyObject *self, void *closure)
 {
-    (void)closure;
     if (!of_this_process(self))
         return NULL;
     return PyUnicode_FromString(

@@ -234,26 +234,22 @@ static PyObject *key_of(const void *loaded, size_t i)
 
 static PyObject *get_indices(PyObject *self, void *closure)
 {
-    (void)closure;
     return core_tuple(loaded_of(self)->n, index_of, self);
 }
 
 static PyObject *get_keys(PyObject *self, void *closure)
 {
-    (void)closure;
     return core_tuple(loaded_of(self)->n, key_of, self);
 }
 
 static PyObject *get_results(PyObject *self, void *closure)
 {
-    (void)closure;
     return results_of(core_of(self), self, NULL, loaded_of(self)->results,
                       loaded_of(self)->n);
 }
 
 static PyObject *get_copied(PyObject *self, void *closure)
 {
-    (void)closure;
     return PyBool_FromLong(loaded_of(self)->copy != NULL);
 }
 

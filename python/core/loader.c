@@ -169,7 +169,6 @@ static bool may_wait(void)
 
 static PyObject *end(PyObject *self, PyObject *none)
 {
-    (void)none;
     if (source_reading() && !opened(self))
         return NULL;
     if (!close_work(work_of(self), may_wait() ? -1 : 0, may_wait()))
@@ -330,7 +329,6 @@ PyObject *loader_check(PyObject *module, PyObject *given)
     struct hr_loader_params params = {0};
     bool done = rest && read_params(rest, &params);
 
-    (void)module;
     Py_XDECREF(rest);
     return done ? Py_NewRef(Py_None) : NULL;
 }
@@ -564,7 +562,6 @@ static PyObject *save(PyObject *self, PyObject *none)
     enum hr_status status;
     PyThreadState *gil;
 
-    (void)none;
     if (!loader)
         return NULL;
     gil = enter(w);
@@ -583,7 +580,6 @@ static PyObject *stats(PyObject *self, PyObject *none)
     struct hr_loader_stats s;
     PyThreadState *gil;
 
-    (void)none;
     if (!loader)
         return NULL;
     gil = enter(w);
@@ -613,7 +609,6 @@ static PyObject *fileno_of(PyObject *self, PyObject *none)
 {
     hr_loader loader = opened(self);
 
-    (void)none;
     return loader ? PyLong_FromLong(loader->fd) : NULL;
 }
 
@@ -621,7 +616,6 @@ static PyObject *get_depth(PyObject *self, void *closure)
 {
     hr_loader loader = opened(self);
 
-    (void)closure;
     return loader ? PyLong_FromLong(loader->depth) : NULL;
 }
 
@@ -629,7 +623,6 @@ static PyObject *get_samples(PyObject *self, void *closure)
 {
     hr_loader loader = opened(self);
 
-    (void)closure;
     return loader ? PyLong_FromUnsignedLongLong(loader->samples) : NULL;
 }
 
@@ -637,7 +630,6 @@ static PyObject *get_batches(PyObject *self, void *closure)
 {
     hr_loader loader = opened(self);
 
-    (void)closure;
     return loader ? PyLong_FromUnsignedLongLong(loader->batches) : NULL;
 }
 

@@ -12,13 +12,11 @@
 
 static PyObject *version(PyObject *module, PyObject *none)
 {
-    (void)module, (void)none;
     return PyUnicode_FromString(hr_version());
 }
 
 static PyObject *jpeg_library(PyObject *module, PyObject *none)
 {
-    (void)module, (void)none;
     return PyUnicode_FromString(hr_jpeg_library());
 }
 
@@ -28,7 +26,6 @@ static PyObject *at_exit(PyObject *module, PyObject *none)
     const int64_t loader_patience = 5000000000, patience = 60000000000;
     int64_t begin = core_now();
 
-    (void)module, (void)none;
     flight_close();
     loader_exit(begin + loader_patience);
     flight_exit(begin + patience);
@@ -112,7 +109,6 @@ static PyObject *set_reference(PyObject *module, PyObject *name)
 
 static PyObject *get_reference(PyObject *module, PyObject *none)
 {
-    (void)module, (void)none;
     return PyUnicode_FromString(hr_reference_name(hr_device_reference(NULL)));
 }
 

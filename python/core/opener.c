@@ -182,7 +182,6 @@ static enum hr_status ask_open(void *ctx, const char *path, const char *image,
     enum hr_status status;
     PyGILState_STATE gil;
 
-    (void)ctx;
     if (flight_closed())
         return HR_ECANCELED;
     gil = PyGILState_Ensure();

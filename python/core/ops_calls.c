@@ -176,7 +176,6 @@ static PyObject *perspective_matrix(PyObject *args)
 
 PyObject *ops_warp_matrix(PyObject *module, PyObject *args)
 {
-    (void)module;
     return PyTuple_Size(args) == 2 ? perspective_matrix(args)
                                    : affine_matrix(args);
 }

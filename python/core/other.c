@@ -34,7 +34,6 @@ static enum hr_status ask_probe(void *ctx, const void *data, size_t size,
     PyObject *answer = NULL;
     PyGILState_STATE gil;
 
-    (void)ctx;
     if (flight_closed())
         return HR_ECANCELED;
     gil = PyGILState_Ensure();
@@ -74,7 +73,6 @@ static enum hr_status ask_decode(void *ctx, const void *data, size_t size,
     PyObject *answer;
     PyGILState_STATE gil;
 
-    (void)ctx;
     if (flight_closed())
         return HR_ECANCELED;
     gil = PyGILState_Ensure();
@@ -92,7 +90,6 @@ PyObject *set_decoder(PyObject *module, PyObject *args)
                                               .decode = ask_decode};
     PyObject *a, *b;
 
-    (void)module;
     if (!PyArg_ParseTuple(args, "OO", &a, &b))
         return NULL;
     hr_set_decoder(NULL);

@@ -267,7 +267,6 @@ static PyObject *get_classes(PyObject *self, void *closure)
                                               sizeof(*list));
     PyObject *tuple;
 
-    (void)closure;
     if (!list)
         return PyErr_NoMemory();
     hr_pack_classes(file, list);
@@ -278,19 +277,16 @@ static PyObject *get_classes(PyObject *self, void *closure)
 
 static PyObject *get_fixed(PyObject *self, void *closure)
 {
-    (void)closure;
     return PyBool_FromLong(pack_of(self)->file->fixed);
 }
 
 static PyObject *get_path(PyObject *self, void *closure)
 {
-    (void)closure;
     return text_of(pack_of(self)->file->path);
 }
 
 static PyObject *get_packed(PyObject *self, void *closure)
 {
-    (void)closure;
     return PyLong_FromSize_t(pack_of(self)->file->packed);
 }
 
@@ -303,7 +299,6 @@ static PyObject *get_bytes(PyObject *self, void *closure)
 
 static PyObject *get_fingerprint(PyObject *self, void *closure)
 {
-    (void)closure;
     return PyBytes_FromStringAndSize((const char *)pack_of(self)->header,
                                      HEADER);
 }
@@ -321,7 +316,6 @@ static PyObject *pack_represent(PyObject *self)
 
 static PyObject *pack_reduce(PyObject *self, PyObject *none)
 {
-    (void)none;
     return call_ours("_reduce", self);
 }
 
@@ -452,7 +446,6 @@ static PyObject *get_text(PyObject *self, void *closure)
 
 static PyObject *get_file(PyObject *self, void *closure)
 {
-    (void)closure;
     return entry_place(self);
 }
 
@@ -460,7 +453,6 @@ static PyObject *get_is_packed(PyObject *self, void *closure)
 {
     struct hr_pack_entry e;
 
-    (void)closure;
     hr_pack_entry(file_of(self), number_of(self), &e);
     return PyBool_FromLong(e.packed);
 }
@@ -469,7 +461,6 @@ static PyObject *get_source_bytes(PyObject *self, void *closure)
 {
     struct hr_pack_entry e;
 
-    (void)closure;
     hr_pack_entry(file_of(self), number_of(self), &e);
     return PyLong_FromUnsignedLongLong(e.source);
 }
@@ -478,7 +469,6 @@ static PyObject *entry_check(PyObject *self, PyObject *none)
 {
     Py_buffer view;
 
-    (void)none;
     if (get_buffer(self, &view, PyBUF_SIMPLE))
         return NULL;
     PyBuffer_Release(&view);
@@ -487,7 +477,6 @@ static PyObject *entry_check(PyObject *self, PyObject *none)
 
 static PyObject *entry_reduce(PyObject *self, PyObject *none)
 {
-    (void)none;
     return call_ours("_reduce_entry", self);
 }
 

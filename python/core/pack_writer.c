@@ -87,7 +87,6 @@ static PyObject *close_it(PyObject *self, PyObject *none)
     struct writer *w = writer_of(self);
     PyThreadState *gil = PyEval_SaveThread();
 
-    (void)none;
     pthread_mutex_lock(&w->turn);
     shut(w);
     pthread_mutex_unlock(&w->turn);
@@ -302,7 +301,6 @@ static PyObject *finish(PyObject *self, PyObject *none)
     enum hr_status status;
     PyThreadState *gil;
 
-    (void)none;
     if (!begin(self))
         return NULL;
     gil = PyEval_SaveThread();

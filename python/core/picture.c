@@ -77,7 +77,6 @@ PyObject *picture_set_fetch(PyObject *module, PyObject *number)
 {
     unsigned long long n = PyLong_AsUnsignedLongLong(number);
 
-    (void)module;
     if (PyErr_Occurred())
         return NULL;
     fetch = n;
@@ -86,7 +85,6 @@ PyObject *picture_set_fetch(PyObject *module, PyObject *number)
 
 PyObject *picture_fetch(PyObject *module, PyObject *none)
 {
-    (void)module, (void)none;
     return PyLong_FromUnsignedLongLong(fetch);
 }
 

@@ -250,7 +250,6 @@ PyObject *probe_end_marker(PyObject *module, PyObject *args)
     Py_ssize_t begin;
     size_t end = 0;
 
-    (void)module;
     if (!PyArg_ParseTuple(args, "y*n", &view, &begin))
         return NULL;
     if (begin >= 0)
@@ -273,7 +272,6 @@ static PyObject *name_of(const char *const *names, unsigned n, unsigned i)
 
 static PyObject *get_format(PyObject *self, void *closure)
 {
-    (void)closure;
     return PyUnicode_InternFromString(hr_format_info(INFO(self)->format)->name);
 }
 
@@ -282,7 +280,6 @@ static PyObject *get_process(PyObject *self, void *closure)
     static const char *const names[] = {"baseline", "extended", "progressive",
                                         "lossless"};
 
-    (void)closure;
     if (INFO(self)->format != HR_FORMAT_JPEG)
         Py_RETURN_NONE;
     return NAME(names, INFO(self)->process);
@@ -292,7 +289,6 @@ static PyObject *get_color(PyObject *self, void *closure)
 {
     static const char *const names[] = {"gray", "ycc", "rgb", "cmyk", "ycck"};
 
-    (void)closure;
     if (INFO(self)->format != HR_FORMAT_JPEG &&
         INFO(self)->format != HR_FORMAT_PACKED)
         Py_RETURN_NONE;
@@ -301,7 +297,6 @@ static PyObject *get_color(PyObject *self, void *closure)
 
 static PyObject *get_all_scans(PyObject *self, void *closure)
 {
-    (void)closure;
     if (INFO(self)->all_scans == HR_SCANS_UNKNOWN)
         Py_RETURN_NONE;
     return PyBool_FromLong(INFO(self)->all_scans == HR_SCANS_ALL);

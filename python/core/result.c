@@ -64,31 +64,26 @@ static PyObject *get_int(PyObject *self, void *closure)
 
 static PyObject *get_ok(PyObject *self, void *closure)
 {
-    (void)closure;
     return PyBool_FromLong(!FACTS(self)->status);
 }
 
 static PyObject *get_status(PyObject *self, void *closure)
 {
-    (void)closure;
     return PyLong_FromLong((long)FACTS(self)->status);
 }
 
 static PyObject *get_status_name(PyObject *self, void *closure)
 {
-    (void)closure;
     return PyUnicode_InternFromString(hr_status_name(FACTS(self)->status));
 }
 
 static PyObject *get_message(PyObject *self, void *closure)
 {
-    (void)closure;
     return text_of(FACTS(self)->message);
 }
 
 static PyObject *get_stage(PyObject *self, void *closure)
 {
-    (void)closure;
     if (!FACTS(self)->status)
         Py_RETURN_NONE;
     return PyUnicode_InternFromString(hr_stage_name(FACTS(self)->stage));
@@ -96,7 +91,6 @@ static PyObject *get_stage(PyObject *self, void *closure)
 
 static PyObject *get_offset(PyObject *self, void *closure)
 {
-    (void)closure;
     if (FACTS(self)->offset < 0)
         Py_RETURN_NONE;
     return PyLong_FromLongLong(FACTS(self)->offset);
@@ -104,7 +98,6 @@ static PyObject *get_offset(PyObject *self, void *closure)
 
 static PyObject *get_reason(PyObject *self, void *closure)
 {
-    (void)closure;
     return text_of(core_reason(FACTS(self)));
 }
 
@@ -112,7 +105,6 @@ static PyObject *get_file(PyObject *self, void *closure)
 {
     struct result *r = (struct result *)self;
 
-    (void)closure;
     if (r->flight)
         return flight_file(r->flight, r->index);
     return loaded_file(r->keep, r->index);
@@ -130,7 +122,6 @@ static PyObject *get_why(PyObject *self, void *closure)
 {
     PyObject *list = PyList_New(0);
 
-    (void)closure;
     for (unsigned why = FACTS(self)->why; list && why; why &= why - 1)
         if (!append(list, PyUnicode_InternFromString(hr_why_text(why))))
             Py_CLEAR(list);
@@ -142,7 +133,6 @@ static PyObject *get_spans(PyObject *self, void *closure)
     const struct hr_result *facts = FACTS(self);
     PyObject *list = PyList_New(0);
 
-    (void)closure;
     for (int i = 0; list && i < facts->num_spans; i++) {
         const struct hr_span_result *s = &facts->spans[i];
 

@@ -52,7 +52,6 @@ static void take_back(void *ctx, uint64_t i, const struct hr_encoded *from)
     struct source *s = ctx;
     struct lent *lent = from->owner;
 
-    (void)i;
     lent->next = atomic_load(&s->returned);
     while (!atomic_compare_exchange_weak(&s->returned, &lent->next, lent))
         ;
@@ -159,7 +158,6 @@ static PyGILState_STATE enter_python(void)
 
 static void thread_ends(void *ctx)
 {
-    (void)ctx;
     if (!state.has || flight_closed() ||
         state.generation != flight_generation())
         return;

@@ -31,7 +31,6 @@ PyObject *file_share(PyObject *module, PyObject *none)
 {
     int fd = memory_file();
 
-    (void)module, (void)none;
     if (fd >= 0 && file_own(fd))
         return PyLong_FromLong(fd);
     if (fd >= 0)
@@ -74,7 +73,6 @@ static PyObject *adopt(PyObject *self, PyObject *none)
 {
     int fd = ((struct shared *)self)->fd;
 
-    (void)none;
     if (fd < 0) {
         PyErr_SetString(PyExc_ValueError, "the memory is that of a worker");
         return NULL;
@@ -88,7 +86,6 @@ static PyObject *clear(PyObject *self, PyObject *none)
 {
     struct room *room = ((struct shared *)self)->room;
 
-    (void)none;
     if (!file_is_ours(room) || room->refs > 1)
         Py_RETURN_FALSE;
     for (size_t i = 0; i < GRAINS; i++)

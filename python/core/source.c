@@ -277,7 +277,6 @@ static enum hr_status read_table(void *ctx, uint64_t i, struct hr_encoded *to,
 {
     const struct item *item = &((struct source *)ctx)->table[i];
 
-    (void)message;
     to->data = item->data;
     to->size = item->size;
     to->path = item->path;
@@ -520,7 +519,6 @@ static PyObject *get_classes(PyObject *self, void *closure)
     size_t n = 0;
     const char *const *list;
 
-    (void)closure;
     if (source_of(self)->labels || source_of(self)->items)
         return PyTuple_New(0);
     if (!(list = hr_source_classes(source_get(self), &n)))
@@ -532,7 +530,6 @@ static PyObject *get_faults(PyObject *self, void *closure)
 {
     hr_source source = source_get(self);
 
-    (void)closure;
     return core_tuple((Py_ssize_t)source->num_fault_texts, text_of,
                       source->faults);
 }
@@ -552,13 +549,11 @@ static PyObject *get_skipped(PyObject *self, void *closure)
 {
     hr_source source = source_get(self);
 
-    (void)closure;
     return core_tuple((Py_ssize_t)source->skipped, skipped_of, source);
 }
 
 static PyObject *get_identity(PyObject *self, void *closure)
 {
-    (void)closure;
     return PyLong_FromUnsignedLongLong(hr_source_identity(source_get(self)));
 }
 

@@ -58,7 +58,6 @@ PyObject *tensor_form(PyObject *module, PyObject *args)
     PyObject *dtype, *layout, *memory;
     struct tensor t = {0};
 
-    (void)module;
     if (!PyArg_ParseTuple(args, "OOO:form", &dtype, &layout, &memory) ||
         !tensor_parse_form(dtype, layout, memory, &t))
         return NULL;
@@ -199,25 +198,21 @@ static PyObject *sizes(const Py_ssize_t *list, int n)
 
 static PyObject *get_shape(PyObject *self, void *closure)
 {
-    (void)closure;
     return sizes(tensor_of(self)->shape, tensor_of(self)->ndim);
 }
 
 static PyObject *get_strides(PyObject *self, void *closure)
 {
-    (void)closure;
     return sizes(tensor_of(self)->strides, tensor_of(self)->ndim);
 }
 
 static PyObject *get_dtype(PyObject *self, void *closure)
 {
-    (void)closure;
     return PyUnicode_InternFromString(hr_dtype_name(tensor_of(self)->dtype));
 }
 
 static PyObject *get_layout(PyObject *self, void *closure)
 {
-    (void)closure;
     return PyUnicode_InternFromString(
         tensor_of(self)->layout == HR_NHWC ? "nhwc" : "nchw");
 }
@@ -226,19 +221,16 @@ static PyObject *get_memory(PyObject *self, void *closure)
 {
     static const char *const names[] = {"host", "pinned", "device"};
 
-    (void)closure;
     return PyUnicode_InternFromString(names[tensor_of(self)->memory]);
 }
 
 static PyObject *get_nbytes(PyObject *self, void *closure)
 {
-    (void)closure;
     return PyLong_FromSsize_t(tensor_of(self)->nbytes);
 }
 
 static PyObject *get_data_ptr(PyObject *self, void *closure)
 {
-    (void)closure;
     if (!tensor_of(self)->data)
         Py_RETURN_NONE;
     return PyLong_FromVoidPtr(tensor_of(self)->data);
@@ -250,7 +242,6 @@ static PyObject *get_array_interface(PyObject *self, void *closure)
         [HR_F32] = "<f4", [HR_F16] = "<f2", [HR_U8] = "|u1"};
     struct tensor *t = tensor_of(self);
 
-    (void)closure;
     if (!tensor_reachable(t)) {
         // hasattr() shall say no.
         if (PyErr_ExceptionMatches(PyExc_BufferError))
