@@ -176,14 +176,9 @@ static PyObject *represent(PyObject *self)
 
 static void dealloc(PyObject *self)
 {
-    PyTypeObject *type = Py_TYPE(self);
-    PyThreadState *gil = PyEval_SaveThread();
-
     // The last reference frees gigabytes.
-    hr_cache_release(&((struct cache *)self)->cache);
-    PyEval_RestoreThread(gil);
-    PyObject_Free(self);
-    Py_DECREF(type);
+    WITHOUT_GIL(hr_cache_release(&((struct cache *)self)->cache));
+    core_free(self);
 }
 
 // ---- The process's ----------------------------------------------------------
@@ -192,7 +187,6 @@ PyObject *cache_set(PyObject *module, PyObject *value)
 {
     struct core *core = PyModule_GetState(module);
     PyObject *cache;
-    PyThreadState *gil;
     enum hr_status status;
 
     if (!core_alive(core))
@@ -201,9 +195,8 @@ PyObject *cache_set(PyObject *module, PyObject *value)
         cache = Py_NewRef(value);
     else if (!(cache = make(core, value)))
         return NULL;
-    gil = PyEval_SaveThread();
-    status = hr_set_cache(cache == Py_None ? NULL : cache_of(cache));
-    PyEval_RestoreThread(gil);
+    WITHOUT_GIL(
+        status = hr_set_cache(cache == Py_None ? NULL : cache_of(cache)));
     Py_DECREF(cache);
     if (status)
         return core_raise_last(core);
@@ -225,7 +218,6 @@ PyObject *cache_pack(PyObject *module, PyObject *source)
 {
     struct core *core = PyModule_GetState(module);
     PyObject *bytes = NULL;
-    PyThreadState *gil;
     enum hr_status status;
     Py_buffer view;
     void *packed;
@@ -233,10 +225,8 @@ PyObject *cache_pack(PyObject *module, PyObject *source)
 
     if (!core_alive(core) || PyObject_GetBuffer(source, &view, PyBUF_SIMPLE))
         return NULL;
-    gil = PyEval_SaveThread();
-    status = hr_pack(view.buf ? view.buf : "", (size_t)view.len, NULL, &packed,
-                     &size);
-    PyEval_RestoreThread(gil);
+    WITHOUT_GIL(status = hr_pack(view.buf ? view.buf : "", (size_t)view.len,
+                                 NULL, &packed, &size));
     PyBuffer_Release(&view);
     if (status)
         return core_raise_last(core);

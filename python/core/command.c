@@ -11,7 +11,6 @@ PyObject *command_run(PyObject *module, PyObject *args)
 {
     Py_ssize_t n = PyTuple_Size(args);
     char **argv = calloc((size_t)n + 1, sizeof(*argv));
-    PyThreadState *gil;
     int code;
 
     if (!argv)
@@ -21,9 +20,7 @@ PyObject *command_run(PyObject *module, PyObject *args)
             free(argv);
             return NULL;
         }
-    gil = PyEval_SaveThread();
-    code = tools_command((int)n, argv);
-    PyEval_RestoreThread(gil);
+    WITHOUT_GIL(code = tools_command((int)n, argv));
     free(argv);
     return PyLong_FromLong(code);
 }

@@ -94,6 +94,17 @@ static inline struct core *core_of(PyObject *self)
     return core_of_type(Py_TYPE(self));
 }
 
+// Runs statements without the GIL.
+#define WITHOUT_GIL(...)                          \
+    do {                                          \
+        PyThreadState *gil = PyEval_SaveThread(); \
+        __VA_ARGS__;                              \
+        PyEval_RestoreThread(gil);                \
+    } while (0)
+
+// The end of an object's tp_dealloc, or all of it.
+void core_free(PyObject *self);
+
 // For the table of members of a type whose objects have `weak`: weak references
 // to them. Its file includes <stddef.h> and <structmember.h>.
 #define WEAK_MEMBER(type)                                                      \

@@ -64,14 +64,11 @@ PyObject *device_set_default(PyObject *module, PyObject *name)
 PyObject *device_get_default(PyObject *module, PyObject *none)
 {
     struct core *core = PyModule_GetState(module);
-    PyThreadState *gil;
     const char *name;
 
     if (!renew(core))
         return NULL;
-    gil = PyEval_SaveThread();
-    name = hr_get_image_backend();
-    PyEval_RestoreThread(gil);
+    WITHOUT_GIL(name = hr_get_image_backend());
     return name ? PyUnicode_FromString(name) : core_raise_last(core);
 }
 
@@ -80,7 +77,6 @@ PyObject *device_get_default(PyObject *module, PyObject *none)
 static PyObject *open_device(struct core *core, const char *name,
                              const struct hr_device_params *params)
 {
-    PyThreadState *gil;
     struct device *self = core_alive(core)
                               ? PyObject_New(struct device, core->device)
                               : NULL;
@@ -88,9 +84,7 @@ static PyObject *open_device(struct core *core, const char *name,
     if (!self)
         return NULL;
     self->generation = flight_generation();
-    gil = PyEval_SaveThread();
-    self->device = hr_device_open(name, params);
-    PyEval_RestoreThread(gil);
+    WITHOUT_GIL(self->device = hr_device_open(name, params));
     if (self->device)
         return (PyObject *)self;
     core_raise_last(core);
@@ -194,14 +188,10 @@ static bool retain(struct core *core, PyObject *self, hr_device *out)
 
 void device_leave(hr_device device)
 {
-    PyThreadState *gil;
-
     if (!device)
         return;
     // It may be the last reference, and wait for a driver.
-    gil = PyEval_SaveThread();
-    hr_device_close(&device);
-    PyEval_RestoreThread(gil);
+    WITHOUT_GIL(hr_device_close(&device));
 }
 
 bool device_find(struct core *core, PyObject *device, hr_device *out)
@@ -253,16 +243,13 @@ static PyObject *info_dict(const struct hr_device_info *info)
 
 PyObject *device_list(PyObject *module, PyObject *none)
 {
-    PyThreadState *gil;
     enum { MOST = 32 };
     struct hr_device_info *infos = calloc(MOST, sizeof(*infos));
     PyObject *list = PyList_New(0);
     int n = 0;
 
     if (infos && list) {
-        gil = PyEval_SaveThread();
-        n = hr_device_list(infos, MOST);
-        PyEval_RestoreThread(gil);
+        WITHOUT_GIL(n = hr_device_list(infos, MOST));
 
     } else {
         PyErr_NoMemory();
@@ -406,11 +393,8 @@ static PyObject *represent(PyObject *self)
 
 static void dealloc(PyObject *self)
 {
-    PyTypeObject *type = Py_TYPE(self);
-
     shut(self);
-    PyObject_Free(self);
-    Py_DECREF(type);
+    core_free(self);
 }
 
 static PyMethodDef methods[] = {

@@ -150,15 +150,12 @@ bool errand_do(void (*run)(void *ctx), void (*hasten)(void *ctx),
 {
     int64_t end = patience_ns < 0 ? INT64_MAX : core_now() + patience_ns;
     struct errand *e = make(run, leave, ctx);
-    PyThreadState *gil;
     bool done;
 
     if (!e || !start(e)) {
         // A machine without memory or threads: here, then.
         free(e);
-        gil = PyEval_SaveThread();
-        run(ctx);
-        PyEval_RestoreThread(gil);
+        WITHOUT_GIL(run(ctx));
         return true;
     }
     do

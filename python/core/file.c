@@ -251,7 +251,6 @@ static bool fill(struct file *f, int fd)
 static PyObject *read_opened(struct core *core, int fd,
                              const struct stat *status)
 {
-    PyThreadState *gil;
     struct file *f;
     bool done;
 
@@ -266,9 +265,7 @@ static PyObject *read_opened(struct core *core, int fd,
         return PyErr_NoMemory();
     }
     f->head.status = *status;
-    gil = PyEval_SaveThread();
-    done = fill(f, fd);
-    PyEval_RestoreThread(gil);
+    WITHOUT_GIL(done = fill(f, fd));
     if (done)
         return (PyObject *)f;
     PyErr_SetFromErrno(PyExc_OSError);
@@ -396,7 +393,6 @@ static struct file *file_of(PyObject *self)
 
 static void dealloc(PyObject *self)
 {
-    PyTypeObject *type = Py_TYPE(self);
     struct file *f = file_of(self);
 
     if (f->cached) {
@@ -408,8 +404,7 @@ static void dealloc(PyObject *self)
             give_run_back(f);
         file_room_leave(f->room);
     }
-    PyObject_Free(self);
-    Py_DECREF(type);
+    core_free(self);
 }
 
 static int get_buffer(PyObject *self, Py_buffer *view, int flags)

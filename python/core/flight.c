@@ -265,8 +265,8 @@ static void stay(struct flight *f)
 // time is over: jobs that are not ours hold room, too.
 static bool wait_for_room(unsigned seen)
 {
-    PyThreadState *gil;
-    gil = PyEval_SaveThread();
+    PyThreadState *gil = PyEval_SaveThread();
+
     pthread_mutex_lock(&mutex);
     if (landings == seen)
         wait_slice();
@@ -347,10 +347,9 @@ static void cancel_all(bool also_heard)
 
 static bool wait_for_some(void)
 {
-    PyThreadState *gil;
+    PyThreadState *gil = PyEval_SaveThread();
     bool left;
 
-    gil = PyEval_SaveThread();
     pthread_mutex_lock(&mutex);
     if (flying)
         wait_slice();

@@ -56,7 +56,6 @@ static int clear(PyObject *self)
 static void dealloc(PyObject *self)
 {
     struct job *job = (struct job *)self;
-    PyTypeObject *type = Py_TYPE(self);
     struct flight *f = job->flight;
 
     PyObject_GC_UnTrack(self);
@@ -65,8 +64,7 @@ static void dealloc(PyObject *self)
     job->flight = NULL;
     if (f)
         flight_leave(f);
-    PyObject_GC_Del(self);
-    Py_DECREF(type);
+    core_free(self);
 }
 
 // ---- Looking and waiting ----------------------------------------------------
@@ -107,7 +105,6 @@ static void settle(struct core *core, struct flight *f)
 static bool await_end(PyObject *self, int64_t timeout_ns,
                       enum hr_status *status)
 {
-    PyThreadState *gil;
     const int64_t slice = 50000000;
     int64_t begin = core_now(), left = timeout_ns;
     hr_job job = flight_of(self)->job;
@@ -120,9 +117,8 @@ static bool await_end(PyObject *self, int64_t timeout_ns,
             return core_raise(core_of(self), HR_EINVAL,
                               "a callback must not wait for a job"),
                    false;
-        gil = PyEval_SaveThread();
-        *status = hr_job_poll(job, left < 0 || left > slice ? slice : left);
-        PyEval_RestoreThread(gil);
+        WITHOUT_GIL(*status = hr_job_poll(
+                        job, left < 0 || left > slice ? slice : left));
         if (PyErr_CheckSignals())
             return false;
         if (timeout_ns >= 0 && (left = timeout_ns - (core_now() - begin)) < 0)

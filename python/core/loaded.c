@@ -148,26 +148,13 @@ static bool copy(struct loaded *self, hr_loaded from)
     return true;
 }
 
-static void give_back(hr_loaded *loaded)
-{
-    PyThreadState *gil = PyEval_SaveThread();
-
-    hr_loaded_release(loaded);
-    PyEval_RestoreThread(gil);
-}
-
 static bool fill(struct loaded *self, hr_loaded from, bool copied)
 {
-    PyThreadState *gil;
-
     if (!copied) {
         lend(self, from);
         return true;
     }
-    gil = PyEval_SaveThread();
-    copied = copy(self, from);
-    hr_loaded_release(&from);
-    PyEval_RestoreThread(gil);
+    WITHOUT_GIL(copied = copy(self, from); hr_loaded_release(&from));
     self->lent = NULL;
     return copied || PyErr_NoMemory();
 }
@@ -180,7 +167,7 @@ PyObject *loaded_new(struct core *core, PyObject *source, hr_loaded from,
                          : NULL;
 
     if (!self) {
-        give_back(&from);
+        WITHOUT_GIL(hr_loaded_release(&from));
         return NULL;
     }
     self->lent = from;
@@ -280,21 +267,19 @@ static int traverse(PyObject *self, visitproc visit, void *arg)
 static void dealloc(PyObject *self)
 {
     struct loaded *loaded = loaded_of(self);
-    PyTypeObject *type = Py_TYPE(self);
 
     PyObject_GC_UnTrack(self);
     if (loaded->t.weak)
         PyObject_ClearWeakRefs(self);
     if (loaded->lent)
-        give_back(&loaded->lent);
+        WITHOUT_GIL(hr_loaded_release(&loaded->lent));
     loaded->lending->lent -= loaded->counted;
     lending_leave(loaded->lending);
     Py_CLEAR(loaded->labels);
     Py_CLEAR(loaded->views);
     Py_CLEAR(loaded->source);
     free(loaded->copy);
-    PyObject_GC_Del(self);
-    Py_DECREF(type);
+    core_free(self);
 }
 
 // ---- The type ---------------------------------------------------------------

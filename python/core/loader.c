@@ -181,7 +181,6 @@ static void dealloc(PyObject *self)
 {
     const int64_t moment = 1000000000;
     struct work *w = work_of(self);
-    PyTypeObject *type = Py_TYPE(self);
     PyObject *error, *value, *trace;
 
     PyObject_GC_UnTrack(self);
@@ -191,8 +190,7 @@ static void dealloc(PyObject *self)
         leave_work(w);
     }
     PyErr_Restore(error, value, trace);
-    PyObject_GC_Del(self);
-    Py_DECREF(type);
+    core_free(self);
 }
 
 static int traverse(PyObject *self, visitproc visit, void *arg)
@@ -429,7 +427,6 @@ static bool read_call(struct core *core, PyObject *args, PyObject *kwargs,
 
 static bool open_work(struct core *core, struct work *w, struct call *c)
 {
-    PyThreadState *gil;
     hr_device dev;
 
     if (closing)
@@ -444,10 +441,8 @@ static bool open_work(struct core *core, struct work *w, struct call *c)
         return false;
     c->params.source = source_get(c->source);
     c->params.device = dev;
-    gil = PyEval_SaveThread();
-    w->loader = hr_loader_create(&c->params);
-    hr_device_close(&dev);  // the loader has it
-    PyEval_RestoreThread(gil);
+    WITHOUT_GIL(w->loader = hr_loader_create(&c->params);
+                hr_device_close(&dev));  // the loader has it
     if (!w->loader)
         return core_raise_last(core), false;
     if ((w->next = works))

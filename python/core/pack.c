@@ -96,14 +96,11 @@ static PyObject *call_ours(const char *function, PyObject *argument)
 static PyObject *make_file(struct core *core, const char *path)
 {
     struct pack *self = (struct pack *)PyType_GenericAlloc(core->pack, 0);
-    PyThreadState *gil;
     enum hr_status status;
 
     if (!self)
         return NULL;
-    gil = PyEval_SaveThread();
-    status = open_file(path, self->header, &self->file);
-    PyEval_RestoreThread(gil);
+    WITHOUT_GIL(status = open_file(path, self->header, &self->file));
     if (!status)
         return (PyObject *)self;
     Py_DECREF(self);
@@ -139,16 +136,10 @@ static PyObject *create(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 
 static void pack_dealloc(PyObject *self)
 {
-    PyTypeObject *type = Py_TYPE(self);
-    PyThreadState *gil;
-
     if (pack_of(self)->weak)
         PyObject_ClearWeakRefs(self);
-    gil = PyEval_SaveThread();
-    hr_pack_close(&pack_of(self)->file);  // unmaps gigabytes
-    PyEval_RestoreThread(gil);
-    PyObject_Free(self);
-    Py_DECREF(type);
+    WITHOUT_GIL(hr_pack_close(&pack_of(self)->file));  // unmaps gigabytes
+    core_free(self);
 }
 
 // ---- PackFile ---------------------------------------------------------------
@@ -382,11 +373,10 @@ PyType_Spec pack_spec = CORE_SPEC("PackFile", struct pack, pack_slots, 0);
 
 bool entry_sample(struct core *core, PyObject *self, struct hr_sample *sample)
 {
-    PyThreadState *gil = PyEval_SaveThread();
-    enum hr_status status = hr_pack_sample(file_of(self), number_of(self),
-                                           sample);
+    enum hr_status status;
 
-    PyEval_RestoreThread(gil);
+    WITHOUT_GIL(
+        status = hr_pack_sample(file_of(self), number_of(self), sample));
     if (status)
         return core_raise_last(core), false;
     // A pointer to nothing would not be a source.
@@ -419,15 +409,12 @@ static int get_buffer(PyObject *self, Py_buffer *view, int flags)
 {
     struct core *core = core_of(self);
     struct hr_pack_entry e;
-    PyThreadState *gil;
     enum hr_status status;
 
     view->obj = NULL;
     if (!core_alive(core))
         return -1;
-    gil = PyEval_SaveThread();
-    status = hr_pack_check(file_of(self), number_of(self));
-    PyEval_RestoreThread(gil);
+    WITHOUT_GIL(status = hr_pack_check(file_of(self), number_of(self)));
     if (status)
         return core_raise_last(core), -1;
     hr_pack_entry(file_of(self), number_of(self), &e);
@@ -510,11 +497,8 @@ static Py_hash_t entry_hash(PyObject *self)
 
 static void entry_dealloc(PyObject *self)
 {
-    PyTypeObject *type = Py_TYPE(self);
-
     Py_DECREF(((struct entry *)self)->pack);
-    PyObject_Free(self);
-    Py_DECREF(type);
+    core_free(self);
 }
 
 static PyMethodDef entry_methods[] = {

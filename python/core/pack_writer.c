@@ -26,13 +26,10 @@ static bool begin(PyObject *self)
 {
     struct core *core = core_of(self);
     struct writer *w = writer_of(self);
-    PyThreadState *gil;
 
     if (!core_alive(core))
         return false;
-    gil = PyEval_SaveThread();
-    pthread_mutex_lock(&w->turn);
-    PyEval_RestoreThread(gil);
+    WITHOUT_GIL(pthread_mutex_lock(&w->turn));
     if (w->writer)
         return true;
     pthread_mutex_unlock(&w->turn);
@@ -52,7 +49,6 @@ static PyObject *create(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     static char *names[] = {"path", NULL};
     struct core *core = core_of_type(type);
     PyObject *path, *held;
-    PyThreadState *gil;
     struct writer *w;
     const char *text;
 
@@ -63,9 +59,7 @@ static PyObject *create(PyTypeObject *type, PyObject *args, PyObject *kwargs)
         return NULL;
     if ((w = (struct writer *)PyType_GenericAlloc(type, 0))) {
         pthread_mutex_init(&w->turn, NULL);
-        gil = PyEval_SaveThread();
-        w->writer = hr_pack_writer_open(text);  // reads what is there
-        PyEval_RestoreThread(gil);
+        WITHOUT_GIL(w->writer = hr_pack_writer_open(text));  // reads it
         if (!w->writer) {
             Py_DECREF(w);
             w = core_raise_last(core);
@@ -85,12 +79,9 @@ static void shut(struct writer *w)
 static PyObject *close_it(PyObject *self, PyObject *none)
 {
     struct writer *w = writer_of(self);
-    PyThreadState *gil = PyEval_SaveThread();
 
-    pthread_mutex_lock(&w->turn);
-    shut(w);
-    pthread_mutex_unlock(&w->turn);
-    PyEval_RestoreThread(gil);
+    WITHOUT_GIL(pthread_mutex_lock(&w->turn); shut(w);
+                pthread_mutex_unlock(&w->turn));
     Py_RETURN_NONE;
 }
 
@@ -98,13 +89,8 @@ static PyObject *close_it(PyObject *self, PyObject *none)
 // may seem to have its turn.)
 static void dealloc(PyObject *self)
 {
-    PyTypeObject *type = Py_TYPE(self);
-    PyThreadState *gil = PyEval_SaveThread();
-
-    shut(writer_of(self));
-    PyEval_RestoreThread(gil);
-    PyObject_Free(self);
-    Py_DECREF(type);
+    WITHOUT_GIL(shut(writer_of(self)));
+    core_free(self);
 }
 
 // ---- Classes ----------------------------------------------------------------
@@ -181,7 +167,6 @@ static struct taken take_sample(struct writer *w, hr_source source, uint64_t i)
 static PyObject *take(PyObject *self, PyObject *args)
 {
     struct core *core = core_of(self);
-    PyThreadState *gil;
     struct taken taken;
     PyObject *source;
     Py_ssize_t i;
@@ -189,9 +174,8 @@ static PyObject *take(PyObject *self, PyObject *args)
     if (!PyArg_ParseTuple(args, "O!n:take", core->source, &source, &i) ||
         !begin(self))
         return NULL;
-    gil = PyEval_SaveThread();
-    taken = take_sample(writer_of(self), source_get(source), (uint64_t)i);
-    PyEval_RestoreThread(gil);
+    WITHOUT_GIL(
+        taken = take_sample(writer_of(self), source_get(source), (uint64_t)i));
     end(self);
     if (taken.status)
         return core_raise_last(core);
@@ -241,13 +225,10 @@ static enum hr_status size_of(hr_source source, uint64_t i, uint64_t *size)
 PyObject *pack_writer_entry_of(struct core *core, hr_source source, uint64_t i)
 {
     char name[4096];
-    PyThreadState *gil;
     enum hr_status status;
     uint64_t size = 0;
 
-    gil = PyEval_SaveThread();
-    status = size_of(source, i, &size);
-    PyEval_RestoreThread(gil);
+    WITHOUT_GIL(status = size_of(source, i, &size));
     if (status)
         return core_raise_last(core);
     return facts(hr_source_name(source, i, name, sizeof(name)),

@@ -72,15 +72,12 @@ static const uint64_t most_bytes = 64 << 20;
 static enum hr_status probe_bytes(const void *data, size_t size,
                                   struct hr_info *out)
 {
-    PyThreadState *gil;
     enum hr_status status;
 
     // All of a progressive file is looked at; others take a microsecond.
     if (size < 65536)
         return hr_probe(data, size, NULL, out);
-    gil = PyEval_SaveThread();
-    status = hr_probe(data, size, NULL, out);
-    PyEval_RestoreThread(gil);
+    WITHOUT_GIL(status = hr_probe(data, size, NULL, out));
     return status;
 }
 
@@ -168,7 +165,6 @@ static bool probe_source(struct core *core, PyObject *source,
                          enum hr_status *status)
 {
     struct hr_sample sample = {0};
-    PyThreadState *gil;
     hr_cached cached;
     Py_buffer view;
     PyObject *held;
@@ -190,10 +186,9 @@ static bool probe_source(struct core *core, PyObject *source,
     if (PyUnicode_Check(source) || !PyObject_CheckBuffer(source)) {
         if (!(held = path_of(core, source, &path)))
             return false;
-        gil = PyEval_SaveThread();
-        *status = probe_ends(path, out) ? HR_OK
-                                        : hr_probe_path(path, NULL, out);
-        PyEval_RestoreThread(gil);
+        WITHOUT_GIL(*status = probe_ends(path, out)
+                                  ? HR_OK
+                                  : hr_probe_path(path, NULL, out));
         Py_DECREF(held);
         return true;
     }
@@ -333,14 +328,6 @@ bool probe_add_constants(PyObject *module)
     return done;
 }
 
-static void dealloc(PyObject *self)
-{
-    PyTypeObject *type = Py_TYPE(self);
-
-    PyObject_Free(self);
-    Py_DECREF(type);
-}
-
 #define INT_MEMBER(name, text)                                         \
     {                                                                  \
 #name, T_INT, offsetof(struct info, info.name), READONLY, text \
@@ -380,7 +367,7 @@ static PyGetSetDef getset[] = {
 
 static PyType_Slot slots[] = {
     {Py_tp_doc, "Header facts of a picture; made by probe() only."},
-    {Py_tp_dealloc, dealloc},
+    {Py_tp_dealloc, core_free},
     {Py_tp_repr, represent},
     {Py_tp_members, members},
     {Py_tp_getset, getset},

@@ -43,11 +43,8 @@ PyObject *results_of(struct core *core, PyObject *keep, struct flight *f,
 
 static void result_dealloc(PyObject *self)
 {
-    PyTypeObject *type = Py_TYPE(self);
-
     Py_XDECREF(((struct result *)self)->keep);
-    PyObject_Free(self);
-    Py_DECREF(type);
+    core_free(self);
 }
 
 static PyObject *text_of(const char *text)

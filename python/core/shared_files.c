@@ -121,13 +121,10 @@ static PyObject *take(PyObject *self, PyObject *number)
 
 static void shared_dealloc(PyObject *self)
 {
-    PyTypeObject *type = Py_TYPE(self);
-
     file_room_leave(((struct shared *)self)->room);
     if (((struct shared *)self)->fd >= 0)
         close(((struct shared *)self)->fd);
-    PyObject_Free(self);
-    Py_DECREF(type);
+    core_free(self);
 }
 
 static PyMethodDef shared_methods[] = {

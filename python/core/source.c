@@ -83,10 +83,8 @@ static void stop_adding(void *ctx)
 static void free_adding(void *ctx)
 {
     struct adding *a = ctx;
-    PyThreadState *gil = PyEval_SaveThread();
 
-    hr_source_close(&a->source);
-    PyEval_RestoreThread(gil);
+    WITHOUT_GIL(hr_source_close(&a->source));
     for (Py_ssize_t i = 0; a->kept && i < a->num; i++)
         Py_XDECREF(a->kept[i]);
     PyMem_Free(a->texts);
@@ -137,19 +135,17 @@ static bool add_paths(struct source *s, PyObject *paths)
 // hr_cifar.
 static bool add_path(struct source *s, PyObject *path, bool as_item, int cifar)
 {
-    PyThreadState *gil;
     enum hr_status status;
     const char *text;
     PyObject *held = path_of(s->core, path, &text);
 
     if (!held)
         return false;
-    gil = PyEval_SaveThread();
-    status = as_item ? hr_source_add_file(s->source, text, NULL)
-             : cifar != NO_CIFAR
-                 ? hr_source_add_cifar(s->source, text, (enum hr_cifar)cifar)
-                 : hr_source_add(s->source, text);
-    PyEval_RestoreThread(gil);
+    WITHOUT_GIL(status = as_item ? hr_source_add_file(s->source, text, NULL)
+                         : cifar != NO_CIFAR
+                             ? hr_source_add_cifar(s->source, text,
+                                                   (enum hr_cifar)cifar)
+                             : hr_source_add(s->source, text));
     Py_DECREF(held);
     return !status || core_raise_last(s->core);
 }
@@ -438,13 +434,9 @@ static int traverse(PyObject *self, visitproc visit, void *arg)
 static void dealloc(PyObject *self)
 {
     struct source *s = source_of(self);
-    PyTypeObject *type = Py_TYPE(self);
-    PyThreadState *gil;
 
     PyObject_GC_UnTrack(self);
-    gil = PyEval_SaveThread();
-    hr_source_close(&s->source);
-    PyEval_RestoreThread(gil);
+    WITHOUT_GIL(hr_source_close(&s->source));
     source_settle(self);
     held_release(&s->bytes);
     Py_CLEAR(s->items);
@@ -454,8 +446,7 @@ static void dealloc(PyObject *self)
     free(s->texts);
     free(s->labels);
     PyBuffer_Release(&s->ranges);
-    PyObject_GC_Del(self);
-    Py_DECREF(type);
+    core_free(self);
 }
 
 static Py_ssize_t length(PyObject *self)

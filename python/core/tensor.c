@@ -285,7 +285,6 @@ int tensor_traverse(PyObject *self, visitproc visit, void *arg)
 // It has no users any more: a flight that writes it would hold it.
 int tensor_clear(PyObject *self)
 {
-    PyThreadState *gil;
     struct tensor *t = tensor_of(self);
     hr_batch batch = t->batch;
     hr_image image = t->image;
@@ -298,10 +297,7 @@ int tensor_clear(PyObject *self)
         hr_image_release(&image);
     } else {
         // The driver takes it back.
-        gil = PyEval_SaveThread();
-        hr_batch_destroy(&batch);
-        hr_image_release(&image);
-        PyEval_RestoreThread(gil);
+        WITHOUT_GIL(hr_batch_destroy(&batch); hr_image_release(&image));
     }
     if (t->view.obj)
         PyBuffer_Release(&t->view);
@@ -311,12 +307,9 @@ int tensor_clear(PyObject *self)
 
 void tensor_dealloc(PyObject *self)
 {
-    PyTypeObject *type = Py_TYPE(self);
-
     PyObject_GC_UnTrack(self);
     if (tensor_of(self)->weak)
         PyObject_ClearWeakRefs(self);
     tensor_clear(self);
-    PyObject_GC_Del(self);
-    Py_DECREF(type);
+    core_free(self);
 }

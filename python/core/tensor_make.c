@@ -88,11 +88,11 @@ static bool make_image(struct tensor *t, hr_device dev, bool strided)
 static bool make(struct core *core, struct tensor *t, hr_device *dev,
                  bool strided)
 {
-    PyThreadState *gil = PyEval_SaveThread();
-    bool done = (t->ndim == 4 ? make_batch : make_image)(t, *dev, strided);
+    bool done;
 
-    hr_device_close(dev);
-    PyEval_RestoreThread(gil);
+    WITHOUT_GIL(
+        done = (t->ndim == 4 ? make_batch : make_image)(t, *dev, strided);
+        hr_device_close(dev));
     return done || core_raise_last(core);
 }
 
@@ -138,16 +138,6 @@ static void raise_of_copy(struct core *core, hr_job job, enum hr_status status)
     core_raise(core, status, hr_status_text(status));
 }
 
-// Polls without the GIL, for a slice of time at most.
-static enum hr_status poll_slice(hr_job job)
-{
-    PyThreadState *gil = PyEval_SaveThread();
-    enum hr_status status = hr_job_poll(job, 50000000);
-
-    PyEval_RestoreThread(gil);
-    return status;
-}
-
 // False with an exception: it must not wait, or not any more.
 static bool may_wait(struct core *core)
 {
@@ -169,7 +159,7 @@ static bool await_copy(struct core *core, hr_job job, struct tensor *twin)
             hr_job_cancel(job);
             end = core_now() + patience;
         }
-        status = poll_slice(job);
+        WITHOUT_GIL(status = hr_job_poll(job, 50000000));
     }
     if (status == HR_PENDING)
         Py_INCREF((PyObject *)twin);  // a driver may still write there
@@ -204,7 +194,6 @@ static bool copy(struct tensor *t, int first, int n, struct tensor *twin,
     // (0 is "none" to a job.)
     struct hr_job_params params = {
         .timeout_ns = timeout_ns < 0 ? 0 : timeout_ns + !timeout_ns};
-    PyThreadState *gil;
     hr_job job;
 
     // Jobs in flight may hold all of the device's budget.
@@ -215,9 +204,7 @@ static bool copy(struct tensor *t, int first, int n, struct tensor *twin,
             return core_raise(core, HR_ETIMEDOUT, "no room for the copy");
         if (!may_wait(core))
             return false;
-        gil = PyEval_SaveThread();
-        nanosleep(&pause, NULL);
-        PyEval_RestoreThread(gil);
+        WITHOUT_GIL(nanosleep(&pause, NULL));
     }
     return await_copy(core, job, twin);
 }

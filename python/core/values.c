@@ -16,6 +16,14 @@ PyObject *core_tuple(Py_ssize_t n, PyObject *(*one)(const void *ctx, size_t i),
     return tuple;
 }
 
+void core_free(PyObject *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+
+    ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
+    Py_DECREF(type);
+}
+
 static PyObject *one_double(const void *ctx, size_t i)
 {
     return PyFloat_FromDouble(((const double *)ctx)[i]);
