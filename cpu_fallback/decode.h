@@ -27,7 +27,7 @@ enum cpu_result {
     CPU_UNSUPPORTED,  // a coding this build does not decode
     CPU_NOMEM,        // heap or limit of the arena
     CPU_STOPPED,      // stop() said so
-    CPU_REDO,         // not for this decoder: cpu_jpeg_open() from the start
+    CPU_REDO,         // not for this decoder: cpu_jpeg_decoder from the start
 };
 
 // libjpeg's own objects, which it can only make with malloc: made once per
@@ -66,11 +66,11 @@ struct cpu_decode_params {
     int channels;             // 3 = RGB, 1 = grey
     bool (*stop)(void *ctx);  // asked about every few rows, also while a
     void *stop_ctx;           // progressive file is being read; may be NULL
-    // cpu_sequential_open(): called whenever work of a stage ends, with
+    // cpu_sequential_decoder: called whenever work of a stage ends, with
     // stop_ctx; may be NULL.
     void (*lap)(void *stop_ctx, enum cpu_stage stage);
-    // For cpu_sequential_open() and cpu_packed_open(): threads that may help
-    // with a large picture; may be NULL. Rows and results are the same.
+    // For cpu_sequential_decoder and cpu_packed_decoder: threads that may
+    // help with a large picture; may be NULL. Rows and results are the same.
     struct cpu_helpers *helpers;
     struct cpu_jpeg_state *jpeg;  // of this worker; NULL, or in use by another
         // open decoder: open() makes one, close() frees it
@@ -84,43 +84,28 @@ struct cpu_decode_error {
     char text[128];
 };
 
-// A decoder at work; lives in the arena of open().
-struct cpu_decode;
-
-// The arena must not be reset below what open() took until close().
-// On failure *err says why, NULL is returned, nothing to close, and the arena
-// is as it was.
-struct cpu_decode *cpu_jpeg_open(const struct cpu_decode_params *p,
-                                 const struct cpu_ops *ops,
-                                 struct cpu_arena *arena,
-                                 struct cpu_decode_error *err);
-// Our own decoder of a sequential JPEG (jpeg/scan.h). This and any later call
-// return CPU_REDO if the file is no such JPEG or has an irregularity.
-// cpu_jpeg_open() accepts every file that this accepts, with the same rows and
-// without a warning.
-struct cpu_decode *cpu_sequential_open(const struct cpu_decode_params *p,
-                                       const struct cpu_ops *ops,
-                                       struct cpu_arena *arena,
-                                       struct cpu_decode_error *err);
+// The decoders. libjpeg-turbo, libpng and libwebp:
+struct cpu_decode_kind;
+extern const struct cpu_decode_kind cpu_jpeg_decoder, cpu_png_decoder,
+    cpu_webp_decoder;
+// BMP and PNM, whose last rows are checked by open(), or by close().
+extern const struct cpu_decode_kind cpu_raster_decoder;
+// Our own decoder of a sequential JPEG (jpeg/scan.h). Any call returns CPU_REDO
+// if the file is no such JPEG or has an irregularity. cpu_jpeg_decoder accepts
+// every file that this accepts, with the same rows and without a warning.
+extern const struct cpu_decode_kind cpu_sequential_decoder;
 // The same from a packed picture (packed.h) that was checked: p->data. It has
 // no end to check: close() does not.
-struct cpu_decode *cpu_packed_open(const struct cpu_decode_params *p,
+extern const struct cpu_decode_kind cpu_packed_decoder;
+
+// A decoder at work; lives in the arena, which must not be reset below what
+// open() took until close(). On failure *err says why, NULL is returned,
+// nothing to close, and the arena is as it was.
+struct cpu_decode *cpu_decode_open(const struct cpu_decode_kind *kind,
+                                   const struct cpu_decode_params *p,
                                    const struct cpu_ops *ops,
                                    struct cpu_arena *arena,
                                    struct cpu_decode_error *err);
-struct cpu_decode *cpu_png_open(const struct cpu_decode_params *p,
-                                const struct cpu_ops *ops,
-                                struct cpu_arena *arena,
-                                struct cpu_decode_error *err);
-// BMP or PNM, whose last rows are checked by open(), or by close().
-struct cpu_decode *cpu_raster_open(const struct cpu_decode_params *p,
-                                   const struct cpu_ops *ops,
-                                   struct cpu_arena *arena,
-                                   struct cpu_decode_error *err);
-struct cpu_decode *cpu_webp_open(const struct cpu_decode_params *p,
-                                 const struct cpu_ops *ops,
-                                 struct cpu_arena *arena,
-                                 struct cpu_decode_error *err);
 
 // Decodes the next rows of the window: between 1 and max of them, top to
 // bottom. rows[i] is set to the first pixel of row i, window.w pixels, in

@@ -84,11 +84,4 @@ void cpu_cover(unsigned from, unsigned len, unsigned ratio, unsigned samples,
 // sample of the window's, or beside it, lies lower.
 int cpu_rows_to_read(const struct hr__rect *window, int v_max, int rows);
 
-// The life of any kind of decoder; cpu_*_open() end here.
-struct cpu_decode *cpu_decode_open(const struct cpu_decode_kind *kind,
-                                   const struct cpu_decode_params *p,
-                                   const struct cpu_ops *ops,
-                                   struct cpu_arena *arena,
-                                   struct cpu_decode_error *err);
-
 #endif

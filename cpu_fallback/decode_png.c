@@ -323,18 +323,10 @@ static void finish_step(struct cpu_decode *base)
     png_read_end(d->png, NULL);
 }
 
-static const struct cpu_decode_kind png_kind = {
+const struct cpu_decode_kind cpu_png_decoder = {
     .size = sizeof(struct png_decode),
     .open = open_step,
     .rows = rows_step,
     .finish = finish_step,
     .close = close_png,
 };
-
-struct cpu_decode *cpu_png_open(const struct cpu_decode_params *p,
-                                const struct cpu_ops *ops,
-                                struct cpu_arena *arena,
-                                struct cpu_decode_error *err)
-{
-    return cpu_decode_open(&png_kind, p, ops, arena, err);
-}

@@ -360,17 +360,9 @@ static void finish_step(struct cpu_decode *base)
         fail(d, CPU_CORRUPT, d->text.at, wrong);
 }
 
-static const struct cpu_decode_kind raster_kind = {
+const struct cpu_decode_kind cpu_raster_decoder = {
     .size = sizeof(struct raster_decode),
     .open = open_step,
     .rows = rows_step,
     .finish = finish_step,
 };
-
-struct cpu_decode *cpu_raster_open(const struct cpu_decode_params *p,
-                                   const struct cpu_ops *ops,
-                                   struct cpu_arena *arena,
-                                   struct cpu_decode_error *err)
-{
-    return cpu_decode_open(&raster_kind, p, ops, arena, err);
-}

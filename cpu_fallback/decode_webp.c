@@ -155,17 +155,9 @@ static void rows_step(struct cpu_decode *base)
     base->got = base->max;
 }
 
-static const struct cpu_decode_kind webp_kind = {
+const struct cpu_decode_kind cpu_webp_decoder = {
     .size = sizeof(struct webp_decode),
     .open = open_step,
     .rows = rows_step,
     .close = close_webp,
 };
-
-struct cpu_decode *cpu_webp_open(const struct cpu_decode_params *p,
-                                 const struct cpu_ops *ops,
-                                 struct cpu_arena *arena,
-                                 struct cpu_decode_error *err)
-{
-    return cpu_decode_open(&webp_kind, p, ops, arena, err);
-}

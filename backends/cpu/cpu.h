@@ -209,10 +209,8 @@ bool cpu_rows_open(struct cpu_run *run, struct cpu_rows *rows);
 bool cpu_rows_decode(struct cpu_run *run, struct cpu_rows *rows);
 // Returns whether this build decodes that format.
 bool cpu_rows_can(enum hr_format format);
-// Opens a picture of HR_FORMAT_OTHER (other.c).
-struct cpu_decode *cpu_other_open(struct cpu_run *run,
-                                  struct cpu_decode_params *p,
-                                  struct cpu_decode_error *err);
+// Decodes pictures of HR_FORMAT_OTHER (other.c); stop_ctx is the run.
+extern const struct cpu_decode_kind cpu_other_decoder;
 bool cpu_rows_payload(struct cpu_run *run, struct cpu_rows *rows);
 // channels, data and stride of `from`, which has room for size bytes.
 bool cpu_rows_memory(struct cpu_run *run, struct cpu_rows *rows,

@@ -47,16 +47,8 @@ static void rows_step(struct cpu_decode *base)
     base->got = base->max;
 }
 
-static const struct cpu_decode_kind other_kind = {
+const struct cpu_decode_kind cpu_other_decoder = {
     .size = sizeof(struct other_decode),
     .open = open_step,
     .rows = rows_step,
 };
-
-struct cpu_decode *cpu_other_open(struct cpu_run *run,
-                                  struct cpu_decode_params *p,
-                                  struct cpu_decode_error *err)
-{
-    return cpu_decode_open(&other_kind, p, &run->w->engine->ops, &run->w->arena,
-                           err);
-}

@@ -18,78 +18,47 @@ static bool decode_failed(struct cpu_run *run,
     return cpu_run_fail(run, cpu_status_of(err->result), err->text);
 }
 
+static struct cpu_decode *open_as(const struct cpu_decode_kind *kind,
+                                  struct cpu_run *run,
+                                  const struct cpu_decode_params *p,
+                                  struct cpu_decode_error *err)
+{
+    return cpu_decode_open(kind, p, &run->w->engine->ops, &run->w->arena, err);
+}
+
 static struct cpu_decode *open_jpeg(struct cpu_run *run,
-                                    const struct cpu_decode_params *p,
-                                    struct cpu_decode_error *err)
-{
-    struct cpu_worker *w = run->w;
-    struct cpu_decode *d = NULL;
-
-    err->result = CPU_REDO;
-    if (!run->plain)
-        d = cpu_sequential_open(p, &w->engine->ops, &w->arena, err);
-    // Our own reports its stages; what lies between its last report and the
-    // next counts as colour.
-    run->decode_part = d ? HR_PART_COLOR : HR_PART_DECODE;
-    return err->result == CPU_REDO
-               ? cpu_jpeg_open(p, &w->engine->ops, &w->arena, err)
-               : d;
-}
-
-static struct cpu_decode *open_coefficients(struct cpu_run *run,
-                                            struct cpu_decode_params *p,
-                                            struct cpu_decode_error *err)
-{
-    if (!cpu_run_packed(run, p))
-        return NULL;
-    if (!run->packed)
-        return open_jpeg(run, p, err);
-    run->decode_part = HR_PART_COLOR;
-    return cpu_packed_open(p, &run->w->engine->ops, &run->w->arena, err);
-}
-
-#if HR_HAVE_PNG
-static struct cpu_decode *open_png(struct cpu_run *run,
-                                   struct cpu_decode_params *p,
-                                   struct cpu_decode_error *err)
-{
-    return cpu_png_open(p, &run->w->engine->ops, &run->w->arena, err);
-}
-#endif
-
-static struct cpu_decode *open_raster(struct cpu_run *run,
-                                      struct cpu_decode_params *p,
-                                      struct cpu_decode_error *err)
-{
-    return cpu_raster_open(p, &run->w->engine->ops, &run->w->arena, err);
-}
-
-#if HR_HAVE_WEBP
-static struct cpu_decode *open_webp(struct cpu_run *run,
                                     struct cpu_decode_params *p,
                                     struct cpu_decode_error *err)
 {
-    return cpu_webp_open(p, &run->w->engine->ops, &run->w->arena, err);
-}
-#endif
+    struct cpu_decode *d = NULL;
 
-typedef struct cpu_decode *opener(struct cpu_run *run,
-                                  struct cpu_decode_params *p,
-                                  struct cpu_decode_error *err);
+    if (!cpu_run_packed(run, p))
+        return NULL;
+    err->result = CPU_REDO;
+    if (run->packed || !run->plain)
+        d = open_as(run->packed ? &cpu_packed_decoder : &cpu_sequential_decoder,
+                    run, p, err);
+    // Our own reports its stages; what lies between its last report and the
+    // next counts as colour.
+    run->decode_part = d || run->packed ? HR_PART_COLOR : HR_PART_DECODE;
+    return err->result == CPU_REDO && !run->packed
+               ? open_as(&cpu_jpeg_decoder, run, p, err)
+               : d;
+}
 
 // By formats.
-static opener *const decoders[] = {
-    [HR_FORMAT_JPEG] = open_coefficients,
-    [HR_FORMAT_PACKED] = open_coefficients,
+static const struct cpu_decode_kind *const decoders[] = {
+    [HR_FORMAT_JPEG] = &cpu_jpeg_decoder,
+    [HR_FORMAT_PACKED] = &cpu_packed_decoder,
 #if HR_HAVE_PNG
-    [HR_FORMAT_PNG] = open_png,
+    [HR_FORMAT_PNG] = &cpu_png_decoder,
 #endif
 #if HR_HAVE_WEBP
-    [HR_FORMAT_WEBP] = open_webp,
+    [HR_FORMAT_WEBP] = &cpu_webp_decoder,
 #endif
-    [HR_FORMAT_BMP] = open_raster,
-    [HR_FORMAT_PNM] = open_raster,
-    [HR_FORMAT_OTHER] = cpu_other_open,
+    [HR_FORMAT_BMP] = &cpu_raster_decoder,
+    [HR_FORMAT_PNM] = &cpu_raster_decoder,
+    [HR_FORMAT_OTHER] = &cpu_other_decoder,
 };
 
 bool cpu_rows_can(enum hr_format format)
@@ -101,12 +70,15 @@ bool cpu_rows_can(enum hr_format format)
 bool cpu_rows_decode(struct cpu_run *run, struct cpu_rows *rows)
 {
     const struct hr__picture *pic = run->pic;
+    enum hr_format format = pic->info.format;
     struct cpu_decode_params p = cpu_run_decode(run);
     struct cpu_decode_error err = {.offset = -1};
 
     p.window = rows->window;
     rows->channels = pic->channels;
-    rows->decode = decoders[pic->info.format](run, &p, &err);
+    rows->decode = format == HR_FORMAT_JPEG || format == HR_FORMAT_PACKED
+                       ? open_jpeg(run, &p, &err)
+                       : open_as(decoders[format], run, &p, &err);
     // Opening one of our own decoders counts as entropy: it makes tables, or
     // checks a packed picture.
     cpu_lap(run, run->decode_part == HR_PART_COLOR ? HR_PART_ENTROPY

@@ -167,18 +167,10 @@ static void finish_step(struct cpu_decode *base)
     jpeg_finish_decompress(cinfo);
 }
 
-static const struct cpu_decode_kind jpeg_kind = {
+const struct cpu_decode_kind cpu_jpeg_decoder = {
     .size = sizeof(struct jpeg_decode),
     .open = open_step,
     .rows = rows_step,
     .finish = finish_step,
     .close = cpu_jpeg_close,
 };
-
-struct cpu_decode *cpu_jpeg_open(const struct cpu_decode_params *p,
-                                 const struct cpu_ops *ops,
-                                 struct cpu_arena *arena,
-                                 struct cpu_decode_error *err)
-{
-    return cpu_decode_open(&jpeg_kind, p, ops, arena, err);
-}

@@ -34,7 +34,7 @@ struct cpu_lane_picture {
 };
 
 // Makes room in the arena and puts the picture into an empty lane; p->lap is
-// called as of cpu_sequential_open(); p->stop only where no rows of the window
+// called as of cpu_sequential_decoder; p->stop only where no rows of the window
 // come. pack: all of the picture is decoded, and packed on the way, in pieces
 // from there; NULL: it is not. False: it is not for lanes, or there is no
 // memory; one stream decodes it, as it does what a lane gives up. The picture

@@ -324,7 +324,7 @@ static void finish_step(struct cpu_decode *base)
         redo(base);
 }
 
-static const struct cpu_decode_kind sequential_kind = {
+const struct cpu_decode_kind cpu_sequential_decoder = {
     .size = sizeof(struct sequential),
     .open = open_step,
     .rows = rows_step,
@@ -332,25 +332,9 @@ static const struct cpu_decode_kind sequential_kind = {
     .close = close_step,
 };
 
-struct cpu_decode *cpu_sequential_open(const struct cpu_decode_params *p,
-                                       const struct cpu_ops *ops,
-                                       struct cpu_arena *arena,
-                                       struct cpu_decode_error *err)
-{
-    return cpu_decode_open(&sequential_kind, p, ops, arena, err);
-}
-
-static const struct cpu_decode_kind packed_kind = {
+const struct cpu_decode_kind cpu_packed_decoder = {
     .size = sizeof(struct sequential),
     .open = open_packed,
     .rows = rows_step,
     .close = close_step,
 };
-
-struct cpu_decode *cpu_packed_open(const struct cpu_decode_params *p,
-                                   const struct cpu_ops *ops,
-                                   struct cpu_arena *arena,
-                                   struct cpu_decode_error *err)
-{
-    return cpu_decode_open(&packed_kind, p, ops, arena, err);
-}

@@ -377,7 +377,8 @@ static bool has_rows(const struct cpu_packing *k, struct cpu_decode_error *err)
         .channels = 3,
     };
     struct cpu_mark mark = cpu_arena_mark(k->arena);
-    struct cpu_decode *d = cpu_packed_open(&p, k->ops, k->arena, err);
+    struct cpu_decode *d = cpu_decode_open(&cpu_packed_decoder, &p, k->ops,
+                                           k->arena, err);
 
     if (d)
         cpu_decode_close(d, false, err);

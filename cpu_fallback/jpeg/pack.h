@@ -64,8 +64,8 @@ bool cpu_packing_end(struct cpu_packing *k, int orientation,
 // Gives back the pieces that are not the arena's; what end() made is gone then.
 void cpu_packing_drop(struct cpu_packing *k);
 
-// Packs the picture of p->data, of which cpu_packed_open() makes the rows that
-// cpu_sequential_open() or cpu_jpeg_open() make of the file, without a warning.
+// Packs the picture of p->data, of which cpu_packed_decoder makes the rows that
+// cpu_sequential_decoder or cpu_jpeg_decoder make of the file, without a warning.
 // orientation: 1 .. 8, kept in the head. Window and channels mean nothing here.
 //
 // CPU_UNSUPPORTED: no picture for this form (CMYK, 12 bits, sampling factors

@@ -42,14 +42,9 @@ static void lap(void *ctx, enum cpu_stage stage)
     w->lap = now;
 }
 
-typedef struct cpu_decode *open_fn(const struct cpu_decode_params *p,
-                                   const struct cpu_ops *ops,
-                                   struct cpu_arena *arena,
-                                   struct cpu_decode_error *err);
-
-static bool decode(open_fn *open, struct cpu_decode_params p,
-                   const struct cpu_ops *ops, struct cpu_arena *arena,
-                   double into[3])
+static bool decode(const struct cpu_decode_kind *kind,
+                   struct cpu_decode_params p, const struct cpu_ops *ops,
+                   struct cpu_arena *arena, double into[3])
 {
     struct cpu_decode_error err = {.offset = -1};
     struct watch w = {ticks(), into};
@@ -59,7 +54,7 @@ static bool decode(open_fn *open, struct cpu_decode_params p,
 
     p.lap = lap;
     p.stop_ctx = &w;
-    if (!(d = open(&p, ops, arena, &err)))
+    if (!(d = cpu_decode_open(kind, &p, ops, arena, &err)))
         return false;
     while (left > 0) {
         int n = cpu_decode_rows(d, rows, CPU_DECODE_ROWS, &err);
@@ -98,7 +93,7 @@ static bool one_file(const struct bench_file *source, const struct cpu_ops *ops,
     p.height = scan.height;
     p.window = (struct hr__rect){0, 0, p.width, p.height};
     p.channels = 3;
-    if (!decode(cpu_sequential_open, p, ops, arena, &one.ticks[ENTROPY]))
+    if (!decode(&cpu_sequential_decoder, p, ops, arena, &one.ticks[ENTROPY]))
         return false;
     start = ticks();
     if (cpu_pack(&p, 1, ops, arena, &pack, &err) ||
@@ -108,7 +103,7 @@ static bool one_file(const struct bench_file *source, const struct cpu_ops *ops,
     one.ticks[PACK] = (double)(ticks() - start);
     p.data = to;
     p.size = pack.size;
-    if (!decode(cpu_packed_open, p, ops, arena, &one.ticks[UNPACK]))
+    if (!decode(&cpu_packed_decoder, p, ops, arena, &one.ticks[UNPACK]))
         return false;
     for (int i = 0; i < NUM_STAGES; i++)
         out->ticks[i] += one.ticks[i];

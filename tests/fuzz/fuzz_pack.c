@@ -45,13 +45,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     cpu_pack_write(&pack, (uint8_t *)of_packed.data);
     promise(cpu_packed_check(of_packed.data, pack.size));
     cpu_arena_clear(&f.arena, 1 << 20);
-    promise(!fuzz_decode_rows(cpu_packed_open(&of_packed, with, &f.arena, &err),
+    promise(!fuzz_decode_rows(cpu_decode_open(&cpu_packed_decoder, &of_packed,
+                                              with, &f.arena, &err),
                               &of_packed, true, packed_rows, &err));
     promise(!err.warnings);
     free((uint8_t *)of_packed.data);
     cpu_arena_clear(&f.arena, 1 << 20);
-    promise(!fuzz_decode_rows(cpu_jpeg_open(&p, with, &f.arena, &err), &p,
-                              whole, rows, &err));
+    promise(!fuzz_decode_rows(cpu_decode_open(&cpu_jpeg_decoder, &p, with,
+                                              &f.arena, &err),
+                              &p, whole, rows, &err));
     promise(!err.warnings);
     promise(!memcmp(packed_rows, rows, fuzz_bytes(&p)));
     return 0;

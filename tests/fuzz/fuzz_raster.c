@@ -15,8 +15,9 @@ static enum cpu_result decode(const struct cpu_decode_params *p,
     struct cpu_decode_error err;
 
     cpu_arena_clear(&f.arena, 1 << 20);
-    return fuzz_decode_rows(cpu_raster_open(p, with, &f.arena, &err), p, true,
-                            out, &err);
+    return fuzz_decode_rows(cpu_decode_open(&cpu_raster_decoder, p, with,
+                                            &f.arena, &err),
+                            p, true, out, &err);
 }
 
 static void compare(const struct cpu_decode_params *p)

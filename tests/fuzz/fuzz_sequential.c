@@ -133,8 +133,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size % 4)
         p.helpers = &help.h;
     cpu_arena_clear(&f.arena, 1 << 20);
-    if (fuzz_decode_rows(cpu_sequential_open(&p, with, &f.arena, &err), &p,
-                         check, own, &err)) {
+    if (fuzz_decode_rows(cpu_decode_open(&cpu_sequential_decoder, &p, with,
+                                         &f.arena, &err),
+                         &p, check, own, &err)) {
         promise(err.result == CPU_REDO);
         promise(!in_lanes(&p, with, 1 + (int)(size % 4), pack));
         return 0;
@@ -143,8 +144,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (in_lanes(&p, with, 1 + (int)(size % 4), pack))
         promise(!memcmp(own, other, fuzz_bytes(&p)));
     cpu_arena_clear(&f.arena, 1 << 20);
-    promise(!fuzz_decode_rows(cpu_jpeg_open(&p, with, &f.arena, &err), &p,
-                              check, other, &err));
+    promise(!fuzz_decode_rows(cpu_decode_open(&cpu_jpeg_decoder, &p, with,
+                                              &f.arena, &err),
+                              &p, check, other, &err));
     promise(!err.warnings);
     promise(!memcmp(own, other, fuzz_bytes(&p)));
     return 0;

@@ -242,7 +242,8 @@ uint8_t *coef_rows(struct coef_worker *b, const struct coef_file *f,
                    struct cpu_decode_error *err)
 {
     struct cpu_decode_params p = coef_params(b, f, w, channels);
-    struct cpu_decode *d = cpu_jpeg_open(&p, &b->ops, &b->arena, err);
+    struct cpu_decode *d = cpu_decode_open(&cpu_jpeg_decoder, &p, &b->ops,
+                                           &b->arena, err);
     size_t row = (size_t)w.w * (size_t)channels;
     uint8_t *out = malloc(row * (size_t)w.h);
     const uint8_t *rows[CPU_DECODE_ROWS];

@@ -6,6 +6,7 @@ struct cpu_ops dt_ops;
 struct cpu_arena dt_arena;
 struct cpu_jpeg_state *dt_state;
 struct counting_heap dt_heap;
+struct cpu_helpers *dt_helpers;
 const struct hr__rect dt_everything;  // w = 0: the whole picture
 
 // ---- decoding and comparing ----
@@ -22,16 +23,17 @@ struct cpu_decode_params dt_params(const struct bytes *file, int w, int h,
         .height = h,
         .window = r,
         .channels = channels,
+        .helpers = dt_helpers,
         .jpeg = dt_state,
     };
 }
 
-enum cpu_result dt_decode(dt_open_fn open, const struct cpu_decode_params *p,
-                          bool check, uint8_t *out,
-                          struct cpu_decode_error *err)
+enum cpu_result dt_decode(const struct cpu_decode_kind *kind,
+                          const struct cpu_decode_params *p, bool check,
+                          uint8_t *out, struct cpu_decode_error *err)
 {
     struct cpu_mark mark = cpu_arena_mark(&dt_arena);
-    struct cpu_decode *d = open(p, &dt_ops, &dt_arena, err);
+    struct cpu_decode *d = cpu_decode_open(kind, p, &dt_ops, &dt_arena, err);
     size_t row = (size_t)p->window.w * (size_t)p->channels;
     enum cpu_result result;
 
@@ -88,16 +90,16 @@ static bool same(const uint8_t *got, const uint8_t *full, int full_w,
     return true;
 }
 
-static void compare(dt_open_fn open, const char *name, const struct bytes *file,
-                    const struct plain *full, struct hr__rect r, int channels,
-                    bool check)
+static void compare(const struct cpu_decode_kind *kind, const char *name,
+                    const struct bytes *file, const struct plain *full,
+                    struct hr__rect r, int channels, bool check)
 {
     auto_heap uint8_t *got = malloc((size_t)r.w * (size_t)r.h * 3);
     struct cpu_decode_params p = dt_params(file, full->w, full->h, r, channels);
     struct cpu_decode_error err;
     enum cpu_result result;
 
-    result = dt_decode(open, &p, check, got, &err);
+    result = dt_decode(kind, &p, check, got, &err);
     CHECK(result == CPU_OK, "%s: result %d, %s", name, result, err.text);
     if (result == CPU_OK)
         CHECK(same(got, channels == 3 ? full->rgb : full->gray, full->w, r,
@@ -106,16 +108,16 @@ static void compare(dt_open_fn open, const char *name, const struct bytes *file,
               full->w, full->h, r.x, r.y, r.w, r.h, channels);
 }
 
-void dt_compare_windows(dt_open_fn open, const char *name,
+void dt_compare_windows(const struct cpu_decode_kind *kind, const char *name,
                         const struct bytes *file, const struct plain *full,
                         int windows)
 {
     struct hr__rect whole = {0, 0, full->w, full->h};
 
-    compare(open, name, file, full, whole, 3, true);
-    compare(open, name, file, full, whole, 1, false);
+    compare(kind, name, file, full, whole, 3, true);
+    compare(kind, name, file, full, whole, 1, false);
     for (int i = 0; i < windows; i++)
-        compare(open, name, file, full, random_rect(full->w, full->h),
+        compare(kind, name, file, full, random_rect(full->w, full->h),
                 random_below(&dt_seed, 4) ? 3 : 1, random_below(&dt_seed, 2));
 }
 

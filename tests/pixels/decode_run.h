@@ -13,27 +13,23 @@ extern uint64_t dt_seed;
 extern struct cpu_ops dt_ops;
 extern struct cpu_arena dt_arena;
 extern struct cpu_jpeg_state *dt_state;
-extern struct counting_heap dt_heap;  // of which these two are
+extern struct counting_heap dt_heap;    // of which these two are
+extern struct cpu_helpers *dt_helpers;  // of dt_params(); at first NULL
 
 // Sets everything up, runs the cases, returns what main() returns.
 int dt_main(int argc, char **argv);
-
-typedef struct cpu_decode *(*dt_open_fn)(const struct cpu_decode_params *,
-                                         const struct cpu_ops *,
-                                         struct cpu_arena *,
-                                         struct cpu_decode_error *);
 
 extern const struct hr__rect dt_everything;  // for dt_params()
 struct cpu_decode_params dt_params(const struct bytes *file, int w, int h,
                                    struct hr__rect r, int channels);
 // Decodes the window into out (may be NULL) in groups of random sizes.
-enum cpu_result dt_decode(dt_open_fn open, const struct cpu_decode_params *p,
-                          bool check, uint8_t *out,
-                          struct cpu_decode_error *err);
+enum cpu_result dt_decode(const struct cpu_decode_kind *kind,
+                          const struct cpu_decode_params *p, bool check,
+                          uint8_t *out, struct cpu_decode_error *err);
 enum plain_class dt_class(enum cpu_result result);
 
 // The whole picture as RGB and as grey, and some random windows.
-void dt_compare_windows(dt_open_fn open, const char *name,
+void dt_compare_windows(const struct cpu_decode_kind *kind, const char *name,
                         const struct bytes *file, const struct plain *full,
                         int windows);
 

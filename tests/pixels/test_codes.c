@@ -197,10 +197,10 @@ TEST_CASE(codes)
         CHECK(full.result == PLAIN_OK && !full.warnings, "%s: a fault", name);
         for (unsigned flags = 1; flags <= 4; flags *= 2) {
             cpu_ops_init(&dt_ops, flags * 2 - 1);
-            CHECK(dt_decode(cpu_sequential_open, &p, true, NULL, &err) ==
+            CHECK(dt_decode(&cpu_sequential_decoder, &p, true, NULL, &err) ==
                       CPU_OK,
                   "%s: not taken, %s", name, err.text);
-            dt_compare_windows(cpu_sequential_open, name, &file, &full, 4);
+            dt_compare_windows(&cpu_sequential_decoder, name, &file, &full, 4);
         }
     }
 }

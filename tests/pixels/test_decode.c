@@ -23,7 +23,7 @@ TEST_CASE(test_jpeg_windows)
             }
             plain_decode(file.data, file.size, 1 << 20, &full);
             CU_ASSERT_FATAL(full.result == PLAIN_OK);
-            dt_compare_windows(cpu_jpeg_open, name, &file, &full, 12);
+            dt_compare_windows(&cpu_jpeg_decoder, name, &file, &full, 12);
         }
 }
 
@@ -54,13 +54,13 @@ TEST_CASE(test_jpeg_factors)
         snprintf(name, sizeof(name), "factors %02x %02x %02x", spec.factors[0],
                  spec.factors[1], spec.factors[2]);
         if (full.result == PLAIN_OK) {
-            dt_compare_windows(cpu_jpeg_open, name, &file, &full, 8);
+            dt_compare_windows(&cpu_jpeg_decoder, name, &file, &full, 8);
         } else {
             struct cpu_decode_params p = dt_params(&file, spec.w, spec.h,
                                                    dt_everything, 3);
             struct cpu_decode_error err;
 
-            CHECK(dt_decode(cpu_jpeg_open, &p, true, NULL, &err) ==
+            CHECK(dt_decode(&cpu_jpeg_decoder, &p, true, NULL, &err) ==
                       CPU_UNSUPPORTED,
                   "%s: %s", name, err.text);
         }
@@ -86,7 +86,7 @@ static enum plain_class compare_damaged(const char *name,
     if (plain != PLAIN_NOT_RUN) {
         p = dt_params(file, full.w ? full.w : 1, full.h ? full.h : 1,
                       dt_everything, 3);
-        result = dt_decode(cpu_jpeg_open, &p, true, NULL, &err);
+        result = dt_decode(&cpu_jpeg_decoder, &p, true, NULL, &err);
         CHECK(dt_class(result) == plain, "%s: %d (%s), plain %d", name, result,
               err.text, plain);
         CHECK(err.offset <= (int64_t)file->size, "%s: offset", name);
@@ -97,7 +97,7 @@ static enum plain_class compare_damaged(const char *name,
                   "%s: %d warnings, plain %d", name, err.warnings,
                   full.warnings);
             CHECK((err.warnings > 0) == (err.text[0] != 0), "%s: text", name);
-            dt_compare_windows(cpu_jpeg_open, name, file, &full, 3);
+            dt_compare_windows(&cpu_jpeg_decoder, name, file, &full, 3);
         }
     }
     return plain;
@@ -146,11 +146,13 @@ TEST_CASE(test_jpeg_above_the_cut)
     CU_ASSERT_FATAL(make_jpeg(&spec, &dt_seed, &file));
     file.size /= 2;
     p = dt_params(&file, 64, 512, top, 3);
-    CU_ASSERT(dt_decode(cpu_jpeg_open, &p, false, NULL, &err) == CPU_OK);
-    CU_ASSERT(dt_decode(cpu_jpeg_open, &p, true, NULL, &err) == CPU_TRUNCATED);
+    CU_ASSERT(dt_decode(&cpu_jpeg_decoder, &p, false, NULL, &err) == CPU_OK);
+    CU_ASSERT(dt_decode(&cpu_jpeg_decoder, &p, true, NULL, &err) ==
+              CPU_TRUNCATED);
     CU_ASSERT(err.offset == (int64_t)file.size);
     p.window.y = 480;
-    CU_ASSERT(dt_decode(cpu_jpeg_open, &p, false, NULL, &err) == CPU_TRUNCATED);
+    CU_ASSERT(dt_decode(&cpu_jpeg_decoder, &p, false, NULL, &err) ==
+              CPU_TRUNCATED);
 }
 
 TEST_CASE(test_jpeg_flips)
@@ -194,25 +196,29 @@ TEST_CASE(test_jpeg_refused)
 
     CU_ASSERT_FATAL(make_jpeg(&spec, &dt_seed, &file));
     p = dt_params(&file, 32, 20, dt_everything, 3);
-    CU_ASSERT(dt_decode(cpu_jpeg_open, &p, true, NULL, &err) == CPU_CORRUPT);
+    CU_ASSERT(dt_decode(&cpu_jpeg_decoder, &p, true, NULL, &err) ==
+              CPU_CORRUPT);
     p = dt_params(&file, 33, 21, dt_everything, 3);
-    CU_ASSERT(dt_decode(cpu_jpeg_open, &p, true, NULL, &err) == CPU_CORRUPT);
+    CU_ASSERT(dt_decode(&cpu_jpeg_decoder, &p, true, NULL, &err) ==
+              CPU_CORRUPT);
     p = dt_params(&file, 33, 20, (struct hr__rect){1, 0, 33, 20}, 3);
-    CU_ASSERT(dt_decode(cpu_jpeg_open, &p, true, NULL, &err) == CPU_CORRUPT);
+    CU_ASSERT(dt_decode(&cpu_jpeg_decoder, &p, true, NULL, &err) ==
+              CPU_CORRUPT);
     p = dt_params(&file, 33, 20, dt_everything, 3);
     sof = memmem(file.data, file.size, "\xff\xc0", 2);
     sof[1] = 0xc3;  // lossless
-    CU_ASSERT(dt_decode(cpu_jpeg_open, &p, true, NULL, &err) ==
+    CU_ASSERT(dt_decode(&cpu_jpeg_decoder, &p, true, NULL, &err) ==
               CPU_UNSUPPORTED);
     CU_ASSERT(err.text[0] && err.offset > 0);
     sof[1] = 0xc1;
     sof[4] = 12;  // bits
-    CU_ASSERT(dt_decode(cpu_jpeg_open, &p, true, NULL, &err) ==
+    CU_ASSERT(dt_decode(&cpu_jpeg_decoder, &p, true, NULL, &err) ==
               CPU_UNSUPPORTED);
     sof[4] = 8;
-    CU_ASSERT(dt_decode(cpu_jpeg_open, &p, true, NULL, &err) == CPU_OK);
+    CU_ASSERT(dt_decode(&cpu_jpeg_decoder, &p, true, NULL, &err) == CPU_OK);
     file.data[0] = 'x';
-    CU_ASSERT(dt_decode(cpu_jpeg_open, &p, true, NULL, &err) == CPU_CORRUPT);
+    CU_ASSERT(dt_decode(&cpu_jpeg_decoder, &p, true, NULL, &err) ==
+              CPU_CORRUPT);
 }
 
 // Tables of one picture must not serve the next; and a file without DHT is
@@ -236,7 +242,7 @@ TEST_CASE(test_jpeg_state_is_clean)
     }
     plain_decode(first.data, first.size, 1 << 20, &full);
     CU_ASSERT_FATAL(full.result == PLAIN_OK);
-    dt_compare_windows(cpu_jpeg_open, "own tables", &first, &full, 2);
+    dt_compare_windows(&cpu_jpeg_decoder, "own tables", &first, &full, 2);
     plain_free(&full);
     CU_ASSERT(compare_damaged("no tables", &bare, 1 << 20) == PLAIN_OK);
 }
@@ -259,7 +265,7 @@ TEST_CASE(test_jpeg_two_at_once)
         CU_ASSERT_FATAL(make_jpeg(&spec, &dt_seed, &file[i]));
         plain_decode(file[i].data, file[i].size, 1 << 20, &full[i]);
         p = dt_params(&file[i], 60, 64, dt_everything, 3);
-        d[i] = cpu_jpeg_open(&p, &dt_ops, &dt_arena, &err);
+        d[i] = cpu_decode_open(&cpu_jpeg_decoder, &p, &dt_ops, &dt_arena, &err);
         CU_ASSERT_FATAL(d[i] != NULL);
     }
     for (int y = 0; y < 64; y += 8)
@@ -303,7 +309,7 @@ static int folder(const char *name, int step, int windows, double seconds)
                 plain_decode(file.data, file.size, 3 << 20, &full);
                 n += full.result != PLAIN_NOT_RUN;
                 if (full.result == PLAIN_OK)
-                    dt_compare_windows(cpu_jpeg_open, f.name, &file, &full,
+                    dt_compare_windows(&cpu_jpeg_decoder, f.name, &file, &full,
                                        windows);
                 plain_free(&full);
             }

@@ -14,8 +14,8 @@ static bool stop_at(void *ctx)
     return ++s->asked == s->at;
 }
 
-static void stop_everywhere(dt_open_fn open, const struct bytes *file, int w,
-                            int h, int least)
+static void stop_everywhere(const struct cpu_decode_kind *kind,
+                            const struct bytes *file, int w, int h, int least)
 {
     struct cpu_decode_params p = dt_params(file, w, h, dt_everything, 3);
     struct stopper s = {0, -1};
@@ -25,20 +25,21 @@ static void stop_everywhere(dt_open_fn open, const struct bytes *file, int w,
 
     p.stop = stop_at;
     p.stop_ctx = &s;
-    CU_ASSERT(dt_decode(open, &p, true, NULL, &err) == CPU_OK);
+    CU_ASSERT(dt_decode(kind, &p, true, NULL, &err) == CPU_OK);
     asked = s.asked;
     CHECK(asked >= least, "asked %d times", asked);
     for (int i = 1; i <= asked; i += 1 + asked / 50) {
         s = (struct stopper){0, i};
         dt_seed = start;
-        CU_ASSERT(dt_decode(open, &p, true, NULL, &err) == CPU_STOPPED);
+        CU_ASSERT(dt_decode(kind, &p, true, NULL, &err) == CPU_STOPPED);
         CU_ASSERT(s.asked == i);
     }
 }
 
 // Under a limit and a heap that fails at every allocation in turn: an error
 // and no leak, or the picture.
-static void starve(dt_open_fn open, const struct bytes *file, int w, int h)
+static void starve(const struct cpu_decode_kind *kind, const struct bytes *file,
+                   int w, int h)
 {
     struct cpu_decode_params p = dt_params(file, w, h, dt_everything, 3);
     struct cpu_arena saved = dt_arena;
@@ -52,7 +53,7 @@ static void starve(dt_open_fn open, const struct bytes *file, int w, int h)
     for (; result == CPU_NOMEM && at < 100; at++) {
         cpu_arena_init(&dt_arena, &dt_heap.heap);
         dt_heap.fail_at = dt_heap.allocs + at;
-        result = dt_decode(open, &p, true, NULL, &err);
+        result = dt_decode(kind, &p, true, NULL, &err);
         cpu_arena_finish(&dt_arena);
         CU_ASSERT(dt_heap.blocks == live);
     }
@@ -62,7 +63,7 @@ static void starve(dt_open_fn open, const struct bytes *file, int w, int h)
          limit += limit / 16) {
         cpu_arena_init(&dt_arena, &dt_heap.heap);
         dt_arena.limit = limit;
-        result = dt_decode(open, &p, true, NULL, &err);
+        result = dt_decode(kind, &p, true, NULL, &err);
         CU_ASSERT(dt_arena.used == 0);
         cpu_arena_finish(&dt_arena);
         CU_ASSERT(dt_heap.blocks == live);
@@ -71,19 +72,19 @@ static void starve(dt_open_fn open, const struct bytes *file, int w, int h)
     dt_arena = saved;
 }
 
-static void no_allocation(dt_open_fn open, const struct bytes *file, int w,
-                          int h)
+static void no_allocation(const struct cpu_decode_kind *kind,
+                          const struct bytes *file, int w, int h)
 {
     struct cpu_decode_params p = dt_params(file, w, h, dt_everything, 3);
     struct cpu_decode_error err;
     size_t before;
     long calls;
 
-    CU_ASSERT(dt_decode(open, &p, true, NULL, &err) == CPU_OK);
+    CU_ASSERT(dt_decode(kind, &p, true, NULL, &err) == CPU_OK);
     before = dt_heap.allocs;
     calls = atomic_load(&malloc_counts.calls);
     for (int i = 0; i < 5; i++)
-        CU_ASSERT(dt_decode(open, &p, true, NULL, &err) == CPU_OK);
+        CU_ASSERT(dt_decode(kind, &p, true, NULL, &err) == CPU_OK);
     CU_ASSERT(dt_heap.allocs == before);
     // (CUnit notes an assertion only when it fails.)
     calls = atomic_load(&malloc_counts.calls) - calls;
@@ -98,9 +99,9 @@ TEST_CASE(test_stop_and_memory)
 
             if (!dt_make_jpeg(kind, variant, 90, 200, &file))
                 continue;
-            stop_everywhere(cpu_jpeg_open, &file, 90, 200, 5);
-            starve(cpu_jpeg_open, &file, 90, 200);
-            no_allocation(cpu_jpeg_open, &file, 90, 200);
+            stop_everywhere(&cpu_jpeg_decoder, &file, 90, 200, 5);
+            starve(&cpu_jpeg_decoder, &file, 90, 200);
+            no_allocation(&cpu_jpeg_decoder, &file, 90, 200);
         }
 #if HR_HAVE_PNG
     for (int i = 0; i < 30; i++) {
@@ -108,9 +109,9 @@ TEST_CASE(test_stop_and_memory)
         auto_plain full = {0};
 
         CU_ASSERT_FATAL(dt_make_png(i, &file, &full));
-        stop_everywhere(cpu_png_open, &file, full.w, full.h, 1);
-        starve(cpu_png_open, &file, full.w, full.h);
-        no_allocation(cpu_png_open, &file, full.w, full.h);
+        stop_everywhere(&cpu_png_decoder, &file, full.w, full.h, 1);
+        starve(&cpu_png_decoder, &file, full.w, full.h);
+        no_allocation(&cpu_png_decoder, &file, full.w, full.h);
     }
 #else
     printf("\nnot run: test_decode_memory: PNG, built without\n");
@@ -137,19 +138,20 @@ TEST_CASE(test_stop_in_skip)
     p = dt_params(&file, 1500, 1200, bottom, 3);
     p.stop = stop_at;
     p.stop_ctx = &s;
-    CU_ASSERT(dt_decode(cpu_jpeg_open, &p, false, NULL, &err) == CPU_STOPPED);
+    CU_ASSERT(dt_decode(&cpu_jpeg_decoder, &p, false, NULL, &err) ==
+              CPU_STOPPED);
     CU_ASSERT(err.offset > 0 && err.offset < (int64_t)file.size / 2);
 }
 
 // A decoder allocates at open all that it needs later: memory that the caller
 // takes and returns in between is not touched.
-static void nothing_taken_later(dt_open_fn open, const struct bytes *file,
-                                int w, int h)
+static void nothing_taken_later(const struct cpu_decode_kind *kind,
+                                const struct bytes *file, int w, int h)
 {
     struct cpu_mark start = cpu_arena_mark(&dt_arena), mark;
     struct cpu_decode_params p = dt_params(file, w, h, dt_everything, 3);
     struct cpu_decode_error err;
-    struct cpu_decode *d = open(&p, &dt_ops, &dt_arena, &err);
+    struct cpu_decode *d = cpu_decode_open(kind, &p, &dt_ops, &dt_arena, &err);
 
     CU_ASSERT_FATAL(d != NULL);
     mark = cpu_arena_mark(&dt_arena);
@@ -173,7 +175,7 @@ TEST_CASE(test_arena_between)
 
         if (!dt_make_jpeg(kind, kind % 7, 300, 200, &file))
             continue;
-        nothing_taken_later(cpu_jpeg_open, &file, 300, 200);
+        nothing_taken_later(&cpu_jpeg_decoder, &file, 300, 200);
     }
 #if HR_HAVE_PNG
     for (int i = 0; i < 30; i++) {
@@ -181,7 +183,7 @@ TEST_CASE(test_arena_between)
         auto_plain full = {0};
 
         CU_ASSERT_FATAL(dt_make_png(i, &file, &full));
-        nothing_taken_later(cpu_png_open, &file, full.w, full.h);
+        nothing_taken_later(&cpu_png_decoder, &file, full.w, full.h);
     }
 #endif
 }

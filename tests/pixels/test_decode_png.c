@@ -14,7 +14,7 @@ TEST_CASE(test_png_windows)
 
         CU_ASSERT_FATAL(dt_make_png(i, &file, &full));
         snprintf(name, sizeof(name), "png form %d", i % 60);
-        dt_compare_windows(cpu_png_open, name, &file, &full, 6);
+        dt_compare_windows(&cpu_png_decoder, name, &file, &full, 6);
     }
 }
 
@@ -42,7 +42,7 @@ TEST_CASE(test_png_damage)
                 copy.data[next_random(&dt_seed) % n] ^=
                     (uint8_t)(1 << random_below(&dt_seed, 8));
             p = dt_params(&copy, full.w, full.h, dt_everything, 3);
-            result = dt_decode(cpu_png_open, &p, true, NULL, &err);
+            result = dt_decode(&cpu_png_decoder, &p, true, NULL, &err);
             CHECK(!cut || result == CPU_TRUNCATED,
                   "form %d cut at %zu of "
                   "%zu: %d %s",
@@ -67,13 +67,13 @@ TEST_CASE(test_png_tail)
 
     CU_ASSERT_FATAL(dt_make_png(5, &file, &full));
     p = dt_params(&file, full.w, full.h, dt_everything, 3);
-    CU_ASSERT(dt_decode(cpu_png_open, &p, true, NULL, &err) == CPU_OK);
+    CU_ASSERT(dt_decode(&cpu_png_decoder, &p, true, NULL, &err) == CPU_OK);
     CU_ASSERT(err.warnings == 0);
     p.size -= 12;
-    CU_ASSERT(dt_decode(cpu_png_open, &p, true, NULL, &err) == CPU_OK);
+    CU_ASSERT(dt_decode(&cpu_png_decoder, &p, true, NULL, &err) == CPU_OK);
     CU_ASSERT(err.warnings == 1 && err.text[0]);
     p.width++;
-    CU_ASSERT(dt_decode(cpu_png_open, &p, true, NULL, &err) == CPU_CORRUPT);
+    CU_ASSERT(dt_decode(&cpu_png_decoder, &p, true, NULL, &err) == CPU_CORRUPT);
 }
 
 // A wrong sum of a chunk is damage, whether libpng needs the chunk or not.
@@ -93,12 +93,13 @@ TEST_CASE(test_png_sums)
         CU_ASSERT_FATAL(at != NULL);
         at += 4 + (size_t)(at[-2] << 8 | at[-1]);
         *at ^= 16;
-        CHECK(dt_decode(cpu_png_open, &p, true, NULL, &err) == CPU_CORRUPT ||
+        CHECK(dt_decode(&cpu_png_decoder, &p, true, NULL, &err) ==
+                      CPU_CORRUPT ||
                   (i == 2 && err.warnings > 0),
               "%s: %s", chunks[i], err.text);
         *at ^= 16;
     }
-    CU_ASSERT(dt_decode(cpu_png_open, &p, true, NULL, &err) == CPU_OK);
+    CU_ASSERT(dt_decode(&cpu_png_decoder, &p, true, NULL, &err) == CPU_OK);
 }
 
 TEST_MAIN(dt_main)

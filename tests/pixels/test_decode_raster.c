@@ -288,7 +288,7 @@ static void compare(struct made *m, const char *name)
     struct bytes exact = {malloc(m->file.n), m->file.n};
 
     memcpy(exact.data, m->file.p, exact.size);
-    dt_compare_windows(cpu_raster_open, name, &exact, &m->full, 6);
+    dt_compare_windows(&cpu_raster_decoder, name, &exact, &m->full, 6);
     free(exact.data);
 }
 
@@ -304,7 +304,7 @@ static void cut(struct made *m, const char *name)
         enum cpu_result result;
 
         memcpy(part.data, m->file.p, n);
-        result = dt_decode(cpu_raster_open, &p, true, NULL, &err);
+        result = dt_decode(&cpu_raster_decoder, &p, true, NULL, &err);
         CHECK(result == CPU_TRUNCATED || result == CPU_CORRUPT,
               "%s, %zu of %zu bytes: %d %s", name, n, m->end, result, err.text);
         free(part.data);
@@ -414,7 +414,7 @@ TEST_CASE(rare_files)
         enum cpu_result result;
 
         memcpy(file.data, r->bytes, r->n);
-        result = dt_decode(cpu_raster_open, &p, true, rgb, &err);
+        result = dt_decode(&cpu_raster_decoder, &p, true, rgb, &err);
         for (int x = 0; x < r->w; x++)
             snprintf(got + 2 * x, 3, "%02X", rgb[3 * x]);
         CHECK(!result == !!r->pixels, "%zu: %d %s", i, result, err.text);
@@ -452,7 +452,7 @@ TEST_CASE(blocks_of_text)
         memcpy(file.data + at + BLOCK, rows[i].behind, strlen(rows[i].behind));
         file.size = at + BLOCK + strlen(rows[i].behind);
         p = dt_params(&file, 1, 1, dt_everything, 3);
-        result = dt_decode(cpu_raster_open, &p, true, rgb, &err);
+        result = dt_decode(&cpu_raster_decoder, &p, true, rgb, &err);
         CHECK(!result == !rows[i].text, "%zu: %d %s", i, result, err.text);
         CHECK(result ? strstr(err.text, rows[i].text) != NULL
                      : rgb[0] == (i == 5 ? 8 : 7),

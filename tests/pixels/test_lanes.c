@@ -74,7 +74,8 @@ static void check_job(const struct job *j)
     auto_heap uint8_t *want = calloc(1, size);
     struct cpu_decode_error err;
     bool check = j->p.window.y + j->p.window.h == j->p.height;
-    enum cpu_result result = dt_decode(cpu_jpeg_open, &j->p, check, want, &err);
+    enum cpu_result result = dt_decode(&cpu_jpeg_decoder, &j->p, check, want,
+                                       &err);
 
     CHECK(result == CPU_OK && !err.warnings, "%s: libjpeg %d, %s", j->name,
           result, err.text);

@@ -52,7 +52,7 @@ static uint8_t *direct(const struct picture *p, struct hr__rect window)
     int y = 0, n = 1;
 
     cpu_ops_init(&ops, CPU_FLAG_C);
-    d = cpu_jpeg_open(&params, &ops, &arena, &err);
+    d = cpu_decode_open(&cpu_jpeg_decoder, &params, &ops, &arena, &err);
     while (d && all && y < window.h && n) {
         n = cpu_decode_rows(d, rows, CPU_DECODE_ROWS, &err);
         for (int i = 0; i < n; i++)
@@ -243,7 +243,7 @@ static bool is_damaged(const struct picture *p)
     struct cpu_ops ops;
 
     cpu_ops_init(&ops, CPU_FLAG_C);
-    d = cpu_jpeg_open(&params, &ops, &arena, &err);
+    d = cpu_decode_open(&cpu_jpeg_decoder, &params, &ops, &arena, &err);
     if (d && cpu_decode_rows(d, &row, 1, &err))
         cpu_decode_close(d, true, &err);
     else if (d)

@@ -24,7 +24,7 @@ static bool takes(const struct bytes *file, int w, int h)
 {
     struct cpu_decode_params p = dt_params(file, w, h, dt_everything, 3);
     struct cpu_decode_error err;
-    enum cpu_result result = dt_decode(cpu_sequential_open, &p, true, NULL,
+    enum cpu_result result = dt_decode(&cpu_sequential_decoder, &p, true, NULL,
                                        &err);
 
     CHECK(result == CPU_OK || result == CPU_REDO, "%d: %s", result, err.text);
@@ -53,8 +53,8 @@ TEST_CASE(windows)
                 CU_ASSERT_FATAL(full.result == PLAIN_OK);
                 for (unsigned flags = 1; flags <= 4; flags *= 2) {
                     cpu_ops_init(&dt_ops, flags * 2 - 1);
-                    dt_compare_windows(cpu_sequential_open, name, &file, &full,
-                                       6);
+                    dt_compare_windows(&cpu_sequential_decoder, name, &file,
+                                       &full, 6);
                 }
                 plain_free(&full);
             }
@@ -73,7 +73,7 @@ static void compare(const char *name, const struct bytes *file, int w, int h,
     size_t size = (size_t)p.window.w * (size_t)p.window.h * 3;
     auto_heap uint8_t *own = calloc(1, size), *want = calloc(1, size);
     struct cpu_decode_error err;
-    enum cpu_result result = dt_decode(cpu_sequential_open, &p, check, own,
+    enum cpu_result result = dt_decode(&cpu_sequential_decoder, &p, check, own,
                                        &err);
 
     if (result == CPU_REDO) {
@@ -82,7 +82,7 @@ static void compare(const char *name, const struct bytes *file, int w, int h,
         taken++;
         CHECK(result == CPU_OK && !err.warnings && !err.text[0], "%s: %d, %s",
               name, result, err.text);
-        result = dt_decode(cpu_jpeg_open, &p, check, want, &err);
+        result = dt_decode(&cpu_jpeg_decoder, &p, check, want, &err);
         CHECK(result == CPU_OK && !err.warnings, "%s: libjpeg %d, %s", name,
               result, err.text);
         CHECK(!memcmp(own, want, size), "%s: differs", name);
@@ -338,7 +338,7 @@ TEST_CASE(no_memory)
         enum cpu_result result;
 
         dt_arena.limit = limit;
-        result = dt_decode(cpu_sequential_open, &p, true, NULL, &err);
+        result = dt_decode(&cpu_sequential_decoder, &p, true, NULL, &err);
         CHECK(result == CPU_OK || result == CPU_NOMEM, "%d", result);
         failed += result == CPU_NOMEM;
     }
@@ -368,8 +368,8 @@ static int corpus_folder(const char *name, int step, int windows, int *ours)
             n++;
             *ours += taken_here;
             if (taken_here)
-                dt_compare_windows(cpu_sequential_open, f.name, &file, &full,
-                                   windows);
+                dt_compare_windows(&cpu_sequential_decoder, f.name, &file,
+                                   &full, windows);
             CHECK(!taken_here || !full.warnings, "%s", f.name);
         }
     }

@@ -9,30 +9,6 @@
 #include "packed_picture.h"
 #include "split_help.h"
 
-static struct cpu_helpers *helpers;
-
-static struct cpu_decode *open_helped(const struct cpu_decode_params *p,
-                                      const struct cpu_ops *ops,
-                                      struct cpu_arena *arena,
-                                      struct cpu_decode_error *err)
-{
-    struct cpu_decode_params helped = *p;
-
-    helped.helpers = helpers;
-    return cpu_sequential_open(&helped, ops, arena, err);
-}
-
-static struct cpu_decode *open_packed_helped(const struct cpu_decode_params *p,
-                                             const struct cpu_ops *ops,
-                                             struct cpu_arena *arena,
-                                             struct cpu_decode_error *err)
-{
-    struct cpu_decode_params helped = *p;
-
-    helped.helpers = helpers;
-    return cpu_packed_open(&helped, ops, arena, err);
-}
-
 // ---- Files ----
 
 // Makes a picture of many rows of MCUs; restart: MCUs between markers, 0 none,
@@ -79,7 +55,7 @@ static void compare_packed(const char *name, const struct bytes *file,
 
     CU_ASSERT_FATAL(head != NULL);
     packed = (struct bytes){(uint8_t *)head, head->size};
-    dt_compare_windows(open_packed_helped, name, &packed, full, 3);
+    dt_compare_windows(&cpu_packed_decoder, name, &packed, full, 3);
 }
 
 static void compare_rows(int n)
@@ -96,7 +72,7 @@ static void compare_rows(int n)
         plain_decode(file.data, file.size, 1 << 20, &full);
         CU_ASSERT_FATAL(full.result == PLAIN_OK);
         cpu_ops_init(&dt_ops, (2u << i % 3) - 1);
-        dt_compare_windows(open_helped, name, &file, &full, 4);
+        dt_compare_windows(&cpu_sequential_decoder, name, &file, &full, 4);
         compare_packed(name, &file, &full);
     }
 }
@@ -112,7 +88,7 @@ TEST_CASE(turns)
         struct turns_help t;
 
         turns_help_init(&t, &dt_seed, most[i], i % 2 ? 40000 : 1 << 20);
-        helpers = &t.h;
+        dt_helpers = &t.h;
         compare_rows(n);
         pieces += t.pieces;
     }
@@ -126,7 +102,7 @@ TEST_CASE(threads)
 
     for (int n = 1; n <= HELP_THREADS; n++) {
         thread_help_start(&t, n, dt_seed, n % 2 ? 40000 : 1 << 20);
-        helpers = &t.h;
+        dt_helpers = &t.h;
         // They come when the system lets them.
         for (int i = 0; i < 2000 && t.pieces < 100; i++)
             compare_rows(8);
@@ -157,8 +133,11 @@ static void compare_end(const char *name, const struct bytes *file, int w,
     size = (size_t)w * (size_t)window.h * 3;
     want = calloc(2, size);
     got = want + size;
-    alone = dt_decode(cpu_sequential_open, &p, window.h == h, want, &alone_err);
-    result = dt_decode(open_helped, &p, window.h == h, got, &err);
+    p.helpers = NULL;
+    alone = dt_decode(&cpu_sequential_decoder, &p, window.h == h, want,
+                      &alone_err);
+    p.helpers = dt_helpers;
+    result = dt_decode(&cpu_sequential_decoder, &p, window.h == h, got, &err);
     CHECK(result == alone && err.warnings == alone_err.warnings &&
               !strcmp(err.text, alone_err.text),
           "%s: %d, %d alone", name, result, alone);
@@ -268,7 +247,7 @@ TEST_CASE(damage_in_turns)
         struct turns_help t;
 
         turns_help_init(&t, &dt_seed, 20, i % 2 ? 40000 : 1 << 20);
-        helpers = &t.h;
+        dt_helpers = &t.h;
         compare_damaged(8 + test_loops(52));
     }
 }
@@ -278,7 +257,7 @@ TEST_CASE(damage_by_threads)
     struct thread_help t;
 
     thread_help_start(&t, HELP_THREADS, dt_seed, 1 << 20);
-    helpers = &t.h;
+    dt_helpers = &t.h;
     compare_damaged(8 + test_loops(52));
     thread_help_stop(&t);
 }
@@ -298,7 +277,7 @@ TEST_CASE(stopped)
     int stopped = 0;
 
     thread_help_start(&t, HELP_THREADS, dt_seed, 1 << 20);
-    helpers = &t.h;
+    dt_helpers = &t.h;
     for (int i = 0; i < 120; i++) {
         int asks = random_below(&dt_seed, 40);
         struct cpu_decode_error err;
@@ -311,7 +290,7 @@ TEST_CASE(stopped)
         p = dt_params(&file, spec.w, spec.h, dt_everything, 3);
         p.stop = stop_soon;
         p.stop_ctx = &asks;
-        result = dt_decode(open_helped, &p, true, NULL, &err);
+        result = dt_decode(&cpu_sequential_decoder, &p, true, NULL, &err);
         CHECK(result == (asks < 0 ? CPU_STOPPED : CPU_OK), "%d", result);
         stopped += result == CPU_STOPPED;
     }
@@ -486,14 +465,14 @@ TEST_CASE(no_memory)
     int failed = 0;
 
     turns_help_init(&t, &dt_seed, 100, 1 << 20);
-    helpers = &t.h;
+    dt_helpers = &t.h;
     CU_ASSERT_FATAL(make_jpeg(&spec, &dt_seed, &file));
     p = dt_params(&file, 330, 400, dt_everything, 3);
     for (size_t limit = 1000; limit < 1000000; limit += 5000) {
         enum cpu_result result;
 
         dt_arena.limit = limit;
-        result = dt_decode(open_helped, &p, true, NULL, &err);
+        result = dt_decode(&cpu_sequential_decoder, &p, true, NULL, &err);
         CHECK(result == CPU_OK || result == CPU_NOMEM, "%d", result);
         failed += result == CPU_NOMEM;
     }
