@@ -100,12 +100,13 @@ TOGETHER = 8  # cases of a file whose pixels are kept at once
 
 # ---- running ---------------------------------------------------------------
 
-def open_device(name="cpu", threads=1, level=None):
+def open_device(name="cpu", threads=1, level=None, reference=None):
     """level: the instruction set; a backend's own name is none."""
     if level in LEVELS:
         os.environ["HEADRACE_CPU"] = level
     try:
-        return _core.Device(name, threads=threads, strict=name == "cpu")
+        return _core.Device(name, threads=threads, strict=name == "cpu",
+                            reference=reference)
     finally:
         os.environ.pop("HEADRACE_CPU", None)
 

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Is a resize of order "torch" that of the installed torch, to the bit?
+"""Is a resize of order "torch", or by the reference torch-2, that of the
+installed torch, to the bit?
 
 Draws pictures, crops, sizes, filters and layouts (tests/python/torch_draws.py)
 and compares with torch.nn.functional.interpolate() of uint8: in a process for
@@ -56,14 +57,19 @@ def parse():
 
 def compare_all(o, capability):
     tally, levels = Tally(), levels_here()
-    devices = {level: open_device(level=level) for level in levels}
+    devices = {(level, order): open_device(
+        level=level, reference=None if order else "torch-2")
+        for level in levels for order in (0, _core.ORDER_TORCH)}
     torch.set_num_threads(1)
     for number in range(o.count) if o.picture is None else [o.picture]:
         rnd = random.Random(f"{o.seed}:{number}")
-        level = rnd.choice(levels)
+        level, order = rnd.choice(list(devices))
+        device = devices[level, order]
         name, source, steps, want = torch_draws.draw(rnd)
-        case = Case(name, source, steps, want)
-        (made,) = ours.Flight([case.on(devices[level])], devices[level]).wait()
+        case = Case(name, source, [
+            (*step[:5], order) if step[0] == _core.RESIZE else step
+            for step in steps], want)
+        (made,) = ours.Flight([case.on(device)], device).wait()
         bad, text = judge(case, made)
         tally.add(f"torch {capability}", level, str(number), bad, text and (
             f"picture {number}: {name}, {level}, {source.shape}: {text}\n"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Stage augment: each code by each instruction set against the readable C, on
-// random and extreme pictures of all small sizes. tests/python/test_augment.py
-// holds the stage against Pillow.
+// random and extreme pictures of all small sizes. compare_ops.py holds
+// the stage against Pillow.
 #include "cpu_fallback/cpu_ops.h"
 #include "augment_random.h"
 #include "heaps.h"

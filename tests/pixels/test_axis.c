@@ -235,14 +235,22 @@ TEST_CASE(windows)
     for (int i = 0; i < test_loops(2000); i++) {
         int in = 1 + random_below(&seed, 200),
             out = 1 + random_below(&seed, 100);
-        struct hr__step s = step_of(0, in, out,
-                                    (enum hr_filter)(i % HR_NUM_FILTERS));
-        struct built whole = build(&s, 0), part;
+        enum hr_filter f = (enum hr_filter)(i % HR_NUM_FILTERS);
+        struct hr__step s = step_of(0, in, out, f), all,
+                        longer = step_of(0, in + 1024, out, f);
+        struct built whole, part, other;
         int first, end, before;
 
+        s.torch = i & 8 && f != HR_BOX && f != HR_HAMMING;
+        all = s;
         s.win.x = random_below(&seed, out + 40) - 20;
         s.win.w = 1 + random_below(&seed, out + 20);
         part = build(&s, 0);
+        // (It takes the place of the part's bits, which are remembered.)
+        longer.torch = s.torch;
+        other = build(&longer, 0);
+        whole = build(&all, 0);
+        drop(&other);
         first = s.win.x > 0 ? s.win.x : 0;
         end = s.win.x + s.win.w < out ? s.win.x + s.win.w : out;
         before = s.win.x < 0 ? -s.win.x : 0;

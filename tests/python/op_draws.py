@@ -2,8 +2,8 @@
 """Parameters of ops, drawn: a row per op that has some, of its name.
 
 Ranges are those of training recipes, and wider ones, as far as ops and Pillow
-go; values at which arithmetic changes are drawn often. test_augment.py and
-tests/compare/compare_ops.py make what is drawn here, and Pillow makes it, too.
+go; values at which arithmetic changes are drawn often.
+tests/compare/compare_ops.py makes what is drawn here, and so does Pillow.
 """
 
 import headrace

@@ -159,6 +159,14 @@ class OpLists(unittest.TestCase):
                     self.assertIsInstance(raised.exception, headrace.Error)
                 data.append(0)  # BufferError if it is still held
 
+    def test_what_torch_has_not(self):
+        for op in (ops.resize(4, 4, filter="box", order="torch"),
+                   ops.fit(4, 4, filter="hamming", order="torch"),
+                   ops.resize(4, 4, box=(0, 0, 3, 3), order="torch")):
+            with self.assertRaisesRegex(headrace.Error, "torch's resize has"):
+                run([(samples.small(), (ops.decode(), op))],
+                    headrace.Batch(1, 3, 4, 4))
+
     def test_names(self):
         with self.assertRaisesRegex(ValueError, "must be one of nearest"):
             ops.resize(1, 1, filter="cubic")
