@@ -2,7 +2,7 @@
 """Whole pipelines, stock against drop-in: same seed, same bits, one job.
 
 ImageFolder, transforms v1 and v2, DataLoader with num_workers=0. Each
-pipeline says how many jobs a batch may take; None: some pictures are needed
+pipeline says how many jobs a batch may take; ?: some pictures are needed
 one by one. The photographs are made by the command; those of the corpus are
 the workload of record, where it is there.
 """
@@ -46,90 +46,82 @@ def cut_out(tensor):
     return tensor
 
 
+def rows(text, names):
+    """(jobs, steps) by name; four spaces go on with a row."""
+    found = {}
+    for line in text.replace("\n    ", " ").strip().splitlines():
+        name, _, steps = line[2:].partition(": ")
+        jobs = None if line[0] == "?" else int(line[0])
+        found[name] = jobs, eval(f"[{steps}]", names)
+    return found
+
+
 def head(t=T, size=64):
     return [t.RandomResizedCrop(size), t.RandomHorizontalFlip()]
+
+
+V1 = """
+1 train: *head(), to_tensor, norm
+1 eval: T.Resize(72), T.CenterCrop(64), to_tensor, norm
+1 squash: T.Resize((64, 64)), to_tensor, norm
+1 bicubic: T.RandomResizedCrop(64, interpolation=bicubic), to_tensor
+1 nearest: T.Resize((50, 70), nearest), to_tensor
+1 pil_to_tensor: *head(), T.PILToTensor()
+1 convert_dtype: *head(), T.PILToTensor(), T.ConvertImageDtype(F32), norm
+1 normalize in place: *head(), to_tensor, T.Normalize(*NORM, inplace=True)
+1 random_crop: T.Resize((70, 70)), T.RandomCrop(64, padding=4), to_tensor
+1 mirrored borders: T.Resize((70, 70)), T.RandomCrop(64, padding=4,
+    padding_mode="reflect"), T.Pad((3, -2, 0, 5), padding_mode="edge"),
+    to_tensor
+1 centre of a small one: T.Resize((40, 50)), T.CenterCrop(64), to_tensor
+2 five_crop: T.Resize(80), T.FiveCrop(64), T.Lambda(five)
+1 grey: T.Grayscale(), T.Resize((64, 50)), to_tensor, T.Normalize(0.5, 2)
+1 tensor flips: T.Resize((64, 50)), to_tensor, T.RandomHorizontalFlip(),
+    T.RandomVerticalFlip()
+1 lambda: *head(), to_tensor, T.Lambda(lambda x: x * 2 - 1)
+1 half: *head(), to_tensor, norm, T.Lambda(lambda x: x.half())
+1 bfloat16: *head(), to_tensor, norm, T.Lambda(lambda x: x.bfloat16())
+1 double: *head(), to_tensor, T.Lambda(lambda x: x.double() / 3)
+1 erasing: *head(), to_tensor, norm, T.RandomErasing()
+? cut out: *head(), to_tensor, T.Lambda(cut_out)
+1 rand_augment: *head(), T.RandAugment(), to_tensor
+1 jitter: T.ColorJitter(0.4, 0.4, 0.4), *head(), to_tensor
+? tensor resize: T.PILToTensor(), T.Resize((50, 60))
+1 grey, three: T.Grayscale(3), *head(), to_tensor
+1 rotation: *head(), T.RandomRotation(20), to_tensor
+1 rotation, expanded: T.RandomRotation(20, expand=True, fill=(9, 0, 200)),
+    T.RandomRotation(20, center=(3, 50)), *head(), to_tensor
+"""
 
 
 def v1_pipelines():
     bicubic = T.InterpolationMode.BICUBIC
     nearest = T.InterpolationMode.NEAREST
     to_tensor, norm = T.ToTensor(), T.Normalize(*NORM)
-    return {
-        "train": (1, [*head(), to_tensor, norm]),
-        "eval": (1, [T.Resize(72), T.CenterCrop(64), to_tensor, norm]),
-        "squash": (1, [T.Resize((64, 64)), to_tensor, norm]),
-        "bicubic": (
-            1,
-            [T.RandomResizedCrop(64, interpolation=bicubic), to_tensor],
-        ),
-        "nearest": (1, [T.Resize((50, 70), nearest), to_tensor]),
-        "pil_to_tensor": (1, [*head(), T.PILToTensor()]),
-        "convert_dtype": (
-            1,
-            [*head(), T.PILToTensor(), T.ConvertImageDtype(F32), norm],
-        ),
-        "normalize in place": (
-            1,
-            [*head(), to_tensor, T.Normalize(*NORM, inplace=True)],
-        ),
-        "random_crop": (
-            1,
-            [T.Resize((70, 70)), T.RandomCrop(64, padding=4), to_tensor],
-        ),
-        "mirrored borders": (
-            1,
-            [
-                T.Resize((70, 70)),
-                T.RandomCrop(64, padding=4, padding_mode="reflect"),
-                T.Pad((3, -2, 0, 5), padding_mode="edge"),
-                to_tensor,
-            ],
-        ),
-        "centre of a small one": (
-            1,
-            [T.Resize((40, 50)), T.CenterCrop(64), to_tensor],
-        ),
-        "five_crop": (2, [T.Resize(80), T.FiveCrop(64), T.Lambda(five)]),
-        "grey": (
-            1,
-            [T.Grayscale(), T.Resize((64, 50)), to_tensor, T.Normalize(0.5, 2)],
-        ),
-        "tensor flips": (
-            1,
-            [
-                T.Resize((64, 50)),
-                to_tensor,
-                T.RandomHorizontalFlip(),
-                T.RandomVerticalFlip(),
-            ],
-        ),
-        "lambda": (1, [*head(), to_tensor, T.Lambda(lambda x: x * 2 - 1)]),
-        "half": (1, [*head(), to_tensor, norm, T.Lambda(lambda x: x.half())]),
-        "bfloat16": (
-            1,
-            [*head(), to_tensor, norm, T.Lambda(lambda x: x.bfloat16())],
-        ),
-        "double": (
-            1,
-            [*head(), to_tensor, T.Lambda(lambda x: x.double() / 3)],
-        ),
-        "erasing": (1, [*head(), to_tensor, norm, T.RandomErasing()]),
-        "cut out": (None, [*head(), to_tensor, T.Lambda(cut_out)]),
-        "rand_augment": (1, [*head(), T.RandAugment(), to_tensor]),
-        "jitter": (1, [T.ColorJitter(0.4, 0.4, 0.4), *head(), to_tensor]),
-        "tensor resize": (None, [T.PILToTensor(), T.Resize((50, 60))]),
-        "grey, three": (1, [T.Grayscale(3), *head(), to_tensor]),
-        "rotation": (1, [*head(), T.RandomRotation(20), to_tensor]),
-        "rotation, expanded": (
-            1,
-            [
-                T.RandomRotation(20, expand=True, fill=(9, 0, 200)),
-                T.RandomRotation(20, center=(3, 50)),
-                *head(),
-                to_tensor,
-            ],
-        ),
-    }
+    return rows(V1, {**globals(), **locals()})
+
+
+V2 = """
+1 train: *crop, image, scale, norm
+1 eval: v2.Resize(72), v2.CenterCrop(64), image, scale, norm
+1 pure: *crop, image, scale, norm, pure
+1 pil_to_tensor: *crop, v2.PILToTensor(), scale
+1 to_tensor: *crop, v2.ToTensor(), norm
+1 bytes: *crop, image
+1 half: *crop, image, half, norm
+1 by type: *crop, image, v2.ToDtype(by_type, scale=True)
+1 in place: *crop, image, scale, v2.Normalize(*NORM, inplace=True)
+1 convert_dtype: *crop, image, v2.ConvertImageDtype(F32)
+1 jitter: v2.ColorJitter(0.4, 0.4), *crop, image, scale
+1 image first: image, *head(v2), scale, norm
+? image first, no antialias: image, v2.Resize((50, 60), antialias=False), scale
+1 image first, no resize: image, v2.CenterCrop(48), v2.RandomHorizontalFlip(),
+    scale
+1 fill by type: *crop, image, v2.Pad(3, fill=fill), scale
+1 mirrored borders: *crop, v2.Pad([4, 2], padding_mode="symmetric"), image,
+    scale
+1 random_choice: v2.RandomChoice([v2.Resize((64, 64)), crop[0]]), image, scale
+"""
 
 
 def v2_pipelines():
@@ -139,40 +131,7 @@ def v2_pipelines():
     by_type = {tv_tensors.Image: F32, "others": None}
     fill = {tv_tensors.Image: 127, "others": 0}
     half = v2.ToDtype(torch.float16, scale=True)
-    return {
-        "train": (1, [*crop, image, scale, norm]),
-        "eval": (1, [v2.Resize(72), v2.CenterCrop(64), image, scale, norm]),
-        "pure": (1, [*crop, image, scale, norm, pure]),
-        "pil_to_tensor": (1, [*crop, v2.PILToTensor(), scale]),
-        "to_tensor": (1, [*crop, v2.ToTensor(), norm]),
-        "bytes": (1, [*crop, image]),
-        "half": (1, [*crop, image, half, norm]),
-        "by type": (1, [*crop, image, v2.ToDtype(by_type, scale=True)]),
-        "in place": (
-            1,
-            [*crop, image, scale, v2.Normalize(*NORM, inplace=True)],
-        ),
-        "convert_dtype": (1, [*crop, image, v2.ConvertImageDtype(F32)]),
-        "jitter": (1, [v2.ColorJitter(0.4, 0.4), *crop, image, scale]),
-        "image first": (1, [image, *head(v2), scale, norm]),
-        "image first, no antialias": (
-            None,
-            [image, v2.Resize((50, 60), antialias=False), scale],
-        ),
-        "image first, no resize": (
-            1,
-            [image, v2.CenterCrop(48), v2.RandomHorizontalFlip(), scale],
-        ),
-        "fill by type": (1, [*crop, image, v2.Pad(3, fill=fill), scale]),
-        "mirrored borders": (
-            1,
-            [*crop, v2.Pad([4, 2], padding_mode="symmetric"), image, scale],
-        ),
-        "random_choice": (
-            1,
-            [v2.RandomChoice([v2.Resize((64, 64)), crop[0]]), image, scale],
-        ),
-    }
+    return rows(V2, {**globals(), **locals()})
 
 
 class Pipelines(case.Case):
