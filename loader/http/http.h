@@ -283,7 +283,7 @@ struct hr__http_object {
     uint64_t from;  // the window: its place in the object, its size in
     size_t num, next, capacity;  // bytes; the bytes to read next; its memory
     uint8_t *window;
-    uint64_t position;  // of hr__http_next()
+    uint64_t position;  // of hr__http_stream()
     struct hr__http_place place;
     enum hr_status failed;  // the first read for a window that did, and why
     char why[256];
@@ -308,8 +308,6 @@ enum hr_status hr__http_read_at(struct hr__http_object *o, void *to,
                                 void *(*room)(void *ctx, size_t size),
                                 void *ctx);
 void hr__http_opened(struct hr__http_object *o);
-// The next bytes of the window, and how many; 0: the end. -1: hr_last_error().
-ssize_t hr__http_next(struct hr__http_object *o, const void **data);
 // A stream of it, from its begin. NULL: out of memory.
 FILE *hr__http_stream(struct hr__http_object *o);
 

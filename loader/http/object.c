@@ -154,38 +154,24 @@ enum hr_status hr__http_read_at(struct hr__http_object *o, void *to,
     return HR_OK;
 }
 
-ssize_t hr__http_next(struct hr__http_object *o, const void **data)
-{
-    uint64_t at = o->position;
-    size_t size;
-
-    if (at >= o->version.size)
-        return 0;
-    if ((at < o->from || at - o->from >= o->num) && !move(o, at))
-        return -1;
-    *data = o->window + (at - o->from);
-    size = o->num - (size_t)(at - o->from);
-    o->position += size;
-    return (ssize_t)size;
-}
-
 // ---- As a file -------------------------------------------------------------
 
 static ssize_t stream_read(void *ctx, char *to, size_t size)
 {
     struct hr__http_object *o = ctx;
-    const void *data;
-    ssize_t n = hr__http_next(o, &data);
+    uint64_t at = o->position, left = o->version.size - at;
 
-    if (n > 0 && (size_t)n > size) {
-        o->position -= (size_t)n - size;
-        n = (ssize_t)size;
-    }
-    if (n > 0)
-        memcpy(to, data, (size_t)n);
-    if (n < 0)
+    if (!left)
+        return 0;
+    if ((at < o->from || at - o->from >= o->num) && !move(o, at)) {
         errno = EIO;
-    return n;
+        return -1;
+    }
+    left = o->num - (at - o->from);
+    size = size < left ? size : (size_t)left;
+    memcpy(to, o->window + (at - o->from), size);
+    o->position += size;
+    return (ssize_t)size;
 }
 
 FILE *hr__http_stream(struct hr__http_object *o)

@@ -36,6 +36,13 @@ static void close_file(struct hr__shard *shard)
     atomic_fetch_sub(&num_open, 1);
 }
 
+// While samples are searched, the window says what is read: the kernel's
+// read-ahead would read all of the file. (Advice that fails does no harm.)
+static void advise(const struct hr__shard *shard, int advice)
+{
+    (void)!posix_fadvise(shard->fd, 0, 0, advice);
+}
+
 // (That no file can be opened any more is not the file's fault.)
 static bool open_file(struct hr__shard *shard)
 {
@@ -56,6 +63,7 @@ static bool open_file(struct hr__shard *shard)
     }
     shard->size = (uint64_t)st.st_size;
     shard->changed = st.st_mtim;
+    advise(shard, POSIX_FADV_RANDOM);
     return true;
 }
 
@@ -94,6 +102,11 @@ struct hr__shard *hr__shard_open(struct hr__source *s, const char *path)
     if (!shard || !(web ? open_web(s, shard, path) : open_file(shard)))
         return NULL;
     s->num_shards++;  // from now on it is closed with the source
+    if (!(shard->window = hr__alloc(NULL, sizeof(*shard->window)))) {
+        hr__source_fail(HR_ENOMEM, "out of memory");
+        return NULL;
+    }
+    shard->window->num = 0;
     return shard;
 }
 
@@ -111,8 +124,10 @@ struct hr__shard *hr__shard_of(struct hr__source *s, const char *path,
     return shard;
 }
 
-enum hr_status hr__shard_read(const struct hr__shard *shard, void *to,
-                              size_t size, uint64_t offset)
+// ---- Reading ---------------------------------------------------------------
+
+static enum hr_status read_now(const struct hr__shard *shard, void *to,
+                               size_t size, uint64_t offset)
 {
     size_t done = 0;
 
@@ -133,6 +148,73 @@ enum hr_status hr__shard_read(const struct hr__shard *shard, void *to,
     }
     return HR_OK;
 }
+
+// Moves the window to whole pages: of large records only those pages are read
+// that have something to look at. Where nothing is passed over it grows, as the
+// web's own does.
+static bool move(const struct hr__shard *shard, size_t size, uint64_t offset)
+{
+    struct hr__window *w = shard->window;
+    uint64_t from = offset / HR__SHARD_PAGE * HR__SHARD_PAGE;
+    bool grows = !shard->web && w->num && from == w->from + w->num;
+    size_t pages = grows ? 2 * w->num : 1;
+
+    size += (size_t)(offset - from);
+    size = (size + HR__SHARD_PAGE - 1) / HR__SHARD_PAGE * HR__SHARD_PAGE;
+    pages = pages < size               ? size
+            : pages > sizeof(w->bytes) ? sizeof(w->bytes)
+                                       : pages;
+    if (pages > shard->size - from)
+        pages = (size_t)(shard->size - from);
+    w->num = 0;
+    if (read_now(shard, w->bytes, pages, from))
+        return false;
+    w->from = from;
+    w->num = pages;
+    return true;
+}
+
+const unsigned char *hr__shard_look(const struct hr__shard *shard, size_t size,
+                                    uint64_t offset)
+{
+    struct hr__window *w = shard->window;
+
+    if (offset > shard->size || size > shard->size - offset) {
+        hr__fail(HR_EIO, "%s: read, offset %llu: the file ends here",
+                 hr__source_short(shard->path),
+                 (unsigned long long)shard->size);
+        return NULL;
+    }
+    if (!size)
+        return w->bytes;  // wherever that is, the window stays
+    if ((offset < w->from || offset - w->from > w->num ||
+         size > w->num - (size_t)(offset - w->from)) &&
+        !move(shard, size, offset))
+        return NULL;
+    return w->bytes + (offset - w->from);
+}
+
+void hr__shard_expect(const struct hr__shard *shard, uint64_t offset)
+{
+    if (shard->fd >= 0)
+        (void)!posix_fadvise(shard->fd, (off_t)offset, 1, POSIX_FADV_WILLNEED);
+}
+
+enum hr_status hr__shard_read(const struct hr__shard *shard, void *to,
+                              size_t size, uint64_t offset)
+{
+    const unsigned char *from;
+
+    if (!shard->window || size > HR__SHARD_LOOK)
+        return read_now(shard, to, size, offset);
+    if (!(from = hr__shard_look(shard, size, offset)))
+        return hr_last_status();
+    if (size)
+        memcpy(to, from, size);
+    return HR_OK;
+}
+
+// ---- Samples ---------------------------------------------------------------
 
 bool hr__shard_goes_on(const struct hr__source *s,
                        const struct hr__shard *shard)
@@ -190,10 +272,14 @@ bool hr__shard_opened(struct hr__shard *shard, bool ok)
 {
     struct hr__http_object *web = shard->web;
 
+    hr__free(shard->window);
+    shard->window = NULL;
     if (!may_stay())
         close_file(shard);
-    if (!web)
+    if (!web) {
+        advise(shard, POSIX_FADV_NORMAL);
         return ok;
+    }
     hr__http_opened(web);
     return web->failed ? hr__source_fail(web->failed, "%s", web->why) : ok;
 }
@@ -201,6 +287,7 @@ bool hr__shard_opened(struct hr__shard *shard, bool ok)
 void hr__shard_close(struct hr__shard *shard)
 {
     hr__opened_close(shard->opened);
+    hr__free(shard->window);
     hr__http_close(shard->web);
     close_file(shard);
     hr__ranges_free(&shard->ranges);

@@ -151,6 +151,15 @@ struct hr__shard {
     struct hr__ranges ranges;     // of its samples
     hr__unwrap_fn unwrap;         // NULL: none is wrapped
     struct hr__opened *opened;    // NULL: the library reads it
+    struct hr__window *window;    // while its samples are searched
+};
+
+// Pages of a shard that were read last.
+enum { HR__SHARD_PAGE = 4096, HR__SHARD_LOOK = 1 << 18 };
+struct hr__window {
+    uint64_t from;
+    size_t num;
+    unsigned char bytes[HR__SHARD_LOOK + HR__SHARD_PAGE];
 };
 
 struct hr__source {
@@ -381,9 +390,16 @@ bool hr__shard_opened(struct hr__shard *shard, bool ok);
 bool hr__shard_goes_on(const struct hr__source *s,
                        const struct hr__shard *shard);
 bool hr__shard_ends(const struct hr__source *s, const struct hr__shard *shard);
-// Reads so many bytes.
+// Reads so many bytes. Threads: one while its samples are searched, then any.
 enum hr_status hr__shard_read(const struct hr__shard *shard, void *to,
                               size_t size, uint64_t offset);
+// Returns at most HR__SHARD_LOOK bytes, while its samples are searched: they
+// are there until the next look or read. NULL with hr_last_error(): the file
+// has not so many, or cannot be read.
+const unsigned char *hr__shard_look(const struct hr__shard *shard, size_t size,
+                                    uint64_t offset);
+// Says that the page at offset will be looked at: the kernel begins to read it.
+void hr__shard_expect(const struct hr__shard *shard, uint64_t offset);
 // Adds a sample. name is a relative path of which no part is empty, . or ..;
 // NULL: the number of the sample in the shard.
 bool hr__shard_put(struct hr__source *s, struct hr__shard *shard,

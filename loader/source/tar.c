@@ -33,7 +33,6 @@
     X(archive_read_new)                \
     X(archive_read_support_format_tar) \
     X(archive_read_set_format_option)  \
-    X(archive_read_open_fd)            \
     X(archive_read_open2)              \
     X(archive_read_next_header)        \
     X(archive_read_data_block)         \
@@ -79,7 +78,10 @@ static bool need_library(const char *path)
                            hr__source_short(path));
 }
 
-enum { BLOCK = 512 };
+enum {
+    BLOCK = 512,
+    MEMBERS = 4 * BLOCK  // a label, and the header of the next picture
+};
 
 // ---- One sample in the making ----------------------------------------------
 
@@ -92,7 +94,11 @@ struct tar {
     bool has_key, has_picture, has_label;
     struct hr__range picture;
     uint64_t end;  // where the last member ends, if that is known
-    void *block;   // bytes of an object, which libarchive reads
+    // Bytes for libarchive: up to the end of a page, or of the next one. It
+    // skips the rest of a picture.
+    unsigned char block[HR__SHARD_PAGE + MEMBERS];
+    uint64_t position;
+    bool unread;
     // Hashes of all keys, to find repeated ones.
     struct tar_key {
         XXH128_hash_t hash;
@@ -157,7 +163,7 @@ static bool begin_sample(struct tar *t, const char *name, size_t length,
 // not tell, so its bytes are compared with the file's.
 static bool find_data(struct tar *t, uint64_t size, uint64_t *offset)
 {
-    unsigned char there[512];
+    const unsigned char *there;
     const void *block;
     size_t n = 0;
     la_int64_t from = 0;
@@ -171,9 +177,9 @@ static bool find_data(struct tar *t, uint64_t size, uint64_t *offset)
         from || !n)
         return false;
     *offset = (uint64_t)lib.archive_filter_bytes(t->archive, 0);
-    n = n < sizeof(there) ? n : sizeof(there);
+    n = n < BLOCK ? n : BLOCK;
     return size <= t->shard->size && *offset <= t->shard->size - size &&
-           !hr__shard_read(t->shard, there, n, *offset) &&
+           (there = hr__shard_look(t->shard, n, *offset)) &&
            !memcmp(there, block, n);
 }
 
@@ -297,7 +303,8 @@ static bool read_members(struct tar *t)
 
     while (hr__shard_goes_on(t->s, t->shard)) {
         int code = lib.archive_read_next_header(t->archive, &entry);
-        const char *why = lib.archive_error_string(t->archive);
+        const char *why = t->unread ? "it cannot be read"
+                                    : lib.archive_error_string(t->archive);
 
         if (!searches && is_ended(t)) {
             if (code == ARCHIVE_OK || code == ARCHIVE_WARN)
@@ -355,40 +362,37 @@ static bool check_keys(const struct tar *t)
     return true;
 }
 
-// (Copies: libarchive keeps the bytes while others are read.)
-static la_ssize_t web_read(struct archive *archive, void *ctx,
-                           const void **data)
+static la_ssize_t read_block(struct archive *archive, void *ctx,
+                             const void **data)
 {
     struct tar *t = ctx;
-    const void *bytes = NULL;
-    ssize_t n = hr__http_next(t->shard->web, &bytes);
+    uint64_t left = t->shard->size - t->position;
+    size_t n = HR__SHARD_PAGE - (size_t)(t->position % HR__SHARD_PAGE);
 
     (void)archive;
-    hr__free(t->block);
-    t->block = n > 0 ? hr__alloc(NULL, (size_t)n) : NULL;
-    if (n < 0 || (n && !t->block))
+    n += n < MEMBERS ? HR__SHARD_PAGE : 0;
+    n = n < left ? n : (size_t)left;
+    t->unread = hr__shard_read(t->shard, t->block, n, t->position);
+    if (t->unread)
         return ARCHIVE_FATAL;
-    if (n)
-        memcpy(t->block, bytes, (size_t)n);
+    t->position += n;
     *data = t->block;
-    return n;
+    return (la_ssize_t)n;
 }
 
-// Skips bytes, which are not read beyond the window.
-static la_int64_t web_skip(struct archive *archive, void *ctx, la_int64_t n)
+static la_int64_t skip_bytes(struct archive *archive, void *ctx, la_int64_t n)
 {
-    struct hr__http_object *web = ((struct tar *)ctx)->shard->web;
-    uint64_t left = web->version.size - web->position;
+    struct tar *t = ctx;
+    uint64_t left = t->shard->size - t->position;
 
     (void)archive;
     n = (uint64_t)n > left ? (la_int64_t)left : n;
-    web->position += (uint64_t)n;
+    t->position += (uint64_t)n;
     return n;
 }
 
 static bool open_archive(struct tar *t)
 {
-    bool web = t->shard->web;
     const char *why;
 
     if (!(t->archive = lib.archive_read_new()) ||
@@ -397,10 +401,8 @@ static bool open_archive(struct tar *t)
         lib.archive_read_set_format_option(
             t->archive, "tar", "read_concatenated_archives", "1") != ARCHIVE_OK)
         return hr__source_fail(HR_ENOMEM, "out of memory");
-    if ((web ? lib.archive_read_open2(t->archive, t, NULL, web_read, web_skip,
-                                      NULL)
-             : lib.archive_read_open_fd(t->archive, t->shard->fd, 1 << 16)) ==
-        ARCHIVE_OK)
+    if (lib.archive_read_open2(t->archive, t, NULL, read_block, skip_bytes,
+                               NULL) == ARCHIVE_OK)
         return true;
     why = lib.archive_error_string(t->archive);
     return hr__source_fail(HR_EFORMAT, "%s: not a tar file: %s",
@@ -420,7 +422,6 @@ bool hr__source_tar(struct hr__source *s, const char *path)
                           open_archive(t) && read_members(t) && check_keys(t));
     if (t->archive)
         lib.archive_read_free(t->archive);
-    hr__free(t->block);
     hr__free(t->keys);
     hr__free(t);
     return ok;

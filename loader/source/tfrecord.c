@@ -27,45 +27,17 @@
 #include "hal/engine/base.h"
 #include "source.h"
 
-enum { HEAD = 12, SUM = 4, NAME = 256, WINDOW = 4096, SEARCH = 1 << 16 };
+enum { HEAD = 12, SUM = 4, NAME = 256 };
 
 // ---- The file --------------------------------------------------------------
 
-// A part of it, moved to where something is looked at.
 struct tfrecord {
     struct hr__source *s;
     struct hr__shard *shard;
-    uint64_t from;
-    size_t num;
-    unsigned char bytes[SEARCH];
     char names[NAME];  // of the features of the first record
     size_t num_skipped;
     const char *why;  // the record at hand is no sample
 };
-
-// size bytes at offset; NULL: the file has not so many, or cannot be read.
-static const unsigned char *look(struct tfrecord *t, uint64_t offset,
-                                 size_t size, size_t ahead)
-{
-    uint64_t left = t->shard->size - offset;
-
-    if (offset > t->shard->size || size > left)
-        return NULL;
-    if (!size)
-        return t->bytes;  // wherever that is, the window stays
-    if (offset < t->from || offset - t->from > t->num ||
-        size > t->num - (size_t)(offset - t->from)) {
-        size_t n = ahead > size ? ahead : size;
-
-        t->num = 0;
-        n = n > left ? (size_t)left : n;
-        if (hr__shard_read(t->shard, t->bytes, n, offset))
-            return NULL;
-        t->from = offset;
-        t->num = n;
-    }
-    return t->bytes + (offset - t->from);
-}
 
 static uint64_t long_at(const unsigned char *p)
 {
@@ -105,7 +77,7 @@ static bool read_varint(struct tfrecord *t, struct message *m, uint64_t *value)
 {
     *value = 0;
     for (int shift = 0; shift < 64 && m->at < m->end; shift += 7) {
-        const unsigned char *p = look(t, m->at, 1, WINDOW);
+        const unsigned char *p = hr__shard_look(t->shard, 1, m->at);
 
         if (!p)
             return false;
@@ -183,12 +155,14 @@ static bool read_label(struct tfrecord *t, unsigned kind, struct message list,
         size_t size = (size_t)(f.part.end - f.part.at);
 
         if (f.part.end - f.part.at >= NAME ||
-            !(p = look(t, f.part.at, size, WINDOW)) || memchr(p, 0, size))
+            !(p = hr__shard_look(t->shard, size, f.part.at)) ||
+            memchr(p, 0, size))
             return fail_label(t);
         memcpy(label, p, size);
         label[size] = '\0';
     } else if (kind == 2) {
-        if (f.part.end - f.part.at < 4 || !(p = look(t, f.part.at, 4, WINDOW)))
+        if (f.part.end - f.part.at < 4 ||
+            !(p = hr__shard_look(t->shard, 4, f.part.at)))
             return false;
         hr__print_label(label, NAME, hr__float_at(p));
     } else {
@@ -253,7 +227,7 @@ static bool read_feature(struct tfrecord *t, struct message entry,
     size = (size_t)(name.end - name.at);
     if (name.end - name.at >= NAME)
         return true;  // it is none that is asked for
-    if (!(p = look(t, name.at, size, WINDOW)))
+    if (!(p = hr__shard_look(t->shard, size, name.at)))
         return false;
     memcpy(text, p, size);
     note_name(t, text);
@@ -312,8 +286,9 @@ static uint64_t search(struct tfrecord *t, uint64_t offset)
     uint64_t size = t->shard->size;
 
     while (size - offset >= HEAD + SUM && hr__shard_goes_on(t->s, t->shard)) {
-        size_t n = size - offset < SEARCH ? (size_t)(size - offset) : SEARCH;
-        const unsigned char *p = look(t, offset, n, n);
+        size_t n = size - offset < HR__SHARD_LOOK ? (size_t)(size - offset)
+                                                  : HR__SHARD_LOOK;
+        const unsigned char *p = hr__shard_look(t->shard, n, offset);
 
         if (!p)
             break;
@@ -333,7 +308,7 @@ static const char *read_head(struct tfrecord *t, uint64_t offset,
 
     if (left < HEAD + SUM)
         return "the file ends in a record's header";
-    if (!(head = look(t, offset, HEAD, WINDOW)))
+    if (!(head = hr__shard_look(t->shard, HEAD, offset)))
         return "it cannot be read";
     size = long_at(head);
     if (!is_head(head))
@@ -398,8 +373,7 @@ bool hr__source_tfrecord(struct hr__source *s, const char *path)
     if (!t)
         return hr__source_fail(HR_ENOMEM, "out of memory");
     t->s = s;
-    t->from = 0;
-    t->num = t->num_skipped = 0;
+    t->num_skipped = 0;
     *t->names = '\0';
     if ((t->shard = hr__shard_open(s, path))) {
         t->shard->unwrap = unwrap;

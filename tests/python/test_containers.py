@@ -65,6 +65,13 @@ def cached(path):
     return sum(page & 1 for page in told) * mmap.PAGESIZE
 
 
+def forget(path):
+    """Drop what the page cache has of a file."""
+    with open(path, "rb") as file:
+        os.fsync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
 class Nginx:
     def __init__(self, root):
         self.place = made_samples.scratch() / "nginx"
@@ -141,15 +148,35 @@ class Containers(unittest.TestCase):
                 else:
                     self.missing(name)
 
+    def test_pages_of_an_index(self):
+        """Opening reads the pages where large pictures begin, and the kernel
+        then reads nothing ahead of the first random ones."""
+        root, size = made_samples.scratch() / "pages", 100 << 10
+        pictures = [(f"{i:05}.jpg", i // 20, bytes([i]) * (size + i))
+                    for i in range(120)]
+        for name, source in write_all(root, pictures, 120).items():
+            if name not in ("tar", "tfrecord", "lmdb", "mds", "litdata"):
+                continue
+            path = max(root.joinpath(name).iterdir(), key=os.path.getsize)
+            forget(path)
+            if cached(path):
+                self.skipTest("this file system keeps all in memory")
+            with self.subTest(name), headrace.Loader(
+                    str(source), STEPS, batch=8, shuffle=True, epochs=1,
+                    budget=1, reads=1, to="numpy", on_error="zero") as loader:
+                opened = cached(path)
+                self.assertLess(opened, 120 * 2 * 4096)
+                next(iter(loader))
+                if name == "tar":
+                    self.assertLess(cached(path) - opened, 20 * size)
+
     def test_no_more_is_read(self):
         """Two pictures of a file that is mapped, and its index."""
         for name in ("pack", "arrow"):
             if name not in self.sources:
                 continue
             path = self.sources[name]
-            with open(path, "rb") as file:
-                os.fsync(file.fileno())
-                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+            forget(path)
             if cached(path):
                 self.skipTest("this file system keeps all in memory")
             with self.subTest(name), headrace.Loader(
