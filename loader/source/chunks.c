@@ -29,7 +29,8 @@ enum {
     NAME = 128,
     TEXT = 256,  // of a label
     WORD = 4,
-    PART = 4096,  // offsets that are read at a time
+    PART = 4096,      // offsets that are read at a time
+    APART = 1 << 16,  // bytes of a sample that has pages of its own
     INDEX_BYTES = 64 << 20
 };
 
@@ -250,6 +251,10 @@ static bool put_part(struct chunks *c, uint64_t i, size_t num)
                         "it cannot be read");
         return true;
     }
+    for (size_t k = 0; k < num; k++)
+        if (hr__word_at(words + (k + 1) * WORD) >=
+            hr__word_at(words + k * WORD) + UINT64_C(1) * APART)
+            hr__shard_expect(c->shard, hr__word_at(words + k * WORD));
     for (size_t k = 0; k < num && hr__shard_goes_on(c->s, c->shard); k++) {
         uint64_t begin = hr__word_at(words + k * WORD);
         uint64_t end = hr__word_at(words + (k + 1) * WORD);
