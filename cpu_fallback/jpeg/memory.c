@@ -13,24 +13,26 @@
 // More than any picture of 65500 x 65500 needs; keeps sums in range.
 #define MAX_REQUEST ((size_t)1 << 46)
 
-// libjpeg declares these two and leaves them to the memory manager.
-struct jvirt_sarray_control {
-    JSAMPARRAY rows;  // NULL until realized
-    JDIMENSION num_rows, row_samples, max_access;
+// A virtual array, of samples or of blocks.
+struct cpu_jpeg_array {
+    unsigned char *rows;  // pointers to the rows, then these; NULL until
+                          // realized
+    size_t pitch;         // bytes of a row
+    JDIMENSION num_rows, max_access;
     boolean pre_zero;
     JDIMENSION defined;  // rows that were handed out for writing or zeroed
-    jvirt_sarray_ptr next;
-};
-
-struct jvirt_barray_control {
-    JBLOCKARRAY rows;
-    JDIMENSION num_rows, row_blocks, max_access;
-    boolean pre_zero;
-    JDIMENSION defined;
-    JDIMENSION first;  // a ring: the row that rows[0] is now
+    JDIMENSION first;    // a ring: the row that the first one is now
     bool ring;
     int number;
-    jvirt_barray_ptr next;
+    struct cpu_jpeg_array *next;
+};
+
+// libjpeg declares these two and leaves them to the memory manager.
+struct jvirt_sarray_control {
+    struct cpu_jpeg_array is;
+};
+struct jvirt_barray_control {
+    struct cpu_jpeg_array is;
 };
 
 static struct cpu_jpeg_memory *memory_of(j_common_ptr cinfo)
@@ -56,44 +58,57 @@ static void *alloc_any(j_common_ptr cinfo, int pool, size_t size)
     return get(cinfo, size);
 }
 
-// Room for num_rows pointers and, at *data, the rows they point to: one
-// allocation. All factors come from a JPEG header and are below 2^40.
-static void *alloc_rows(j_common_ptr cinfo, int pool, size_t row_bytes,
-                        size_t num_rows, void **data)
+static size_t pointers(size_t num_rows)
 {
-    size_t head = cpu_aligned(num_rows * sizeof(void *));
-    unsigned char *p;
+    return cpu_aligned(num_rows * sizeof(void *));
+}
 
-    if (num_rows && row_bytes > MAX_REQUEST / num_rows)
+// num_rows pointers, and behind them the rows that they point to: one
+// allocation. All factors come from a JPEG header and are below 2^40.
+static void *alloc_rows(j_common_ptr cinfo, int pool, size_t pitch,
+                        size_t num_rows)
+{
+    unsigned char *p, *row;
+
+    if (num_rows && pitch > MAX_REQUEST / num_rows)
         ERREXIT1(cinfo, JERR_OUT_OF_MEMORY, 1);
-    p = alloc_any(cinfo, pool, head + row_bytes * num_rows);
-    *data = p + head;
+    p = alloc_any(cinfo, pool, pointers(num_rows) + pitch * num_rows);
+    row = p + pointers(num_rows);
+    for (size_t i = 0; i < num_rows; i++, row += pitch)
+        memcpy(p + i * sizeof(row), &row, sizeof(row));
     return p;
+}
+
+static size_t sample_pitch(JDIMENSION samples)
+{
+    return (((size_t)samples + ROW_ALIGN - 1) & ~(size_t)(ROW_ALIGN - 1)) *
+           sizeof(JSAMPLE);
 }
 
 static JSAMPARRAY alloc_sarray(j_common_ptr cinfo, int pool, JDIMENSION samples,
                                JDIMENSION num_rows)
 {
-    size_t pitch = ((size_t)samples + ROW_ALIGN - 1) & ~(size_t)(ROW_ALIGN - 1);
-    JSAMPARRAY rows;
-    void *data;
-
-    rows = alloc_rows(cinfo, pool, pitch * sizeof(JSAMPLE), num_rows, &data);
-    for (JDIMENSION i = 0; i < num_rows; i++)
-        rows[i] = (JSAMPROW)data + i * pitch;
-    return rows;
+    return alloc_rows(cinfo, pool, sample_pitch(samples), num_rows);
 }
 
 static JBLOCKARRAY alloc_barray(j_common_ptr cinfo, int pool, JDIMENSION blocks,
                                 JDIMENSION num_rows)
 {
-    JBLOCKARRAY rows;
-    void *data;
+    return alloc_rows(cinfo, pool, blocks * sizeof(JBLOCK), num_rows);
+}
 
-    rows = alloc_rows(cinfo, pool, blocks * sizeof(JBLOCK), num_rows, &data);
-    for (JDIMENSION i = 0; i < num_rows; i++)
-        rows[i] = (JBLOCKROW)data + i * (size_t)blocks;
-    return rows;
+static void *request(j_common_ptr cinfo, int pool, struct cpu_jpeg_array array,
+                     struct cpu_jpeg_array **list)
+{
+    struct cpu_jpeg_array *v;
+
+    if (pool != JPOOL_IMAGE)
+        ERREXIT1(cinfo, JERR_BAD_POOL_ID, pool);
+    v = get(cinfo, sizeof(*v));
+    array.number = *list ? (*list)->number + 1 : 0;
+    array.next = *list;
+    *v = array;
+    return *list = v;
 }
 
 static jvirt_sarray_ptr request_sarray(j_common_ptr cinfo, int pool,
@@ -101,21 +116,12 @@ static jvirt_sarray_ptr request_sarray(j_common_ptr cinfo, int pool,
                                        JDIMENSION num_rows,
                                        JDIMENSION max_access)
 {
-    struct cpu_jpeg_memory *m = memory_of(cinfo);
-    jvirt_sarray_ptr v;
-
-    if (pool != JPOOL_IMAGE)
-        ERREXIT1(cinfo, JERR_BAD_POOL_ID, pool);
-    v = get(cinfo, sizeof(*v));
-    *v = (struct jvirt_sarray_control){
-        .num_rows = num_rows,
-        .row_samples = samples,
-        .max_access = max_access,
-        .pre_zero = pre_zero,
-        .next = m->sarrays,
-    };
-    m->sarrays = v;
-    return v;
+    return request(cinfo, pool,
+                   (struct cpu_jpeg_array){.pitch = sample_pitch(samples),
+                                           .num_rows = num_rows,
+                                           .max_access = max_access,
+                                           .pre_zero = pre_zero},
+                   &memory_of(cinfo)->sarrays);
 }
 
 static jvirt_barray_ptr request_barray(j_common_ptr cinfo, int pool,
@@ -123,109 +129,75 @@ static jvirt_barray_ptr request_barray(j_common_ptr cinfo, int pool,
                                        JDIMENSION num_rows,
                                        JDIMENSION max_access)
 {
-    struct cpu_jpeg_memory *m = memory_of(cinfo);
-    jvirt_barray_ptr v;
+    return request(cinfo, pool,
+                   (struct cpu_jpeg_array){.pitch = blocks * sizeof(JBLOCK),
+                                           .num_rows = num_rows,
+                                           .max_access = max_access,
+                                           .pre_zero = pre_zero,
+                                           .ring = memory_of(cinfo)->ring},
+                   &memory_of(cinfo)->barrays);
+}
 
-    if (pool != JPOOL_IMAGE)
-        ERREXIT1(cinfo, JERR_BAD_POOL_ID, pool);
-    v = get(cinfo, sizeof(*v));
-    *v = (struct jvirt_barray_control){
-        .num_rows = num_rows,
-        .row_blocks = blocks,
-        .max_access = max_access,
-        .pre_zero = pre_zero,
-        .ring = m->ring,
-        .number = m->barrays ? m->barrays->number + 1 : 0,
-        .next = m->barrays,
-    };
-    m->barrays = v;
-    return v;
+static size_t rows_of(const struct cpu_jpeg_array *v)
+{
+    return v->ring ? v->max_access : v->num_rows;
 }
 
 static void realize(j_common_ptr cinfo)
 {
     struct cpu_jpeg_memory *m = memory_of(cinfo);
+    struct cpu_jpeg_array *lists[] = {m->sarrays, m->barrays};
 
-    for (jvirt_sarray_ptr v = m->sarrays; v; v = v->next)
-        if (!v->rows)
-            v->rows = alloc_sarray(cinfo, JPOOL_IMAGE, v->row_samples,
-                                   v->num_rows);
-    for (jvirt_barray_ptr v = m->barrays; v; v = v->next)
-        if (!v->rows)
-            v->rows = alloc_barray(cinfo, JPOOL_IMAGE, v->row_blocks,
-                                   v->ring ? v->max_access : v->num_rows);
+    for (int i = 0; i < 2; i++)
+        for (struct cpu_jpeg_array *v = lists[i]; v; v = v->next)
+            if (!v->rows)
+                v->rows = alloc_rows(cinfo, JPOOL_IMAGE, v->pitch, rows_of(v));
 }
 
-// Checks a request for rows [start, start + n) and returns the new number of
-// defined rows. Rows are zeroed only when they are first reached: a picture
-// that ends early never touches the rest of its memory.
-static JDIMENSION access_end(j_common_ptr cinfo, const void *rows,
-                             JDIMENSION num_rows, JDIMENSION max_access,
-                             JDIMENSION defined, JDIMENSION start, JDIMENSION n,
-                             bool may_define)
+// Returns where row start is, of which n are asked for. Rows are zeroed only
+// when they are first reached: a picture that ends early never touches the rest
+// of its memory. In a ring, rows below all that were reached take the place of
+// those.
+static JDIMENSION access_rows(j_common_ptr cinfo, struct cpu_jpeg_array *v,
+                              JDIMENSION start, JDIMENSION n, boolean writable)
 {
-    JDIMENSION end = start + n;
+    bool may_define = v->ring
+                          ? start >= v->defined
+                          : v->pre_zero || (writable && start <= v->defined);
+    JDIMENSION end = start + n, from = v->ring ? 0 : v->defined;
 
-    if (!rows || n > max_access || end < start || end > num_rows)
-        ERREXIT(cinfo, JERR_BAD_VIRTUAL_ACCESS);
-    if (end <= defined)
-        return defined;
     // Reading rows that were never written is a bug of the caller, as in
     // jmemmgr.c.
-    if (!may_define)
+    if (!v->rows || n > v->max_access || end < start || end > v->num_rows ||
+        (end > v->defined && !may_define))
         ERREXIT(cinfo, JERR_BAD_VIRTUAL_ACCESS);
-    return end;
+    if (end > v->defined) {
+        if (v->ring)
+            v->first = start;
+        if (v->pre_zero || v->ring)
+            memset(v->rows + pointers(rows_of(v)) + from * v->pitch, 0,
+                   (v->ring ? n : end - from) * v->pitch);
+        v->defined = end;
+    }
+    if (start < v->first)
+        ERREXIT(cinfo, JERR_BAD_VIRTUAL_ACCESS);
+    return start - v->first;
 }
 
 static JSAMPARRAY access_sarray(j_common_ptr cinfo, jvirt_sarray_ptr v,
                                 JDIMENSION start, JDIMENSION n,
                                 boolean writable)
 {
-    bool ok = v->pre_zero || (writable && start <= v->defined);
-    JDIMENSION end = access_end(cinfo, v->rows, v->num_rows, v->max_access,
-                                v->defined, start, n, ok);
-
-    for (; v->defined < end; v->defined++)
-        if (v->pre_zero)
-            memset(v->rows[v->defined], 0,
-                   (size_t)v->row_samples * sizeof(JSAMPLE));
-    return v->rows + start;
-}
-
-// Rows below all that were reached take the place of those.
-static JBLOCKARRAY access_ring(j_common_ptr cinfo, jvirt_barray_ptr v,
-                               JDIMENSION start, JDIMENSION n)
-{
-    JDIMENSION end = access_end(cinfo, v->rows, v->num_rows, v->max_access,
-                                v->defined, start, n, start >= v->defined);
-
-    if (end > v->defined) {
-        for (JDIMENSION i = 0; i < n; i++)
-            memset(v->rows[i], 0, (size_t)v->row_blocks * sizeof(JBLOCK));
-        v->first = start;
-        v->defined = end;
-    }
-    if (start < v->first)
-        ERREXIT(cinfo, JERR_BAD_VIRTUAL_ACCESS);
-    return v->rows + (start - v->first);
+    start = access_rows(cinfo, &v->is, start, n, writable);
+    return (JSAMPARRAY)(void *)v->is.rows + start;
 }
 
 static JBLOCKARRAY access_barray(j_common_ptr cinfo, jvirt_barray_ptr v,
                                  JDIMENSION start, JDIMENSION n,
                                  boolean writable)
 {
-    bool ok = v->pre_zero || (writable && start <= v->defined);
-    JDIMENSION end;
-
-    if (v->ring)
-        return access_ring(cinfo, v, start, n);
-    end = access_end(cinfo, v->rows, v->num_rows, v->max_access, v->defined,
-                     start, n, ok);
-    for (; v->defined < end; v->defined++)
-        if (v->pre_zero)
-            memset(v->rows[v->defined], 0,
-                   (size_t)v->row_blocks * sizeof(JBLOCK));
-    return v->rows + start;
+    start = access_rows(cinfo, &v->is, start, n, writable);
+    return (JBLOCKARRAY)(void *)v->is.rows + start;
 }
 
 static void free_pool(j_common_ptr cinfo, int pool)
@@ -246,9 +218,9 @@ static void self_destruct(j_common_ptr cinfo)
 
 JBLOCKARRAY cpu_jpeg_memory_blocks(const struct cpu_jpeg_memory *m, int i)
 {
-    for (jvirt_barray_ptr v = m->barrays; v; v = v->next)
+    for (struct cpu_jpeg_array *v = m->barrays; v; v = v->next)
         if (v->number == i)
-            return v->rows;
+            return (JBLOCKARRAY)(void *)v->rows;
     return NULL;
 }
 

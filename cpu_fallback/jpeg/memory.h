@@ -20,8 +20,7 @@
 struct cpu_jpeg_memory {
     struct jpeg_memory_mgr pub;  // first: libjpeg hands back a pointer to it
     struct cpu_pool *pool;
-    jvirt_sarray_ptr sarrays;  // all virtual arrays of the picture
-    jvirt_barray_ptr barrays;
+    struct cpu_jpeg_array *sarrays, *barrays;  // all of the picture
     bool ring;  // arrays of blocks keep only the rows of
                 // their last access, which is never above
                 // the one before; set it before they are made
