@@ -10,30 +10,35 @@
 // The state of a work: work.c draws and decides it. A work is owned by one
 // thread, one engine, or one list at a time, and only its owner may change
 // this.
+#define HR__STATE_MAP(X)                                         \
+    X(TURN, "waits for its turn at images and batch slots")      \
+    X(HOST, "is in the host's queue")                            \
+    X(PREPARE, "the header is read, the geometry folded")        \
+    X(BYTES, "asks for working memory")                          \
+    X(WAIT, "waits for working memory")                          \
+    X(READ, "the rest of the file is read")                      \
+    X(PLAN, "the stages are cut into spans")                     \
+    X(FETCH, "its source is copied to the host")                 \
+    X(SPAN, "an engine has the next span")                       \
+    X(FALL, "a span failed: which engine is next?")              \
+    X(CHECK, "made: is it one of those to be looked at again?")  \
+    X(LOOK, "the result is copied to the host for that")         \
+    X(AGAIN, "put aside; the CPU makes it again")                \
+    X(MADE, "the picture is there, and judged")                  \
+    X(BRING, "the result is copied to where it belongs")         \
+    X(MOVE, "moving bytes is all that is wanted: may it begin?") \
+    X(MOVING, "they are copied")                                 \
+    X(END, "it ends as its outcome says")                        \
+    X(CLEAR, "it failed: its destination is cleared")            \
+    X(DONE, "result, memory and turns are given back")
+
 enum hr__work_state {
     HR__AWAY = -1,  // (not a state: an engine or a list owns the work now)
-    HR__TURN,       // waits for its turns at images and batch slots
-    HR__HOST,       // waits in the host's queue
-    HR__PREPARE,    // its header is read, its geometry folded
-    HR__BYTES,      // asks for what that needs of the budget
-    HR__WAIT,       // waits for these bytes
-    HR__READ,       // the rest of its file is read
-    HR__PLAN,       // its stages are cut into spans
-    HR__FETCH,      // its source is copied to the host, for the next span
-    HR__SPAN,       // an engine has its next span
-    HR__FALL,       // a span failed: which engine is next?
-    HR__CHECK,      // the picture is there: shall it be looked at again?
-    HR__LOOK,       // it is copied to the host for that
-    HR__AGAIN,      // the CPU makes it again
-    HR__MADE,       // the picture is there, and judged
-    HR__BRING,      // it is copied from the host to where it belongs
-    HR__MOVE,       // may it move bytes, the only thing it wants?
-    HR__MOVING,     // they are copied
-    HR__END,        // it ends as its outcome says
-    HR__CLEAR,      // its destination is cleared, because it failed
-    HR__DONE,       // result, memory, turns: all is given back
-    HR__NUM_STATES,
+#define X(name, what) HR__##name,
+    HR__STATE_MAP(X)
+#undef X
 };
+enum { HR__NUM_STATES = HR__DONE + 1 };
 
 // The owner of a task; changed in work.c and task.c only.
 //   IDLE -> RUNNING <-> CLAIMED -> IDLE

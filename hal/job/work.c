@@ -306,91 +306,45 @@ static enum hr__work_state finish(struct hr__work *w);
 
 // ---- The table -------------------------------------------------------------
 
-#define TO(state) (UINT32_C(1) << (state))
+#define TO(name) (UINT32_C(1) << HR__##name)
 
 static const struct state {
-    struct hr__state_facts facts;
+    uint32_t next;  // those that may follow
     enum hr__work_state (*enter)(struct hr__work *w);
     enum hr__work_state (*back)(struct hr__work *w,
                                 const struct hr__outcome *out);
 } states[HR__NUM_STATES] = {
-    [HR__TURN] = {.facts = {"TURN",
-                            "waits for its turn at images and batch slots",
-                            TO(HR__HOST) | TO(HR__MOVE) | TO(HR__END)}},
-    [HR__HOST] = {.facts = {"HOST", "is in the host's queue",
-                            TO(HR__PREPARE) | TO(HR__MOVE) | TO(HR__END)},
-                  .enter = queue_at_host,
-                  .back = not_taken},
-    [HR__PREPARE] = {.facts = {"PREPARE",
-                               "the header is read, the geometry folded",
-                               TO(HR__BYTES) | TO(HR__END)},
-                     .enter = prepare},
-    [HR__BYTES] = {.facts = {"BYTES", "asks for working memory",
-                             TO(HR__READ) | TO(HR__WAIT)},
-                   .enter = take_bytes},
-    [HR__WAIT] = {.facts = {"WAIT", "waits for working memory",
-                            TO(HR__HOST) | TO(HR__PREPARE) | TO(HR__END)},
-                  .enter = wait_for_bytes},
-    [HR__READ] = {.facts = {"READ", "the rest of the file is read",
-                            TO(HR__PLAN) | TO(HR__END)},
-                  .enter = read_rest},
-    [HR__PLAN] = {.facts = {"PLAN", "the stages are cut into spans",
-                            TO(HR__SPAN) | TO(HR__END)},
-                  .enter = plan},
-    [HR__FETCH] = {.facts = {"FETCH", "its source is copied to the host",
-                             TO(HR__FETCH) | TO(HR__SPAN) | TO(HR__END)},
-                   .enter = copy,
-                   .back = copy_is_back},
-    [HR__SPAN] = {.facts = {"SPAN", "an engine has the next span",
-                            TO(HR__SPAN) | TO(HR__FETCH) | TO(HR__FALL) |
-                                TO(HR__CHECK) | TO(HR__END)},
-                  .enter = begin_span,
-                  .back = span_is_back},
-    [HR__FALL] = {.facts = {"FALL", "a span failed: which engine is next?",
-                            TO(HR__SPAN) | TO(HR__END)},
-                  .enter = fall_back},
-    [HR__CHECK] = {.facts = {"CHECK",
-                             "made: is it one of those to be looked at again?",
-                             TO(HR__LOOK) | TO(HR__AGAIN) | TO(HR__MADE)},
-                   .enter = check},
-    [HR__LOOK] = {.facts = {"LOOK", "the result is copied to the host for that",
-                            TO(HR__LOOK) | TO(HR__AGAIN) | TO(HR__MADE)},
-                  .enter = copy,
-                  .back = copy_is_back},
-    [HR__AGAIN] = {.facts = {"AGAIN", "put aside; the CPU makes it again",
-                             TO(HR__SPAN) | TO(HR__MADE)},
-                   .enter = make_again},
-    [HR__MADE] = {.facts = {"MADE", "the picture is there, and judged",
-                            TO(HR__BRING) | TO(HR__END)},
-                  .enter = judge},
-    [HR__BRING] = {.facts = {"BRING",
-                             "the result is copied to where it belongs",
-                             TO(HR__BRING) | TO(HR__END)},
-                   .enter = copy,
-                   .back = copy_is_back},
-    [HR__MOVE] = {.facts = {"MOVE",
-                            "moving bytes is all that is wanted: may it begin?",
-                            TO(HR__MOVING) | TO(HR__END)},
-                  .enter = move},
-    [HR__MOVING] = {.facts = {"MOVING", "they are copied",
-                              TO(HR__MOVING) | TO(HR__END)},
-                    .enter = copy,
-                    .back = copy_is_back},
-    [HR__END] = {.facts = {"END", "it ends as its outcome says",
-                           TO(HR__MADE) | TO(HR__CLEAR) | TO(HR__DONE)},
-                 .enter = end},
-    [HR__CLEAR] = {.facts = {"CLEAR", "it failed: its destination is cleared",
-                             TO(HR__CLEAR) | TO(HR__DONE)},
-                   .enter = copy,
-                   .back = copy_is_back},
-    [HR__DONE] = {.facts = {"DONE", "result, memory and turns are given back",
-                            0},
-                  .enter = finish},
+    [HR__TURN] = {TO(HOST) | TO(MOVE) | TO(END), NULL, NULL},
+    [HR__HOST] = {TO(PREPARE) | TO(MOVE) | TO(END), queue_at_host, not_taken},
+    [HR__PREPARE] = {TO(BYTES) | TO(END), prepare, NULL},
+    [HR__BYTES] = {TO(READ) | TO(WAIT), take_bytes, NULL},
+    [HR__WAIT] = {TO(HOST) | TO(PREPARE) | TO(END), wait_for_bytes, NULL},
+    [HR__READ] = {TO(PLAN) | TO(END), read_rest, NULL},
+    [HR__PLAN] = {TO(SPAN) | TO(END), plan, NULL},
+    [HR__FETCH] = {TO(FETCH) | TO(SPAN) | TO(END), copy, copy_is_back},
+    [HR__SPAN] = {TO(SPAN) | TO(FETCH) | TO(FALL) | TO(CHECK) | TO(END),
+                  begin_span, span_is_back},
+    [HR__FALL] = {TO(SPAN) | TO(END), fall_back, NULL},
+    [HR__CHECK] = {TO(LOOK) | TO(AGAIN) | TO(MADE), check, NULL},
+    [HR__LOOK] = {TO(LOOK) | TO(AGAIN) | TO(MADE), copy, copy_is_back},
+    [HR__AGAIN] = {TO(SPAN) | TO(MADE), make_again, NULL},
+    [HR__MADE] = {TO(BRING) | TO(END), judge, NULL},
+    [HR__BRING] = {TO(BRING) | TO(END), copy, copy_is_back},
+    [HR__MOVE] = {TO(MOVING) | TO(END), move, NULL},
+    [HR__MOVING] = {TO(MOVING) | TO(END), copy, copy_is_back},
+    [HR__END] = {TO(MADE) | TO(CLEAR) | TO(DONE), end, NULL},
+    [HR__CLEAR] = {TO(CLEAR) | TO(DONE), copy, copy_is_back},
+    [HR__DONE] = {0, finish, NULL},
 };
 
 struct hr__state_facts hr__state_facts(enum hr__work_state state)
 {
-    return states[state].facts;
+#define X(name, what) {#name, what, 0},
+    struct hr__state_facts all[] = {HR__STATE_MAP(X)};
+#undef X
+
+    all[state].next = states[state].next;
+    return all[state];
 }
 
 // ---- The loop --------------------------------------------------------------
@@ -402,7 +356,7 @@ static _Thread_local struct {
 
 static void goes_to(struct hr__work *w, enum hr__work_state next)
 {
-    assert(states[w->state].facts.next & TO(next));
+    assert(states[w->state].next >> next & 1);
     w->state = next;
 }
 
