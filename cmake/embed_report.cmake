@@ -2,13 +2,15 @@
 cmake_minimum_required(VERSION 3.18)
 # Writes the page of reports to PAGE, with @DATA@ where its data comes, and C
 # source OUT that holds it in two parts around that: DIR/page.html with the
-# files it names put in. CHART and LICENCE may be missing: then there are no
-# charts.
+# files it names put in, and page.js of the tools. CHART and LICENCE may be
+# missing: then there are no charts.
 file(READ "${DIR}/page.html" page)
 file(READ "${DIR}/report.css" css)
-file(READ "${DIR}/charts.js" charts)
-file(READ "${DIR}/report.js" js)
-set(js "${charts}${js}")
+set(js "")
+foreach(file report/charts.js profile/page.js validate/page.js report/report.js)
+    file(READ "${DIR}/../${file}" part)
+    string(APPEND js "${part}")
+endforeach()
 set(chart "")
 set(licence "")
 set(has_charts 0)

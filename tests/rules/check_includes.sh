@@ -221,7 +221,7 @@ self_test()
           backends/{cpu/cpu,opencl/opencl,vaapi/vaapi}.h kernels/layout.h \
           tools/{common/tools,run/run,run/npy,devices/devices}.h \
           tools/{validate/validate,profile/profile,samples/samples}.h \
-          tools/report/{report,parts}.h python/core/core.h
+          tools/report/report.h python/core/core.h
     while read -r file text; do
         echo "$text" >>"$file"
     done <<'END'
@@ -270,8 +270,8 @@ tools/run/sink.c #include "npy.h"
 tools/run/sink.c #include "tools/common/tools.h"
 tools/validate/page.c #include "tools/report/report.h"
 tools/profile/profile.h #include "tools/run/run.h"
-tools/report/file.c #include "parts.h"
-tools/report/file.c #include "tools/common/tools.h"
+tools/report/report.c #include "report.h"
+tools/report/report.c #include "tools/common/tools.h"
 tests/test_plan.c #include "hal/shape/shape.h"
 END
     for n in {1..40}; do
@@ -315,7 +315,6 @@ tools/common/bad.c #include "tools/run/run.h"
 tools/common/bad.c #include "tools/report/report.h"
 tools/report/bad.c #include "tools/samples/samples.h"
 tools/run/bad.c #include "tools/profile/profile.h"
-tools/run/bad.c #include "tools/report/parts.h"
 tools/devices/bad.c #include "tools/run/run.h"
 tools/validate/bad.c #include "../run/run.h"
 tools/samples/bad.c #include "tools/validate/validate.h"

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Checks that a report's page shows its data: compares the elements of the
-opened page with the data that lies in it.
+opened page with the items that it was made of, and those with the results of
+the tool.
 
-    report_page.py DOM     the output of `chromium --dump-dom` of a report
+    report_page.py DOM     the output of `chromium --dump-dom` of a report whose
+                           script left all its data at an element "made"
 """
 
 import html.parser
@@ -91,6 +93,11 @@ class Check:
             self.failed += 1
             print(f"{what}: shows {shown!r}, the data is {want!r}")
 
+    def near(self, what, shown, want):
+        """Both were rounded to nine digits, or made of such."""
+        self.same(what, [f"{x:.6g}" for x in shown],
+                  [f"{x:.6g}" for x in want])
+
     def head(self):
         data, page = self.data, self.page
         self.same("title", texts(page.all("h1")), [data["title"]])
@@ -108,7 +115,7 @@ class Check:
         self.same("figures",
                   [texts(f.children) for f in
                    page.all("div", **{"class": "figure"})],
-                  [[t for t in (f["name"], f["value"], f["note"]) if t]
+                  [[t for t in (f["name"], f["value"], f.get("note")) if t]
                    for f in figures])
         self.same("sections", texts(page.all("h2")),
                   [i["title"] for i in data["items"] if i["is"] == "section"])
@@ -123,7 +130,7 @@ class Check:
         self.same(what + ", cells", len(shown), len(cells))
         for i, (text, value) in enumerate(zip(shown, cells)):
             column = columns[i % len(columns)]
-            if not column["number"]:
+            if not column.get("number"):
                 self.same(what, text, NOTHING if value is None else value)
             elif not number_says(text, value, column.get("unit", "")):
                 self.same(what, text, value)
@@ -134,11 +141,11 @@ class Check:
             return {"title": title, "number": number}
         series = item["series"]
         if item["kind"] == "lines":
-            return [column("series", False), column(item["x"] or "x"),
-                    column(item["y"] or "y")], \
+            return [column("series", False), column(item.get("x") or "x"),
+                    column(item.get("y") or "y")], \
                 [c for s in series for x, y in s["points"]
                  for c in (s["name"], x, y)]
-        return [column(item["x"] or "", False)] + \
+        return [column(item.get("x") or "", False)] + \
             [column(s["name"]) for s in series], \
             [c for i, label in enumerate(item["labels"])
              for c in [label] + [s["values"][i] for s in series]]
@@ -164,14 +171,89 @@ class Check:
             want)
 
 
+def by_title(items):
+    """Cells of tables by row and title, series of charts: {title: ...}."""
+    found = {}
+    for i in items:
+        if i["is"] == "table":
+            n = len(i["columns"])
+            found[i["caption"]] = [
+                dict(zip([c["title"] for c in i["columns"]], i["cells"][k:k + n]))
+                for k in range(0, len(i["cells"]), n)]
+        elif i["is"] == "chart":
+            found[i["title"]] = {s["name"]: s.get("values", s.get("points"))
+                                 for s in i["series"]}
+    return found
+
+
+def same_profile(check, items, p):
+    planned = [c for c in p["configurations"] if c["mode"] == "planned"]
+    one = planned[0]["img_per_s"]
+    check.near("rates", [row["img/s"] for row in items["Measured"]],
+               [c["img_per_s"] for c in p["configurations"]])
+    check.near("speed-up",
+               items["Speed-up against one CPU thread"]["speed-up"],
+               [c["img_per_s"] / one for c in planned])
+    check.same("scaling", items["Thread scaling"],
+               {"cpu": [[c["threads"], c["img_per_s"]] for c in planned]})
+    check.near("busy", [row["busy %"] for row in items["How busy it is kept"]],
+               [100 * c["consumer_busy"] for c in planned])
+    parts = p["backends"][0]["parts"]
+    check.near("parts", [v for s in items["Where the time goes"].values()
+                         for v in s],
+               [sum(q["ms_per_1000"] for q in parts if q["part"] == name)
+                for name in items["Where the time goes"]])
+    check.same("all parts", set(items["Where the time goes"]),
+               {q["part"] for q in parts if q["ms_per_1000"]})
+    loader = p["backends"][0]["loader"]
+    check.same("queue", items["Reads in flight"],
+               {"cpu": [[q["seconds"], q["reading"]] for q in loader["queue"]]})
+    check.same("steps", [(row["batch"], row["threads"])
+                         for row in items["Steps of the settings"]],
+               [(c["batch"], c["settings"]["threads"])
+                for c in loader["changes"]])
+
+
+def same_validate(check, items, v):
+    check.same("stages", [(row["cut after"].split()[0], row["pictures"],
+                           row["pictures differ"], row["samples differ"])
+                          for row in items["Stages"] if row["pictures"]],
+               [("store" if name == "end_to_end" else name, s["pictures"],
+                 s["differing_pictures"], s["percent"])
+                for name, s in v["stages"].items()])
+    check.same("begins", {row["cut after"].split()[0]: row["begins here"]
+                          for row in items["Stages"] if row["begins here"]},
+               v["begins"])
+    check.same("histogram",
+               items["How far apart samples are, end to end"]["samples"],
+               list(v["histogram"].values()))
+    check.same("kinds", [(row["kind"], row["by the device"], row["largest"])
+                         for row in items["Kinds, end to end"]],
+               [(k["kind"], k["by_device"], k["end_to_end"]["max"])
+                for k in v["kinds"]])
+    check.same("engines", [sum(n) for n in
+                           zip(*items["Engines of the pictures"].values())],
+               [k["pictures"] for k in v["kinds"]])
+    check.same("made by", {row["spans and engines"]: row["pictures"]
+                           for row in items["Made by"]}, v["made_by"])
+
+
+RESULTS = {"headrace profile": same_profile, "headrace validate": same_validate}
+
+
 def main():
     root = Page(pathlib.Path(sys.argv[1]).read_text(
         encoding="utf-8", errors="surrogateescape")).root
-    data = json.loads(next(root.all("script", id="data")).text())
+    data = json.loads(next(root.all("i", id="made")).attributes["data-made"])
+    # With the order of the keys.
+    results = json.loads(next(root.all("script", id="data")).text()).get(
+        "results")
     check = Check(next(root.all("main", id="page")), data)
     check.head()
     check.tables()
     check.drawings()
+    if results:
+        RESULTS[data["title"]](check, by_title(data["items"]), results)
     print(f"{check.num} comparisons with the data, {check.failed} failed")
     return 1 if check.failed else 0
 

@@ -79,10 +79,12 @@ open_page()  # file width at-least-charts scheme
     fi
 }
 
-# The page says what its data says.
+# The page says what its data says, also what its script made of it.
 contents()  # file
 {
-    chrome 1280 --dump-dom "file://$1" >"$tmp/dom" 2>/dev/null
+    sed 's|^    foot();$|&\n    root.append(el("i", { id: "made", "data-made":\
+        JSON.stringify(data) }));|' "$1" >"$tmp/made.htm"
+    chrome 1280 --dump-dom "file://$tmp/made.htm" >"$tmp/dom" 2>/dev/null
     python3 "$(dirname "$0")/report_page.py" "$tmp/dom" ||
         complain "$1 does not say what its data says"
 }
@@ -117,7 +119,7 @@ self_test()
 {
     local all='datasets: datasets(entry.item)' at
     harm "a broken page" 1280 light "not finished" \
-        'const series = ' 'nothing.at.all(); const series = '
+        'const COLORS' 'nothing.at.all(); const COLORS'
     grep -q CONSOLE "$tmp/log" || complain "a broken page's error is not seen"
     harm "words that break" 400 light "a word of a table is broken" \
         'td.text { min-width: 13ch; }' \

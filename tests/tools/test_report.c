@@ -4,108 +4,108 @@
 // writes.
 #define _GNU_SOURCE  // memmem
 #include <errno.h>
-#include <math.h>
 
 #include <CUnit/Basic.h>
 
-#include "tools/report/parts.h"
+#include "tools/common/manifest.h"
+#include "tools/report/report.h"
 #include "testing.h"
+
+// 1: Chart.js is in the page.
+extern const int report_page_charts;
 
 static char *command[] = {"headrace validate", "it's; <b>", "--report=x.html"};
 static const char hostile[] = "</script><script>alert(\"1\")</script>"
                               "<!--\\u003c' & \x80\xff\xe2\x80\xa8.jpg";
 
-static void add_tables(struct report *r)
-{
-    static const struct report_column columns[] = {
-        {.title = "picture"},
-        {.title = "differing",
-         .number = true,
-         .bars = true,
-         .digits = 4,
-         .unit = " %"},
-        {.title = "img/s", .number = true, .auto_digits = true},
-    };
+// Every kind of item; a name may be the hostile one.
+#define JSON(...) #__VA_ARGS__
+static const char drawn[] = JSON([
+    {"is" : "figure", "name" : "pictures", "value" : "12", "note" : "11"},
+    {"is" : "figure", "name" : "differing samples", "value" : "0.0102 %"},
+    {"is" : "text", "tone" : "warn", "text" : "The device made 1 of 2."},
+    {"is" : "section", "title" : "Tables", "text" : "A hostile name."}, {
+        "is" : "table",
+        "caption" : "Rows",
+        "columns" : [
+            {"title" : "picture"}, {
+                "title" : "differing",
+                "number" : true,
+                "bars" : true,
+                "digits" : 4,
+                "unit" : " %"
+            },
+            {"title" : "img/s", "number" : true}
+        ],
+        "cells" : [
+            "HOSTILE", 12.5, null, "a/b.jpg", 0.00001, 1234.5678, "c.jpg", 0,
+            0.0421
+        ],
+        "tones" : {"0" : "bad"}
+    },
+    {"is" : "section", "title" : "Charts"}
+]);
+// Bars belong to devices and have a range.
+static const char ranges[] = JSON({
+    "is" : "chart",
+    "kind" : "rows",
+    "title" : "Ranges",
+    "y" : "times the first",
+    "labels" : [ "cpu, 1 thread", "cpu, 2 threads", "opencl, 1 thread" ],
+    "series" : [ {
+        "name" : "speed-up",
+        "values" : [ 1, 0.6, 2.4 ],
+        "groups" : [ 0, 0, 1 ],
+        "low" : [ 0.9, 0.58, 1.5 ],
+        "high" : [ 1.2, 0.6, 2.5 ]
+    } ]
+});
+static const char lines[] = JSON([
+    {"name" : "memory", "points" : [ [ 1, 1 ], [ 2, 2 ], [ 4, 3.5 ] ]},
+    {"name" : "planned", "points" : [ [ 1, 2 ], [ 2, null ], [ 4, 1 ] ]}
+]);
+static const char bars[] = JSON([
+    {"name" : "entropy", "values" : [ 1, 2, 3.5, 4 ]},
+    {"name" : "resample", "values" : [ 2, null, 1, 0 ]}
+]);
+static const char steps[] = JSON(
+    [ {"name" : "samples", "values" : [ 100000, 700, 1, 0 ]} ]);
 
-    report_section(r, "Tables", "The first row has a hostile name.");
-    report_table(r, "Rows", columns, 3);
-    report_text_cell(r, "%s", hostile);
-    report_number_cell(r, 12.5);
-    report_number_cell(r, NAN);
-    report_tone_row(r, REPORT_BAD);
-    report_text_cell(r, "a/b.jpg");
-    report_number_cell(r, 0.00001);
-    report_number_cell(r, 1234.5678);
-    report_text_cell(r, "c.jpg");
-    report_number_cell(r, 0);
-    report_number_cell(r, 0.0421);
+static json_t *json_of(const char *text)
+{
+    return json_loads(text, 0, NULL);
 }
 
-static void add_charts(struct report *r)
+static json_t *chart(const char *kind)
 {
-    static const char *const labels[] = {"cpu, 1 thread", "cpu, 2 threads",
-                                         "opencl", hostile};
-    const double a[] = {1, 2, 3.5, 4}, b[] = {2, NAN, 1, 0}, x[] = {1, 2, 4, 8};
-    const double many[] = {100000, 700, 1, 0};
-    struct report_chart chart = {.title = "Bars",
-                                 .text = "Two series.",
-                                 .x_title = "backend",
-                                 .y_title = "img/s",
-                                 .labels = labels,
-                                 .num_labels = 4};
+    bool histogram = !strcmp(kind, "histogram");
 
-    report_section(r, "Charts", NULL);
-    for (int kind = REPORT_BARS; kind <= REPORT_HISTOGRAM; kind++) {
-        chart.kind = (enum report_chart_kind)kind;
-        chart.log_y = kind == REPORT_HISTOGRAM;
-        report_chart(r, &chart);
-        if (kind == REPORT_LINES) {
-            report_points(r, "memory", x, a, 4);
-            report_points(r, "planned", x, b, 4);
-        } else if (kind == REPORT_HISTOGRAM) {
-            report_series(r, "samples", many, 4);
-        } else {
-            report_series(r, "entropy", a, 4);
-            report_series(r, "resample", b, 4);
-        }
-    }
-}
-
-// One series, whose bars belong to devices and have a range.
-static void add_ranges(struct report *r)
-{
-    static const char *const labels[] = {"cpu, 1 thread", "cpu, 2 threads",
-                                         "opencl, 1 thread"};
-    static const int groups[] = {0, 0, 1};
-    const double values[] = {1, .6, 2.4}, low[] = {.9, .58, 1.5},
-                 high[] = {1.2, .6, 2.5};
-
-    report_chart(r, &(struct report_chart){.kind = REPORT_ROWS,
-                                           .title = "Ranges",
-                                           .y_title = "times the first",
-                                           .labels = labels,
-                                           .num_labels = 3});
-    report_series(r, "speed-up", values, 3);
-    report_series_groups(r, groups, 3);
-    report_series_range(r, low, high, 3);
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:b, s:[s, s, s, o], s:o}",
+                     "is", "chart", "kind", kind, "title", "Bars", "text",
+                     "Two series.", "x", "backend", "y", "img/s", "log",
+                     histogram, "labels", "cpu, 1 thread", "cpu, 2 threads",
+                     "opencl", manifest_text(hostile), "series",
+                     json_of(histogram               ? steps
+                             : strcmp(kind, "lines") ? bars
+                                                     : lines));
 }
 
 // As many series as a device's stages have: each wants a colour of its own.
-static void add_parts(struct report *r)
+static json_t *parts(void)
 {
-    static const char *const labels[] = {"cpu: host threads"};
+    json_t *series = json_array();
 
-    report_chart(r, &(struct report_chart){.kind = REPORT_ROWS,
-                                           .title = "Parts",
-                                           .y_title = "ms",
-                                           .labels = labels,
-                                           .num_labels = 1});
     for (int part = 0; part < HR_NUM_PARTS; part++)
-        report_series(r, hr_part_name((enum hr_part)part),
-                      &(const double){10 + part}, 1);
+        json_array_append_new(series,
+                              json_pack("{s:s, s:[i]}", "name",
+                                        hr_part_name((enum hr_part)part),
+                                        "values", 10 + part));
+    return json_pack("{s:s, s:s, s:s, s:s, s:[s], s:o}", "is", "chart", "kind",
+                     "rows", "title", "Parts", "y", "ms", "labels",
+                     "cpu: host threads", "series", series);
 }
 
-static void add_pictures(struct report *r)
+static json_t *pictures(struct report *r)
 {
     enum { W = 64, H = 48 };
     static uint8_t a[W * H * 3], b[W * H * 3];
@@ -114,29 +114,33 @@ static void add_pictures(struct report *r)
         a[i] = (uint8_t)(i / 3 % W * 4);
         b[i] = (uint8_t)(a[i] + (i % 7 == 0));
     }
-    report_section(r, "Pictures", NULL);
-    report_pictures(r, hostile, "One level off here and there.");
-    report_picture(r, "cpu", a, W, H, 3);
-    report_picture(r, "device", b, W, H, 3);
-    report_difference(r, a, b, W, H, 3);
+    return json_pack("{s:s, s:o, s:s, s:[o, o, o]}", "is", "pictures", "title",
+                     manifest_text(hostile), "text", "One level off.", "list",
+                     report_picture(r, "cpu", a, W, H, 3),
+                     report_picture(r, "device", b, W, H, 3),
+                     report_difference(r, a, b, W, H, 3));
 }
 
 static struct report *sample(void)
 {
+    static const char *const kinds[] = {"bars", "stacked", "rows", "lines",
+                                        "histogram"};
     struct report *r = report_new("headrace report sample", 3, command);
+    json_t *items = json_of(drawn);
 
-    report_verdict(r, REPORT_BAD, "2 of 12 pictures differ: resample");
-    report_verdict_text(r, "Of 12 pictures the device made 11.");
+    json_array_set_new(json_object_get(json_array_get(items, 4), "cells"), 0,
+                       manifest_text(hostile));
+    for (int i = 0; i < 5; i++)
+        json_array_append_new(items, chart(kinds[i]));
+    json_array_append_new(items, json_of(ranges));
+    json_array_append_new(items, parts());
+    json_array_append_new(items, pictures(r));
+    report_set(r, "verdict",
+               json_pack("{s:s, s:s, s:s}", "tone", "bad", "text",
+                         "2 of 12 pictures differ: resample", "more",
+                         "Of 12 pictures the device made 11."));
     report_fact(r, "device", "%s", hostile);
-    report_figure(r, "pictures", "12", "11 on the device");
-    report_figure(r, "differing samples", "0.0102 %", NULL);
-    report_figure(r, "largest difference", "1 level", "of 255");
-    report_note(r, REPORT_WARN, "The device made 1 of 2 pictures.");
-    add_tables(r);
-    add_charts(r);
-    add_ranges(r);
-    add_parts(r);
-    add_pictures(r);
+    report_set(r, "items", items);
     return r;
 }
 
@@ -206,14 +210,16 @@ TEST_CASE(size_limit)
     struct report *r = report_new("large", 1, command);
     size_t size, num = 300 * 300 * 3;
     uint8_t *noise = malloc(num);
+    json_t *list = json_array();
     uint32_t x = 1;
     char *text;
 
     for (size_t i = 0; i < num; i++)
         noise[i] = (uint8_t)((x = x * 1664525 + 1013904223) >> 24);
-    report_pictures(r, "Noise", NULL);
     for (int i = 0; i < 20; i++)
-        report_picture(r, "noise", noise, 300, 300, 3);
+        json_array_append_new(list,
+                              report_picture(r, "noise", noise, 300, 300, 3));
+    report_set(r, "list", list);
     text = written(r, &size);
     CU_ASSERT(size < REPORT_MAX_BYTES);
     CU_ASSERT(count(text, "data:image/png") < 20);
@@ -233,14 +239,16 @@ TEST_CASE(pictures_to_their_end)
     enum { MOST = 24 };
     struct report *r = report_new("ends", 1, command);
     uint8_t pixels[MOST * 3];
+    json_t *list = json_array();
     size_t size, all = 0;
     char *text;
 
     for (size_t i = 0; i < sizeof(pixels); i++)
         pixels[i] = (uint8_t)(i * i * 37);
-    report_pictures(r, "Ends", NULL);
     for (int h = 1; h <= MOST; h++)
-        report_picture(r, "picture", pixels, 1, h, 3);
+        json_array_append_new(list,
+                              report_picture(r, "picture", pixels, 1, h, 3));
+    report_set(r, "list", list);
     text = written(r, &size);
     for (int i = 0; i < 3; i++) {
         CU_ASSERT(count(text, ends[i]) > 0);
@@ -257,27 +265,20 @@ TEST_CASE(difference_of_channels)
 {
     static const uint8_t none[3],
         shown[4][3] = {{40, 0, 0}, {0, 40, 0}, {0, 0, 40}, {40, 20, 0}};
-    static const char uri[] = "data:image/png;base64,";
     struct report *r = report_new("differences", 1, command);
-    const char *pictures[5], *at;
-    size_t size, length;
-    char *text;
+    json_t *first = report_difference(r, none, shown[0], 1, 1, 3);
 
-    report_pictures(r, "Channels", NULL);
-    for (int i = 0; i < 4; i++)
-        report_difference(r, i % 2 ? none : shown[i], i % 2 ? shown[i] : none,
-                          1, 1, 3);
-    report_difference(r, none, none, 1, 1, 3);
-    at = text = written(r, &size);
     for (int i = 0; i < 5; i++) {
-        pictures[i] = at = strstr(at, uri);
-        CU_ASSERT_PTR_NOT_NULL_FATAL(at);
-        at += sizeof(uri);
+        const uint8_t *a = i < 4 ? shown[i] : none;
+        json_t *other = report_difference(r, i % 2 ? none : a, i % 2 ? a : none,
+                                          1, 1, 3);
+
+        CU_ASSERT_EQUAL(json_equal(json_object_get(first, "src"),
+                                   json_object_get(other, "src")),
+                        i < 4);
+        json_decref(other);
     }
-    length = strcspn(pictures[0], "\"") + 1;
-    for (int i = 1; i < 5; i++)
-        CU_ASSERT((i < 4) == !strncmp(pictures[0], pictures[i], length));
-    free(text);
+    json_decref(first);
     report_free(&r);
 }
 
@@ -298,8 +299,9 @@ TEST_CASE(bad_paths)
     report_free(&r);
     report_free(&r);
     // All of it takes NULL: callers do not check in between.
-    report_text_cell(NULL, "x");
-    report_picture(NULL, "x", NULL, 1, 1, 1);
+    report_set(NULL, "x", json_true());
+    report_fact(NULL, "x", "y");
+    CU_ASSERT_PTR_NULL(report_picture(NULL, "x", NULL, 1, 1, 1));
 }
 
 int main(int argc, char **argv)

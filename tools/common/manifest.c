@@ -6,7 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 
+#include "options.h"
 #include "tools.h"
 
 // Length of the UTF-8 sequence at text, 0 if there is none: RFC 3629, so no
@@ -137,6 +139,48 @@ json_t *manifest_statuses_json(const uint64_t *counts, int num)
     for (int i = 1; json && i < num; i++)
         manifest_count(json, hr_status_text((enum hr_status) - i), counts[i]);
     return json;
+}
+
+bool manifest_tested_text(const struct hr_certificate *cert, char text[32])
+{
+    time_t when = (time_t)cert->tested;
+    struct tm tm;
+
+    return cert->tested && gmtime_r(&when, &tm) &&
+           strftime(text, 32, "%Y-%m-%dT%H:%M:%SZ", &tm);
+}
+
+static json_t *record_json(const struct hr_certificate_record *r)
+{
+    bool exact = r->pictures && !r->failed && !(r->differing > 0);
+    const char *kind = hr_jpeg_kind_name(r->kind);
+    char text[64];
+
+    tools_span_text(text, sizeof(text), r->span);
+    return json_pack("{s:s, s:s?, s:s, s:b, s:b, s:i, s:f, s:f, s:f, s:o}",
+                     "span", text, "kind", *kind ? kind : NULL, "tier",
+                     options_tiers[r->tier], "exact", exact, "failed",
+                     r->failed, "pictures", r->pictures, "percent",
+                     100 * r->differing, "max", r->max, "mean", r->mean, "psnr",
+                     r->psnr > 0 ? json_real(r->psnr) : json_null());
+}
+
+json_t *manifest_certificate_json(const struct hr_certificate *cert)
+{
+    json_t *records, *codes;
+    char when[32];
+
+    if (!manifest_tested_text(cert, when))
+        return json_null();
+    records = json_array();
+    codes = json_array();
+    for (int i = 0; i < cert->num_records; i++)
+        json_array_append_new(records, record_json(&cert->records[i]));
+    for (int i = 0; hr_augment_code_name(i); i++)
+        if (cert->wrong_codes >> i & 1)
+            json_array_append_new(codes, json_string(hr_augment_code_name(i)));
+    return json_pack("{s:s, s:o, s:o}", "tested", when, "records", records,
+                     "wrong_codes", codes);
 }
 
 int manifest_print(json_t *json)

@@ -36,6 +36,11 @@ json_t *manifest_spans_json(uint32_t spans);
 // {"REASON": how often, ...}: the bits of HR_WHY_*.
 json_t *manifest_reasons_json(const uint64_t counts[32]);
 
+// "2026-01-31T12:00:00Z"; false: there is no certificate.
+bool manifest_tested_text(const struct hr_certificate *cert, char text[32]);
+// Its records, each with "span", "kind", "tier" ...; null: there is none.
+json_t *manifest_certificate_json(const struct hr_certificate *cert);
+
 // A member with that number, unless it is 0.
 void manifest_count(json_t *to, const char *name, uint64_t count);
 // {"TEXT": how often, ...} of statuses: counts[i] of status -i.

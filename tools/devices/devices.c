@@ -7,13 +7,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "tools/common/manifest.h"
 #include "tools/common/options.h"
 #include "tools/common/tools.h"
-
-static const char *const tier_names[] = {"exact", "close", "fast"};
 
 static const char example[] =
     "\nExample: the names that --backend takes here\n"
@@ -23,49 +20,6 @@ static bool offers(uint32_t spans, int first, int last)
 {
     return first >= 0 && last < HR_NUM_STAGES &&
            spans & HR_SPAN_BIT(first, last);
-}
-
-// "2026-01-31T12:00:00Z"; false: there is no certificate.
-static bool tested_text(const struct hr_certificate *cert, char text[32])
-{
-    time_t when = (time_t)cert->tested;
-    struct tm tm;
-
-    return cert->tested && gmtime_r(&when, &tm) &&
-           strftime(text, 32, "%Y-%m-%dT%H:%M:%SZ", &tm);
-}
-
-static json_t *record_json(const struct hr_certificate_record *r)
-{
-    bool exact = r->pictures && !r->failed && !(r->differing > 0);
-    const char *kind = hr_jpeg_kind_name(r->kind);
-    char text[64];
-
-    tools_span_text(text, sizeof(text), r->span);
-    return json_pack("{s:s, s:s?, s:s, s:b, s:b, s:i, s:f, s:f, s:f, s:o}",
-                     "span", text, "kind", *kind ? kind : NULL, "tier",
-                     tier_names[r->tier], "exact", exact, "failed", r->failed,
-                     "pictures", r->pictures, "percent", 100 * r->differing,
-                     "max", r->max, "mean", r->mean, "psnr",
-                     r->psnr > 0 ? json_real(r->psnr) : json_null());
-}
-
-static json_t *certificate_json(const struct hr_certificate *cert)
-{
-    json_t *records, *codes;
-    char when[32];
-
-    if (!tested_text(cert, when))
-        return json_null();
-    records = json_array();
-    codes = json_array();
-    for (int i = 0; i < cert->num_records; i++)
-        json_array_append_new(records, record_json(&cert->records[i]));
-    for (int i = 0; hr_augment_code_name(i); i++)
-        if (cert->wrong_codes >> i & 1)
-            json_array_append_new(codes, json_string(hr_augment_code_name(i)));
-    return json_pack("{s:s, s:o, s:o}", "tested", when, "records", records,
-                     "wrong_codes", codes);
 }
 
 static json_t *info_json(const struct hr_device_info *info)
@@ -87,10 +41,11 @@ static json_t *info_json(const struct hr_device_info *info)
                      "threads", caps->threads, "max_side",
                      caps->max_side ? caps->max_side : HR_MAX_SIDE, "batch",
                      caps->batch, "host_memory", caps->host_memory, "spans",
-                     tier_names[0], manifest_spans_json(caps->spans[0]),
-                     tier_names[1], manifest_spans_json(caps->spans[1]),
-                     tier_names[2], manifest_spans_json(caps->spans[2]),
-                     "certificate", certificate_json(&info->certificate));
+                     options_tiers[0], manifest_spans_json(caps->spans[0]),
+                     options_tiers[1], manifest_spans_json(caps->spans[1]),
+                     options_tiers[2], manifest_spans_json(caps->spans[2]),
+                     "certificate",
+                     manifest_certificate_json(&info->certificate));
     json_object_update(json, more);
     json_decref(more);
     return json;
@@ -240,7 +195,7 @@ static void print_certificate(const struct hr_certificate *cert)
 {
     char when[32];
 
-    if (!tested_text(cert, when))
+    if (!manifest_tested_text(cert, when))
         return;
     printf("%-12s tested %s\n", "", when);
     for (int i = 0; i < cert->num_records; i++)
@@ -286,7 +241,7 @@ static void print_info(const struct hr_device_info *info)
             spans == info->caps.spans[HR_FAST])
             puts(", in every tier");
         else
-            printf(", in tier %s%s\n", tier_names[i],
+            printf(", in tier %s%s\n", options_tiers[i],
                    i < 2 && spans == info->caps.spans[i + 1]
                        ? " and faster ones"
                        : "");

@@ -25,6 +25,8 @@ const struct profile_column profile_rates[] = {
     {NULL, "fallb %", AT(fallback_percent), 1, 1},
     {"times_cpu_1_thread", "x 1thr", AT(times_one), 1, 2},
     {"times_best_cpu", "x CPU", AT(times_best), 1, 2},
+    {"img_per_s_lowest", NULL, AT(lowest), 1, 1},
+    {"img_per_s_highest", NULL, AT(highest), 1, 1},
     {"import_falls", NULL, AT(import_falls), 1, 0},
     {"fallbacks", NULL, AT(fallbacks), 1, -1},
     {"images", NULL, AT(images), 1, -1},
@@ -371,8 +373,9 @@ static json_t *rungs_json(const struct profile_rung *rungs, int most)
 static json_t *config_json(const struct profile *p,
                            const struct profile_config *c)
 {
-    json_t *json = json_pack("{s:o s:s s:i s:i s:i s:o s:o s:o}", "device",
-                             manifest_text(c->device), "mode",
+    json_t *json = json_pack("{s:o s:o s:s s:i s:i s:i s:o s:o s:o}", "backend",
+                             manifest_text(p->opt.backends[c->backend]),
+                             "device", manifest_text(c->device), "mode",
                              profile_modes[c->mode], "threads", c->threads,
                              "batch", c->batch, "in_flight", c->ring, "rungs",
                              rungs_json(c->rungs, HR_PROFILE_RUNGS),
@@ -437,7 +440,7 @@ static json_t *backend_json(const struct profile *p, int b)
     return json;
 }
 
-static json_t *whole_json(const struct profile *p)
+json_t *profile_json(const struct profile *p)
 {
     json_t *configs = json_array(), *backends = json_array();
     json_t *lost = json_array();
@@ -472,5 +475,5 @@ static json_t *whole_json(const struct profile *p)
 
 int profile_print(struct profile *p)
 {
-    return p->opt.json ? manifest_print(whole_json(p)) : print_text(p);
+    return p->opt.json ? manifest_print(profile_json(p)) : print_text(p);
 }

@@ -14,7 +14,8 @@
 //   advice.c   quantiles, how many threads, the advice; pure
 //   print.c    tables, notes and JSON
 //   queue_print.c  what is shown of the queue
-//   report.c   the page with its charts
+//   report.c   the data of the page
+//   page.js    its tables and charts
 //
 // How it is measured. Each configuration has a process of its own, which opens
 // its device, warms up and then waits: a driver that crashes takes nothing
@@ -407,12 +408,11 @@ int profile_backend_rows(const struct profile *p, const void *values,
                          size_t size, struct profile_row *rows);
 double profile_value(const struct profile_column *column, const void *values);
 
-// A loader's table, the settings that it came to, all of it, its charts.
+// A loader's table, the settings that it came to, all of it.
 extern const struct profile_column profile_queues[];
 extern const char profile_queues_legend[];
 void profile_queue_notes(const struct profile *p, FILE *to);
 json_t *profile_queue_json(const struct profile_queue *q);
-void profile_queue_page(const struct profile *p, struct report *r);
 
 // Notes to the table of rates, and a consumer's need, as lines.
 void profile_notes(const struct profile *p, FILE *to);
@@ -420,6 +420,7 @@ void profile_beside_notes(const struct profile *p, FILE *to);
 // "opencl, 2 threads, memory: killed by signal 9"
 void profile_loss_text(const struct profile_loss *loss, char *out, size_t size);
 
+json_t *profile_json(const struct profile *p);
 int profile_print(struct profile *p);
 bool profile_report(struct profile *p);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Prints the figures of a loader: on the terminal, in JSON, on the page.
+// Prints the figures of a loader: on the terminal, in JSON.
 #include <stdio.h>
 #include <string.h>
 
@@ -74,65 +74,4 @@ json_t *profile_queue_json(const struct profile_queue *q)
                      settings_json(&q->begin), "settings",
                      settings_json(&q->settings), "changes", changes, "queue",
                      points);
-}
-
-// ---- The page --------------------------------------------------------------
-
-static void chart(const struct profile *p, struct report *r, const char *title,
-                  const char *y_title, size_t at, double scale)
-{
-    report_chart(r, &(struct report_chart){.kind = REPORT_LINES,
-                                           .title = title,
-                                           .x_title = "seconds",
-                                           .y_title = y_title});
-    for (int b = 0; b < p->opt.num_backends; b++) {
-        const struct profile_queue *q = &p->queues[b];
-        double x[PROFILE_POINTS], y[PROFILE_POINTS];
-
-        for (int i = 0; i < q->num_points; i++) {
-            x[i] = q->points[i].at;
-            memcpy(&y[i], (const char *)&q->points[i] + at, sizeof(y[i]));
-            y[i] *= scale;
-        }
-        report_points(r, p->opt.backends[b], x, y, q->num_points);
-    }
-}
-
-static void changes(const struct profile *p, struct report *r)
-{
-    static const struct report_column columns[] = {
-        {.title = "device"},
-        {.title = "seconds", .number = true, .digits = 2},
-        {.title = "batch", .number = true},
-        {.title = "threads", .number = true},
-        {.title = "reads", .number = true},
-        {.title = "depth", .number = true},
-        {.title = "MiB", .number = true, .digits = 1},
-        {.title = ""}};
-
-    report_table(r, "Steps of the settings", columns, 8);
-    for (int b = 0; b < p->opt.num_backends; b++)
-        for (int i = 0; i < p->queues[b].num_changes; i++) {
-            const struct profile_change *c = &p->queues[b].changes[i];
-
-            report_text_cell(r, "%s", p->opt.backends[b]);
-            report_number_cell(r, c->at);
-            report_number_cell(r, (double)c->batch);
-            report_number_cell(r, c->settings.threads);
-            report_number_cell(r, c->settings.reads);
-            report_number_cell(r, c->settings.depth);
-            report_number_cell(r, (double)c->settings.bytes * MIB);
-            report_text_cell(r, "%s", c->back ? "taken back" : "");
-        }
-}
-
-void profile_queue_page(const struct profile *p, struct report *r)
-{
-    chart(p, r, "Batches that are ready", "batches",
-          offsetof(struct profile_point, ready), 1);
-    chart(p, r, "Reads in flight", "reads",
-          offsetof(struct profile_point, reading), 1);
-    chart(p, r, "Encoded pictures in memory", "MiB",
-          offsetof(struct profile_point, bytes), MIB);
-    changes(p, r);
 }

@@ -1,85 +1,61 @@
 // SPDX-License-Identifier: Apache-2.0
-// A report is a JSON tree while it is put together; the page makes a document
-// of it. So nothing here knows HTML.
+// The data of a page, its pictures, and the file: page, data, page.
 #include "report.h"
 
-#include <math.h>
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 // jpeglib.h wants these first.
 #include <jpeglib.h>
 #include <png.h>
 
-#include "parts.h"
 #include "tools/common/manifest.h"
-#include "tools/common/tools.h"
+#include "tools/common/out_file.h"
 
 #define TO_TEXT(x) #x
 #define AS_TEXT(x) TO_TEXT(x)
 
-const char *report_tone_name(enum report_tone tone)
-{
-    static const char *const names[] = {"plain", "good", "warn", "bad"};
+// Leaves room for the page with its charts (200 kB) and the tables.
+enum { MAX_IMAGE_BYTES = REPORT_MAX_BYTES - 600000 };
 
-    return names[tone];
-}
+struct report {
+    json_t *root, *facts;
+    size_t image_bytes;  // of all pictures, as text
+    bool failed;         // memory ran short
+};
 
-void report_set(struct report *r, json_t *object, const char *key,
-                json_t *value)
+// The page on both sides of the data, as the build put it together.
+extern const char report_page_head[], report_page_tail[];
+
+// ---- Data ------------------------------------------------------------------
+
+void report_set(struct report *r, const char *key, json_t *value)
 {
-    if (json_object_set_new(object, key, value) && r)
+    if (!r)
+        json_decref(value);
+    else if (json_object_set_new(r->root, key, value))
         r->failed = true;
 }
 
-void report_append(struct report *r, json_t *array, json_t *value)
-{
-    if (json_array_append_new(array, value) && r)
-        r->failed = true;
-}
-
-json_t *report_or_null(const char *text)
-{
-    return text ? manifest_text(text) : json_null();
-}
-
-void report_add(struct report *r, json_t *item)
-{
-    if (!r) {
-        json_decref(item);
-        return;
-    }
-    report_append(r, r->items, item);
-    r->last = r->failed ? NULL : item;  // the tree keeps it
-}
-
-json_t *report_last(const struct report *r, const char *key)
-{
-    return r ? json_object_get(r->last, key) : NULL;
-}
-
-// ---- Head ------------------------------------------------------------------
-
-static json_t *vtext(const char *format, va_list args)
+void report_fact(struct report *r, const char *name, const char *format, ...)
 {
     char text[8192];
+    va_list args;
 
+    va_start(args, format);
     vsnprintf(text, sizeof(text), format, args);
-    return manifest_text(text);
+    va_end(args);
+    if (r &&
+        json_array_append_new(r->facts, json_pack("[o, o]", manifest_text(name),
+                                                  manifest_text(text))))
+        r->failed = true;
 }
 
-static void set_command(struct report *r, int argc, char *const *argv)
-{
-    json_t *words = json_array();
-
-    for (int i = 0; i < argc; i++)
-        report_append(r, words, manifest_text(argv[i]));
-    report_set(r, r->root, "command", words);
-}
-
-static void set_date(struct report *r)
+static json_t *date(void)
 {
     time_t now = time(NULL);
     char text[64] = "";
@@ -87,21 +63,26 @@ static void set_date(struct report *r)
 
     if (localtime_r(&now, &tm))
         strftime(text, sizeof(text), "%Y-%m-%d %H:%M %Z", &tm);
-    report_set(r, r->root, "date", json_string(text));
+    return json_string(text);
 }
 
 struct report *report_new(const char *title, int argc, char *const *argv)
 {
     struct report *r = calloc(1, sizeof(*r));
+    json_t *words = json_array();
 
-    if (!r)
+    if (!r) {
+        json_decref(words);
         return NULL;
+    }
     r->root = json_object();
-    report_set(r, r->root, "title", manifest_text(title));
-    set_date(r);
-    set_command(r, argc, argv);
-    report_set(r, r->root, "facts", r->facts = json_array());
-    report_set(r, r->root, "items", r->items = json_array());
+    for (int i = 0; i < argc; i++)
+        if (json_array_append_new(words, manifest_text(argv[i])))
+            r->failed = true;
+    report_set(r, "title", manifest_text(title));
+    report_set(r, "date", date());
+    report_set(r, "command", words);
+    report_set(r, "facts", r->facts = json_array());
     report_fact(r, "headrace", "%s", hr_version());
     report_fact(r, "reference", "%s, %s",
                 hr_reference_name(hr_device_reference(NULL)),
@@ -120,209 +101,197 @@ void report_free(struct report **report)
     *report = NULL;
 }
 
-void report_verdict(struct report *r, enum report_tone tone,
-                    const char *sentence)
+// ---- Pictures --------------------------------------------------------------
+
+// RFC 4648; free(). NULL: out of memory.
+static char *data_uri(const unsigned char *data, size_t size)
 {
-    if (r)
-        report_set(r, r->root, "verdict",
-                   json_pack("{s:s, s:o}", "tone", report_tone_name(tone),
-                             "text", manifest_text(sentence)));
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrs"
+                                 "tuvwxyz0123456789+/";
+    static const char head[] = "data:image/png;base64,";
+    char *text = malloc(sizeof(head) + (size + 2) / 3 * 4), *out;
+
+    if (!text)
+        return NULL;
+    out = stpcpy(text, head);
+    for (size_t i = 0; i < size; i += 3) {
+        unsigned bits = (unsigned)data[i] << 16;
+
+        if (i + 1 < size)
+            bits |= (unsigned)data[i + 1] << 8;
+        if (i + 2 < size)
+            bits |= data[i + 2];
+        *out++ = digits[bits >> 18];
+        *out++ = digits[bits >> 12 & 63];
+        *out++ = i + 1 < size ? digits[bits >> 6 & 63] : '=';
+        *out++ = i + 2 < size ? digits[bits & 63] : '=';
+    }
+    *out = '\0';
+    return text;
 }
 
-void report_verdict_text(struct report *r, const char *text)
+// NULL: out of memory.
+static char *encode(const uint8_t *rgb, int w, int h)
 {
-    if (r)
-        report_set(r, json_object_get(r->root, "verdict"), "more",
-                   manifest_text(text));
-}
-
-void report_fact(struct report *r, const char *name, const char *format, ...)
-{
-    va_list args;
-
-    if (!r)
-        return;
-    va_start(args, format);
-    report_append(r, r->facts,
-                  json_pack("[o, o]", manifest_text(name),
-                            vtext(format, args)));
-    va_end(args);
-}
-
-static void certificate_row(struct report *r,
-                            const struct hr_certificate_record *c)
-{
-    bool exact = c->pictures && !c->failed && !(c->differing > 0);
-    const char *kind = hr_jpeg_kind_name(c->kind);
-    char text[64];
-
-    tools_span_text(text, sizeof(text), c->span);
-    report_text_cell(r, "%s", text);
-    report_text_cell(r, "%s", *kind ? kind : "all");
-    report_text_cell(r, "%s",
-                     c->failed            ? "failed"
-                     : !c->pictures       ? "not tested"
-                     : exact              ? "exact"
-                     : c->tier == HR_FAST ? "alike, for tier fast"
-                                          : "differs");
-    report_number_cell(r, c->pictures);
-    report_number_cell(r, 100 * c->differing);
-    report_number_cell(r, c->max);
-    report_number_cell(r, c->mean);
-    report_number_cell(r, c->psnr > 0 ? c->psnr : (double)NAN);
-    report_tone_row(r, exact || (c->tier == HR_FAST && !c->failed)
-                           ? REPORT_PLAIN
-                           : REPORT_WARN);
-}
-
-// A certificate is one engine's: of several in a row the device has that of the
-// first, and the others theirs where they are opened alone.
-static void certificate_owner(struct report *r, hr_device dev, const char *when)
-{
-    struct hr_profile engines;
-
-    hr_device_profile(dev, &engines);
-    report_text(r, "%s, tested %s.", engines.engines[0].name, when);
-    // The last is the CPU, which needs none.
-    for (int i = 1; i < engines.num_engines - 1; i++)
-        report_text(r,
-                    "%s, which goes on from there, has a certificate of its "
-                    "own: headrace devices shows it.",
-                    engines.engines[i].name);
-}
-
-void report_device(struct report *r, hr_device dev)
-{
-    static const struct report_column columns[] = {
-        {.title = "span"},
-        {.title = "kind of JPEG"},
-        {.title = "result"},
-        {.title = "pictures", .number = true},
-        {.title = "differing", .number = true, .digits = 4, .unit = " %"},
-        {.title = "largest", .number = true, .digits = 3, .unit = " levels"},
-        {.title = "mean", .number = true, .digits = 4, .unit = " levels"},
-        {.title = "PSNR", .number = true, .digits = 1, .unit = " dB"},
+    png_image image = {
+        .version = PNG_IMAGE_VERSION,
+        .width = (png_uint_32)w,
+        .height = (png_uint_32)h,
+        .format = PNG_FORMAT_RGB,
     };
-    const struct hr_certificate *cert = &dev->certificate;
-    time_t when = (time_t)cert->tested;
-    char text[64] = "";
-    struct tm tm;
+    png_alloc_size_t size = PNG_IMAGE_PNG_SIZE_MAX(image);
+    void *png = malloc(size);
+    char *uri = NULL;
 
-    if (!cert->tested)
-        return;
-    if (gmtime_r(&when, &tm))
-        strftime(text, sizeof(text), "%Y-%m-%d %H:%M UTC", &tm);
-    report_section(r, "Certificate of the device",
-                   "How each span compared with the CPU's readable C, over "
-                   "generated pictures of every JPEG kind, when the device was "
-                   "first opened. What differs is not used where a picture "
-                   "must be exact.");
-    certificate_owner(r, dev, text);
-    report_table(r, "Spans", columns, 8);
-    for (int i = 0; i < cert->num_records; i++)
-        certificate_row(r, &cert->records[i]);
+    if (png && png_image_write_to_memory(&image, png, &size, 0, rgb, 0, NULL))
+        uri = data_uri(png, size);
+    free(png);
+    return uri;
 }
 
-// ---- Text ------------------------------------------------------------------
-
-void report_figure(struct report *r, const char *name, const char *value,
-                   const char *note)
+static json_t *new_picture(struct report *r, const char *caption,
+                           const uint8_t *rgb, int w, int h)
 {
-    report_add(r, json_pack("{s:s, s:o, s:o, s:o}", "is", "figure", "name",
-                            manifest_text(name), "value", manifest_text(value),
-                            "note", report_or_null(note)));
+    char *uri = encode(rgb, w, h);
+    size_t size = uri ? strlen(uri) : 0;
+    bool fits = uri && r->image_bytes + size <= MAX_IMAGE_BYTES;
+    json_t *picture = json_pack("{s:o, s:i, s:i, s:s*}", "caption",
+                                manifest_text(caption), "w", w, "h", h, "src",
+                                fits ? uri : NULL);
+
+    r->image_bytes += fits ? size : 0;
+    r->failed |= !uri || !picture;
+    free(uri);
+    return picture;
 }
 
-void report_section(struct report *r, const char *title, const char *text)
+static uint8_t *new_rgb(struct report *r, int w, int h)
 {
-    report_add(r,
-               json_pack("{s:s, s:o, s:o}", "is", "section", "title",
-                         manifest_text(title), "text", report_or_null(text)));
+    uint8_t *rgb = malloc(3 * (size_t)w * (size_t)h);
+
+    if (!rgb)
+        r->failed = true;
+    return rgb;
 }
 
-static void add_text(struct report *r, enum report_tone tone,
-                     const char *format, va_list args)
+json_t *report_picture(struct report *r, const char *caption,
+                       const uint8_t *pixels, int w, int h, int c)
 {
-    report_add(r,
-               json_pack("{s:s, s:s, s:o}", "is", "text", "tone",
-                         report_tone_name(tone), "text", vtext(format, args)));
+    uint8_t *rgb = r ? new_rgb(r, w, h) : NULL;
+    json_t *picture;
+
+    if (!rgb)
+        return NULL;
+    for (size_t i = 0; i < 3 * (size_t)w * (size_t)h; i++)
+        rgb[i] = c == 3 ? pixels[i] : pixels[i / 3];
+    picture = new_picture(r, caption, rgb, w, h);
+    free(rgb);
+    return picture;
 }
 
-void report_text(struct report *r, const char *format, ...)
+// 0 .. 255 to black, red, yellow, white: brightness grows all the way.
+static void heat(int v, uint8_t rgb[3])
 {
-    va_list args;
-
-    va_start(args, format);
-    add_text(r, REPORT_PLAIN, format, args);
-    va_end(args);
+    rgb[0] = (uint8_t)(v * 3 > 255 ? 255 : v * 3);
+    rgb[1] = (uint8_t)(v < 85 ? 0 : v * 3 > 510 ? 255 : v * 3 - 255);
+    rgb[2] = (uint8_t)(v < 170 ? 0 : (v - 170) * 3);
 }
 
-void report_note(struct report *r, enum report_tone tone, const char *format,
-                 ...)
+json_t *report_difference(struct report *r, const uint8_t *a, const uint8_t *b,
+                          int w, int h, int c)
 {
-    va_list args;
+    size_t num = (size_t)w * (size_t)h;
+    uint8_t *rgb = r ? new_rgb(r, w, h) : NULL;
+    int largest = 0, gain;
+    char caption[64];
+    json_t *picture;
 
-    va_start(args, format);
-    add_text(r, tone, format, args);
-    va_end(args);
+    if (!rgb)
+        return NULL;
+    for (size_t i = 0; i < num * (size_t)c; i++)
+        largest = abs(a[i] - b[i]) > largest ? abs(a[i] - b[i]) : largest;
+    gain = largest ? 255 / largest : 1;
+    for (size_t i = 0; i < num; i++) {
+        int v = 0;
+
+        for (size_t k = i * (size_t)c; k < (i + 1) * (size_t)c; k++)
+            v = abs(a[k] - b[k]) > v ? abs(a[k] - b[k]) : v;
+        heat(v * gain > 255 ? 255 : v * gain, rgb + 3 * i);
+    }
+    if (gain > 1)
+        snprintf(caption, sizeof(caption), "difference, times %d", gain);
+    else
+        snprintf(caption, sizeof(caption), "difference");
+    picture = new_picture(r, caption, rgb, w, h);
+    free(rgb);
+    return picture;
 }
 
-// ---- Tables ----------------------------------------------------------------
+// ---- The file --------------------------------------------------------------
 
-static json_t *column_json(const struct report_column *c)
+// The data stands in a <script>: no byte of it may look like its end. Inside
+// of JSON these characters are in strings only, where \u means the same.
+static bool put_data(struct out_file *file, const char *json)
 {
-    return json_pack("{s:o, s:b, s:b, s:o, s:o}", "title",
-                     manifest_text(c->title), "number", c->number, "bars",
-                     c->bars, "digits",
-                     c->auto_digits ? json_null() : json_integer(c->digits),
-                     "unit", manifest_text(c->unit ? c->unit : ""));
+    while (*json) {
+        size_t plain = strcspn(json, "<>&");
+        char escape[8];
+
+        if (!out_file_write(file, json, plain))
+            return false;
+        json += plain;
+        if (*json) {
+            snprintf(escape, sizeof(escape), "\\u%04x", (unsigned char)*json++);
+            if (!out_file_write(file, escape, 6))
+                return false;
+        }
+    }
+    return true;
 }
 
-void report_table(struct report *r, const char *caption,
-                  const struct report_column *columns, int num)
+static bool put_all(struct out_file *file, const char *path, const char *json)
 {
-    json_t *list = json_array();
-
-    for (int i = 0; i < num; i++)
-        report_append(r, list, column_json(&columns[i]));
-    report_add(r, json_pack("{s:s, s:o, s:o, s:[], s:{}}", "is", "table",
-                            "caption", manifest_text(caption), "columns", list,
-                            "cells", "tones"));
-    if (r)
-        r->num_columns = num;
+    return out_file_open(file, path) &&
+           out_file_write(file, report_page_head, strlen(report_page_head)) &&
+           put_data(file, json) &&
+           out_file_write(file, report_page_tail, strlen(report_page_tail)) &&
+           out_file_close(file) && out_file_rename(file);
 }
 
-void report_text_cell(struct report *r, const char *format, ...)
+bool report_write(struct report *r, const char *path)
 {
-    va_list args;
+    struct out_file file = OUT_FILE_CLOSED;
+    char *json = NULL;
+    bool ok;
+    int error;
 
-    va_start(args, format);
-    report_append(r, report_last(r, "cells"), vtext(format, args));
-    va_end(args);
+    if (r && !r->failed)
+        json = json_dumps(r->root, JSON_COMPACT | JSON_REAL_PRECISION(9));
+    if (!json) {
+        errno = ENOMEM;
+        return false;
+    }
+    ok = put_all(&file, path, json);
+    error = errno;
+    out_file_discard(&file);
+    free(json);
+    errno = error;
+    return ok;
 }
 
-json_t *report_number(double value)
+bool report_writable(const char *path)
 {
-    if (!isfinite(value))
-        return json_null();
-    return value == floor(value) && fabs(value) < 0x1p53
-               ? json_integer((json_int_t)value)
-               : json_real(value);
-}
+    struct out_file file = OUT_FILE_CLOSED;
+    struct hr_info info;
+    bool ok = out_file_open(&file, path);
+    int error = errno;
 
-void report_number_cell(struct report *r, double value)
-{
-    report_append(r, report_last(r, "cells"), report_number(value));
-}
-
-void report_tone_row(struct report *r, enum report_tone tone)
-{
-    size_t cells = json_array_size(report_last(r, "cells"));
-    char row[32];
-
-    if (!cells || tone == REPORT_PLAIN)
-        return;
-    snprintf(row, sizeof(row), "%zu", (cells - 1) / (size_t)r->num_columns);
-    report_set(r, report_last(r, "tones"), row,
-               json_string(report_tone_name(tone)));
+    // --report *.jpg means something else.
+    if (ok && hr_probe_path(path, NULL, &info) == HR_OK) {
+        ok = false;
+        error = EEXIST;
+    }
+    out_file_discard(&file);
+    errno = error;
+    return ok;
 }

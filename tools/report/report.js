@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Makes the page from the data. Text only ever becomes text nodes. One function
-// with charts.js, which stands before it (page.html).
+// with charts.js and page.js of the tools, which stand before it (page.html).
 const data = JSON.parse(document.getElementById("data").textContent);
 const page = document.getElementById("page");
 const root = document.documentElement;
@@ -276,7 +276,21 @@ function selfCheck() {
     root.dataset.selfcheck = errors.length ? errors.join("; ") : "ok";
 }
 
+// ---- The tools' pages ------------------------------------------------------
+
+// By title: what makes the verdict and the items, from the data of that tool.
+const pages = { "headrace validate": validatePage,
+                "headrace profile": profilePage };
+
+const word = (title) => ({ title });
+const column = (title, digits = null, unit = "") =>
+    ({ title, number: true, digits, unit });
+const tableItem = (caption, columns, rows, tones) =>
+    ({ is: "table", caption, columns, cells: rows.flat(), tones });
+
 try {
+    if (!data.items)
+        Object.assign(data, pages[data.title](data));
     head();
     body();
     foot();

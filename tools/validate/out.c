@@ -22,16 +22,29 @@ static json_t *stats_json(const struct validate_stats *s)
                      isfinite(psnr) ? json_real(psnr) : json_null());
 }
 
+// The statistics of many pictures.
+static json_t *totals_json(const struct validate_stats *s)
+{
+    json_t *json = stats_json(s);
+
+    json_object_set_new(json, "pictures",
+                        json_integer((json_int_t)s->pictures));
+    json_object_set_new(json, "differing_pictures",
+                        json_integer((json_int_t)s->differing_pictures));
+    return json;
+}
+
+// cut: those of one picture; NULL: of all.
 static json_t *stages_json(const struct validate_stats *at, const bool *cut)
 {
     json_t *json = json_object();
 
-    for (int s = VALIDATE_FIRST_CUT; s < HR_STORE; s++)
+    for (int s = VALIDATE_FIRST_CUT; s <= HR_STORE; s++)
         if (cut ? cut[s] : at[s].pictures > 0)
-            json_object_set_new(json, hr_stage_name((enum hr_stage)s),
-                                stats_json(&at[s]));
-    if (cut ? cut[HR_STORE] : at[HR_STORE].pictures > 0)
-        json_object_set_new(json, "end_to_end", stats_json(&at[HR_STORE]));
+            json_object_set_new(json,
+                                s == HR_STORE ? "end_to_end"
+                                              : hr_stage_name((enum hr_stage)s),
+                                cut ? stats_json(&at[s]) : totals_json(&at[s]));
     return json;
 }
 
@@ -95,7 +108,7 @@ static json_t *kinds_json(const struct validate *v)
                       "pictures", (json_int_t)k->pictures, "by_device",
                       (json_int_t)k->by_device, "outside",
                       (json_int_t)k->outside, "begins", begins_json(k->begins),
-                      "end_to_end", stats_json(&k->stats)));
+                      "end_to_end", totals_json(&k->stats)));
     }
     return list;
 }
@@ -141,7 +154,7 @@ static json_t *bins_json(const struct validate_stats *end)
     return bins;
 }
 
-static json_t *tail_json(const struct validate *v)
+json_t *validate_results_json(const struct validate *v)
 {
     hr_device dev = v->dev[VALIDATE_DEVICE];
     char sentence[VALIDATE_SENTENCE];
@@ -316,7 +329,7 @@ int validate_out_end(struct validate *v, const char *error)
     validate_verdict(v, sentence, sizeof(sentence));
     if (v->opt.json) {
         fputs("\n],", stdout);
-        print_members(tail_json(v));
+        print_members(validate_results_json(v));
         return tools_flush_stdout();
     }
     if (v->listed > VALIDATE_NAMES)

@@ -10,7 +10,8 @@
 //   judge.c     where it begins, is it within the tier, totals
 //   engines.c   which engine made which part, and which made nothing
 //   out.c       text and JSON
-//   page.c      the picture report
+//   page.c      the data of the picture report
+//   page.js     what the report makes of it
 //
 // How the stage is found. The chain is run to its end, and cut: after
 // reconstruct (grey JPEGs, which are their luma), after color (decoded), after
@@ -26,13 +27,15 @@
 //    luma was another one before color came.
 //
 // JSON: one object with "pictures" first, a list that is printed as it is made;
-// then the members of tail_json() in out.c. Names in it are the stages'
+// then the members of validate_results_json(). Names in it are the stages'
 // (stage.h) and statuses'.
 //
 // Memory: pixels of one batch, on both sides, and of the worst pictures; for
 // the whole folder only names and one number each.
 #ifndef HEADRACE_TOOLS_VALIDATE_H
 #define HEADRACE_TOOLS_VALIDATE_H
+
+#include <jansson.h>
 
 #include "tools/common/inputs.h"
 #include "tools/common/options.h"
@@ -273,6 +276,8 @@ const char *validate_grouped(uint64_t n, char out[32]);
 void validate_out_begin(struct validate *v);
 void validate_out_picture(struct validate *v, const struct validate_picture *p);
 int validate_out_end(struct validate *v, const char *error);
+// Everything but the list of pictures.
+json_t *validate_results_json(const struct validate *v);
 // False: a message was printed.
 bool validate_page(struct validate *v);
 
