@@ -179,14 +179,21 @@ class Rows:
 
 
 def _labels_of(file: _File) -> Iterator[Any]:
-    try:
-        for labels in file.labels():
+    """Yield those of each group; nulls of a damaged one, whose rows fail."""
+    import pyarrow
+
+    for group, num in enumerate(file.rows):
+        try:
+            labels = file.labels(group)
             labels.validate(full=True)  # see split()
-            yield labels
-    except failures(file.path) as error:
-        raise ReadError(
-            f"{file.path}: labels: {reason(file.path, error)}", status="HR_EIO"
-        ) from None
+        except _damages(file.path):
+            labels = pyarrow.nulls(num)
+        except failures(file.path) as error:
+            raise ReadError(
+                f"{file.path}: labels: {reason(file.path, error)}",
+                status="HR_EIO",
+            ) from None
+        yield labels
 
 
 class _Pictures:
@@ -303,8 +310,7 @@ class _File:
     def will_read(self, picture: Any) -> None:
         """Read the bytes of a picture ahead, if they are not in memory."""
 
-    def labels(self) -> Iterator[Any]:
-        """Yield those of each group."""
+    def labels(self, group: int) -> Any:
         raise NotImplementedError
 
 
@@ -327,12 +333,11 @@ class _Parquet(_File):
             )
         )
 
-    def labels(self) -> Iterator[Any]:
-        for group in range(len(self.rows)):
-            table = self._file.read_row_group(
-                group, columns=[self.label], use_threads=False
-            )
-            yield _whole(table[self.label])
+    def labels(self, group: int) -> Any:
+        table = self._file.read_row_group(
+            group, columns=[self.label], use_threads=False
+        )
+        return _whole(table[self.label])
 
 
 class _Arrow(_File):
@@ -344,44 +349,60 @@ class _Arrow(_File):
         if source is path:
             self._map = _Mapped(path)
             source = pyarrow.BufferReader(self._map.buffer)
-        self._batches: list[Any] = []
+        self._batches: list[Any] | None = None
         try:
             self._file = pyarrow.ipc.open_file(source)
-        except pyarrow.ArrowInvalid:  # a stream, as Hugging Face's are
+        except pyarrow.ArrowInvalid as error:
+            # A stream, as Hugging Face's are, or a file without its footer,
+            # which is a stream behind 8 bytes.
             source.seek(0)
+            cut = source.read(6) == b"ARROW1"
+            source.seek(8 * cut)
             self._file = pyarrow.ipc.open_stream(source)
-            self._batches = list(self._file)
+            self._batches = _all_of(self._file, path)
+            if cut:
+                self._batches.append(error)
         super().__init__(path, self._file.schema, fields)
-        parts = self._batches or self._each(source, self.columns[-1])
-        self.rows = [batch.num_rows for batch in parts]
-        self._source = source
+        self._labels = self._file
+        if self._batches is None:  # of one column: no other is decompressed
+            number = self._file.schema.names.index(self.columns[-1])
+            self._labels = pyarrow.ipc.open_file(
+                source,
+                options=pyarrow.ipc.IpcReadOptions(included_fields=[number]),
+            )
+        self.rows = [
+            self._num_rows(group)
+            for group in range(
+                self._file.num_record_batches
+                if self._batches is None
+                else len(self._batches)
+            )
+        ]
 
-    def _each(self, source: Any, column: str) -> Iterator[Any]:
-        """Yield one column of each batch: it decompresses no other."""
-        import pyarrow
+    def _num_rows(self, group: int) -> int:
+        """Return 1 for a batch that is damaged: a row that fails tells why."""
+        try:
+            return int(self._batch(self._labels, group).num_rows)
+        except _damages(self.path):
+            return 1
 
-        if not isinstance(self._file, pyarrow.ipc.RecordBatchFileReader):
-            return
-        options = pyarrow.ipc.IpcReadOptions(
-            included_fields=[self._file.schema.names.index(column)]
-        )
-        file = pyarrow.ipc.open_file(source, options=options)
-        for i in range(file.num_record_batches):
-            yield file.get_batch(i)
+    def _batch(self, file: Any, group: int) -> Any:
+        if self._batches is None:
+            return file.get_batch(group)
+        batch = self._batches[group]
+        if isinstance(batch, Exception):
+            raise OSError(str(batch))
+        return batch
 
     def read(self, group: int) -> tuple[Any, Any]:
-        if self._batches:
-            return self.split(self._batches[group].select(self.columns))
-        return self.split(self._file.get_batch(group).select(self.columns))
+        return self.split(self._batch(self._file, group).select(self.columns))
+
+    def labels(self, group: int) -> Any:
+        return self._batch(self._labels, group)[self.label]
 
     def will_read(self, picture: Any) -> None:
         if self._map:
             self._map.will_read(picture)
-
-    def labels(self) -> Iterator[Any]:
-        assert self.label is not None
-        for batch in self._batches or self._each(self._source, self.label):
-            yield batch[self.label]
 
 
 class _Mapped:
@@ -413,6 +434,16 @@ class _Mapped:
         elif self._random:  # batches are read whole, to be decompressed
             self._map.madvise(mmap.MADV_NORMAL)
             self._random = False
+
+
+def _all_of(stream: Any, path: str) -> list[Any]:
+    """Return batches, and behind them the error that ends the stream."""
+    found: list[Any] = []
+    try:
+        found.extend(stream)
+    except _damages(path) as error:
+        found.append(error)
+    return found
 
 
 def _whole(column: Any) -> Any:
@@ -463,6 +494,15 @@ def failures(path: str) -> tuple[type[Exception], ...]:
     if "://" in path:
         return (Exception,)
     return OSError, UnicodeDecodeError, pyarrow.ArrowException
+
+
+def _damages(path: str) -> tuple[type[Exception], ...]:
+    """Return what a damaged group raises, and not a store that fails."""
+    import pyarrow
+
+    if "://" in path:
+        return UnicodeDecodeError, pyarrow.ArrowException
+    return failures(path)
 
 
 def reason(path: str, error: Exception) -> str:

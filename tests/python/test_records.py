@@ -341,12 +341,56 @@ class Tables(Case):
         path = pathlib.Path(self.write(table, "t.arrow"))
         whole = path.read_bytes()
         places = struct.pack("<3i", 0, 3, 6)
-        for old, new in ((places, struct.pack("<3i", 0, 3, 0x7f000000)),
-                         (b"label", b"lab\xffl")):
-            self.assertIn(old, whole)
-            path.write_bytes(whole.replace(old, new))
-            with self.assertRaisesRegex(headrace.ReadError, path.name):
-                arrow.Rows([path])
+        self.assertIn(places, whole)
+        at = whole.index(places)
+        path.write_bytes(whole[:at] + struct.pack("<3i", 0, 3, 0x7f000000) +
+                         whole[at + 12:])
+        rows = arrow.Rows([path])
+        self.assertEqual([*rows.labels()], [None] * 5 + [0] * 3)
+        self.told(path, rows, 5)
+        path.write_bytes(whole.replace(b"label", b"lab\xffl"))
+        with self.assertRaisesRegex(headrace.ReadError, path.name):
+            arrow.Rows([path])
+
+    def told(self, path, rows, num, skip=0):
+        """num rows fail behind the first ones, and say what they are of."""
+        for i, row in enumerate(rows.__getitems__(range(len(rows)))):
+            if skip <= i < skip + num:
+                self.assertIsInstance(row, headrace.ReadError)
+                self.assertIn(f"{path.name}: group {skip and 1} of rows",
+                              str(row))
+            else:
+                self.assertNotIsInstance(row, Exception)
+
+    def test_batches_that_are_damaged(self):
+        """A file has the others, a stream those before it. One row stands for
+        the damaged batch, as nothing says how many it had."""
+        import pyarrow
+
+        table = pyarrow.table({"image": [b"x"] * 20, "label": [1] * 20})
+        path = made_samples.scratch() / "batches.arrow"
+        for new, num in ((pyarrow.ipc.new_file, 16),
+                         (pyarrow.ipc.new_stream, 6)):
+            with new(str(path), table.schema) as writer:
+                writer.write_table(table, max_chunksize=5)
+            whole = path.read_bytes()
+            marks = [at for at in range(0, len(whole), 8)
+                     if whole[at:at + 4] == b"\xff" * 4 and
+                     whole[at + 4:at + 8] != bytes(4)]
+            batch = marks[2]  # behind the schema and the first one
+            path.write_bytes(whole[:batch] + b"\x11" * 100 +
+                             whole[batch + 100:])
+            with self.subTest(new.__name__):
+                rows = arrow.Rows([path])
+                self.assertEqual(len(rows), num)
+                self.assertEqual([*rows.labels()],
+                                 [1] * 5 + [None] + [1] * (num - 6))
+                self.told(path, rows, 1, 5)
+        with pyarrow.ipc.new_file(str(path), table.schema) as writer:
+            writer.write_table(table, max_chunksize=10)
+        path.write_bytes(path.read_bytes()[:-20])  # its footer
+        rows = arrow.Rows([path])
+        self.assertEqual([*rows.labels()], [1] * 20 + [None])
 
     def test_rows_that_are_not_there(self):
         """The batch is shorter than it was said to be."""
