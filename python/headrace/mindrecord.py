@@ -21,7 +21,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shutil
 import sqlite3
 import struct
 import tempfile
@@ -276,9 +275,11 @@ class _Web:
             self._fs.open(self._index, "rb") as found,
             tempfile.NamedTemporaryFile() as copy,
         ):
-            if (self._fs.size(self._index) or 0) > _INDEX:
-                raise _Damaged(f"an index of more than {_INDEX} bytes")
-            shutil.copyfileobj(found, copy, 1 << 20)
+            # (Not every store tells its size before.)
+            while part := found.read(1 << 20):
+                if copy.tell() + len(part) > _INDEX:
+                    raise _Damaged(f"an index of more than {_INDEX} bytes")
+                copy.write(part)
             copy.flush()
             yield copy.name
 

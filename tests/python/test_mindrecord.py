@@ -108,6 +108,12 @@ class MindRecord(Case):
             self.same(urls, self.pairs(sum(self.ORDER, [])))
             self.assertTrue(all(ask[1]["end"] - ask[1]["start"] < 1 << 15
                                 for ask in ranges.call_args_list))
+            # An index is not fetched without end, whatever the store says.
+            with mock.patch.object(store, "size", side_effect=lambda path:
+                                   None if path.endswith(".db") else 1 << 20), \
+                    mock.patch.object(mindrecord, "_INDEX", 4096):
+                with self.assertRaisesRegex(headrace.ReadError, "4096 bytes"):
+                    mindrecord.Rows(urls[0])
             ranges.side_effect = Secret
             with self.assertRaisesRegex(headrace.ReadError,
                                         "bucket/.*0: row 3: Secret$"):
