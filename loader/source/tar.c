@@ -88,6 +88,7 @@ enum {
 struct tar {
     struct hr__source *s;
     struct hr__shard *shard;
+    size_t faults;  // of the source before
     struct archive *archive;
     char key[PATH_MAX], name[PATH_MAX], label[PATH_MAX];
     bool is_other;  // the picture, hr__source_is_other_picture()
@@ -110,9 +111,10 @@ struct tar {
 static bool corrupt(const struct tar *t, uint64_t offset, const char *name,
                     const char *why)
 {
-    return hr__source_fail(HR_ECORRUPT, "%s: offset %llu: %s: %s",
+    return hr__source_fail(HR_ECORRUPT, "%s: offset %llu: %s%s%s",
                            hr__source_short(t->shard->path),
-                           (unsigned long long)offset, hr__source_short(name),
+                           (unsigned long long)offset,
+                           name ? hr__source_short(name) : "", name ? ": " : "",
                            why);
 }
 
@@ -346,19 +348,25 @@ static int compare_keys(const void *a, const void *b)
     return 0;
 }
 
+// Members of a sample that are apart are an error of the tar as a whole; if it
+// is known to be damaged, they are one more fault.
 static bool check_keys(const struct tar *t)
 {
     if (t->num_keys)
         qsort(t->keys, t->num_keys, sizeof(*t->keys), compare_keys);
-    for (size_t i = 1; i < t->num_keys; i++)
-        if (!compare_keys(&t->keys[i - 1], &t->keys[i]))
-            return hr__source_fail(
-                HR_ECORRUPT,
-                "%s: offsets %llu and %llu: members of the same sample do not "
-                "follow each other",
-                hr__source_short(t->shard->path),
-                (unsigned long long)t->keys[i - 1].offset,
-                (unsigned long long)t->keys[i].offset);
+    for (size_t i = 1; i < t->num_keys; i++) {
+        char why[96];
+
+        if (compare_keys(&t->keys[i - 1], &t->keys[i]))
+            continue;
+        snprintf(why, sizeof(why),
+                 "members of the same sample do not follow each other: see "
+                 "offset %llu",
+                 (unsigned long long)t->keys[i - 1].offset);
+        if (t->faults == t->s->pub.num_faults)
+            return corrupt(t, t->keys[i].offset, NULL, why);
+        hr__shard_fault(t->s, t->shard, t->keys[i].offset, NULL, why);
+    }
     return true;
 }
 
@@ -416,7 +424,9 @@ bool hr__source_tar(struct hr__source *s, const char *path)
 
     if (!t)
         return lib.there && hr__source_fail(HR_ENOMEM, "out of memory");
-    *t = (struct tar){.s = s, .shard = hr__shard_open(s, path)};
+    *t = (struct tar){.s = s,
+                      .shard = hr__shard_open(s, path),
+                      .faults = s->pub.num_faults};
     ok = t->shard &&
          hr__shard_opened(t->shard,
                           open_archive(t) && read_members(t) && check_keys(t));
