@@ -9,6 +9,7 @@ they are drawn first (_core.draw_ops()).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from types import SimpleNamespace
 from typing import Any
 
 from PIL import Image, ImageEnhance, ImageFilter, ImageOps
@@ -47,71 +48,56 @@ def apply(
 
     Raises what Pillow raises.
     """
-    for kind, *fields in ops:
-        image = STEPS[kind](image, resize, *fields)
+    for kind, *values in ops:
+        names = _FIELDS[kind]
+        fields = dict.fromkeys(names) | dict(zip(names, values))
+        image = STEPS[kind](image, SimpleNamespace(**fields, resize=resize))
     return image
+
+
+# The names of each op's fields. A row has them as its second argument: None is
+# one that is missing.
+_FIELDS = {number: tuple(names) for number, _, names in _core.OPS.values()}
 
 
 # ---- pictures ---------------------------------------------------------------
 
 
-def _decode(
-    image: Any, _: Resize, mode: int, apply_orientation: bool = False
-) -> Any:
-    if apply_orientation:
+def _decode(image: Any, op: Any) -> Any:
+    if op.apply_orientation:
         image = ImageOps.exif_transpose(image)
-    return image.convert("L" if mode == _core.GRAY else "RGB")
+    return image.convert("L" if op.mode == _core.GRAY else "RGB")
 
 
-def _crop(
-    image: Any,
-    _: Resize,
-    x: int,
-    y: int,
-    w: int,
-    h: int,
-    pad: bool = False,
-    fill: Any = 0,
-) -> Any:
-    if not pad or not fill or fill == (0, 0, 0):
-        return image.crop((x, y, x + w, y + h))
-    made = Image.new(image.mode, (w, h), _fill(image, fill))
-    made.paste(image, (-x, -y))
+def _crop(image: Any, op: Any) -> Any:
+    if not op.pad or not op.fill or op.fill == (0, 0, 0):
+        return image.crop((op.x, op.y, op.x + op.w, op.y + op.h))
+    made = Image.new(image.mode, (op.w, op.h), _fill(image, op.fill))
+    made.paste(image, (-op.x, -op.y))
     return made
 
 
-def _center_crop(
-    image: Any,
-    _: Resize,
-    w: int,
-    h: int,
-    pad: bool = False,
-    fill: Any = 0,
-    down: bool = False,
-) -> Any:
+def _center_crop(image: Any, op: Any) -> Any:
     """torchvision's CenterCrop: pads first, then rounds half to even."""
+    w, h = op.w, op.h
     more_w, more_h = max(w - image.width, 0), max(h - image.height, 0)
     border = (
         more_w // 2, more_h // 2, (more_w + 1) // 2, (more_h + 1) // 2,
     )
-    image = ImageOps.expand(image, border, _fill(image, fill))
-    half = int if down else round
+    image = ImageOps.expand(image, border, _fill(image, op.fill))
+    half = int if op.down else round
     x, y = half((image.width - w) / 2.0), half((image.height - h) / 2.0)
     return image.crop((x, y, x + w, y + h))
 
 
-def _resize(
-    image: Any,
-    resize: Resize,
-    w: int,
-    h: int,
-    filter_: int,
-    box: Any = None,
-    order: int = 0,
-) -> Any:
-    if order == _core.ORDER_TORCH:
-        resize = torch_resize
-    return resize(image, (w, h), PIL_FILTERS[filter_], box)
+def _resize(image: Any, op: Any) -> Any:
+    return _resized(image, op, (op.w, op.h), op.box)
+
+
+def _resized(image: Any, op: Any, size: Any, box: Any = None) -> Any:
+    torchs = op.order == _core.ORDER_TORCH
+    resize = torch_resize if torchs else op.resize
+    return resize(image, size, PIL_FILTERS[op.filter], box)
 
 
 _TORCH_MODES = {0: "nearest", 1: "lanczos", 2: "bilinear", 3: "bicubic"}
@@ -138,67 +124,50 @@ def torch_resize(
     return Image.fromarray(array[:, :, 0] if image.mode == "L" else array)
 
 
-def _resize_short(
-    image: Any, resize: Resize, side: int, filter_: int, order: int = 0
-) -> Any:
+def _resize_short(image: Any, op: Any) -> Any:
     """torchvision's Resize(side)."""
     w, h = image.size
-    long = int(side * max(w, h) / min(w, h))
-    size = (side, long) if w <= h else (long, side)
-    return _resize(image, resize, *size, filter_, None, order)
+    long = int(op.side * max(w, h) / min(w, h))
+    return _resized(image, op, (op.side, long) if w <= h else (long, op.side))
 
 
-def _fit(
-    image: Any,
-    resize: Resize,
-    w: int,
-    h: int,
-    filter_: int,
-    enlarge: bool = False,
-    order: int = 0,
-) -> Any:
+def _fit(image: Any, op: Any) -> Any:
     """ImageOps.contain(), or thumbnail() without its reducing."""
     empty = Image.new("1", image.size)  # it tells the size
-    if enlarge:
-        empty = ImageOps.contain(empty, (w, h))
+    if op.enlarge:
+        empty = ImageOps.contain(empty, (op.w, op.h))
     else:
-        empty.thumbnail((w, h), reducing_gap=None)
+        empty.thumbnail((op.w, op.h), reducing_gap=None)
     if not empty.width or not empty.height:  # newer ones do not refuse it
         raise ValueError("an empty picture")
     if empty.size == image.size:
         return image.copy()
-    w, h = empty.size
-    return _resize(image, resize, w, h, filter_, None, order)
+    return _resized(image, op, empty.size)
 
 
-def _flip(
-    image: Any,
-    _: Resize,
-    horizontal: bool = False,
-    vertical: bool = False,
-    transpose: bool = False,
-) -> Any:
-    number = _TRANSPOSES.get((horizontal, vertical, transpose))
+def _flip(image: Any, op: Any) -> Any:
+    flip = bool(op.horizontal), bool(op.vertical), bool(op.transpose)
+    number = _TRANSPOSES.get(flip)
     return image if number is None else image.transpose(number)
 
 
 def _enhance(kind: Any) -> Callable[..., Any]:
-    return lambda image, _, factor: kind(image).enhance(factor)
+    return lambda image, op: kind(image).enhance(op.factor)
 
 
-def _hue(image: Any, _: Resize, factor: float) -> Any:
+def _adjust_hue(image: Any, op: Any) -> Any:
     """torchvision's adjust_hue() of pictures."""
     if image.mode == "L":
         return image
     hue, *rest = image.convert("HSV").split()
-    shift = int(factor * 255)
+    shift = int(op.factor * 255)
     hue = hue.point([(value + shift) & 255 for value in range(256)])
     return Image.merge("HSV", (hue, *rest)).convert("RGB")
 
 
-def _gaussian_blur(image: Any, _: Resize, sigma: Any) -> Any:
-    x, y = sigma  # (before 10.1 there is one)
-    return image.filter(ImageFilter.GaussianBlur(x if x == y else (x, y)))
+def _blur(kind: Any, image: Any, pair: Any) -> Any:
+    x, y = pair  # (before 10.1 there is one)
+    return image.filter(kind(x if x == y else (x, y)))
 
 
 def _fill(image: Any, fill: Any) -> Any:
@@ -207,139 +176,87 @@ def _fill(image: Any, fill: Any) -> Any:
     return (red or 0) if image.mode == "L" else tuple([red or 0, *more] * 3)[:3]
 
 
-def _transform(method: Image.Transform, image: Any, fields: Any) -> Any:
-    data, w, h, filter_, fill = fields
+def _transform(method: Image.Transform, image: Any, op: Any) -> Any:
     return image.transform(
-        (w, h) if w else image.size, method, data, PIL_FILTERS[filter_],
-        fillcolor=_fill(image, fill),
+        (op.w, op.h) if op.w else image.size, method, op.matrix,
+        PIL_FILTERS[op.filter or 0], fillcolor=_fill(image, op.fill),
     )
 
 
-def _affine(
-    image: Any,
-    _: Resize,
-    matrix: Any,
-    w: int = 0,
-    h: int = 0,
-    filter_: int = 0,
-    fill: Any = 0,
-    centered: bool = False,
-) -> Any:
-    if centered:  # torchvision's _get_inverse_affine_matrix()
-        a, b, tx, d, e, ty = matrix
+def _affine(image: Any, op: Any) -> Any:
+    if op.centered:  # torchvision's _get_inverse_affine_matrix()
+        a, b, tx, d, e, ty = op.matrix
         cx, cy = image.width * 0.5, image.height * 0.5
         c = a * (-cx - tx) + b * (-cy - ty) + cx
         f = d * (-cx - tx) + e * (-cy - ty) + cy
-        matrix = (a, b, c, d, e, f)
-    fields = matrix, w, h, filter_, fill
-    return _transform(Image.Transform.AFFINE, image, fields)
+        op.matrix = (a, b, c, d, e, f)
+    return _transform(Image.Transform.AFFINE, image, op)
 
 
-def _perspective(
-    image: Any,
-    _: Resize,
-    matrix: Any,
-    w: int = 0,
-    h: int = 0,
-    filter_: int = 0,
-    fill: Any = 0,
-) -> Any:
-    fields = matrix, w, h, filter_, fill
-    return _transform(Image.Transform.PERSPECTIVE, image, fields)
-
-
-def _gamma(image: Any, _: Resize, gamma: float, gain: float = 0.0) -> Any:
+def _adjust_gamma(image: Any, op: Any) -> Any:
     """torchvision's adjust_gamma() of pictures."""
-    curve = [int((255 + 1 - 1e-3) * gain * pow(x / 255.0, gamma))
+    curve = [int((255 + 1 - 1e-3) * (op.gain or 0) * pow(x / 255.0, op.gamma))
              for x in range(256)]
     return image.convert("RGB").point(curve * 3).convert(image.mode)
 
 
-def _solarize_add(
-    image: Any, _: Resize, add: int, threshold: int = 0
-) -> Any:
+def _solarize_add(image: Any, op: Any) -> Any:
     """timm's."""
-    curve = [min(255, x + add) if x < threshold else x for x in range(256)]
+    curve = [min(255, x + op.add) if x < (op.threshold or 0) else x
+             for x in range(256)]
     return image.point(curve * len(image.getbands()))
 
 
-def _kernel3(
-    image: Any, _: Resize, kernel: Any, scale: Any = None, offset: float = 0.0
-) -> Any:
-    scale = scale or None
-    return image.filter(ImageFilter.Kernel((3, 3), kernel, scale, offset))
+def _kernel3(image: Any, op: Any) -> Any:
+    scale, offset = op.scale or None, op.offset or 0.0
+    return image.filter(ImageFilter.Kernel((3, 3), op.kernel, scale, offset))
 
 
-def _box_blur(image: Any, _: Resize, radius: Any) -> Any:
-    x, y = radius  # (before 10.1 there is one radius)
-    return image.filter(ImageFilter.BoxBlur(x if x == y else (x, y)))
-
-
-def _permute(image: Any, _: Resize, order: Any) -> Any:
+def _permute_channels(image: Any, op: Any) -> Any:
     if image.mode == "L":
         return image
     bands = image.split()
+    order = getattr(op, "from")
     return Image.merge("RGB", [bands[channel] for channel in order])
 
 
-def _rotate(
-    image: Any,
-    _: Resize,
-    angle: float,
-    expand: bool = False,
-    filter_: int = 0,
-    fill: Any = 0,
-    around: bool = False,
-    center: Any = None,
-) -> Any:
+def _rotate(image: Any, op: Any) -> Any:
     return image.rotate(
-        angle, PIL_FILTERS[filter_], expand, center if around else None,
-        fillcolor=_fill(image, fill),
+        op.angle, PIL_FILTERS[op.filter or 0], op.expand,
+        op.center if op.around else None, fillcolor=_fill(image, op.fill),
     )
 
 
-def _pad(
-    image: Any,
-    _: Resize,
-    left: int,
-    top: int = 0,
-    right: int = 0,
-    bottom: int = 0,
-    mode: int = 0,
-    fill: Any = 0,
-) -> Any:
+def _pad(image: Any, op: Any) -> Any:
     """torchvision's pad() of pictures."""
-    if not mode:
-        border = left, top, right, bottom
-        return ImageOps.expand(image, border, _fill(image, fill))
+    sides = op.left, op.top or 0, op.right or 0, op.bottom or 0
+    if not op.mode:
+        return ImageOps.expand(image, sides, _fill(image, op.fill))
     import numpy as np
 
-    cut = [max(-side, 0) for side in (left, top, right, bottom)]
+    cut = [max(-side, 0) for side in sides]
     image = image.crop(
         (cut[0], cut[1], image.width - cut[2], image.height - cut[3])
     )
-    left, top, right, bottom = (max(x, 0) for x in (left, top, right, bottom))
+    left, top, right, bottom = (max(x, 0) for x in sides)
     borders = [(top, bottom), (left, right), (0, 0)][: np.ndim(image)]
-    name: Any = ("edge", "reflect", "symmetric")[mode - 1]
+    name: Any = ("edge", "reflect", "symmetric")[op.mode - 1]
     return Image.fromarray(np.pad(np.asarray(image), borders, name))
 
 
-def _grayscale(image: Any, _: Resize, single: bool = False) -> Any:
-    return image.convert("L").convert("L" if single else image.mode)
+def _grayscale(image: Any, op: Any) -> Any:
+    return image.convert("L").convert("L" if op.single else image.mode)
 
 
-def _lut(image: Any, _: Resize, table: Any) -> Any:
-    table = list(bytes(table))
+def _lut(image: Any, op: Any) -> Any:
     count = 256 * len(image.getbands())
-    return image.point((table * 3)[:count])
+    return image.point((list(bytes(op.table)) * 3)[:count])
 
 
 # ---- numbers: NumPy's, C x H x W --------------------------------------------
 
 
-def _normalize(
-    image: Any, _: Resize, mean: Any, std: Any, arith: int
-) -> Any:
+def _normalize(image: Any, op: Any) -> Any:
     """torchvision's ToTensor and Normalize; MUL: as v2's ToDtype scales."""
     import numpy as np
 
@@ -347,32 +264,22 @@ def _normalize(
         return np.array(values[: len(pixels)], np.float32)[:, None, None]
 
     pixels = _pixels(image).astype(np.float32)
-    if arith == _MUL:
+    if op.arithmetic == _MUL:
         pixels = pixels * np.float32(1.0 / 255)
     else:
         pixels = pixels / np.float32(255)
-    numbers = pixels - channels(mean)
-    return numbers if std is None else numbers / channels(std)
+    numbers = pixels - channels(op.mean)
+    return numbers if op.std is None else numbers / channels(op.std)
 
 
-def _table(image: Any, _: Resize, table: Any) -> Any:
+def _table(image: Any, op: Any) -> Any:
     import numpy as np
 
-    rows = np.frombuffer(table, np.float32).reshape(-1, 256)
+    rows = np.frombuffer(op.values, np.float32).reshape(-1, 256)
     return np.stack([row[c] for row, c in zip(rows, _pixels(image))])
 
 
-def _erase(
-    image: Any,
-    _: Resize,
-    x: int,
-    y: int,
-    w: int,
-    h: int,
-    value: Any = 0.0,
-    values: Any = None,
-    noise: int = 0,
-) -> Any:
+def _erase(image: Any, op: Any) -> Any:
     """As torch assigns to [..., y : y + h, x : x + w].
 
     image: a picture, or the bytes H x W x C that an earlier call returned.
@@ -383,17 +290,17 @@ def _erase(
     planes = made
     if made.dtype == np.uint8:  # of a picture
         planes = np.moveaxis(np.atleast_3d(made), 2, 0)
-    c = len(planes)
-    value = np.array(value, np.float32).flatten()[:c].reshape(-1, 1, 1)
-    block = np.broadcast_to(value, (c, h, w))
-    if values is not None:
-        block = np.frombuffer(values, np.float32, c * h * w)
-    elif noise:
-        block = _normals(noise, c * h * w)
+    c, w, h = len(planes), op.w, op.h
+    value = np.array(op.value or 0.0, np.float32)
+    block = np.broadcast_to(value.flatten()[:c].reshape(-1, 1, 1), (c, h, w))
+    if op.values is not None:
+        block = np.frombuffer(op.values, np.float32, c * h * w)
+    elif op.noise:
+        block = _normals(op.noise, c * h * w)
     block = block.reshape(c, h, w)
     if made.dtype == np.uint8:
         block = np.nan_to_num(np.clip(block, 0, 255)).astype(np.uint8)
-    inside = planes[:, y : y + h, x : x + w]
+    inside = planes[:, op.y : op.y + h, op.x : op.x + w]
     inside[...] = block[:, : inside.shape[1], : inside.shape[2]]
     return made
 
@@ -451,37 +358,30 @@ def _pixels(image: Any) -> Any:
 
 
 _ROWS: dict[str, Callable[..., Any]] = {
-    "decode": _decode,
-    "crop": _crop,
-    "center_crop": _center_crop,
-    "resize": _resize,
-    "resize_short": _resize_short,
-    "fit": _fit,
-    "flip": _flip,
+    **{
+        row.__name__[1:]: row
+        for row in (
+            _decode, _crop, _center_crop, _resize, _resize_short, _fit, _flip,
+            _adjust_hue, _grayscale, _lut, _adjust_gamma, _solarize_add,
+            _kernel3, _permute_channels, _affine, _rotate, _pad, _normalize,
+            _table, _erase,
+        )
+    },
     "invert": lambda image, _: ImageOps.invert(image),
     "adjust_brightness": _enhance(ImageEnhance.Brightness),
     "adjust_contrast": _enhance(ImageEnhance.Contrast),
     "adjust_saturation": _enhance(ImageEnhance.Color),
-    "adjust_hue": _hue,
     "adjust_sharpness": _enhance(ImageEnhance.Sharpness),
-    "grayscale": _grayscale,
-    "posterize": lambda image, _, bits: ImageOps.posterize(image, bits),
-    "solarize": lambda image, _, limit: ImageOps.solarize(image, limit),
+    "posterize": lambda image, op: ImageOps.posterize(image, op.bits),
+    "solarize": lambda image, op: ImageOps.solarize(image, op.threshold),
     "equalize": lambda image, _: ImageOps.equalize(image),
-    "autocontrast": lambda image, _, cut: ImageOps.autocontrast(image, cut),
-    "gaussian_blur": _gaussian_blur,
-    "lut": _lut,
-    "adjust_gamma": _gamma,
-    "solarize_add": _solarize_add,
-    "kernel3": _kernel3,
-    "box_blur": _box_blur,
-    "permute_channels": _permute,
-    "affine": _affine,
-    "rotate": _rotate,
-    "pad": _pad,
-    "perspective": _perspective,
-    "normalize": _normalize,
-    "table": _table,
-    "erase": _erase,
+    "autocontrast": lambda image, op: ImageOps.autocontrast(image, op.cutoff),
+    "gaussian_blur": lambda image, op: _blur(
+        ImageFilter.GaussianBlur, image, op.sigma
+    ),
+    "box_blur": lambda image, op: _blur(ImageFilter.BoxBlur, image, op.radius),
+    "perspective": lambda image, op: _transform(
+        Image.Transform.PERSPECTIVE, image, op
+    ),
 }
 STEPS = {_core.OPS[name][0]: row for name, row in _ROWS.items()}
