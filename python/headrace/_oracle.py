@@ -41,6 +41,21 @@ def plain_resize(
     return image.resize(size, filter_, box)
 
 
+def reference_of(stock: Any) -> str | None:
+    """The reference that a resize() of Pillow's follows, by trying it."""
+
+    def resize(
+        pixels: bytes, w: int, h: int, filter_: int, out_w: int, out_h: int
+    ) -> bytes:
+        picture = Image.frombytes("RGB", (w, h), bytes(pixels))
+        made: bytes = stock(
+            picture, (out_w, out_h), PIL_FILTERS[filter_]
+        ).tobytes()
+        return made
+
+    return _core.find_reference(resize)
+
+
 def apply(
     image: Any, ops: Iterable[tuple[Any, ...]], resize: Resize = plain_resize
 ) -> Any:

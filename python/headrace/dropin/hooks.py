@@ -29,7 +29,6 @@ import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from .. import _core
 from .._forks import renewed
 from .base.in_place import Triples, copies, in_place
 from .base.in_place import function as _function
@@ -73,8 +72,23 @@ def put(owner: Any, name: Any, value: Any) -> None:
 # ---- the hooks -------------------------------------------------------------
 
 
+def _around(
+    ours: str, names: str, prefix: str = ""
+) -> Callable[[Any], Triples]:
+    """Hooks of functions that ours, of the same names, stand around."""
+
+    def hooks(module: Any) -> Triples:
+        wraps = importlib.import_module(ours, __package__)
+        for name in names.split():
+            wrap = getattr(wraps, prefix + name)
+            yield module, name, wrap(_function(module, name))
+
+    return hooks
+
+
 def _pillow_hooks(plugin: Any) -> Triples:
-    from .pillow import enhance, pictures
+    from .. import _oracle
+    from .pillow import enhance, originals, pictures
 
     module = plugin.Image
     entry = look(module.OPEN, "JPEG")
@@ -84,10 +98,9 @@ def _pillow_hooks(plugin: Any) -> Triples:
         "load copy convert crop filter point resize transform transpose"
     ).split():
         _function(module.Image, name)
-    if in_worker():
-        pictures.reference = _reference
-    else:
-        pictures.reference = _reference or find_reference(module)
+    pictures.reference, resize = _reference, originals.stock("resize")
+    if resize is not None and not (_reference or in_worker()):
+        pictures.reference = _oracle.reference_of(resize)
     yield module.OPEN, "JPEG", (pictures.open_jpeg(entry[0]), entry[1])
     yield module, "blend", enhance.blend(_function(module, "blend"))
     yield _reducers(), pictures.HeadraceImage, pictures.transport
@@ -113,7 +126,7 @@ def _image_ops_hooks(module: Any) -> Triples:
         ("equalize", pixels.equalized),
         ("autocontrast", pixels.autocontrasted),
     ):
-        yield module, name, enhance.image_ops(_function(module, name), op)
+        yield module, name, enhance.one_op(_function(module, name), op)
 
 
 def _image_enhance_hooks(module: Any) -> Triples:
@@ -128,49 +141,16 @@ def _image_enhance_hooks(module: Any) -> Triples:
 def _functional_pil_hooks(module: Any) -> Triples:
     from .pillow import enhance
 
-    for name in ("adjust_hue", "pad", "to_grayscale"):
-        wrap = getattr(enhance, name)
-        yield module, name, wrap(_function(module, name))
+    names = "adjust_hue pad to_grayscale"
+    yield from _around(".pillow.enhance", names)(module)
     for name in enhance.ADJUST:
         yield module, name, enhance.adjust(_function(module, name), name)
 
 
-def _folder_hooks(module: Any) -> Triples:
-    from .pillow import folder
-
-    yield (
-        module,
-        "pil_loader",
-        folder.pil_loader(_function(module, "pil_loader")),
-    )
-
-
-def _io_hooks(module: Any) -> Triples:
-    from .torch import encoded
-
-    for name in ("decode_image", "decode_jpeg", "read_image"):
-        wrap = getattr(encoded, name)
-        yield module, name, wrap(_function(module, name))
-
-
-def _codec_hooks(module: Any) -> Triples:
-    from .torch import encoded
-
-    for name in ("decode_image", "decode_jpeg"):
-        wrap = getattr(encoded, "codec_" + name)
-        yield module, name, wrap(_function(module, name))
-
-
 def _functional_hooks(module: Any) -> Triples:
-    from .pillow import enhance
-    from .torch import wrappers
-
-    blur = _function(module, "gaussian_blur")
-    yield module, "gaussian_blur", enhance.gaussian_blur(blur)
-
-    for name in ("to_tensor", "pil_to_tensor", "normalize"):
-        wrap = getattr(wrappers, name)
-        yield module, name, wrap(_function(module, name))
+    yield from _around(".pillow.enhance", "gaussian_blur")(module)
+    names = "to_tensor pil_to_tensor normalize"
+    yield from _around(".torch.wrappers", names)(module)
 
 
 def _transforms_hooks(module: Any) -> Triples:
@@ -222,9 +202,8 @@ def _v2_hooks(module: Any) -> Triples:
         refuse("torchvision.transforms.v2 has no tv_tensors (before 0.16)")
     stock_image = sys.modules["torchvision.tv_tensors"].Image
     lazy_image = tensor.define_tv_image(stock_image)
-    for name in ("to_image", "pil_to_tensor"):
-        wrap = getattr(wrappers, name)
-        yield functional, name, wrap(_function(functional, name))
+    names = "to_image pil_to_tensor"
+    yield from _around(".torch.wrappers", names)(functional)
     registry = look(functional._utils, "_KERNEL_REGISTRY")
     for name, wrap in (
         *((name, wrappers.fast_kernel) for name in _POINTWISE),
@@ -319,11 +298,8 @@ def _torchdata_hooks(module: Any) -> Triples:
 
 
 def _timm_hooks(module: Any) -> Triples:
-    from .torch import wrappers
-
     if hasattr(module, "fast_collate"):
-        stock = _function(module, "fast_collate")
-        yield module, "fast_collate", wrappers.fast_collate(stock)
+        yield from _around(".torch.wrappers", "fast_collate")(module)
 
 
 def _processors_hooks(module: Any) -> Triples:
@@ -358,9 +334,13 @@ SETS: dict[str, Callable[[Any], Triples]] = {
     PILLOW: _pillow_hooks,
     "PIL.ImageOps": _image_ops_hooks,
     "PIL.ImageEnhance": _image_enhance_hooks,
-    "torchvision.datasets.folder": _folder_hooks,
-    "torchvision.io.image": _io_hooks,
-    "torchcodec.decoders._image_decoders": _codec_hooks,
+    "torchvision.datasets.folder": _around(".pillow.folder", "pil_loader"),
+    "torchvision.io.image": _around(
+        ".torch.encoded", "decode_image decode_jpeg read_image"
+    ),
+    "torchcodec.decoders._image_decoders": _around(
+        ".torch.encoded", "decode_image decode_jpeg", "codec_"
+    ),
     "torchvision.transforms.functional_pil": _functional_pil_hooks,
     "torchvision.transforms._functional_pil": _functional_pil_hooks,
     "torchvision.transforms.functional": _functional_hooks,
@@ -377,48 +357,17 @@ SETS: dict[str, Callable[[Any], Triples]] = {
     _BEIT + "beit": _beit_hooks,
     _BEIT + "pil_beit": _beit_hooks,
 }
-# A set whose hooks make use of the one before.
+# A set whose hooks make use of another one than Pillow's.
 _NEEDS = {
-    "PIL.ImageOps": PILLOW,
-    "PIL.ImageEnhance": PILLOW,
-    "torchvision.transforms.functional_pil": PILLOW,
-    "torchvision.transforms._functional_pil": PILLOW,
-    "torchvision.datasets.folder": PILLOW,
-    "torchvision.io.image": PILLOW,
-    "torchcodec.decoders._image_decoders": PILLOW,
-    "torchvision.transforms.functional": PILLOW,
-    "torchvision.transforms.functional_tensor": PILLOW,
-    "torchvision.transforms._functional_tensor": PILLOW,
+    PILLOW: None,
     "torchvision.transforms.transforms": "torchvision.transforms.functional",
     "torchvision.transforms.autoaugment": "torchvision.transforms.functional",
     "torchvision.transforms.v2": "torchvision.transforms.functional",
-    "torch.utils.data": PILLOW,
-    "torch": PILLOW,
     "torchdata.stateful_dataloader.stateful_dataloader": "torch.utils.data",
     "timm.data.loader": "torch.utils.data",
-    _TRANSFORMERS: PILLOW,
     _BEIT + "beit": _TRANSFORMERS,
     _BEIT + "pil_beit": _TRANSFORMERS,
 }
-
-
-def find_reference(image_module: Any) -> str | None:
-    """The reference that this Pillow's resize follows, by trying it."""
-    from .._oracle import PIL_FILTERS
-    from .pillow import originals
-
-    stock = originals.stock("resize")
-    if stock is None:
-        return None
-
-    def resize(
-        pixels: bytes, w: int, h: int, filter_: int, out_w: int, out_h: int
-    ) -> bytes:
-        picture = image_module.frombytes("RGB", (w, h), bytes(pixels))
-        number = PIL_FILTERS[filter_]
-        return stock(picture, (out_w, out_h), number).tobytes()
-
-    return _core.find_reference(resize)
 
 
 # ---- installing ------------------------------------------------------------
@@ -547,7 +496,7 @@ def _apply_new(arrived: str | None = None) -> bool:
 
 
 def _apply(name: str, arrived: str | None) -> None:
-    needed = _NEEDS.get(name)
+    needed = _NEEDS.get(name, PILLOW)
     if needed is not None and needed not in _done:
         if needed != arrived and not _is_imported(needed):
             if needed in sys.modules or not _is_imported("PIL.Image"):

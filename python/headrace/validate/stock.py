@@ -18,7 +18,7 @@ from typing import Any
 from PIL import Image, features
 
 from .. import _core
-from .._oracle import PIL_FILTERS, torch_resize
+from .._oracle import reference_of, torch_resize
 
 NEAREST, LANCZOS, BICUBIC = 0, 1, 3
 
@@ -29,16 +29,7 @@ _resize = Image.Image.resize
 
 def installed_reference() -> str | None:
     """The reference that the installed Pillow follows; None: none known."""
-    def resize(
-        pixels: bytes, w: int, h: int, filter_: int, out_w: int, out_h: int
-    ) -> bytes:
-        picture = Image.frombytes("RGB", (w, h), bytes(pixels))
-        made: bytes = _resize(
-            picture, (out_w, out_h), PIL_FILTERS[filter_]
-        ).tobytes()
-        return made
-
-    return _core.find_reference(resize)
+    return reference_of(_resize)
 
 
 def torch_lacks() -> str | None:

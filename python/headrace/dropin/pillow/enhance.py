@@ -101,44 +101,41 @@ def blend(stock: Any) -> Any:
     return blend
 
 
-def image_ops(stock: Any, op: Callable[..., pixels.Op | None]) -> Any:
-    """A function of PIL.ImageOps that is one op, of its other arguments."""
+def one_op(
+    stock: Any,
+    op: Callable[..., pixels.Op | None],
+    is_colored: bool = False,
+) -> Any:
+    """A function of a picture that is one op, of its other arguments.
 
-    def changed(image: Any, *args: Any) -> Any:
-        if _is_recorded(image):
-            made = pictures.record(image, op(*args))
+    is_colored: one of pictures in RGB, whose result is a new picture.
+    """
+
+    def changed(image: Any, *args: Any, **kwargs: Any) -> Any:
+        if _is_recorded(image) and not (is_colored and image.mode != "RGB"):
+            made = pictures.record(
+                image, op(*args, **kwargs), None, is_colored
+            )
             if made is not None:
                 return made
-        return stock(image, *args)
+        return stock(image, *args, **kwargs)
 
     return changed
 
 
 def adjust_hue(stock: Any) -> Any:
     """torchvision's adjust_hue() of Pillow's pictures."""
-
-    def adjust_hue(img: Any, hue_factor: Any) -> Any:
-        if _is_recorded(img) and img.mode == "RGB":
-            made = pictures.record(img, pixels.hue(hue_factor), None, True)
-            if made is not None:
-                return made
-        return stock(img, hue_factor)
-
-    return adjust_hue
+    return one_op(stock, pixels.hue, True)
 
 
 def to_grayscale(stock: Any) -> Any:
     """torchvision's to_grayscale() of Pillow's pictures."""
+    return one_op(stock, pixels.gray_of, True)
 
-    def to_grayscale(img: Any, num_output_channels: Any) -> Any:
-        if type(num_output_channels) is int and num_output_channels == 3:
-            if _is_recorded(img) and img.mode == "RGB":
-                made = pictures.record(img, pixels.gray(), None, True)
-                if made is not None:
-                    return made
-        return stock(img, num_output_channels)
 
-    return to_grayscale
+def permute_channels(stock: Any) -> Any:
+    """The kernel of v2's permute_channels() for Pillow's pictures."""
+    return one_op(stock, pixels.permuted, True)
 
 
 def pad(stock: Any) -> Any:
@@ -180,20 +177,6 @@ def _mirrored(image: Any, padding: Any, mode: Any) -> HeadraceImage | None:
     op = pixels.mirrored((w, h), sides, mode)
     size = (w + sides[0] + sides[2], h + sides[1] + sides[3])
     return pictures.record(image, op, size, True)
-
-
-def permute_channels(stock: Any) -> Any:
-    """The kernel of v2's permute_channels() for Pillow's pictures."""
-
-    def permute_channels(image: Any, permutation: Any) -> Any:
-        if _is_recorded(image) and image.mode == "RGB":
-            op = pixels.permuted(permutation)
-            made = pictures.record(image, op, None, True)
-            if made is not None:
-                return made
-        return stock(image, permutation)
-
-    return permute_channels
 
 
 def gaussian_blur(stock: Any) -> Any:

@@ -292,7 +292,8 @@ def mirrored(size: tuple[int, int], sides: Any, mode: str) -> Op | None:
 EDGES = {"edge": 1, "reflect": 2, "symmetric": 3}
 
 
-def permuted(order: Any) -> Op | None:
+def permuted(permutation: Any) -> Op | None:
+    order = permutation
     # (torch takes numbers of 8 bits for a mask.)
     if str(getattr(order, "dtype", None)) == "torch.int64":
         order = order.tolist()
@@ -304,3 +305,7 @@ def permuted(order: Any) -> Op | None:
 
 def gray(single: bool = False) -> Op | None:
     return _op("grayscale", single)
+
+
+def gray_of(channels: Any) -> Op | None:
+    return gray() if type(channels) is int and channels == 3 else None

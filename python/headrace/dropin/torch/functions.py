@@ -662,7 +662,6 @@ def _table_of_functions() -> dict[Any, Callable[..., Any]]:
     return recorded
 
 
-RECORDED = _table_of_functions()
 _IN_PLACE = {
     getattr(Tensor, name)
     for name in _POINTWISE_IN_PLACE
