@@ -2,11 +2,6 @@
 // Batch: one tensor for many pictures.
 #include "tensor.h"
 
-static struct tensor *tensor_of(PyObject *self)
-{
-    return (struct tensor *)self;
-}
-
 static PyObject *create(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"n",      "c",      "h",    "w",

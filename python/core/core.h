@@ -119,12 +119,23 @@ PyObject *core_tuple(Py_ssize_t n, PyObject *(*one)(const void *ctx, size_t i),
 // A tuple of the numbers in `size` bytes.
 PyObject *core_doubles(const double *from, size_t size);
 
+// Sets dict[name], of a value that is stolen, which may be NULL with an
+// exception. False with one.
+bool core_put(PyObject *dict, const char *name, PyObject *value);
+
 // A name of a list, "a", "b", NULL, or None = the first one. -1 with an
 // ArgumentError that names what it is.
 int core_choice(PyObject *value, const char *what, const char *const *names);
 
 // Seconds, or None = missing, in nanoseconds. False with an exception.
 bool core_seconds(PyObject *value, int64_t missing, int64_t *out);
+// The same of a method's only argument, "timeout"; form: "|O:NAME".
+bool core_timeout(PyObject *args, PyObject *kwargs, const char *form,
+                  int64_t missing, int64_t *out);
+
+// An attribute of a module, and what a function of one returns.
+PyObject *core_import(const char *module, const char *name);
+PyObject *core_call(const char *module, const char *name, PyObject *argument);
 
 // ---- errors -----------------------------------------------------------------
 

@@ -318,14 +318,11 @@ static PyObject *fallbacks_dict(const struct hr_stats *stats)
     PyObject *dict = PyDict_New();
 
     for (int bit = 0; dict && bit < 32; bit++) {
-        PyObject *count;
+        uint64_t count = stats->fallback_reasons[bit];
 
-        if (!stats->fallback_reasons[bit])
-            continue;
-        count = PyLong_FromUnsignedLongLong(stats->fallback_reasons[bit]);
-        if (!count || PyDict_SetItemString(dict, hr_why_text(1u << bit), count))
+        if (count && !core_put(dict, hr_why_text(1u << bit),
+                               PyLong_FromUnsignedLongLong(count)))
             Py_CLEAR(dict);
-        Py_XDECREF(count);
     }
     return dict;
 }

@@ -7,11 +7,6 @@
 
 #include "dlpack.h"
 
-static struct tensor *tensor_of(PyObject *self)
-{
-    return (struct tensor *)self;
-}
-
 struct exported {
     union {
         struct dl_managed old;

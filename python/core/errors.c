@@ -7,14 +7,12 @@
 
 PyObject *core_argument_error(void)
 {
-    PyObject *type, *value, *trace, *module, *kind = NULL;
+    PyObject *type, *value, *trace, *kind;
 
     PyErr_Fetch(&type, &value, &trace);
-    if ((module = PyImport_ImportModule("headrace.errors")))
-        kind = PyObject_GetAttrString(module, "ArgumentError");
+    kind = core_import("headrace.errors", "ArgumentError");
     PyErr_Restore(type, value, trace);
     Py_XDECREF(kind);  // its module keeps it
-    Py_XDECREF(module);
     return kind ? kind : PyExc_ValueError;
 }
 

@@ -150,14 +150,10 @@ static PyObject *raise_failed(PyObject *self, enum hr_status status)
 
 static PyObject *job_wait(PyObject *self, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"timeout", NULL};
-    PyObject *timeout = NULL;
     enum hr_status status;
     int64_t ns;
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O:wait", names,
-                                     &timeout) ||
-        !core_seconds(timeout, HR_FOREVER, &ns) ||
+    if (!core_timeout(args, kwargs, "|O:wait", HR_FOREVER, &ns) ||
         !await_end(self, ns, &status))
         return NULL;
     if (status == HR_PENDING)
@@ -198,15 +194,11 @@ static PyObject *job_fileno(PyObject *self, PyObject *none)
 
 static PyObject *job_await(PyObject *self)
 {
-    PyObject *module = PyImport_ImportModule("headrace._aio");
-    PyObject *coroutine = module
-                              ? PyObject_CallMethod(module, "wait", "O", self)
-                              : NULL;
+    PyObject *coroutine = core_call("headrace._aio", "wait", self);
     PyObject *iterator = coroutine
                              ? PyObject_CallMethod(coroutine, "__await__", NULL)
                              : NULL;
 
-    Py_XDECREF(module);
     Py_XDECREF(coroutine);
     return iterator;
 }

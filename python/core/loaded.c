@@ -19,7 +19,7 @@ struct loaded {
     int n, failed, replaced;
     uint32_t epoch;
     uint64_t number;
-    bool last;
+    bool last, copied;
     PyObject *source;
     PyObject *labels;  // a bytearray of int64
     PyObject *views;   // of a batch with views, where they are
@@ -175,6 +175,7 @@ PyObject *loaded_new(struct core *core, PyObject *source, hr_loaded from,
     self->lending = lending;
     lending->refs++;
     lending->lent += self->counted = !copied;
+    self->copied = copied;
     self->n = from->n;
     self->failed = from->failed;
     self->replaced = from->replaced;
@@ -233,11 +234,6 @@ static PyObject *get_results(PyObject *self, void *closure)
 {
     return results_of(core_of(self), self, NULL, loaded_of(self)->results,
                       loaded_of(self)->n);
-}
-
-static PyObject *get_copied(PyObject *self, void *closure)
-{
-    return PyBool_FromLong(loaded_of(self)->copy != NULL);
 }
 
 // A tensor's attribute, read by the tensor's own getter.
@@ -302,6 +298,8 @@ static PyMemberDef members[] = {
     MEMBER(epoch, T_UINT, "from 0"),
     MEMBER(number, T_ULONGLONG, "of the batch in its epoch, from 0"),
     MEMBER(last, T_BOOL, "whether it is the last of its epoch"),
+    MEMBER(copied, T_BOOL,
+           "whether it is a copy, since all others were in use"),
     WEAK_MEMBER(struct tensor),
     {0},
 };
@@ -315,8 +313,6 @@ static PyGetSetDef getset[] = {
     {"indices", get_indices, NULL, "which sample of the source each is", NULL},
     {"keys", get_keys, NULL, "what random ops drew from, for draw_ops()", NULL},
     {"results", get_results, NULL, "tuple of a Result for each sample", NULL},
-    {"copied", get_copied, NULL,
-     "whether it is a copy, since all others were in use", NULL},
     TENSOR("shape", "sizes of the axes, in elements"),
     TENSOR("strides", "bytes from one to the next, of each axis"),
     TENSOR("dtype", "'f32', 'f16' or 'u8'"),

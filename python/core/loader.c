@@ -235,6 +235,15 @@ static bool read_form(struct call *c)
     return true;
 }
 
+// False.
+static bool refuse_range(const struct hr_loader_param *row, PyObject *value)
+{
+    PyErr_Format(core_argument_error(), "%s: %R is not in %lld .. %llu",
+                 row->name, value, (long long)row->lo,
+                 (unsigned long long)row->hi);
+    return false;
+}
+
 // Bits of a whole number in its range. False with an exception.
 static bool read_whole(const struct hr_loader_param *row, PyObject *value,
                        uint64_t *bits)
@@ -255,12 +264,7 @@ static bool read_whole(const struct hr_loader_param *row, PyObject *value,
         PyErr_Clear();
     }
     Py_DECREF(number);
-    if (!out)
-        return true;
-    PyErr_Format(core_argument_error(), "%s: %R is not in %lld .. %llu",
-                 row->name, value, (long long)row->lo,
-                 (unsigned long long)row->hi);
-    return false;
+    return !out || refuse_range(row, value);
 }
 
 static bool read_share(const struct hr_loader_param *row, PyObject *value,
@@ -269,12 +273,8 @@ static bool read_share(const struct hr_loader_param *row, PyObject *value,
     *share = PyFloat_AsDouble(value);
     if (PyErr_Occurred())
         return false;
-    if (*share >= (double)row->lo && *share <= (double)row->hi)
-        return true;
-    PyErr_Format(core_argument_error(), "%s: %R is not in %lld .. %llu",
-                 row->name, value, (long long)row->lo,
-                 (unsigned long long)row->hi);
-    return false;
+    return (*share >= (double)row->lo && *share <= (double)row->hi) ||
+           refuse_range(row, value);
 }
 
 // Into the member that a row names.
@@ -510,17 +510,13 @@ static PyObject *raise_failed(PyObject *self, enum hr_status status)
 
 static PyObject *next(PyObject *self, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"timeout", NULL};
     struct work *w = work_of(self);
-    PyObject *timeout = NULL;
     enum hr_status status;
     hr_loaded loaded;
     int64_t left, end;
     bool copy;
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O:next", names,
-                                     &timeout) ||
-        !core_seconds(timeout, INT64_MAX / 2, &left))
+    if (!core_timeout(args, kwargs, "|O:next", INT64_MAX / 2, &left))
         return NULL;
     if (flight_in_callback())
         return core_raise(core_of(self), HR_EINVAL,
@@ -614,18 +610,14 @@ static PyObject *get_depth(PyObject *self, void *closure)
     return loader ? PyLong_FromLong(loader->depth) : NULL;
 }
 
-static PyObject *get_samples(PyObject *self, void *closure)
+// closure: whether these are batches.
+static PyObject *get_number(PyObject *self, void *closure)
 {
     hr_loader loader = opened(self);
 
-    return loader ? PyLong_FromUnsignedLongLong(loader->samples) : NULL;
-}
-
-static PyObject *get_batches(PyObject *self, void *closure)
-{
-    hr_loader loader = opened(self);
-
-    return loader ? PyLong_FromUnsignedLongLong(loader->batches) : NULL;
+    return loader ? PyLong_FromUnsignedLongLong(closure ? loader->batches
+                                                        : loader->samples)
+                  : NULL;
 }
 
 static PyMethodDef methods[] = {
@@ -646,8 +638,8 @@ static PyMethodDef methods[] = {
 
 static PyGetSetDef getset[] = {
     {"depth", get_depth, NULL, "batches that it has memory for", NULL},
-    {"samples", get_samples, NULL, "of an epoch, of this shard", NULL},
-    {"batches", get_batches, NULL, "of an epoch", NULL},
+    {"samples", get_number, NULL, "of an epoch, of this shard", NULL},
+    {"batches", get_number, NULL, "of an epoch", (void *)1},
     {0},
 };
 

@@ -57,17 +57,14 @@ static void init_process(void)
 static bool begin(PyObject *module)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    PyObject *atexit, *hook, *answer = NULL;
+    PyObject *hook, *answer = NULL;
 
     pthread_once(&once, init_process);
     if (flight_begin_anew())
         loader_init();
-    atexit = PyImport_ImportModule("atexit");
-    hook = PyObject_GetAttrString(module, "_at_exit");
-    if (atexit && hook)
-        answer = PyObject_CallMethod(atexit, "register", "O", hook);
+    if ((hook = PyObject_GetAttrString(module, "_at_exit")))
+        answer = core_call("atexit", "register", hook);
     Py_XDECREF(answer);
-    Py_XDECREF(atexit);
     Py_XDECREF(hook);
     return answer != NULL;
 }
@@ -356,19 +353,10 @@ static bool add_types(PyObject *module, struct core *core)
 #undef X
 }
 
-static PyObject *import_from(const char *module, const char *name)
-{
-    PyObject *from = PyImport_ImportModule(module);
-    PyObject *object = from ? PyObject_GetAttrString(from, name) : NULL;
-
-    Py_XDECREF(from);
-    return object;
-}
-
 // str has its UTF-8 ready: paths need no conversion if that is theirs.
 static bool find_encoding(struct core *core)
 {
-    PyObject *get = import_from("sys", "getfilesystemencoding");
+    PyObject *get = core_import("sys", "getfilesystemencoding");
     PyObject *name = get ? PyObject_CallNoArgs(get) : NULL;
 
     core->utf8_paths = name && !PyUnicode_CompareWithASCIIString(name, "utf-8");
@@ -387,7 +375,7 @@ static int run(PyObject *module)
                         "subinterpreters");
         return -1;
     }
-    if (!(core->make_error = import_from("headrace.errors", "make")) ||
+    if (!(core->make_error = core_import("headrace.errors", "make")) ||
         !(core->devices = PyDict_New()) || !find_encoding(core) ||
         !add_types(module, core) || !ops_add_constants(module) ||
         !probe_add_constants(module) || !begin(module))

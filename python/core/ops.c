@@ -539,27 +539,14 @@ PyObject *ops_to_tuple(const struct hr_op *ops, int n)
 
 // ---- Constants --------------------------------------------------------------
 
-// Pillow has filters that we have not: None.
+// By Pillow's numbers.
 static bool add_filters(PyObject *module)
 {
-    enum { MOST = 16 };
-    static const enum hr_filter by_pillow[] = {HR_NEAREST,  HR_LANCZOS,
-                                               HR_BILINEAR, HR_BICUBIC,
-                                               HR_BOX,      HR_HAMMING};
-    PyObject *dict = PyDict_New();
-    bool added = dict != NULL;
+    PyObject *dict = Py_BuildValue("{i:i,i:i,i:i,i:i,i:i,i:i}", 0, HR_NEAREST,
+                                   1, HR_LANCZOS, 2, HR_BILINEAR, 3, HR_BICUBIC,
+                                   4, HR_BOX, 5, HR_HAMMING);
+    bool added = dict && !PyModule_AddObjectRef(module, "PIL_FILTER", dict);
 
-    for (int i = 0; added && i < MOST; i++) {
-        PyObject *number = PyLong_FromLong(i);
-        PyObject *ours = i < HR_NUM_FILTERS
-                             ? PyLong_FromLong((long)by_pillow[i])
-                             : Py_NewRef(Py_None);
-
-        added = number && ours && !PyDict_SetItem(dict, number, ours);
-        Py_XDECREF(number);
-        Py_XDECREF(ours);
-    }
-    added = added && !PyModule_AddObjectRef(module, "PIL_FILTER", dict);
     Py_XDECREF(dict);
     return added;
 }
@@ -569,14 +556,9 @@ static PyObject *values_of(const struct hr_op_field *field)
 {
     PyObject *dict = field->values ? PyDict_New() : Py_NewRef(Py_None);
 
-    for (const struct hr_op_value *v = field->values; dict && v && v->name;
-         v++) {
-        PyObject *value = PyLong_FromLong(v->value);
-
-        if (!value || PyDict_SetItemString(dict, v->name, value))
+    for (const struct hr_op_value *v = field->values; dict && v && v->name; v++)
+        if (!core_put(dict, v->name, PyLong_FromLong(v->value)))
             Py_CLEAR(dict);
-        Py_XDECREF(value);
-    }
     return dict;
 }
 
@@ -585,17 +567,11 @@ static PyObject *form_tuple(const struct hr_op_info *info, int form)
 {
     PyObject *fields = PyDict_New();
 
-    for (int i = 0; fields && i < info->num_fields; i++) {
-        PyObject *values;
-
-        if (!(info->forms[form].fields >> i & 1))
-            continue;
-        values = values_of(&info->fields[i]);
-        if (!values ||
-            PyDict_SetItemString(fields, info->fields[i].name, values))
+    for (int i = 0; fields && i < info->num_fields; i++)
+        if (info->forms[form].fields >> i & 1 &&
+            !core_put(fields, info->fields[i].name,
+                      values_of(&info->fields[i])))
             Py_CLEAR(fields);
-        Py_XDECREF(values);
-    }
     return fields ? Py_BuildValue("(iNN)", NUMBER(info->type, form),
                                   PyBool_FromLong(info->random), fields)
                   : NULL;
@@ -608,13 +584,9 @@ static bool add_forms(PyObject *module)
     bool added = dict != NULL;
 
     for (int i = 1; (info = hr_op_info((enum hr_op_type)i)); i++)
-        for (int form = 0; added && form < info->num_forms; form++) {
-            PyObject *tuple = form_tuple(info, form);
-
-            added = tuple &&
-                    !PyDict_SetItemString(dict, info->forms[form].name, tuple);
-            Py_XDECREF(tuple);
-        }
+        for (int form = 0; added && form < info->num_forms; form++)
+            added = core_put(dict, info->forms[form].name,
+                             form_tuple(info, form));
     added = added && !PyModule_AddObjectRef(module, "OPS", dict);
     Py_XDECREF(dict);
     return added;

@@ -11,6 +11,7 @@
 // Bytes at the begin of a pack file that no other contents begin with: numbers
 // and checksums of everything.
 #define HEADER 64
+#define OURS "headrace.packs"
 
 struct pack {
     PyObject ob_base;
@@ -38,6 +39,14 @@ static hr_pack_file file_of(PyObject *entry)
 static size_t number_of(PyObject *entry)
 {
     return ((struct entry *)entry)->number;
+}
+
+static struct hr_pack_entry facts_of(PyObject *entry)
+{
+    struct hr_pack_entry e;
+
+    hr_pack_entry(file_of(entry), number_of(entry), &e);
+    return e;
 }
 
 static PyObject *text_of(const char *text)
@@ -82,17 +91,6 @@ static enum hr_status open_file(const char *path, uint8_t *header,
     return HR_EAGAIN;
 }
 
-static PyObject *call_ours(const char *function, PyObject *argument)
-{
-    PyObject *module = PyImport_ImportModule("headrace.packs");
-    PyObject *answer = module ? PyObject_CallMethod(module, function, "O",
-                                                    argument)
-                              : NULL;
-
-    Py_XDECREF(module);
-    return answer;
-}
-
 static PyObject *make_file(struct core *core, const char *path)
 {
     struct pack *self = (struct pack *)PyType_GenericAlloc(core->pack, 0);
@@ -120,7 +118,7 @@ static PyObject *create(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     if (!core_alive(core) ||
         !PyArg_ParseTupleAndKeywords(args, kwargs, "O:PackFile", names,
                                      &path) ||
-        !(path = call_ours("_absolute", path)))
+        !(path = core_call(OURS, "_absolute", path)))
         return NULL;
     if ((held = path_of(core, path, &text)))
         self = make_file(core, text);
@@ -128,7 +126,7 @@ static PyObject *create(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     Py_DECREF(path);
     if (!self)
         return NULL;
-    if (!(done = call_ours("_opened", self)))
+    if (!(done = core_call(OURS, "_opened", self)))
         Py_CLEAR(self);
     Py_XDECREF(done);
     return self;
@@ -307,7 +305,7 @@ static PyObject *pack_represent(PyObject *self)
 
 static PyObject *pack_reduce(PyObject *self, PyObject *none)
 {
-    return call_ours("_reduce", self);
+    return core_call(OURS, "_reduce", self);
 }
 
 static PyMethodDef pack_methods[] = {
@@ -392,12 +390,9 @@ void entry_passed(PyObject *self)
 
 PyObject *entry_place(PyObject *self)
 {
-    struct hr_pack_entry e;
-    PyObject *pack, *name, *place = NULL;
+    PyObject *pack = text_of(file_of(self)->path);
+    PyObject *name = text_of(facts_of(self).name), *place = NULL;
 
-    hr_pack_entry(file_of(self), number_of(self), &e);
-    pack = text_of(file_of(self)->path);
-    name = text_of(e.name);
     if (pack && name)
         place = PyUnicode_FromFormat("%U/%U", pack, name);
     Py_XDECREF(pack);
@@ -417,7 +412,7 @@ static int get_buffer(PyObject *self, Py_buffer *view, int flags)
     WITHOUT_GIL(status = hr_pack_check(file_of(self), number_of(self)));
     if (status)
         return core_raise_last(core), -1;
-    hr_pack_entry(file_of(self), number_of(self), &e);
+    e = facts_of(self);
     return PyBuffer_FillInfo(view, self, (void *)e.data, (Py_ssize_t)e.size, 1,
                              flags);
 }
@@ -425,9 +420,8 @@ static int get_buffer(PyObject *self, Py_buffer *view, int flags)
 // A name, a label.
 static PyObject *get_text(PyObject *self, void *closure)
 {
-    struct hr_pack_entry e;
+    struct hr_pack_entry e = facts_of(self);
 
-    hr_pack_entry(file_of(self), number_of(self), &e);
     return text_of(closure ? e.label : e.name);
 }
 
@@ -438,18 +432,12 @@ static PyObject *get_file(PyObject *self, void *closure)
 
 static PyObject *get_is_packed(PyObject *self, void *closure)
 {
-    struct hr_pack_entry e;
-
-    hr_pack_entry(file_of(self), number_of(self), &e);
-    return PyBool_FromLong(e.packed);
+    return PyBool_FromLong(facts_of(self).packed);
 }
 
 static PyObject *get_source_bytes(PyObject *self, void *closure)
 {
-    struct hr_pack_entry e;
-
-    hr_pack_entry(file_of(self), number_of(self), &e);
-    return PyLong_FromUnsignedLongLong(e.source);
+    return PyLong_FromUnsignedLongLong(facts_of(self).source);
 }
 
 static PyObject *entry_check(PyObject *self, PyObject *none)
@@ -464,7 +452,7 @@ static PyObject *entry_check(PyObject *self, PyObject *none)
 
 static PyObject *entry_reduce(PyObject *self, PyObject *none)
 {
-    return call_ours("_reduce_entry", self);
+    return core_call(OURS, "_reduce_entry", self);
 }
 
 static PyObject *entry_represent(PyObject *self)

@@ -2,11 +2,6 @@
 // Pixels: one picture, source or destination of a job.
 #include "tensor.h"
 
-static struct tensor *tensor_of(PyObject *self)
-{
-    return (struct tensor *)self;
-}
-
 static PyObject *create(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"w",    "h",      "c",      "dtype", "layout",
@@ -24,13 +19,9 @@ static PyObject *create(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 
 static PyObject *wait_for(PyObject *self, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"timeout", NULL};
-    PyObject *timeout = NULL;
     int64_t ns;
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O:wait", names,
-                                     &timeout) ||
-        !core_seconds(timeout, HR_FOREVER, &ns) ||
+    if (!core_timeout(args, kwargs, "|O:wait", HR_FOREVER, &ns) ||
         !pixels_wait(tensor_of(self), ns))
         return NULL;
     Py_RETURN_NONE;
@@ -38,14 +29,10 @@ static PyObject *wait_for(PyObject *self, PyObject *args, PyObject *kwargs)
 
 static PyObject *pixels_read(PyObject *self, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"timeout", NULL};
     struct tensor *t = tensor_of(self);
-    PyObject *timeout = NULL;
     int64_t ns;
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O:read", names,
-                                     &timeout) ||
-        !core_seconds(timeout, HR_FOREVER, &ns))
+    if (!core_timeout(args, kwargs, "|O:read", HR_FOREVER, &ns))
         return NULL;
     if (!t->image)
         return core_raise(core_of(self), HR_EINVAL, "read: it was collected");

@@ -12,7 +12,7 @@
 struct info {
     PyObject ob_base;
     struct hr_info info;
-    char ends, arithmetic, plain;
+    bool plain;
 };
 
 // ---- Paths ------------------------------------------------------------------
@@ -217,8 +217,6 @@ PyObject *probe(PyObject *module, PyObject *source)
     if (!(info = PyObject_New(struct info, core->info)))
         return NULL;
     info->info = facts;
-    info->ends = facts.ends;
-    info->arithmetic = facts.arithmetic;
     info->plain = plain;
     return (PyObject *)info;
 }
@@ -310,15 +308,13 @@ static PyObject *represent(PyObject *self)
 // usual names of fields of records, the better ones first.
 bool probe_add_constants(PyObject *module)
 {
-    PyObject *formats = PyDict_New(), *suffixes;
+    PyObject *formats = PyDict_New();
     const struct hr_format_info *info;
     bool done = formats;
 
-    for (int i = HR_FORMAT_JPEG; done && (info = hr_format_info(i)); i++) {
-        suffixes = PyUnicode_FromString(info->suffixes);
-        done = suffixes && !PyDict_SetItemString(formats, info->name, suffixes);
-        Py_XDECREF(suffixes);
-    }
+    for (int i = HR_FORMAT_JPEG; done && (info = hr_format_info(i)); i++)
+        done = core_put(formats, info->name,
+                        PyUnicode_FromString(info->suffixes));
     done = done && !PyModule_AddObjectRef(module, "FORMATS", formats) &&
            !PyModule_AddStringConstant(module, "IMAGE_FIELDS",
                                        HR_SOURCE_IMAGE_FIELDS) &&
@@ -341,9 +337,9 @@ static PyMemberDef members[] = {
     INT_MEMBER(scans, "JPEG: scans; 1 unless they were counted"),
     {"header_size", T_PYSSIZET, offsetof(struct info, info.header_size),
      READONLY, "bytes before the first scan's data"},
-    {"ends", T_BOOL, offsetof(struct info, ends), READONLY,
+    {"ends", T_BOOL, offsetof(struct info, info.ends), READONLY,
      "whether the last bytes are an end marker; False: cut short"},
-    {"arithmetic", T_BOOL, offsetof(struct info, arithmetic), READONLY,
+    {"arithmetic", T_BOOL, offsetof(struct info, info.arithmetic), READONLY,
      "whether it has arithmetic instead of Huffman coding"},
     {"plain", T_BOOL, offsetof(struct info, plain), READONLY,
      "JPEG, of bytes: whether its header has only what every reader reads\n"

@@ -7,11 +7,6 @@
 #include <stddef.h>
 #include <string.h>
 
-static struct tensor *tensor_of(PyObject *self)
-{
-    return (struct tensor *)self;
-}
-
 // ---- What it is -------------------------------------------------------------
 
 // Also for numpy.dtype and torch.dtype, whose names are these, and for NumPy's

@@ -26,6 +26,11 @@ struct tensor {
     PyObject *weak;
 };
 
+static inline struct tensor *tensor_of(PyObject *self)
+{
+    return (struct tensor *)self;
+}
+
 static inline Py_ssize_t tensor_item(const struct tensor *t)
 {
     return (Py_ssize_t)hr_dtype_size(t->dtype);  // bytes of an element

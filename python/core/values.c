@@ -24,6 +24,14 @@ void core_free(PyObject *self)
     Py_DECREF(type);
 }
 
+bool core_put(PyObject *dict, const char *name, PyObject *value)
+{
+    bool done = value && !PyDict_SetItemString(dict, name, value);
+
+    Py_XDECREF(value);
+    return done;
+}
+
 static PyObject *one_double(const void *ctx, size_t i)
 {
     return PyFloat_FromDouble(((const double *)ctx)[i]);
@@ -83,4 +91,33 @@ bool core_seconds(PyObject *value, int64_t missing, int64_t *out)
     // 31 years are enough.
     *out = x < 1e9 ? (int64_t)(x * 1e9) : 1000000000000000000;
     return true;
+}
+
+bool core_timeout(PyObject *args, PyObject *kwargs, const char *form,
+                  int64_t missing, int64_t *out)
+{
+    static char *names[] = {"timeout", NULL};
+    PyObject *timeout = NULL;
+
+    return PyArg_ParseTupleAndKeywords(args, kwargs, form, names, &timeout) &&
+           core_seconds(timeout, missing, out);
+}
+
+PyObject *core_import(const char *module, const char *name)
+{
+    PyObject *from = PyImport_ImportModule(module);
+    PyObject *object = from ? PyObject_GetAttrString(from, name) : NULL;
+
+    Py_XDECREF(from);
+    return object;
+}
+
+PyObject *core_call(const char *module, const char *name, PyObject *argument)
+{
+    PyObject *function = core_import(module, name), *answer = NULL;
+
+    if (function)
+        answer = PyObject_CallFunctionObjArgs(function, argument, NULL);
+    Py_XDECREF(function);
+    return answer;
 }

@@ -48,7 +48,7 @@ FORMATS: Final[dict[str, str]]  # name -> suffixes, as ".jpg .jpeg"
 IMAGE_FIELDS: Final[str]
 LABEL_FIELDS: Final[str]
 
-PIL_FILTER: Final[dict[int, int | None]]
+PIL_FILTER: Final[dict[int, int]]  # by Pillow's numbers
 
 ORDER_VERTICAL: Final[int]
 ORDER_TORCH: Final[int]

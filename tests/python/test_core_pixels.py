@@ -116,8 +116,7 @@ class SameAsPillow(unittest.TestCase):
             image = PIL.Image.frombytes("RGB", (width, height), data)
             return image.resize((w, h), by_ours[filter]).tobytes()
 
-        by_ours = {ours: pil for pil, ours in _core.PIL_FILTER.items()
-                   if ours is not None}
+        by_ours = {ours: pil for pil, ours in _core.PIL_FILTER.items()}
         cls.reference = _core.find_reference(resize)
         if cls.reference is None:
             raise unittest.SkipTest("this Pillow resizes by no known rule")
@@ -136,8 +135,7 @@ class SameAsPillow(unittest.TestCase):
             W, H = stock.size
             w, h = draw.randint(1, 200), draw.randint(1, 200)
             x, y = draw.randint(0, W // 2), draw.randint(0, H // 2)
-            number = draw.choice([n for n, f in _core.PIL_FILTER.items()
-                                  if f is not None])
+            number = draw.choice(list(_core.PIL_FILTER))
             stock = stock.crop((x, y, x + W // 2, y + H // 2))
             stock = stock.resize((w, h), number)
             stock = stock.transpose(PIL.Image.Transpose.FLIP_TOP_BOTTOM)
@@ -148,7 +146,7 @@ class SameAsPillow(unittest.TestCase):
                              stock.tobytes(), (path, number, w, h))
 
     def test_a_filter_that_is_not_ours(self):
-        self.assertIsNone(_core.PIL_FILTER[6])
+        self.assertNotIn(6, _core.PIL_FILTER)
 
 
 class References(unittest.TestCase):
