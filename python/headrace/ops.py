@@ -44,14 +44,8 @@ Filter: TypeAlias = Literal[
 ]
 Order: TypeAlias = Literal["reference", "horizontal", "vertical", "torch"]
 Kernel: TypeAlias = Literal[
-    "contour",
-    "detail",
-    "edge_enhance",
-    "edge_enhance_more",
-    "emboss",
-    "find_edges",
-    "sharpen",
-    "smooth",
+    "contour", "detail", "edge_enhance", "edge_enhance_more", "emboss",
+    "find_edges", "sharpen", "smooth",
 ]
 Edges: TypeAlias = Literal["constant", "edge", "reflect", "symmetric"]
 WarpFilter: TypeAlias = Literal["nearest", "bilinear", "bicubic"]
@@ -68,9 +62,8 @@ def _op(name: str, *values: Any) -> Op:
     for value, (field, words) in zip(values, fields.items()):
         if words is not None and isinstance(value, str):
             if value not in words:
-                known = ", ".join(words)
                 raise ArgumentError(
-                    f"{field} {value!r}: must be one of {known}"
+                    f"{field} {value!r}: must be one of {', '.join(words)}"
                 )
             value = words[value]
         made.append(value)
@@ -114,11 +107,7 @@ def crop(
 
 
 def center_crop(
-    w: int,
-    h: int | None = None,
-    *,
-    pad: bool = False,
-    fill: Color = 0,
+    w: int, h: int | None = None, *, pad: bool = False, fill: Color = 0,
     down: bool = False,
 ) -> Op:
     """Keep w x h (or w x w) pixels in the middle: torchvision's CenterCrop.
@@ -155,11 +144,7 @@ def resize_short(
 
 
 def fit(
-    w: int,
-    h: int,
-    *,
-    filter: Filter = "bicubic",
-    enlarge: bool = False,
+    w: int, h: int, *, filter: Filter = "bicubic", enlarge: bool = False,
     order: Order = "reference",
 ) -> Op:
     """Resize to the largest size within w x h of the same shape.
@@ -171,9 +156,7 @@ def fit(
 
 
 def flip(
-    *,
-    horizontal: bool = False,
-    vertical: bool = False,
+    *, horizontal: bool = False, vertical: bool = False,
     transpose: bool = False,
 ) -> Op:
     """Turn by one of 8 orientations: swap x and y first, then mirror."""
@@ -181,13 +164,8 @@ def flip(
 
 
 def random_crop(
-    w: int,
-    h: int | None = None,
-    *,
-    pad: int = 0,
-    pad_if_needed: bool = False,
-    mode: Edges = "constant",
-    fill: Color = 0,
+    w: int, h: int | None = None, *, pad: int = 0, pad_if_needed: bool = False,
+    mode: Edges = "constant", fill: Color = 0,
 ) -> Op:
     """Keep w x h (or w x w) pixels at a random place: torchvision's RandomCrop.
 
@@ -199,13 +177,9 @@ def random_crop(
 
 
 def random_resized_crop(
-    w: int,
-    h: int | None = None,
-    *,
-    filter: Filter = "bilinear",
+    w: int, h: int | None = None, *, filter: Filter = "bilinear",
     scale: tuple[float, float] = (0.08, 1.0),
-    ratio: tuple[float, float] = (3 / 4, 4 / 3),
-    order: Order = "reference",
+    ratio: tuple[float, float] = (3 / 4, 4 / 3), order: Order = "reference",
 ) -> Op:
     """Resize a window of random area and shape to w x h (or w x w).
 
@@ -293,17 +267,10 @@ def _both(x: float | Pair) -> Pair:
 
 
 def affine(
-    matrix: Sequence[float] | None = None,
-    *,
-    angle: float = 0.0,
-    translate: Pair = (0.0, 0.0),
-    scale: float = 1.0,
-    shear: Pair | float = 0.0,
-    center: Pair | None = None,
-    w: int = 0,
-    h: int = 0,
-    filter: WarpFilter = "nearest",
-    fill: Color = 0,
+    matrix: Sequence[float] | None = None, *, angle: float = 0.0,
+    translate: Pair = (0.0, 0.0), scale: float = 1.0, shear: Pair | float = 0.0,
+    center: Pair | None = None, w: int = 0, h: int = 0,
+    filter: WarpFilter = "nearest", fill: Color = 0,
 ) -> Op:
     """Take each pixel from where an affine map says.
 
@@ -325,30 +292,25 @@ def affine(
 
 
 def rotate(
-    angle: float,
-    *,
-    expand: bool = False,
-    center: Pair | None = None,
-    filter: WarpFilter = "nearest",
-    fill: Color = 0,
+    angle: float, *, expand: bool = False, center: Pair | None = None,
+    filter: WarpFilter = "nearest", fill: Color = 0,
 ) -> Op:
     """Turn counter-clockwise by degrees: Pillow's Image.rotate().
 
     expand: all of it stays in the picture, which becomes larger. center: the
     point that stays, else the middle.
     """
-    around = center is not None
-    return _op("rotate", angle, expand, filter, fill, around, center or (0, 0))
+    return _op("rotate", angle, expand, filter, fill, *_point(center))
+
+
+def _point(center: Pair | None) -> tuple[bool, Pair]:
+    """Say whether a warp is around a point, and return the point."""
+    return center is not None, center or (0, 0)
 
 
 def pad(
-    left: int,
-    top: int | None = None,
-    right: int | None = None,
-    bottom: int | None = None,
-    *,
-    mode: Edges = "constant",
-    fill: Color = 0,
+    left: int, top: int | None = None, right: int | None = None,
+    bottom: int | None = None, *, mode: Edges = "constant", fill: Color = 0,
 ) -> Op:
     """Add pixels around the picture: torchvision's pad().
 
@@ -362,14 +324,9 @@ def pad(
 
 
 def perspective(
-    matrix: Sequence[float] | None = None,
-    *,
-    start: Sequence[Pair] = (),
-    end: Sequence[Pair] = (),
-    w: int = 0,
-    h: int = 0,
-    filter: WarpFilter = "bilinear",
-    fill: Color = 0,
+    matrix: Sequence[float] | None = None, *, start: Sequence[Pair] = (),
+    end: Sequence[Pair] = (), w: int = 0, h: int = 0,
+    filter: WarpFilter = "bilinear", fill: Color = 0,
 ) -> Op:
     """Take each pixel from where a perspective map says.
 
@@ -426,13 +383,11 @@ def random_choice(*choices: Op | Ops, weights: Sequence[float] = ()) -> Ops:
 
 def _flat(steps: Iterable[Op | Ops]) -> Ops:
     """Ops, and those of groups that have no star."""
-    flat: list[Op] = []
+    flat: Ops = ()
     for step in steps:
-        if step and isinstance(step[0], int):
-            flat.append(step)
-        else:
-            flat += _flat(step)
-    return tuple(flat)
+        is_op = step and isinstance(step[0], int)
+        flat += (step,) if is_op else _flat(step)
+    return flat
 
 
 def _items(flat: Ops) -> int:
@@ -531,22 +486,14 @@ def random_rotation(
     degrees: the angle is between these, or -degrees and degrees. center: the
     point that stays, else the middle.
     """
-    around = center is not None
-    return _op(
-        "random_rotation", _angles(degrees), filter, fill, around,
-        center or (0, 0),
-    )
+    angles = _angles(degrees)
+    return _op("random_rotation", angles, filter, fill, *_point(center))
 
 
 def random_affine(
-    degrees: float | Pair = 0.0,
-    *,
-    translate: Pair = (0.0, 0.0),
-    scale: Pair = (1.0, 1.0),
-    shear: float | Sequence[float] = 0.0,
-    center: Pair | None = None,
-    filter: WarpFilter = "nearest",
-    fill: Color = 0,
+    degrees: float | Pair = 0.0, *, translate: Pair = (0.0, 0.0),
+    scale: Pair = (1.0, 1.0), shear: float | Sequence[float] = 0.0,
+    center: Pair | None = None, filter: WarpFilter = "nearest", fill: Color = 0,
 ) -> Op:
     """Turn, move, scale and shear by chance: torchvision's RandomAffine.
 
@@ -554,11 +501,10 @@ def random_affine(
     those of the turn; four numbers have y's, too. center: the point that the
     turn leaves, else the middle.
     """
-    sheared = _angles(shear)
-    around = center is not None
+    sheared = (*_angles(shear), 0.0, 0.0)[:4]
     return _op(
-        "random_affine", _angles(degrees), translate, scale,
-        (*sheared, 0.0, 0.0)[:4], filter, fill, around, center or (0, 0),
+        "random_affine", _angles(degrees), translate, scale, sheared, filter,
+        fill, *_point(center),
     )
 
 
@@ -654,14 +600,8 @@ def table(values: Buffer) -> Op:
 
 
 def erase(
-    x: int,
-    y: int,
-    w: int,
-    h: int,
-    *,
-    value: Sequence[float] | float = 0.0,
-    values: Buffer | None = None,
-    noise: int = 0,
+    x: int, y: int, w: int, h: int, *, value: Sequence[float] | float = 0.0,
+    values: Buffer | None = None, noise: int = 0,
 ) -> Op:
     """Paint w x h elements of the tensor from (x, y): torchvision's erase().
 
@@ -703,13 +643,10 @@ def __getattr__(name: str) -> Callable[..., Op]:
 
     def function(*values: Any, **named: Any) -> Op:
         given = dict(zip(fields, values))
-        if (
-            len(values) > len(fields)
-            or set(given) & set(named)
-            or set(given) | set(named) != set(fields)
-        ):
-            raise TypeError(f"{name}() takes {', '.join(fields) or 'nothing'}")
+        more = len(values) > len(fields) or set(given) & set(named)
         given.update(named)
+        if more or set(given) != set(fields):
+            raise TypeError(f"{name}() takes {', '.join(fields) or 'nothing'}")
         return _op(name, *(given[field] for field in fields))
 
     function.__name__ = name
