@@ -29,6 +29,12 @@ _MOST_THREADS = 4096  # of a device, see hr_device_params
 _MOST_VIEWS = 64
 _SETTINGS = ("threads", "reads", "depth", "bytes")
 _CIFARS = ("10", "100", "100-coarse")
+# Arguments that the device takes, and the loader, by these names.
+_OF_DEVICE = ("threads", "reference", "cache")
+_OF_LOADER = """
+layout memory batch tier on_error shuffle seed shard_drop samples budget reads
+autotune reserve cpu_share
+""".split()
 
 
 # Keywords of torch's DataLoader and of others, and what stands for them.
@@ -195,73 +201,65 @@ class Loader:
         Raises headrace.ArgumentError, also for a source without pictures;
         headrace.ReadError, headrace.PictureError for one that cannot be opened.
         """
+        said = dict(locals())
         lists, made = _lists(steps, views)
         self._steps = lists[0]
         self._views = lists if views is not None else ()
-        found = _source(
-            source, _http(http), _left_out.numbered(classes), fields
-        )
+        self._find(source, http, classes, fields, strict)
+        self._keep(said, lists, made)
+        self._core: _core.Loader | None = None
+
+    _device: _core.Device | None = None
+    _epoch = 0  # that the next `for` gives
+    _begun = False  # whether some of it was given
+    _goes_on = False  # whether the next `for` gives the rest
+    _state: bytes | None = None  # that the next one goes on from
+    _turn: object = None  # of the newest `for`
+    last: _core.Loaded | None = None
+
+    def _find(
+        self, source: Any, http: Any, classes: Any, fields: Any, strict: bool
+    ) -> None:
+        given = _left_out.numbered(classes)
+        found = _source(source, _http(http), given, fields)
         self._source, self._classes, self._skipped = found
         _check(source, self._source)
         skipped = self._skipped + self._source.skipped
         if not isinstance(source, PackFolder) or strict:
             _left_out.tell(_called(source), skipped, self.faults, strict)
+
+    def _keep(self, said: dict[str, Any], lists: Any, made: Any) -> None:
+        """Keep the arguments as parameters of the device and the loader."""
+        self._to, self._epochs = to, epochs = said["to"], said["epochs"]
         if to is not None and to not in _TENSORS:
             raise ArgumentError(f"to {to!r}: must be 'torch' or 'numpy'")
         if epochs is not None:
             whole("epochs", epochs, 1)
-        whole("batch", batch, 1)
-        whole("threads", threads, 0, _MOST_THREADS + 1)
-        self._to = to
-        self._epochs = epochs
+        whole("batch", said["batch"], 1)
+        whole("threads", said["threads"], 0, _MOST_THREADS + 1)
+        shard = said["shard"]
         rank, world = _shard() if shard is None else shard
         if not 0 <= rank < world:
             raise ArgumentError(f"shard: there is no {rank} of {world}")
-        self._device_options: dict[str, Any] = {
-            "name": device,
-            "threads": threads,
-            "reference": reference,
-            "cache": cache,
+        self._device_options = {
+            "name": said["device"], **{n: said[n] for n in _OF_DEVICE}
         }
-        self._options: dict[str, Any] = {
-            "dtype": _only(
-                "dtype",
-                [
-                    dtype_of(x, dtype or its, layout, memory)
-                    for x, its in zip(lists, made)
-                ],
-            ),
-            "layout": layout,
-            "memory": memory,
-            "weights": self._weights(weights),
-            # Named as the members of struct hr_loader_params.
-            "batch": batch,
-            "tier": tier,
-            "on_error": on_error,
-            "shuffle": shuffle,
-            "seed": seed,
+        layout, memory = said["layout"], said["memory"]
+        dtypes = [
+            dtype_of(x, said["dtype"] or its, layout, memory)
+            for x, its in zip(lists, made)
+        ]
+        # Named as the members of struct hr_loader_params.
+        self._options: dict[str, Any] = {n: said[n] for n in _OF_LOADER} | {
+            "dtype": _only("dtype", dtypes),
+            "weights": self._weights(said["weights"]),
             "epochs": -1 if epochs is None else epochs,
             "shards": world,
             "shard": rank,
-            "shard_drop": shard_drop,
-            "drop_remainder": drop_last,
-            "samples": samples,
-            "budget": budget,
-            "reads": reads,
-            "autotune": autotune,
-            "reserve": reserve,
-            "cpu_share": cpu_share,
-            **_start(settings),
+            "drop_remainder": said["drop_last"],
+            **_start(said["settings"]),
         }
         _core.check_loader(self._options)
-        self._device: _core.Device | None = None
-        self._core: _core.Loader | None = None
-        self._epoch = 0  # that the next `for` gives
-        self._begun = False  # whether some of it was given
-        self._goes_on = False  # whether the next `for` gives the rest
-        self._state: bytes | None = None  # that the next one goes on from
-        self._turn: object = None  # of the newest `for`
-        self.last: _core.Loaded | None = None
 
     def _weights(self, weights: Iterable[float] | None) -> array[float] | None:
         if weights is None:
@@ -605,7 +603,9 @@ def _source(
         source = source.path
     if isinstance(source, (str, os.PathLike)):
         source = [source]
-    if isinstance(source, (list, tuple)) and _are_tables(source):
+    if isinstance(source, (list, tuple)) and source and all(
+        map(arrow.is_table, source)
+    ):
         source = arrow.Rows(source, fields)
     if isinstance(source, arrow.Rows):
         if given:
@@ -623,18 +623,12 @@ def _source(
             )
         return _core.Source(sequence=source), names, ()
     if all(isinstance(x, (str, os.PathLike, _core.PackFile)) for x in source):
-        paths = [
-            x.path if isinstance(x, _core.PackFile) else x for x in source
-        ]
+        paths: list[Any] = [getattr(x, "path", x) for x in source]
         core = _core.Source(
             paths=paths, http=http, classes=pairs, fields=fields
         )
         return core, (), ()
     return _items(source, http, given, names)
-
-
-def _are_tables(paths: Sequence[Any]) -> bool:
-    return bool(paths) and all(map(arrow.is_table, paths))
 
 
 def _items(
@@ -646,10 +640,7 @@ def _items(
     """Pairs that the program gives; labels that are words become numbers."""
     skipped: _left_out.Skipped = ()
     words = [
-        x
-        for x in items
-        if isinstance(x, (tuple, list))
-        and len(x) == 2
+        x for x in items if isinstance(x, (tuple, list)) and len(x) == 2
         and isinstance(x[1], str)
     ]
     if words and len(words) < len(items):
