@@ -74,34 +74,12 @@ HR_API const struct hr_op_info *hr_op_info(enum hr_op_type type);
 //
 // The text of the command's --ops: torchvision's names, separated by commas.
 //
-//   decode decode=gray decode=exif decode=gray:exif
-//   resize=256 resize=320x240 resize=256:bicubic resize=256:bicubic:vertical
-//   fit=256 fit=320x240:bicubic
-//   center_crop=224 center_crop=320x240  crop=X,Y,W,H
-//   random_resized_crop=224 random_resized_crop=320x240:bicubic
-//   random_crop=32 random_crop=32x24:4 random_crop=32:4:reflect
-//   random_apply=0.8 random_apply=0.8:2 random_choice=3 (of the next 3 items)
-//   color_jitter=0.4:0.4:0.4:0.1 random_grayscale random_grayscale=0.2
-//   random_solarize=128 random_solarize=128:0.2
-//   random_gaussian_blur=0.5 random_gaussian_blur=0.5:0.1,2
-//   random_rotation=30 random_rotation=30:bilinear:255,0,0
-//   random_perspective=0.5 random_perspective=0.5:1:nearest
-//   trivial_augment_wide trivial_augment_wide=bilinear
-//   rand_augment rand_augment=2:9:bilinear auto_augment=cifar10
-//   adjust_brightness=1.2 adjust_contrast=0.8 adjust_saturation=1.2
-//   adjust_hue=-0.1 adjust_sharpness=1.5 grayscale grayscale=1 posterize=4
-//   solarize=128
-//   invert equalize autocontrast autocontrast=2 autocontrast=2,0.5
-//   gaussian_blur=1.5 box_blur=2 box_blur=2,0
-//   adjust_gamma=2.2 solarize_add=40:128 permute_channels=2,1,0
-//   rotate=30 rotate=30:bicubic:255 pad=L,T,R,B pad=4,4,4,4:reflect
-//   kernel3=smooth kernel3=K,K,K,K,K,K,K,K,K:SCALE:OFFSET
-//   affine=A,B,C,D,E,F affine=A,B,C,D,E,F:nearest
-//   perspective=A,B,C,D,E,F,G,H:bicubic:255,0,0
-//   hflip vflip transpose random_hflip random_hflip=0.3 random_vflip=0.3
-//   to_tensor to_tensor:v2
-//   erase=X,Y,W,H erase=X,Y,W,H:V,V,V random_erasing random_erasing=0.25
-//   normalize=imagenet normalize=M,M,M/S,S,S normalize=M/S normalize=...:v2
+//   decode=gray:exif, resize=256:bicubic, center_crop=320x240, hflip
+//   random_resized_crop=224, random_apply=0.8:2, color_jitter=0.4:0.4:0.4:0.1,
+//   random_gaussian_blur=0.5:0.1,2, normalize=M,M,M/S,S,S
+//
+// hr_op_info() has the usage of each. random_choice=3 chooses from the next 3
+// items, and a normalize or to_tensor that ends in :v2 is HR_ARITH_MUL.
 //
 // lut, a normalize with a table and an erase with values have no text: it owns
 // no bytes. Any other op may be written by its fields (hr_op_info()) that are
