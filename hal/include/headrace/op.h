@@ -585,75 +585,64 @@ struct hr_op {
 // Without parentheses the upper-case names are those of enum hr_op_type.
 // With nothing to name: HR_OP_DECODE(0).
 // clang-format off
-#define HR_OP_DECODE(...) {.type = HR_OP_DECODE, .decode = {__VA_ARGS__}}
-#define HR_OP_CROP(...) {.type = HR_OP_CROP, .crop = {__VA_ARGS__}}
-#define HR_OP_RESIZE(...) {.type = HR_OP_RESIZE, .resize = {__VA_ARGS__}}
-#define HR_OP_FIT(...) {.type = HR_OP_FIT, .fit = {__VA_ARGS__}}
-#define HR_OP_FLIP(...) {.type = HR_OP_FLIP, .flip = {__VA_ARGS__}}
-#define HR_OP_NORMALIZE(...) \
-    {.type = HR_OP_NORMALIZE, .normalize = {__VA_ARGS__}}
-#define HR_OP_RANDOM_CROP(...) \
-    {.type = HR_OP_RANDOM_CROP, .random_crop = {__VA_ARGS__}}
+#define HR__OP(NAME, name, ...) {.type = HR_OP_##NAME, .name = {__VA_ARGS__}}
+#define HR__VALUE(NAME, ...) ((struct hr_op)HR_OP_##NAME(__VA_ARGS__))
+#define HR_OP_DECODE(...) HR__OP(DECODE, decode, __VA_ARGS__)
+#define HR_OP_CROP(...) HR__OP(CROP, crop, __VA_ARGS__)
+#define HR_OP_RESIZE(...) HR__OP(RESIZE, resize, __VA_ARGS__)
+#define HR_OP_FIT(...) HR__OP(FIT, fit, __VA_ARGS__)
+#define HR_OP_FLIP(...) HR__OP(FLIP, flip, __VA_ARGS__)
+#define HR_OP_NORMALIZE(...) HR__OP(NORMALIZE, normalize, __VA_ARGS__)
+#define HR_OP_RANDOM_CROP(...) HR__OP(RANDOM_CROP, random_crop, __VA_ARGS__)
 #define HR_OP_RANDOM_RESIZED_CROP(...) \
-    {.type = HR_OP_RANDOM_RESIZED_CROP, .random_resized_crop = {__VA_ARGS__}}
-#define HR_OP_RANDOM_FLIP(...) \
-    {.type = HR_OP_RANDOM_FLIP, .random_flip = {__VA_ARGS__}}
-#define HR_OP_RANDOM_APPLY(...) \
-    {.type = HR_OP_RANDOM_APPLY, .random_apply = {__VA_ARGS__}}
+    HR__OP(RANDOM_RESIZED_CROP, random_resized_crop, __VA_ARGS__)
+#define HR_OP_RANDOM_FLIP(...) HR__OP(RANDOM_FLIP, random_flip, __VA_ARGS__)
+#define HR_OP_RANDOM_APPLY(...) HR__OP(RANDOM_APPLY, random_apply, __VA_ARGS__)
 #define HR_OP_RANDOM_CHOICE(...) \
-    {.type = HR_OP_RANDOM_CHOICE, .random_choice = {__VA_ARGS__}}
-#define HR_OP_COLOR_JITTER(...) \
-    {.type = HR_OP_COLOR_JITTER, .color_jitter = {__VA_ARGS__}}
+    HR__OP(RANDOM_CHOICE, random_choice, __VA_ARGS__)
+#define HR_OP_COLOR_JITTER(...) HR__OP(COLOR_JITTER, color_jitter, __VA_ARGS__)
 #define HR_OP_RANDOM_GRAYSCALE(...) \
-    {.type = HR_OP_RANDOM_GRAYSCALE, .random_grayscale = {__VA_ARGS__}}
+    HR__OP(RANDOM_GRAYSCALE, random_grayscale, __VA_ARGS__)
 #define HR_OP_RANDOM_SOLARIZE(...) \
-    {.type = HR_OP_RANDOM_SOLARIZE, .random_solarize = {__VA_ARGS__}}
+    HR__OP(RANDOM_SOLARIZE, random_solarize, __VA_ARGS__)
 #define HR_OP_RANDOM_GAUSSIAN_BLUR(...) \
-    {.type = HR_OP_RANDOM_GAUSSIAN_BLUR, .random_gaussian_blur = {__VA_ARGS__}}
+    HR__OP(RANDOM_GAUSSIAN_BLUR, random_gaussian_blur, __VA_ARGS__)
 #define HR_OP_RANDOM_ROTATION(...) \
-    {.type = HR_OP_RANDOM_ROTATION, .random_rotation = {__VA_ARGS__}}
+    HR__OP(RANDOM_ROTATION, random_rotation, __VA_ARGS__)
 #define HR_OP_RANDOM_AFFINE(...) \
-    {.type = HR_OP_RANDOM_AFFINE, .random_affine = {__VA_ARGS__}}
+    HR__OP(RANDOM_AFFINE, random_affine, __VA_ARGS__)
 #define HR_OP_RANDOM_PERSPECTIVE(...) \
-    {.type = HR_OP_RANDOM_PERSPECTIVE, .random_perspective = {__VA_ARGS__}}
+    HR__OP(RANDOM_PERSPECTIVE, random_perspective, __VA_ARGS__)
 #define HR_OP_TRIVIAL_AUGMENT_WIDE(...) \
-    {.type = HR_OP_TRIVIAL_AUGMENT_WIDE, .trivial_augment_wide = {__VA_ARGS__}}
-#define HR_OP_RAND_AUGMENT(...) \
-    {.type = HR_OP_RAND_AUGMENT, .rand_augment = {__VA_ARGS__}}
-#define HR_OP_AUTO_AUGMENT(...) \
-    {.type = HR_OP_AUTO_AUGMENT, .auto_augment = {__VA_ARGS__}}
-// clang-format on
-#define hr_op_decode(...) ((struct hr_op)HR_OP_DECODE(__VA_ARGS__))
-#define hr_op_crop(...) ((struct hr_op)HR_OP_CROP(__VA_ARGS__))
-#define hr_op_resize(...) ((struct hr_op)HR_OP_RESIZE(__VA_ARGS__))
-#define hr_op_fit(...) ((struct hr_op)HR_OP_FIT(__VA_ARGS__))
-#define hr_op_flip(...) ((struct hr_op)HR_OP_FLIP(__VA_ARGS__))
-#define hr_op_normalize(...) ((struct hr_op)HR_OP_NORMALIZE(__VA_ARGS__))
-#define hr_op_random_crop(...) ((struct hr_op)HR_OP_RANDOM_CROP(__VA_ARGS__))
+    HR__OP(TRIVIAL_AUGMENT_WIDE, trivial_augment_wide, __VA_ARGS__)
+#define HR_OP_RAND_AUGMENT(...) HR__OP(RAND_AUGMENT, rand_augment, __VA_ARGS__)
+#define HR_OP_AUTO_AUGMENT(...) HR__OP(AUTO_AUGMENT, auto_augment, __VA_ARGS__)
+#define hr_op_decode(...) HR__VALUE(DECODE, __VA_ARGS__)
+#define hr_op_crop(...) HR__VALUE(CROP, __VA_ARGS__)
+#define hr_op_resize(...) HR__VALUE(RESIZE, __VA_ARGS__)
+#define hr_op_fit(...) HR__VALUE(FIT, __VA_ARGS__)
+#define hr_op_flip(...) HR__VALUE(FLIP, __VA_ARGS__)
+#define hr_op_normalize(...) HR__VALUE(NORMALIZE, __VA_ARGS__)
+#define hr_op_random_crop(...) HR__VALUE(RANDOM_CROP, __VA_ARGS__)
 #define hr_op_random_resized_crop(...) \
-    ((struct hr_op)HR_OP_RANDOM_RESIZED_CROP(__VA_ARGS__))
-#define hr_op_invert() ((struct hr_op){.type = HR_OP_INVERT})
-#define hr_op_random_flip(...) ((struct hr_op)HR_OP_RANDOM_FLIP(__VA_ARGS__))
-#define hr_op_random_apply(...) ((struct hr_op)HR_OP_RANDOM_APPLY(__VA_ARGS__))
-#define hr_op_random_choice(...) \
-    ((struct hr_op)HR_OP_RANDOM_CHOICE(__VA_ARGS__))
-#define hr_op_color_jitter(...) ((struct hr_op)HR_OP_COLOR_JITTER(__VA_ARGS__))
-#define hr_op_random_grayscale(...) \
-    ((struct hr_op)HR_OP_RANDOM_GRAYSCALE(__VA_ARGS__))
-#define hr_op_random_solarize(...) \
-    ((struct hr_op)HR_OP_RANDOM_SOLARIZE(__VA_ARGS__))
+    HR__VALUE(RANDOM_RESIZED_CROP, __VA_ARGS__)
+#define hr_op_random_flip(...) HR__VALUE(RANDOM_FLIP, __VA_ARGS__)
+#define hr_op_random_apply(...) HR__VALUE(RANDOM_APPLY, __VA_ARGS__)
+#define hr_op_random_choice(...) HR__VALUE(RANDOM_CHOICE, __VA_ARGS__)
+#define hr_op_color_jitter(...) HR__VALUE(COLOR_JITTER, __VA_ARGS__)
+#define hr_op_random_grayscale(...) HR__VALUE(RANDOM_GRAYSCALE, __VA_ARGS__)
+#define hr_op_random_solarize(...) HR__VALUE(RANDOM_SOLARIZE, __VA_ARGS__)
 #define hr_op_random_gaussian_blur(...) \
-    ((struct hr_op)HR_OP_RANDOM_GAUSSIAN_BLUR(__VA_ARGS__))
-#define hr_op_random_rotation(...) \
-    ((struct hr_op)HR_OP_RANDOM_ROTATION(__VA_ARGS__))
-#define hr_op_random_affine(...) \
-    ((struct hr_op)HR_OP_RANDOM_AFFINE(__VA_ARGS__))
-#define hr_op_random_perspective(...) \
-    ((struct hr_op)HR_OP_RANDOM_PERSPECTIVE(__VA_ARGS__))
+    HR__VALUE(RANDOM_GAUSSIAN_BLUR, __VA_ARGS__)
+#define hr_op_random_rotation(...) HR__VALUE(RANDOM_ROTATION, __VA_ARGS__)
+#define hr_op_random_affine(...) HR__VALUE(RANDOM_AFFINE, __VA_ARGS__)
+#define hr_op_random_perspective(...) HR__VALUE(RANDOM_PERSPECTIVE, __VA_ARGS__)
 #define hr_op_trivial_augment_wide(...) \
-    ((struct hr_op)HR_OP_TRIVIAL_AUGMENT_WIDE(__VA_ARGS__))
-#define hr_op_rand_augment(...) ((struct hr_op)HR_OP_RAND_AUGMENT(__VA_ARGS__))
-#define hr_op_auto_augment(...) ((struct hr_op)HR_OP_AUTO_AUGMENT(__VA_ARGS__))
+    HR__VALUE(TRIVIAL_AUGMENT_WIDE, __VA_ARGS__)
+#define hr_op_rand_augment(...) HR__VALUE(RAND_AUGMENT, __VA_ARGS__)
+#define hr_op_auto_augment(...) HR__VALUE(AUTO_AUGMENT, __VA_ARGS__)
+#define hr_op_invert() ((struct hr_op){.type = HR_OP_INVERT})
+// clang-format on
 
 // Computes the size of the picture that ops make of one of width x height
 // pixels with that EXIF orientation (1 .. 8, 0 = 1), as the engines do. It is
