@@ -80,6 +80,23 @@ bool hr__read_all(int fd, void *to, size_t size)
     return true;
 }
 
+size_t hr__read_at(int fd, void *to, size_t size, uint64_t at)
+{
+    size_t done = 0;
+    ssize_t n = 1;
+
+    while (done < size && n) {
+        n = pread(fd, (char *)to + done, size - done, (off_t)(at + done));
+        if (n > 0)
+            done += (size_t)n;
+        else if (!n)
+            errno = 0;
+        else if (errno != EINTR)
+            break;
+    }
+    return done;
+}
+
 int hr__open_file(const char *path, int flags)
 {
     int fd;

@@ -131,6 +131,9 @@ int hr__cache_open(const char *name, size_t *size, char why[HR__CACHE_WHY]);
 bool hr__cache_write(const char *name, const struct iovec *parts, int n);
 // Reads size bytes. False: there are not so many.
 bool hr__read_all(int fd, void *to, size_t size);
+// Reads size bytes from `at` on, and returns how many they were. If they are
+// fewer errno says why; 0: the file ends.
+size_t hr__read_at(int fd, void *to, size_t size, uint64_t at);
 // open() of a file that may be slow (it is asked again after a signal) or a
 // FIFO without a writer (which must not keep the caller); flags: O_RDONLY or
 // more.

@@ -37,25 +37,6 @@ enum hr_status hr_probe(const void *data, size_t size,
     return status == HR_OK ? HR_OK : report(status, NULL, &err);
 }
 
-// Reads size bytes at offset, fewer only at the end of the file; -1 and errno.
-static ssize_t read_at(int fd, uint8_t *buf, size_t size, off_t offset)
-{
-    size_t done = 0;
-
-    while (done < size) {
-        ssize_t n = pread(fd, buf + done, size - done, offset + (off_t)done);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return -1;
-        if (n == 0)
-            break;
-        done += (size_t)n;
-    }
-    return (ssize_t)done;
-}
-
 static const char *kind_of_file(mode_t mode)
 {
     return S_ISDIR(mode)    ? "a directory"
@@ -107,7 +88,6 @@ static enum hr_status grow(struct part *part, int fd, size_t capacity,
                            struct hr__header_error *err)
 {
     uint8_t *data = hr__alloc(NULL, capacity ? capacity : 1);
-    ssize_t n;
 
     if (!data)
         return fail(err, HR_ENOMEM, "%zu bytes for its header", capacity);
@@ -116,12 +96,11 @@ static enum hr_status grow(struct part *part, int fd, size_t capacity,
     hr__free(part->data);
     part->data = data;
     part->capacity = capacity;
-    n = read_at(fd, data + part->size, capacity - part->size,
-                (off_t)part->size);
-    if (n < 0)
-        return fail(err, HR_EIO, "%s", strerror(errno));
-    part->size += (size_t)n;
-    return HR_OK;
+    part->size += hr__read_at(fd, data + part->size, capacity - part->size,
+                              part->size);
+    return part->size == capacity || !errno
+               ? HR_OK
+               : fail(err, HR_EIO, "%s", strerror(errno));
 }
 
 // Four times as much each time, so that the bytes parsed in vain stay below a
@@ -151,9 +130,9 @@ static enum hr_status parse_growing(int fd, uint64_t size,
             enough = size;
         if (status == HR_OK && !whole) {
             uint8_t tail[HR__TAIL];
-            ssize_t n = read_at(fd, tail, HR__TAIL, (off_t)(size - HR__TAIL));
+            size_t n = hr__read_at(fd, tail, HR__TAIL, size - HR__TAIL);
 
-            if (n < 0)
+            if (n < HR__TAIL && errno)
                 return fail(err, HR_EIO, "%s", strerror(errno));
             info->ends |= n == HR__TAIL &&
                           hr__header_ends(info->format, tail, HR__TAIL);

@@ -203,24 +203,6 @@ static bool take_image(struct hr__work *work)
 
 // ---- Reading a file ---------------------------------------------------------
 
-static bool read_at(int fd, uint8_t *to, size_t size, size_t at)
-{
-    while (size) {
-        ssize_t n = pread(fd, to, size, (off_t)at);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n == 0)
-            errno = ENODATA;  // it shrank under us
-        if (n <= 0)
-            return false;
-        to += n;
-        at += (size_t)n;
-        size -= (size_t)n;
-    }
-    return true;
-}
-
 static bool file_size(struct hr__work *work, size_t *size)
 {
     const struct hr_limits *limits = work->pic.limits;
@@ -255,10 +237,11 @@ static bool file_room(struct hr__work *work, size_t n)
 
 static bool read_to(struct hr__work *work, size_t n)
 {
-    if (!read_at(work->fd, work->file + work->have, n - work->have, work->have))
-        return FAIL(work, HR_EIO, "%s", strerror(errno));
-    work->have = n;
-    return true;
+    work->have += hr__read_at(work->fd, work->file + work->have, n - work->have,
+                              work->have);
+    // (It may have shrunk under us.)
+    return work->have == n ||
+           FAIL(work, HR_EIO, "%s", strerror(errno ? errno : ENODATA));
 }
 
 // Reads as much of the file as holds the header, so that what the whole will

@@ -309,7 +309,7 @@ static enum hr__work_state finish(struct hr__work *w);
 #define TO(name) (UINT32_C(1) << HR__##name)
 
 static const struct state {
-    uint32_t next;  // those that may follow
+    uint32_t next;  // bits of the states that may follow
     enum hr__work_state (*enter)(struct hr__work *w);
     enum hr__work_state (*back)(struct hr__work *w,
                                 const struct hr__outcome *out);

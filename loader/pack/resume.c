@@ -30,22 +30,10 @@ static bool give_up(struct scan *s, enum hr_status status)
 // Reads size bytes. False: the file ends before, or cannot be read.
 static bool read_at(struct scan *s, void *to, size_t size, uint64_t at)
 {
-    uint8_t *out = to;
-
     if (at > s->size || size > s->size - at)
         return false;
-    while (size) {
-        ssize_t n = pread(s->w->fd, out, size, (off_t)at);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return give_up(s, n ? pack_writer_errno(s->w) : HR_OK);
-        out += n;
-        at += (uint64_t)n;
-        size -= (size_t)n;
-    }
-    return true;
+    return hr__read_at(s->w->fd, to, size, at) == size ||
+           give_up(s, errno ? pack_writer_errno(s->w) : HR_OK);
 }
 
 static bool sum_is(struct scan *s, uint64_t at, uint64_t size, uint64_t want)

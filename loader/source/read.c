@@ -18,26 +18,17 @@
 static enum hr_status read_file(int fd, const char *path, char *to,
                                 size_t *size)
 {
-    size_t done = 0;
+    size_t done = hr__read_at(fd, to, *size, 0);
 
-    while (done < *size) {
-        ssize_t n = read(fd, to + done, *size - done);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return hr__fail(HR_EIO, "%s: read, offset %zu: %s",
-                            hr__source_short(path), done, strerror(errno));
-        if (!n)
-            break;
-        done += (size_t)n;
-    }
-    if (done < *size)
-        return hr__fail(HR_EIO,
-                        "%s: read, offset %zu: it was cut to %zu of "
-                        "%zu bytes while it was read",
-                        hr__source_short(path), done, done, *size);
-    return HR_OK;
+    if (done == *size)
+        return HR_OK;
+    if (errno)
+        return hr__fail(HR_EIO, "%s: read, offset %zu: %s",
+                        hr__source_short(path), done, strerror(errno));
+    return hr__fail(HR_EIO,
+                    "%s: read, offset %zu: it was cut to %zu of "
+                    "%zu bytes while it was read",
+                    hr__source_short(path), done, done, *size);
 }
 
 static enum hr_status look(int fd, const char *path, size_t max_bytes,

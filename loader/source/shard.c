@@ -129,24 +129,17 @@ struct hr__shard *hr__shard_of(struct hr__source *s, const char *path,
 static enum hr_status read_now(const struct hr__shard *shard, void *to,
                                size_t size, uint64_t offset)
 {
-    size_t done = 0;
+    size_t done;
 
     if (shard->web)
         return hr__http_read_at(shard->web, to, size, offset, NULL, NULL);
-    while (done < size) {
-        ssize_t n = pread(shard->fd, (char *)to + done, size - done,
-                          (off_t)(offset + done));
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return hr__fail(HR_EIO, "%s: read, offset %llu: %s",
-                            hr__source_short(shard->path),
-                            (unsigned long long)(offset + done),
-                            n ? strerror(errno) : "the file ends here");
-        done += (size_t)n;
-    }
-    return HR_OK;
+    done = hr__read_at(shard->fd, to, size, offset);
+    if (done == size)
+        return HR_OK;
+    return hr__fail(HR_EIO, "%s: read, offset %llu: %s",
+                    hr__source_short(shard->path),
+                    (unsigned long long)(offset + done),
+                    errno ? strerror(errno) : "the file ends here");
 }
 
 // Moves the window to whole pages: of large records only those pages are read
