@@ -137,20 +137,20 @@ struct pack_view {
     // The number of checked entries, and the values that the next one must
     // have.
     uint64_t looked, record_at, text_at;
+    // The fault, if there is one, and its place.
+    const char *why;
+    uint64_t fault_at;
 };
 
-// Checks header and index, and fills in *view. HR_OK, or what is wrong, and
-// where, in *offset and *why. pack_view_head() and pack_view_index() are its
-// two halves, for a file that is not in memory: the first wants the header
-// alone, the second the index, view->index_size bytes from view->index_at on.
+// Checks header and index, and fills in *view. HR_OK, or what is wrong, which
+// view->why says. pack_view_head() and pack_view_index() are its two halves,
+// for a file that is not in memory: the first wants the header alone, the
+// second the index, view->index_size bytes from view->index_at on.
 enum hr_status pack_view_open(struct pack_view *view, const void *map,
-                              uint64_t size, uint64_t *offset,
-                              const char **why);
+                              uint64_t size);
 enum hr_status pack_view_head(struct pack_view *view, const void *head,
-                              uint64_t size, uint64_t *offset,
-                              const char **why);
-enum hr_status pack_view_index(struct pack_view *view, const void *index,
-                               uint64_t *offset, const char **why);
+                              uint64_t size);
+enum hr_status pack_view_index(struct pack_view *view, const void *index);
 // Fills in the classes of a view whose index was checked.
 void pack_view_classes(const struct pack_view *view,
                        struct hr_pack_class *classes);
@@ -159,7 +159,6 @@ const struct pack_view *pack_view_of(hr_pack_file file);
 // Looks at the numbers of those entries that the first `size` bytes of the
 // index have, for one that comes bit by bit and might be very long.
 enum hr_status pack_view_part(struct pack_view *view, const void *index,
-                              uint64_t size, uint64_t *offset,
-                              const char **why);
+                              uint64_t size);
 
 #endif

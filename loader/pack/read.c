@@ -83,30 +83,25 @@ static int64_t ctime_of(const struct stat *st)
 
 static enum hr_status read_index(struct pack_file *f)
 {
-    uint64_t offset = 0;
-    const char *why = "";
-    enum hr_status status = pack_view_head(&f->view, f->view.map, f->view.size,
-                                           &offset, &why);
+    enum hr_status status = pack_view_head(&f->view, f->view.map, f->view.size);
+    const struct pack_header *head = (const void *)f->view.map;
     size_t bits;
 
     if (!status) {
         read_ahead(f, f->view.index_at, f->view.index_size);
-        status = pack_view_index(&f->view, f->view.map + f->view.index_at,
-                                 &offset, &why);
+        status = pack_view_index(&f->view, f->view.map + f->view.index_at);
     }
     if (status)
         return hr__fail(status, "%s: offset %llu: %s", pack_short(f->pub.path),
-                        (unsigned long long)offset, why);
+                        (unsigned long long)f->view.fault_at, f->view.why);
     bits = (size_t)f->view.num / 8 + 1;
     if (!(f->good = hr__alloc(NULL, bits)))
         return hr__fail(HR_ENOMEM, "out of memory");
     memset((void *)f->good, 0, bits);
     f->changed = ctime_of(&f->st);
-    f->pub.version = le32toh(
-        ((const struct pack_header *)(const void *)f->view.map)->version);
+    f->pub.version = le32toh(head->version);
     f->pub.num_classes = (size_t)f->view.num_classes;
-    f->pub.fixed =
-        ((const struct pack_header *)(const void *)f->view.map)->fixed != 0;
+    f->pub.fixed = head->fixed != 0;
     f->pub.num = (size_t)f->view.num;
     f->pub.packed = (size_t)f->view.packed;
     f->pub.bytes = f->view.size;
@@ -244,11 +239,9 @@ static enum hr_status was_changed(const struct pack_file *f, int64_t size)
 // file and put its times back. Then no check of before holds any more.
 static enum hr_status look_again(struct pack_file *f, const struct stat *st)
 {
-    struct pack_view view = {0};
-    uint64_t offset = 0;
-    const char *why = "";
+    struct pack_view view;
 
-    if (pack_view_open(&view, f->view.map, f->view.size, &offset, &why) ||
+    if (pack_view_open(&view, f->view.map, f->view.size) ||
         view.num != f->view.num || view.entries != f->view.entries ||
         view.texts != f->view.texts || view.order != f->view.order)
         return was_changed(f, st->st_size);

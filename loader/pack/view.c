@@ -5,55 +5,48 @@
 
 #include "format.h"
 
-struct check {
-    struct pack_view *view;
-    uint64_t at;  // of what is looked at
-    const char *why;
-};
-
-static enum hr_status bad(struct check *c, enum hr_status status, uint64_t at,
-                          const char *why)
+static enum hr_status bad(struct pack_view *view, enum hr_status status,
+                          uint64_t at, const char *why)
 {
-    c->at = at;
-    c->why = why;
+    view->fault_at = at;
+    view->why = why;
     return status;
 }
 
-static enum hr_status check_header(struct check *c)
+static enum hr_status check_header(struct pack_view *view)
 {
-    const struct pack_view *view = c->view;
     const struct pack_header *h = (const void *)view->map;
     size_t magic = view->size < 8 ? (size_t)view->size : 8;
 
     if (!magic || memcmp(h->magic, PACK_MAGIC, magic) != 0)
-        return bad(c, HR_EFORMAT, 0,
+        return bad(view, HR_EFORMAT, 0,
                    "not a pack file: headrace pack makes one");
     if (view->size < sizeof(*h))
-        return bad(c, HR_ETRUNCATED, view->size, "it ends in its header");
+        return bad(view, HR_ETRUNCATED, view->size, "it ends in its header");
     // Another version may have another header.
     if (le32toh(h->version) != PACK_VERSION &&
         le32toh(h->version) != PACK_VERSION_CLASSES)
-        return bad(c, HR_EUNSUPPORTED, 8,
+        return bad(view, HR_EUNSUPPORTED, 8,
                    "of a version that this library does not read");
     if (le64toh(h->sum) != pack_header_sum(h))
-        return bad(c, HR_ECORRUPT, 56, "the header's checksum is wrong");
+        return bad(view, HR_ECORRUPT, 56, "the header's checksum is wrong");
     if (!h->bytes)
-        return bad(c, HR_ETRUNCATED, 24, "it was never finished");
+        return bad(view, HR_ETRUNCATED, 24, "it was never finished");
     if (le64toh(h->bytes) > view->size)
-        return bad(c, HR_ETRUNCATED, view->size, "it ends too early");
+        return bad(view, HR_ETRUNCATED, view->size, "it ends too early");
     if (le64toh(h->bytes) < view->size)
-        return bad(c, HR_ECORRUPT, le64toh(h->bytes),
+        return bad(view, HR_ECORRUPT, le64toh(h->bytes),
                    "there is something behind its end");
     if (le32toh(h->version) == PACK_VERSION
             ? h->fixed || h->classes
             : le32toh(h->fixed) > PACK_FIXED || !h->classes)
-        return bad(c, HR_ECORRUPT, 12, "reserved bits of the header are set");
+        return bad(view, HR_ECORRUPT, 12,
+                   "reserved bits of the header are set");
     return HR_OK;
 }
 
-static enum hr_status find_index(struct check *c)
+static enum hr_status find_index(struct pack_view *view)
 {
-    struct pack_view *view = c->view;
     const struct pack_header *h = (const void *)view->map;
     struct pack_parts parts;
 
@@ -62,26 +55,25 @@ static enum hr_status find_index(struct check *c)
     view->index_sum = le64toh(h->index_sum);
     if (view->index_at % 64 || view->index_at < sizeof(*h) ||
         view->index_at > view->size)
-        return bad(c, HR_ECORRUPT, 32, "the index is not in it");
+        return bad(view, HR_ECORRUPT, 32, "the index is not in it");
     view->index_size = view->size - view->index_at;
     view->num_classes = le64toh(h->classes);
     view->looked = view->text_at = 0;
     view->record_at = sizeof(*h);
     if (!pack_parts(&parts, view->num) || parts.texts > view->index_size)
-        return bad(c, HR_ECORRUPT, 16,
+        return bad(view, HR_ECORRUPT, 16,
                    "it names more pictures than its index has room for");
     view->text_size = view->index_size - parts.texts;
     return HR_OK;
 }
 
 // Finds the parts of the index, and checks them against its checksum.
-static enum hr_status check_index(struct check *c, const uint8_t *index)
+static enum hr_status check_index(struct pack_view *view, const uint8_t *index)
 {
-    struct pack_view *view = c->view;
     struct pack_parts parts;
 
     if (view->index_sum != pack_sum(index, (size_t)view->index_size))
-        return bad(c, HR_ECORRUPT, 40, "the index's checksum is wrong");
+        return bad(view, HR_ECORRUPT, 40, "the index's checksum is wrong");
     pack_parts(&parts, view->num);
     view->entries = (const void *)index;
     view->order = (const void *)(index + parts.order);
@@ -89,11 +81,11 @@ static enum hr_status check_index(struct check *c, const uint8_t *index)
     return HR_OK;
 }
 
-static const char *check_texts(const struct check *c,
+static const char *check_texts(const struct pack_view *view,
                                const struct pack_index *e)
 {
     uint64_t names = le32toh(e->name_size), labels = le32toh(e->label_size);
-    const char *name = c->view->texts + le64toh(e->name);
+    const char *name = view->texts + le64toh(e->name);
 
     if (!pack_is_name(name, (size_t)names) || name[names])
         return "the name is not a relative path";
@@ -126,18 +118,16 @@ static const char *check_numbers(const struct pack_view *view,
 }
 
 // Checks entries up to number end.
-static enum hr_status look_at(struct check *c, const struct pack_index *entries,
-                              uint64_t end)
+static enum hr_status look_at(struct pack_view *view,
+                              const struct pack_index *entries, uint64_t end)
 {
-    struct pack_view *view = c->view;
-
     for (; view->looked < end && view->looked < view->num; view->looked++) {
         const struct pack_index *e = &entries[view->looked];
         const char *why = check_numbers(view, e, view->record_at,
                                         view->text_at);
 
         if (why)
-            return bad(c, HR_ECORRUPT,
+            return bad(view, HR_ECORRUPT,
                        view->index_at + view->looked * sizeof(*e), why);
         view->record_at = PACK_ROUND(le64toh(e->offset) + le64toh(e->size));
         view->text_at += le32toh(e->name_size) + le32toh(e->label_size) +
@@ -149,22 +139,21 @@ static enum hr_status look_at(struct check *c, const struct pack_index *entries,
     return HR_OK;
 }
 
-static enum hr_status check_entries(struct check *c)
+static enum hr_status check_entries(struct pack_view *view)
 {
-    struct pack_view *view = c->view;
-    enum hr_status status = look_at(c, view->entries, view->num);
+    enum hr_status status = look_at(view, view->entries, view->num);
 
     for (uint64_t i = 0; i < view->num && !status; i++) {
-        const char *why = check_texts(c, &view->entries[i]);
+        const char *why = check_texts(view, &view->entries[i]);
 
         if (why)
-            status = bad(c, HR_ECORRUPT,
+            status = bad(view, HR_ECORRUPT,
                          view->index_at + i * sizeof(*view->entries), why);
     }
     if (status)
         return status;
     if (view->record_at != view->index_at)
-        return bad(c, HR_ECORRUPT, 32, "the index is not where it belongs");
+        return bad(view, HR_ECORRUPT, 32, "the index is not where it belongs");
     return HR_OK;
 }
 
@@ -180,9 +169,8 @@ static const char *check_class(const struct pack_view *view, uint64_t at)
 }
 
 // Checks the classes behind the pictures' texts; then the index ends.
-static enum hr_status check_classes(struct check *c)
+static enum hr_status check_classes(struct pack_view *view)
 {
-    struct pack_view *view = c->view;
     uint64_t at = view->text_at, left;
     const char *why = NULL;
 
@@ -204,12 +192,11 @@ static enum hr_status check_classes(struct check *c)
         why = "the index has texts that no entry or class uses";
     at = view->index_at +
          (uint64_t)(view->texts - (const char *)view->entries) + at;
-    return why ? bad(c, HR_ECORRUPT, at, why) : HR_OK;
+    return why ? bad(view, HR_ECORRUPT, at, why) : HR_OK;
 }
 
-static enum hr_status check_order(struct check *c)
+static enum hr_status check_order(struct pack_view *view)
 {
-    const struct pack_view *view = c->view;
     uint64_t at = view->index_at + view->num * sizeof(struct pack_index);
     const char *before = NULL;
 
@@ -218,58 +205,41 @@ static enum hr_status check_order(struct check *c)
         const char *name;
 
         if (number >= view->num)
-            return bad(c, HR_ECORRUPT, at, "the order names no picture");
+            return bad(view, HR_ECORRUPT, at, "the order names no picture");
         name = view->texts + le64toh(view->entries[number].name);
         if (before && strcmp(before, name) >= 0)
-            return bad(c, HR_ECORRUPT, at, "the order of the names is wrong");
+            return bad(view, HR_ECORRUPT, at,
+                       "the order of the names is wrong");
         before = name;
     }
     if (view->num % 2 && view->order[view->num])
-        return bad(c, HR_ECORRUPT, at, "reserved bits are set");
+        return bad(view, HR_ECORRUPT, at, "reserved bits are set");
     return HR_OK;
 }
 
-static enum hr_status checked(const struct check *c, enum hr_status status,
-                              uint64_t *offset, const char **why)
-{
-    if (status) {
-        *offset = c->at;
-        *why = c->why;
-    }
-    return status;
-}
-
 enum hr_status pack_view_head(struct pack_view *view, const void *head,
-                              uint64_t size, uint64_t *offset, const char **why)
+                              uint64_t size)
 {
-    struct check c = {.view = view};
     enum hr_status status;
 
     *view = (struct pack_view){.map = head, .size = size};
-    if (!(status = check_header(&c)))
-        status = find_index(&c);
-    return checked(&c, status, offset, why);
+    return (status = check_header(view)) ? status : find_index(view);
 }
 
 enum hr_status pack_view_part(struct pack_view *view, const void *index,
-                              uint64_t size, uint64_t *offset, const char **why)
+                              uint64_t size)
 {
-    struct check c = {.view = view};
-
-    return checked(&c, look_at(&c, index, size / sizeof(struct pack_index)),
-                   offset, why);
+    return look_at(view, index, size / sizeof(struct pack_index));
 }
 
-enum hr_status pack_view_index(struct pack_view *view, const void *index,
-                               uint64_t *offset, const char **why)
+enum hr_status pack_view_index(struct pack_view *view, const void *index)
 {
-    struct check c = {.view = view};
     enum hr_status status;
 
-    if (!(status = check_index(&c, index)) && !(status = check_entries(&c)) &&
-        !(status = check_classes(&c)))
-        status = check_order(&c);
-    return checked(&c, status, offset, why);
+    if ((status = check_index(view, index)) || (status = check_entries(view)) ||
+        (status = check_classes(view)))
+        return status;
+    return check_order(view);
 }
 
 void pack_view_classes(const struct pack_view *view,
@@ -283,11 +253,9 @@ void pack_view_classes(const struct pack_view *view,
 }
 
 enum hr_status pack_view_open(struct pack_view *view, const void *map,
-                              uint64_t size, uint64_t *offset, const char **why)
+                              uint64_t size)
 {
-    enum hr_status status = pack_view_head(view, map, size, offset, why);
+    enum hr_status status = pack_view_head(view, map, size);
 
-    return status
-               ? status
-               : pack_view_index(view, view->map + view->index_at, offset, why);
+    return status ? status : pack_view_index(view, view->map + view->index_at);
 }

@@ -22,17 +22,16 @@ static bool bad(const struct hr__shard *shard, enum hr_status status,
 static bool read_all(const struct hr__shard *shard, struct pack_view *view,
                      uint8_t *to)
 {
-    uint64_t size = view->index_size, offset = 0;
+    uint64_t size = view->index_size;
     enum hr_status status = HR_OK;
-    const char *why = "";
 
     for (uint64_t done = 0, n; done < size && !status; done += n) {
         n = size - done < PIECE ? size - done : PIECE;
         if (hr__shard_read(shard, to + done, (size_t)n, view->index_at + done))
             return false;
-        status = pack_view_part(view, to, done + n, &offset, &why);
+        status = pack_view_part(view, to, done + n);
     }
-    return !status || bad(shard, status, offset, why);
+    return !status || bad(shard, status, view->fault_at, view->why);
 }
 
 static bool put_entries(struct hr__source *s, struct hr__shard *shard,
@@ -60,9 +59,8 @@ static bool put_entries(struct hr__source *s, struct hr__shard *shard,
 static bool read_index(struct hr__source *s, struct hr__shard *shard)
 {
     struct pack_header head = {0};
-    uint64_t size = shard->size, offset = 0;
+    uint64_t size = shard->size;
     struct pack_view view;
-    const char *why = "";
     enum hr_status status;
     uint8_t *index;
     bool ok;
@@ -70,8 +68,8 @@ static bool read_index(struct hr__source *s, struct hr__shard *shard)
     if (hr__shard_read(shard, &head,
                        size < sizeof(head) ? (size_t)size : sizeof(head), 0))
         return false;
-    if ((status = pack_view_head(&view, &head, size, &offset, &why)))
-        return bad(shard, status, offset, why);
+    if ((status = pack_view_head(&view, &head, size)))
+        return bad(shard, status, view.fault_at, view.why);
     if (view.index_size > shard->web->http->params.index_bytes)
         return bad(shard, HR_ELIMIT, 32,
                    "its index is larger than the limit (index_bytes)");
@@ -79,8 +77,8 @@ static bool read_index(struct hr__source *s, struct hr__shard *shard)
         !(index = hr__alloc(NULL, (size_t)view.index_size + 1)))
         return hr__source_fail(HR_ENOMEM, "out of memory");
     ok = read_all(shard, &view, index);
-    if (ok && (status = pack_view_index(&view, index, &offset, &why)))
-        ok = bad(shard, status, offset, why);
+    if (ok && (status = pack_view_index(&view, index)))
+        ok = bad(shard, status, view.fault_at, view.why);
     shard->names = true;  // packed labels are names, as those of folders
     ok = ok && hr__source_put_classes(s, &view) && put_entries(s, shard, &view);
     hr__free(index);

@@ -54,13 +54,11 @@ static void in_parts(const uint8_t *data, size_t size, bool opens)
     struct pack_header head = {0};
     enum hr_status status;
     struct pack_view v;
-    const char *why;
     uint8_t *index;
-    uint64_t at;
 
     if (size)
         memcpy(&head, data, size < sizeof(head) ? size : sizeof(head));
-    status = pack_view_head(&v, &head, size, &at, &why);
+    status = pack_view_head(&v, &head, size);
     if (status) {
         promise(!opens);
         return;
@@ -68,10 +66,10 @@ static void in_parts(const uint8_t *data, size_t size, bool opens)
     promise(index = malloc((size_t)v.index_size + 1));
     memcpy(index, data + v.index_at, (size_t)v.index_size);
     for (uint64_t n = 0; n <= v.index_size && !status; n += 100)
-        status = pack_view_part(&v, index, n, &at, &why);
+        status = pack_view_part(&v, index, n);
     if (!status)
-        status = pack_view_index(&v, index, &at, &why);
-    promise(opens == !status && (opens || *why));
+        status = pack_view_index(&v, index);
+    promise(opens == !status && (opens || *v.why));
     free(index);
 }
 
