@@ -39,7 +39,7 @@ static bool put_file(struct hr__source *s, const char *path, size_t rel,
         label = strcmp(name, ".") && strcmp(name, "..") ? name : "";
     return hr__source_intern(s, label, is_name, &own) &&
            hr__source_put_dir_once(s, dir, &index) &&
-           hr__source_put(s, index, slash ? slash + 1 : path, own);
+           hr__source_put(s, index, slash ? slash + 1 : path, own, 0);
 }
 
 #define OPENED ".parquet .arrow .feather .mindrecord"

@@ -153,9 +153,9 @@ static bool move_items(struct hr__source *s, size_t base,
             return false;
         from = item->dir;
         if (!hr__source_intern(s, of->text, of->is_name, &label) ||
-            !hr__source_put(s, dir, item->name ? name : NULL, label))
+            !hr__source_put(s, dir, item->name ? name : NULL, label,
+                            item->number))
             return false;
-        s->items[s->num - 1].number = item->number;
     }
     return true;
 }

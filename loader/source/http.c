@@ -64,7 +64,7 @@ bool hr__source_put_object(struct hr__source *s, const char *url, uint8_t web,
         label = part > folder + host ? part : "";
     return hr__source_web(s) && hr__source_intern(s, label, is_name, &own) &&
            hr__source_put_dir_once(s, dir, &index) &&
-           hr__source_put(s, index, url + name, own);
+           hr__source_put(s, index, url + name, own, 0);
 }
 
 // ---- Lists -----------------------------------------------------------------

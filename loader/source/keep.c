@@ -339,9 +339,11 @@ bool hr__source_put_dir_once(struct hr__source *s, struct hr__source_dir dir,
 }
 
 bool hr__source_put(struct hr__source *s, uint32_t dir, const char *name,
-                    uint32_t label)
+                    uint32_t label, uint32_t number)
 {
-    struct hr__source_item item = {.dir = dir, .label = label};
+    struct hr__source_item item = {.dir = dir,
+                                   .label = label,
+                                   .number = number};
     const char *folder = s->dirs[dir].path;
     size_t length = name ? strlen(name) : HR__NUMBER_TEXT;
 

@@ -59,11 +59,6 @@ static unsigned half_at(const unsigned char *p)
     return p[0] | (unsigned)p[1] << 8;
 }
 
-static uint64_t long_at(const unsigned char *p)
-{
-    return hr__word_at(p) | (uint64_t)hr__word_at(p + 4) << 32;
-}
-
 bool hr__is_lmdb(const void *begin, size_t size)
 {
     const unsigned char *p = begin;
@@ -116,7 +111,7 @@ static const char *unwrap(const struct hr__range *range, unsigned char **at,
                           size_t *size)
 {
     const unsigned char *p = *at;
-    uint64_t number = long_at(p);
+    uint64_t number = hr__long_at(p);
 
     if (*size != PAGE_HEAD + range->inner || !(half_at(p + 10) & OVERFLOW) ||
         !number || range->offset % number)
@@ -130,7 +125,7 @@ static const char *unwrap(const struct hr__range *range, unsigned char **at,
 static bool range_of(const struct lmdb *l, const unsigned char *value,
                      uint64_t size, struct hr__range *range)
 {
-    uint64_t page = long_at(value), pages = l->shard->size / l->page;
+    uint64_t page = hr__long_at(value), pages = l->shard->size / l->page;
 
     if (page < 2 || page >= pages)
         return false;
@@ -184,7 +179,7 @@ static const char *check_page(const struct lmdb *l, const unsigned char *page,
     unsigned flags = half_at(page + 10), end = half_at(page + 12);
     size_t most = (l->page - PAGE_HEAD) / (2 + NODE);
 
-    if (long_at(page) != number)
+    if (hr__long_at(page) != number)
         return "the page has another number";
     if ((flags & ~16u) != BRANCH && (flags & ~16u) != LEAF)
         return "the page is neither branch nor leaf";
@@ -268,11 +263,11 @@ static bool take_meta(struct lmdb *l, uint64_t offset)
     page = hr__word_at(p + 24);
     if (page < LEAST_PAGE || page > MOST_PAGE || page & (page - 1))
         return false;
-    if (l->page && (l->page != page || long_at(p + 128) < l->transaction))
+    if (l->page && (l->page != page || hr__long_at(p + 128) < l->transaction))
         return l->page == page;
     l->page = page;
-    l->transaction = long_at(p + 128);
-    l->root = long_at(p + 24 + 48 + 40);
+    l->transaction = hr__long_at(p + 128);
+    l->root = hr__long_at(p + 24 + 48 + 40);
     return true;
 }
 

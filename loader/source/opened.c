@@ -89,8 +89,7 @@ static const char *unwrap(const struct hr__range *range, unsigned char **at,
     (void)range;
     if (*size < HEAD)
         return "where it is was lost";
-    if ((hr__word_at(*at) | (uint64_t)hr__word_at(*at + 4) << 32) !=
-        *size - HEAD)
+    if (hr__long_at(*at) != *size - HEAD)
         return "it is not as long as the index says";
     *at += HEAD;
     *size -= HEAD;

@@ -65,7 +65,7 @@ bool hr__source_put_member_dir(struct hr__source *s, const char *path,
 
 bool hr__source_put_member(struct hr__source *s, const char *path,
                            uint32_t pack, uint32_t shard, const char *name,
-                           const char *label, bool is_name)
+                           const char *label, bool is_name, uint32_t number)
 {
     const char *slash = name ? strrchr(name, '/') : NULL;
     uint32_t dir, own;
@@ -73,7 +73,7 @@ bool hr__source_put_member(struct hr__source *s, const char *path,
     return hr__source_put_member_dir(s, path, pack, shard, name ? name : "",
                                      &dir) &&
            hr__source_intern(s, label, is_name, &own) &&
-           hr__source_put(s, dir, slash ? slash + 1 : name, own);
+           hr__source_put(s, dir, slash ? slash + 1 : name, own, number);
 }
 
 bool hr__source_put_classes(struct hr__source *s, const struct pack_view *view)
@@ -98,15 +98,10 @@ bool hr__source_put_classes(struct hr__source *s, const struct pack_view *view)
 static bool put_entry(struct hr__source *s, hr_pack_file file, size_t i)
 {
     struct hr_pack_entry entry;
-    size_t before = s->num;
 
     hr_pack_entry(file, i, &entry);
-    if (!hr__source_put_member(s, file->path, (uint32_t)s->num_packs, 0,
-                               entry.name, entry.label, true))
-        return false;
-    if (s->num > before)
-        s->items[before].number = (uint32_t)i;
-    return true;
+    return hr__source_put_member(s, file->path, (uint32_t)s->num_packs, 0,
+                                 entry.name, entry.label, true, (uint32_t)i);
 }
 
 bool hr__source_unpack(struct hr__source *s, const char *path)

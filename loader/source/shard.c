@@ -229,12 +229,10 @@ bool hr__shard_put(struct hr__source *s, struct hr__shard *shard,
     size_t before = s->num;
 
     if (!hr__source_put_member(s, shard->path, 0, shard->number + 1, name,
-                               label, shard->names))
+                               label, shard->names,
+                               (uint32_t)shard->ranges.num))
         return false;
-    if (s->num == before)
-        return true;
-    s->items[before].number = (uint32_t)shard->ranges.num;
-    return hr__ranges_put(&shard->ranges, &range);
+    return s->num == before || hr__ranges_put(&shard->ranges, &range);
 }
 
 bool hr__shard_skip(struct hr__source *s, const struct hr__shard *shard,

@@ -270,10 +270,10 @@ bool hr__source_put_dir(struct hr__source *s, struct hr__source_dir dir,
 // the same rel, is not put again.
 bool hr__source_put_dir_once(struct hr__source *s, struct hr__source_dir dir,
                              uint32_t *index);
-// Adds the picture NAME of a folder; NULL: it is called by its number, which is
-// to be set. A name that is too long is a fault.
+// Adds the picture NAME of a folder; NULL: it is called by its number. number:
+// in its pack file or shard. A name that is too long is a fault.
 bool hr__source_put(struct hr__source *s, uint32_t dir, const char *name,
-                    uint32_t label);
+                    uint32_t label, uint32_t number);
 // Says whether a folder is met for the first time. False with *error if memory
 // is short.
 bool hr__source_is_new(struct hr__source *s, uint64_t dev, uint64_t ino,
@@ -317,7 +317,7 @@ bool hr__source_cifar(struct hr__source *s, const char *path,
 // or only the folder that it lies in.
 bool hr__source_put_member(struct hr__source *s, const char *path,
                            uint32_t pack, uint32_t shard, const char *name,
-                           const char *label, bool is_name);
+                           const char *label, bool is_name, uint32_t number);
 bool hr__source_put_member_dir(struct hr__source *s, const char *path,
                                uint32_t pack, uint32_t shard, const char *name,
                                uint32_t *dir);
@@ -442,6 +442,11 @@ static inline uint32_t hr__word_at(const unsigned char *p)
 
     memcpy(&word, p, sizeof(word));
     return le32toh(word);
+}
+
+static inline uint64_t hr__long_at(const unsigned char *p)
+{
+    return hr__word_at(p) | (uint64_t)hr__word_at(p + 4) << 32;
 }
 
 static inline float hr__float_at(const unsigned char *p)

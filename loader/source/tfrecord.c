@@ -39,11 +39,6 @@ struct tfrecord {
     const char *why;  // the record at hand is no sample
 };
 
-static uint64_t long_at(const unsigned char *p)
-{
-    return hr__word_at(p) | (uint64_t)hr__word_at(p + 4) << 32;
-}
-
 static uint32_t masked(uint32_t sum)
 {
     return (sum >> 15 | sum << 17) + UINT32_C(0xa282ead8);
@@ -293,7 +288,7 @@ static uint64_t search(struct tfrecord *t, uint64_t offset)
         if (!p)
             break;
         for (size_t i = 0; i + HEAD <= n; i++)
-            if (long_at(p + i) <= size - offset - i && is_head(p + i))
+            if (hr__long_at(p + i) <= size - offset - i && is_head(p + i))
                 return offset + i;
         offset += n - HEAD + 1;
     }
@@ -310,7 +305,7 @@ static const char *read_head(struct tfrecord *t, uint64_t offset,
         return "the file ends in a record's header";
     if (!(head = hr__shard_look(t->shard, HEAD, offset)))
         return "it cannot be read";
-    size = long_at(head);
+    size = hr__long_at(head);
     if (!is_head(head))
         return "the length of the record is damaged";
     *m = (struct message){offset + HEAD, offset + HEAD + size};

@@ -153,7 +153,7 @@ static bool visit(struct walk *w, uint32_t dir, int fd,
     if (kind == ENTRY_NOWHERE || (kind == ENTRY_OTHER && picture))
         return hr__source_skip(s, dir, name, HR_SKIP_FILE);
     if (picture)
-        return hr__source_put(s, dir, name, 0);
+        return hr__source_put(s, dir, name, 0, 0);
     if (kind == ENTRY_FILE && *name != '.' && !s->pub.others++)
         s->pub.first_other = hr__source_join(s, s->dirs[dir].path, name);
     return true;
