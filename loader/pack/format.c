@@ -66,6 +66,21 @@ bool pack_is_label(const char *label, size_t size)
     return size <= PACK_TEXT_MAX && !memchr(label, 0, size);
 }
 
+struct hr_pack_entry pack_entry(const struct pack_index *entry,
+                                const char *texts, const uint8_t *map)
+{
+    const char *name = texts + le64toh(entry->name);
+
+    return (struct hr_pack_entry){
+        .name = name,
+        .label = name + le32toh(entry->name_size) + 1,
+        .data = map ? map + le64toh(entry->offset) : NULL,
+        .size = (size_t)le64toh(entry->size),
+        .source = le64toh(entry->source),
+        .packed = le32toh(entry->flags) & PACK_PACKED,
+    };
+}
+
 const char *pack_short(const char *path)
 {
     size_t length = strlen(path);

@@ -110,6 +110,10 @@ uint64_t pack_sum(const void *data, size_t size);
 bool pack_is_name(const char *name, size_t size);
 bool pack_is_label(const char *label, size_t size);
 
+// A picture as its entry has it; map: the whole file, NULL: without its data.
+struct hr_pack_entry pack_entry(const struct pack_index *entry,
+                                const char *texts, const uint8_t *map);
+
 // The end of a path that is too long for a message.
 const char *pack_short(const char *path);
 

@@ -161,21 +161,10 @@ enum hr_status hr_pack_entry(hr_pack_file file, size_t i,
                              struct hr_pack_entry *entry)
 {
     const struct pack_view *view = &mine(file)->view;
-    const struct pack_index *e;
-    const char *name;
 
     if (i >= file->num)
         return no_picture(file, i);
-    e = &view->entries[i];
-    name = view->texts + le64toh(e->name);
-    *entry = (struct hr_pack_entry){
-        .name = name,
-        .label = name + le32toh(e->name_size) + 1,
-        .data = view->map + le64toh(e->offset),
-        .size = (size_t)le64toh(e->size),
-        .source = le64toh(e->source),
-        .packed = le32toh(e->flags) & PACK_PACKED,
-    };
+    *entry = pack_entry(&view->entries[i], view->texts, view->map);
     return HR_OK;
 }
 

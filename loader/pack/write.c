@@ -224,21 +224,11 @@ enum hr_status hr_pack_writer_entry(hr_pack_writer writer, size_t i,
                                     struct hr_pack_entry *entry)
 {
     const struct pack_writer *w = pack_writer_of(writer);
-    const struct pack_index *e;
-    const char *name;
 
     if (i >= w->table.num)
         return hr__fail(HR_EINVAL, "%s: there is no picture %zu of %zu",
                         pack_short(w->pub.path), i, w->table.num);
-    e = &w->table.entries[i];
-    name = w->table.texts + le64toh(e->name);
-    *entry = (struct hr_pack_entry){
-        .name = name,
-        .label = name + le32toh(e->name_size) + 1,
-        .size = (size_t)le64toh(e->size),
-        .source = le64toh(e->source),
-        .packed = le32toh(e->flags) & PACK_PACKED,
-    };
+    *entry = pack_entry(&w->table.entries[i], w->table.texts, NULL);
     return HR_OK;
 }
 

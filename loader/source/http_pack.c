@@ -39,18 +39,15 @@ static bool put_entries(struct hr__source *s, struct hr__shard *shard,
 {
     for (uint64_t i = 0; i < view->num; i++) {
         const struct pack_index *e = &view->entries[i];
-        const char *name = view->texts + le64toh(e->name);
-        struct hr__range range = {
-            .offset = le64toh(e->offset),
-            .size = le64toh(e->size),
-            .sum = le64toh(e->data_sum),
-            .summed = true,
-            .packed = le32toh(e->flags) & PACK_PACKED,
-            .source = le64toh(e->source),
-        };
+        struct hr_pack_entry entry = pack_entry(e, view->texts, NULL);
+        struct hr__range range = {.offset = le64toh(e->offset),
+                                  .size = le64toh(e->size),
+                                  .sum = le64toh(e->data_sum),
+                                  .summed = true,
+                                  .packed = entry.packed,
+                                  .source = entry.source};
 
-        if (!hr__shard_put(s, shard, name, name + le32toh(e->name_size) + 1,
-                           range))
+        if (!hr__shard_put(s, shard, entry.name, entry.label, range))
             return false;
     }
     return true;
