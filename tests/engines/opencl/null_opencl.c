@@ -73,6 +73,47 @@ static void enqueues(void)
     }
 }
 
+// ---- Events -----------------------------------------------------------------
+
+enum { HELD = 16 };  // more than the engine sends
+typedef void(CL_CALLBACK *event_notify)(cl_event, cl_int, void *);
+
+// Guards the calls that are due when nothing is held any more.
+static pthread_mutex_t held_lock = PTHREAD_MUTEX_INITIALIZER;
+static atomic_bool held;
+static int num_calls;
+static struct {
+    event_notify fn;
+    void *arg;
+} calls[HELD];
+
+static bool call_later(event_notify fn, void *arg)
+{
+    bool later;
+
+    if (!held)
+        return false;
+    pthread_mutex_lock(&held_lock);
+    if ((later = held)) {
+        if (num_calls == HELD)
+            abort();
+        calls[num_calls].fn = fn;
+        calls[num_calls++].arg = arg;
+    }
+    pthread_mutex_unlock(&held_lock);
+    return later;
+}
+
+EXPORT void null_hold(bool on)
+{
+    pthread_mutex_lock(&held_lock);
+    held = on;
+    for (; !on && num_calls; num_calls--)
+        calls[num_calls - 1].fn((cl_event)&event, CL_COMPLETE,
+                                calls[num_calls - 1].arg);
+    pthread_mutex_unlock(&held_lock);
+}
+
 CALL cl_int clSetEventCallback(cl_event e, cl_int type,
                                void(CL_CALLBACK *fn)(cl_event, cl_int, void *),
                                void *arg)
@@ -81,7 +122,8 @@ CALL cl_int clSetEventCallback(cl_event e, cl_int type,
     charge(&n.enqueue_ns);
     // This runs before the event can be known to be complete.
     atomic_fetch_add(&n.batches, 1);
-    fn(e, CL_COMPLETE, arg);
+    if (!call_later(fn, arg))
+        fn(e, CL_COMPLETE, arg);
     charge(&n.callback_ns);
     t.phase = PLAN;
     return CL_SUCCESS;
@@ -91,12 +133,14 @@ CALL cl_int clSetEventCallback(cl_event e, cl_int type,
 CALL cl_int clGetEventInfo(cl_event e, cl_event_info what, size_t size,
                            void *value, size_t *size_out)
 {
-    static const cl_int done = CL_COMPLETE;
+    const cl_int state = held ? CL_RUNNING : CL_COMPLETE;
 
     (void)e, (void)what, (void)size, (void)size_out;
+    memcpy(value, &state, sizeof(state));
+    if (state != CL_COMPLETE)
+        return CL_SUCCESS;
     charge(&n.enqueue_ns);
     atomic_fetch_add(&n.batches, 1);
-    memcpy(value, &done, sizeof(done));
     charge(&n.callback_ns);
     t.phase = PLAN;
     return CL_SUCCESS;
@@ -107,28 +151,6 @@ static const char *_Atomic refused;
 EXPORT void null_refuse(const char *name)
 {
     refused = name;
-}
-
-// ---- Held -------------------------------------------------------------------
-
-static pthread_mutex_t hold_lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t let_go = PTHREAD_COND_INITIALIZER;
-static bool held;
-
-EXPORT void null_hold(bool on)
-{
-    pthread_mutex_lock(&hold_lock);
-    held = on;
-    pthread_cond_broadcast(&let_go);
-    pthread_mutex_unlock(&hold_lock);
-}
-
-static void wait_if_held(void)
-{
-    pthread_mutex_lock(&hold_lock);
-    while (held)
-        pthread_cond_wait(&let_go, &hold_lock);
-    pthread_mutex_unlock(&hold_lock);
 }
 
 EXPORT void null_counts(struct null_counts *out)
@@ -385,7 +407,6 @@ CALL cl_int clEnqueueWriteBuffer(cl_command_queue q, cl_mem mem,
 {
     (void)q, (void)mem, (void)blocking, (void)at, (void)from, (void)num;
     (void)wait;
-    wait_if_held();
     atomic_fetch_add(&n.writes, 1);
     atomic_fetch_add(&n.up_bytes, size);
     return enqueued(e);

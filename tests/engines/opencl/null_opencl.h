@@ -27,7 +27,7 @@ struct null_counts {
 void null_counts(struct null_counts *out);
 // From now on there is no kernel of that name; NULL: all are there.
 void null_refuse(const char *kernel);
-// Transfers to the device do not return before it is false again.
+// No event is complete before it is false again.
 void null_hold(bool on);
 
 #endif
