@@ -270,6 +270,21 @@ head -c "$(($(stat -c %s all.rec) - 100))" all.rec >cut.rec
 run 1 run cut.rec --out none --json
 says err "cut.rec: offset "
 says out "\"images\": $((num - 1)),"
+# Parts of names that no file can have are cut, and stay apart.
+long=$(printf 'é%.0s' {1..180})
+tar -C flat -cf long.tar --format=pax --transform="s,^01,$long/&," \
+    --transform="s,^000,a$long," --transform="s,^001,b$long," \
+    000.jpg 001.jpg 010.jpg 011.jpg
+run 0 run long.tar --out long/
+says long/manifest.json "b$long.jpg"
+run 0 pack long.tar --out long.hrp
+run 0 unpack long.hrp --out unpacked-long
+for folder in long unpacked-long; do
+    expect "two are beside each other" [ \
+        "$(cd $folder && echo [ab]é*é-????????????????.* | wc -w)" = 2 ]
+    expect "two are in one folder" [ \
+        "$(cd $folder && echo é*é-????????????????/01[01].* | wc -w)" = 2 ]
+done
 tar -C flat -cf apart.tar 000.jpg 001.jpg 000.cls
 run 2 run apart.tar --out none
 says err "members of the same sample do not follow each other"

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "braces.h"
+#include "out_file.h"
 #include "tools.h"
 
 static bool fail(struct inputs *in, const char *text)
@@ -387,15 +388,12 @@ static size_t stem_length(const char *path)
 const char *inputs_output(const struct inputs *in, size_t i, char *buffer,
                           size_t size)
 {
-    size_t length;
+    char name[PATH_MAX];
 
-    if (!inputs_name(in, i, buffer, size))
+    if (!inputs_name(in, i, name, sizeof(name)))
         return NULL;
-    length = stem_length(buffer);
-    if (length + sizeof(".npy") > size)
-        return NULL;
-    memcpy(buffer + length, ".npy", sizeof(".npy"));
-    return buffer;
+    name[stem_length(name)] = '\0';
+    return out_file_name(buffer, size, name, ".npy") ? buffer : NULL;
 }
 
 int64_t inputs_class(const struct inputs *in, size_t i)
@@ -409,7 +407,7 @@ bool inputs_find_classes(struct inputs *in)
     return in->classes != NULL;
 }
 
-// A picture's name, or what its output is called but for its extension.
+// A picture's name, or that of its output.
 struct stem {
     char *text;
     size_t i;
@@ -427,13 +425,13 @@ bool inputs_clash(struct inputs *in, bool outputs, size_t *a, size_t *b)
 {
     struct stem *stems = calloc(in->num, sizeof(*stems));
     bool ok = stems != NULL, found = false;
-    char name[PATH_MAX];
+    char name[PATH_MAX + sizeof(".npy")];
 
     in->error[0] = '\0';
     for (size_t i = 0; ok && i < in->num; i++) {
-        inputs_name(in, i, name, sizeof(name));
-        stems[i] = (struct stem){
-            strndup(name, outputs ? stem_length(name) : strlen(name)), i};
+        outputs ? inputs_output(in, i, name, sizeof(name))
+                : inputs_name(in, i, name, sizeof(name));
+        stems[i] = (struct stem){strdup(name), i};
         ok = stems[i].text != NULL;
     }
     if (ok)

@@ -86,7 +86,7 @@ const char *inputs_name(const struct inputs *inputs, size_t i, char *buffer,
 bool inputs_find_classes(struct inputs *inputs);
 int64_t inputs_class(const struct inputs *inputs, size_t i);  // -1 = none
 
-// The relative path with its extension replaced by .npy.
+// The relative path with its extension replaced by .npy, see out_file_name().
 const char *inputs_output(const struct inputs *inputs, size_t i, char *buffer,
                           size_t size);
 

@@ -4,8 +4,9 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
 #include <signal.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +14,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "tools.h"
+
 #define BUFFER_SIZE ((size_t)64 * 1024)
+
+enum { HASH = 17 };  // bytes of one in a name
 
 // After a failure there is a hole: the file must not pass for whole.
 static bool passed(struct out_file *file, bool ok)
@@ -169,6 +174,33 @@ bool out_file_rewind(struct out_file *file)
 {
     return passed(file, !fseeko(file->stream, 0, SEEK_SET) &&
                             !ftruncate(fileno(file->stream), 0));
+}
+
+bool out_file_name(char *to, size_t size, const char *name, const char *end)
+{
+    for (;; name++) {
+        size_t length = strcspn(name, "/"), kept = length;
+        const char *behind = name[length] ? "/" : end;
+        size_t most = NAME_MAX - (name[length] ? 0 : strlen(end));
+        char hash[HASH + 1] = "";
+        int n;
+
+        if (length > most) {
+            snprintf(hash, sizeof(hash), "-%016" PRIx64,
+                     tools_hash(0, name, length));
+            kept = most - HASH;
+            while (kept && (name[kept] & 0xC0) == 0x80)
+                kept--;  // a character of UTF-8 stays whole
+        }
+        n = snprintf(to, size, "%.*s%s%s", (int)kept, name, hash, behind);
+        if (n < 0 || (size_t)n >= size)
+            return false;
+        name += length;
+        if (!*name)
+            return true;
+        to += n;
+        size -= (size_t)n;
+    }
 }
 
 bool out_file_parents(char *path)

@@ -42,6 +42,10 @@ bool out_file_rename(struct out_file *file);
 void out_file_clean(const char *folder);
 // Removes what is there. Fine at any time, also when never opened.
 void out_file_discard(struct out_file *file);
+// Writes the path NAME and END to a buffer. Parts that a file system has no room
+// for (NAME_MAX bytes) are cut, and end in a hash of the whole part. False: the
+// buffer is too small.
+bool out_file_name(char *to, size_t size, const char *name, const char *end);
 // mkdir -p for the folders above the last slash of path, which is as it was at
 // return.
 bool out_file_parents(char *path);

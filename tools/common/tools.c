@@ -170,6 +170,20 @@ void tools_span_text(char *out, size_t size, struct hr_span span)
                  hr_stage_name(span.last));
 }
 
+// FNV-1a (Fowler, Noll, Vo), then the finisher of splitmix64 (Steele, Lea,
+// Flood 2014).
+uint64_t tools_hash(uint64_t seed, const char *text, size_t length)
+{
+    uint64_t h = 0xcbf29ce484222325u;
+
+    for (size_t i = 0; i < length; i++)
+        h = (h ^ (unsigned char)text[i]) * 0x100000001b3u;
+    h += (seed + 1) * 0x9e3779b97f4a7c15u;
+    h = (h ^ h >> 30) * 0xbf58476d1ce4e5b9u;
+    h = (h ^ h >> 27) * 0x94d049bb133111ebu;
+    return h ^ h >> 31;
+}
+
 bool tools_mul(size_t *out, size_t a, size_t b)
 {
     return !__builtin_mul_overflow(a, b, out);

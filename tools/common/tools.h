@@ -55,6 +55,9 @@ void tools_print_statuses(const uint64_t *counts, int num);
 // Zeroes; free(). NULL: a message was printed.
 void *tools_new(size_t size);
 
+// A hash of a text: near texts and seeds are far apart.
+uint64_t tools_hash(uint64_t seed, const char *text, size_t length);
+
 // a * b, or false if it does not fit.
 bool tools_mul(size_t *out, size_t a, size_t b);
 

@@ -88,14 +88,15 @@ static bool write_file(struct unpack *u, const struct hr_pack_entry *entry,
                        hr_image image)
 {
     struct out_file file = OUT_FILE_CLOSED;
-    char path[2 * PATH_MAX];
+    char name[PATH_MAX], path[2 * PATH_MAX];
     const char *out = u->opt->out;
     bool ok;
 
     errno = ENAMETOOLONG;
-    ok = snprintf(path, sizeof(path), "%s%s%s%s", out,
-                  out[strlen(out) - 1] == '/' ? "" : "/", entry->name,
-                  image ? ".png" : "") < (int)sizeof(path) &&
+    ok = out_file_name(name, sizeof(name), entry->name, image ? ".png" : "") &&
+         snprintf(path, sizeof(path), "%s%s%s", out,
+                  out[strlen(out) - 1] == '/' ? "" : "/",
+                  name) < (int)sizeof(path) &&
          out_file_parents(path) && out_file_open_part(&file, path) &&
          write_bytes(&file, entry, image) && out_file_close(&file) &&
          out_file_rename(&file);

@@ -129,7 +129,7 @@ static void clean_folders(const struct run *run)
     for (size_t i = 0; i < run->in.num; i++) {
         char name[PATH_MAX];
 
-        if (!inputs_name(&run->in, i, name, sizeof(name)))
+        if (!inputs_output(&run->in, i, name, sizeof(name)))
             continue;
         name[folder_length(name)] = '\0';
         if (!strcmp(name, last))

@@ -16,20 +16,6 @@ struct ticket {
     size_t index;
 };
 
-// FNV-1a (Fowler, Noll, Vo), then the finisher of splitmix64 (Steele, Lea,
-// Flood 2014), so that near names and seeds are far apart.
-static uint64_t draw(uint64_t seed, const char *name)
-{
-    uint64_t h = 0xcbf29ce484222325u;
-
-    for (; *name; name++)
-        h = (h ^ (unsigned char)*name) * 0x100000001b3u;
-    h += (seed + 1) * 0x9e3779b97f4a7c15u;
-    h = (h ^ h >> 30) * 0xbf58476d1ce4e5b9u;
-    h = (h ^ h >> 27) * 0x94d049bb133111ebu;
-    return h ^ h >> 31;
-}
-
 static int by_draw(const void *a, const void *b)
 {
     const struct ticket *l = a, *r = b;
@@ -63,8 +49,9 @@ static bool choose(struct validate *v)
     for (size_t i = 0; i < v->in.num; i++) {
         const char *text = inputs_name(&v->in, i, name, sizeof(name));
 
+        text = text ? text : "";
         tickets[i].index = i;
-        tickets[i].draw = all ? i : draw(v->opt.seed, text ? text : "");
+        tickets[i].draw = all ? i : tools_hash(v->opt.seed, text, strlen(text));
     }
     qsort(tickets, v->in.num, sizeof(*tickets), by_draw);
     for (size_t i = 0; i < v->total; i++)
