@@ -9,13 +9,14 @@
 #ifdef HR__ENTROPY
 __constant uchar hr__natural[64] = {HR__NATURAL};
 
-// Counts the symbols that an item has decoded, for a test.
+// Counts the symbols that an item has decoded, and its look-ups << 16, for a
+// test.
 #ifdef HR__COUNTED
-#define HR__COUNT(r) ((r)->counted++)
+#define HR__COUNT(r, n) ((r)->counted += (n))
 #define HR__COUNTED_OF(r, sub) \
     (((__global uint *)((r)->tables + (r)->pic->counts))[sub] += (r)->counted)
 #else
-#define HR__COUNT(r)
+#define HR__COUNT(r, n)
 #define HR__COUNTED_OF(r, sub)
 #endif
 
@@ -56,17 +57,26 @@ static inline uint hr__peek(const struct hr__reader *r)
     return left < 32 ? bits | 0xffffffffu >> left : bits;
 }
 
-static inline uint hr__code(__global const struct hr__huffman *t, uint bits)
-{
-    uint entry = t->fast[bits >> (32 - HR__FAST_BITS)];
+// The result of a look-up: one or two symbols (an entry of struct hr__huffman),
+// and the bits from the first one on.
+struct hr__seen {
+    uint entry, bits;
+};
 
-    for (uint n = HR__FAST_BITS + 1; !entry && n <= 16; n++) {
-        int code = (int)(bits >> (32 - n));
+static inline struct hr__seen hr__look(struct hr__reader *r)
+{
+    __global const struct hr__huffman *t = r->k ? r->ac : r->dc;
+    struct hr__seen seen = {0, hr__peek(r)};
+
+    HR__COUNT(r, 1u << 16);
+    seen.entry = t->fast[seen.bits >> (32 - HR__FAST_BITS)];
+    for (uint n = HR__FAST_BITS + 1; !seen.entry && n <= 16; n++) {
+        int code = (int)(seen.bits >> (32 - n));
 
         if (code <= (int)t->last[n])
-            entry = n << 8 | t->symbol[(t->add[n] + (uint)code) & 255];
+            seen.entry = n << 8 | t->symbol[(t->add[n] + (uint)code) & 255];
     }
-    return entry;
+    return seen;
 }
 
 static inline void hr__begin(struct hr__reader *r, uint block)
@@ -79,21 +89,22 @@ static inline void hr__begin(struct hr__reader *r, uint block)
     r->ac = (__global const struct hr__huffman *)(r->tables + c->ac);
 }
 
-// Takes at least one bit. (Compilers for host processors would call it once for
-// each symbol, with the reader in memory, where two loops have it.)
+// Takes the first symbol of `seen`, and at least one bit. (Compilers for host
+// processors would call it once for each symbol, with the reader in memory,
+// where two loops have it.)
 static inline __attribute__((always_inline)) struct hr__symbol hr__next(
-    struct hr__reader *r)
+    struct hr__reader *r, struct hr__seen *seen)
 {
     bool dc = !r->k;
-    uint bits = hr__peek(r), entry, size, run, next;
+    uint entry = seen->entry & 0xffff, length = entry >> 8, next;
+    uint size = entry & 15, run = entry >> 4 & 15;
+    uint bits = seen->bits << length;
     struct hr__symbol s;
 
-    HR__COUNT(r);
-    entry = hr__code(dc ? r->dc : r->ac, bits);
-    size = entry & 15;
-    run = entry >> 4 & 15;
-    bits <<= entry >> 8;
-    r->at += max((entry >> 8) + size, 1u);
+    HR__COUNT(r, 1);
+    r->at += max(length + size, 1u);
+    seen->bits = bits << size;
+    seen->entry >>= 16;
     s.run = run;
     s.k = r->k + run;
     s.value = size ? (int)(bits >> (32 - size)) : 0;
@@ -108,6 +119,13 @@ static inline __attribute__((always_inline)) struct hr__symbol hr__next(
     if (next > 63)
         hr__begin(r, r->block + 1 < r->pic->mcu_blocks ? r->block + 1 : 0);
     return s;
+}
+
+// Says whether the second symbol of `seen` comes next: it is one of an AC.
+static inline bool hr__goes_on(const struct hr__reader *r,
+                               const struct hr__seen *seen, uint to)
+{
+    return seen->entry && r->k && r->at < to;
 }
 
 // A symbol as hr_entropy_write reads it: of a DC the value in 12 bits, else the
@@ -153,29 +171,35 @@ static inline uint hr__state(const struct hr__reader *r)
 static inline uint hr__walk(struct hr__reader *r, uint to)
 {
     while (r->at < to) {
-        bool begins = !r->k, mcu = begins && !r->block;
-        uint left = r->end - r->at;
-        struct hr__symbol s = hr__next(r);
+        struct hr__seen seen = hr__look(r);
 
-        if (s.odd) {
-            if (!mcu || left >= 8)
-                return HR__NEXT_ODD;
-            r->at = r->end;
-            hr__begin(r, 0);
-            r->k = 0;
-            return HR__NEXT_END;
-        }
-        if (r->symbols < r->capacity)
-            r->kept[r->symbols * HR__GROUP] = hr__kept(begins, &s);
-        r->symbols++;
-        r->blocks += begins;
+        do {
+            bool begins = !r->k, mcu = begins && !r->block;
+            uint left = r->end - r->at;
+            struct hr__symbol s = hr__next(r, &seen);
+
+            if (s.odd) {
+                if (!mcu || left >= 8)
+                    return HR__NEXT_ODD;
+                r->at = r->end;
+                hr__begin(r, 0);
+                r->k = 0;
+                return HR__NEXT_END;
+            }
+            if (r->symbols < r->capacity)
+                r->kept[r->symbols * HR__GROUP] = hr__kept(begins, &s);
+            r->symbols++;
+            r->blocks += begins;
+        } while (hr__goes_on(r, &seen, to));
     }
     return r->at < r->end ? 0 : HR__NEXT_END;
 }
 
-// The items of a group make a table. Codes of up to HR__FAST_BITS bits fill it
-// from its beginning without gaps.
+// The items of a group make a table of single symbols, and the part of `to`
+// (NULL: none) for long codes. Codes of up to HR__FAST_BITS bits fill it from
+// its beginning without gaps.
 static inline void hr__make_table(__global const struct hr__code *from,
+                                  __local ushort *fast,
                                   __global struct hr__huffman *to, uint lane)
 {
     uint code = 0, n = 0, end = 0;
@@ -183,7 +207,7 @@ static inline void hr__make_table(__global const struct hr__code *from,
     for (uint length = 1; length <= 16; length++, code <<= 1) {
         uint count = from->counts[length - 1], begin = end;
 
-        if (!lane) {
+        if (to && !lane) {
             to->add[length] = n - code;
             to->last[length] = count ? code + count - 1 : ~0u;
         }
@@ -192,7 +216,7 @@ static inline void hr__make_table(__global const struct hr__code *from,
 
             end = min(begin + (count << shift), 1u << HR__FAST_BITS);
             for (uint k = begin + lane; k < end; k += HR__GROUP)
-                to->fast[k] =
+                fast[k] =
                     (ushort)(length << 8 |
                              from->symbols[(n + ((k - begin) >> shift)) & 255]);
         }
@@ -200,9 +224,26 @@ static inline void hr__make_table(__global const struct hr__code *from,
         n += count;
     }
     for (uint k = end + lane; k < 1u << HR__FAST_BITS; k += HR__GROUP)
-        to->fast[k] = 0;
-    for (uint k = lane; k < 256; k += HR__GROUP)
+        fast[k] = 0;
+    for (uint k = lane; to && k < 256; k += HR__GROUP)
         to->symbol[k] = from->symbols[k];
+}
+
+// Combines each symbol of `fast` with the one of `then` whose code follows its
+// value, if all of that code is among the bits of the look-up.
+static inline void hr__make_pairs(__local const ushort *fast,
+                                  __local const ushort *then,
+                                  __global struct hr__huffman *to, uint lane)
+{
+    for (uint k = lane; k < 1u << HR__FAST_BITS; k += HR__GROUP) {
+        uint first = fast[k], bits = (first >> 8) + (first & 15), second = 0;
+
+        if (first && bits < HR__FAST_BITS)
+            second = then[k << bits & ((1u << HR__FAST_BITS) - 1)];
+        if (bits + (second >> 8) > HR__FAST_BITS)
+            second = 0;
+        to->fast[k] = second << 16 | first;
+    }
 }
 
 static inline __global const struct hr__interval *hr__intervals(
@@ -242,22 +283,28 @@ __kernel void hr_entropy_begin(__global const uint *restrict plan, uint list,
                                __global uchar *restrict work,
                                __global uchar *restrict out)
 {
+    __local ushort fast[2][1 << HR__FAST_BITS];
     struct hr__job job = hr__job_of(plan, list);
     __global const struct hr__entropy *pic = hr__entropy_of(job, in);
     uint lane = (uint)get_local_id(0), at = (job.item - lane) * 8 + lane;
     uint group = job.item / HR__GROUP;
+    bool makes = group < pic->num_codes;
+    __global const struct hr__code *codes =
+        (__global const struct hr__code *)((__global const uchar *)pic +
+                                           pic->codes);
+    __global struct hr__huffman *table =
+        (__global struct hr__huffman *)(work + pic->tables) + group;
 
+    // (That of DCs, which is even, needs the one of the ACs, too.)
+    for (uint n = 0; makes && n < 2 - group % 2; n++)
+        hr__make_table(codes + group + n, fast[n], n ? 0 : table, lane);
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (makes)
+        hr__make_pairs(fast[0], fast[1 - group % 2], table, lane);
     if (!job.item) {
         HR__AT(uint, out + pic->flag) = 0;
         HR__AT(uint, work + pic->open) = 0;
     }
-    if (group < pic->num_codes)
-        hr__make_table((__global const struct hr__code *)(
-                           (__global const uchar *)pic + pic->codes) +
-                           group,
-                       (__global struct hr__huffman *)(work + pic->tables) +
-                           group,
-                       lane);
     for (uint i = 0; i < 8; i++, at += HR__GROUP)
         if (at < job.pic->num_coefs * 8)
             HR__AT(short8, work + job.pic->coefs + 16 * at) = (short8)(0);

@@ -58,7 +58,7 @@ enum {
     HR__MARKS_ALONE = 65536,
     HR__MCU_BLOCKS = 10,  // at most
     HR__CODES = 6,        // of a scan, at most
-    HR__FAST_BITS = 12,   // of codes that one look-up decodes
+    HR__FAST_BITS = 11,   // of the scan, that a look-up sees
     HR__SCAN_SLACK = 2,   // words behind the scan that are read
     HR__DC_SIZE = 11,     // most bits of a value
     HR__AC_SIZE = 10,
@@ -85,11 +85,14 @@ struct hr__code {
     hr__byte counts[16], symbols[256];
 };
 
-// The table that is made of it. Codes of up to HR__FAST_BITS bits: length << 8
-// | symbol, else 0; the others by their length: the largest code, -1 without
-// one, and the number to add to a code for the place of its symbol.
+// The table that is made of it. An entry of `fast` has the symbol that so many
+// bits begin with: length of the code << 8 | symbol, 0 for longer codes. Its
+// upper half has the same of a second symbol, one of an AC whose code begins
+// behind the first one's value and ends among these bits; else 0. Longer codes
+// by their length: the largest code, -1 without one, and the number to add to a
+// code for the place of its symbol.
 struct hr__huffman {
-    hr__half fast[1 << HR__FAST_BITS];
+    hr__word fast[1 << HR__FAST_BITS];
     hr__word last[17], add[17];
     hr__word symbol[256];
 };
@@ -153,7 +156,8 @@ struct hr__entropy {
     // Bytes from the beginning of this struct, which lies in `in`:
     hr__word scan;       // its bytes (multiple of 4)
     hr__word intervals;  // struct hr__interval[num_intervals]
-    hr__word codes;      // struct hr__code[num_codes]
+    hr__word codes;      // struct hr__code[num_codes], in pairs: of DCs, of
+                         // the ACs of the same components
     hr__word num_codes;
     hr__word num_intervals, num_subs;
     hr__word sub_marks;     // of a subsequence
@@ -166,7 +170,8 @@ struct hr__entropy {
                             // HR__NEXT_ON, and of which subsequences
     hr__word flag;          // out: byte of a word, HR__ODD_..
     hr__word counts;        // work: in programs built with HR__COUNTED, byte of
-                            // a word for each subsequence: the symbols decoded
+                            // a word for each subsequence: look-ups << 16 |
+                            // symbols decoded
     hr__word num_components, mcus_w;
     hr__word mcu_blocks;                 // blocks of an MCU
     hr__word of[HR__MCU_BLOCKS];         // of each, its component

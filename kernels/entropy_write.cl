@@ -87,15 +87,19 @@ static inline void hr__write_bits(struct hr__writer *w, struct hr__reader *r,
                                   uint to)
 {
     while (r->at < to) {
-        bool begins = !r->k;
-        struct hr__symbol s = hr__next(r);
+        struct hr__seen seen = hr__look(r);
 
-        if (s.odd)
-            break;  // padding
-        if (begins)
-            hr__write_dc(w, s.value);
-        else
-            hr__write_ac(w, s.k, s.value);
+        do {
+            bool begins = !r->k;
+            struct hr__symbol s = hr__next(r, &seen);
+
+            if (s.odd)
+                return;  // padding
+            if (begins)
+                hr__write_dc(w, s.value);
+            else
+                hr__write_ac(w, s.k, s.value);
+        } while (hr__goes_on(r, &seen, to));
     }
 }
 

@@ -105,6 +105,10 @@ static void configure(struct jpeg_compress_struct *c,
         c->comp_info[i].h_samp_factor = f >> 4;
         c->comp_info[i].v_samp_factor = f & 15;
     }
+    if (spec->mixed) {
+        c->comp_info[1].ac_tbl_no = 0;
+        c->comp_info[2].dc_tbl_no = 0;
+    }
     c->restart_interval = (unsigned)spec->restart;
     c->optimize_coding = spec->optimize;
     c->arith_code = spec->arithmetic;

@@ -36,6 +36,7 @@ struct jpeg_spec {
     bool progressive, arithmetic, optimize;
     bool separate;  // one scan per component
     bool partial;   // progressive whose later scans are missing
+    bool mixed;     // Cb has the ACs' code of Y, Cr the DCs'
     int restart;    // MCUs; 0 = none
     int quality;
 };

@@ -148,8 +148,8 @@ static void plan_component(struct ocl_plan *plan, struct hr__entropy *e,
         e->of[e->mcu_blocks] = i;
         e->nth[e->mcu_blocks++] = k;
     }
-    to->dc = e->tables + from->dc * (hr__word)sizeof(struct hr__huffman);
-    to->ac = e->tables + from->ac * (hr__word)sizeof(struct hr__huffman);
+    to->dc = e->tables + from->codes * (hr__word)sizeof(struct hr__huffman);
+    to->ac = to->dc + (hr__word)sizeof(struct hr__huffman);
 }
 
 // Reserves the memory for coefficients and for the states of the kernels.

@@ -12,32 +12,34 @@ static uint32_t divided(uint32_t n, uint32_t by)
     return (n + by - 1) / by;
 }
 
-// *number: its index among the scan's codes; *numbers: the same from 1 on, 0 if
-// it is new. False: there is no such code.
-static bool use_code(struct ocl_scan *s, const uint8_t *huffman, bool dc,
-                     uint32_t *numbers, uint32_t *number)
+// Components with the same two codes share them. Each other component gets a
+// pair of its own: the DCs' table has symbols of the ACs' code, too.
+static bool use_codes(struct ocl_scan *s, const struct hr__jpeg *j, int i,
+                      uint32_t known[4][4])
 {
-    if (!*numbers) {
-        if (!hr__entropy_code(&s->codes[s->num_codes], huffman, dc))
+    unsigned dc = j->comp[i].dc, ac = j->comp[i].ac;
+    uint32_t *number = &known[dc][ac];
+
+    if (!*number) {
+        if (!hr__entropy_code(&s->codes[s->num_codes], j->huffman[0][dc],
+                              true) ||
+            !hr__entropy_code(&s->codes[s->num_codes + 1], j->huffman[1][ac],
+                              false))
             return false;
-        *numbers = ++s->num_codes;
+        s->num_codes += 2;
+        *number = s->num_codes;
     }
-    *number = *numbers - 1;
+    s->comp[i].codes = *number - 2;
     return true;
 }
 
 static unsigned use_tables(struct ocl_scan *s, const struct hr__jpeg *j)
 {
-    uint32_t numbers[2][4] = {{0}};
+    uint32_t known[4][4] = {{0}};
 
     for (int i = 0; i < j->num_components; i++) {
-        unsigned dc = j->comp[i].dc, ac = j->comp[i].ac;
-
         s->comp[i].quant = j->quant[j->comp[i].quant];
-        if (!use_code(s, j->huffman[0][dc], true, &numbers[0][dc],
-                      &s->comp[i].dc) ||
-            !use_code(s, j->huffman[1][ac], false, &numbers[1][ac],
-                      &s->comp[i].ac))
+        if (!use_codes(s, j, i, known))
             return HR_WHY_TABLES;
     }
     return 0;

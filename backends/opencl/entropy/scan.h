@@ -8,8 +8,8 @@
 #include "kernels/entropy.h"
 
 struct ocl_scan_component {
-    uint32_t h, v;    // blocks of an MCU
-    uint32_t dc, ac;  // which codes
+    uint32_t h, v;   // blocks of an MCU
+    uint32_t codes;  // which is its DCs' one; the next one is its ACs'
     struct hr__jpeg_quant quant;
 };
 

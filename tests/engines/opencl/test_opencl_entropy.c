@@ -282,6 +282,7 @@ static void make_pictures(struct pictures *p, uint64_t *seed)
                                  .space = i % 5 ? JCS_YCbCr : JCS_GRAYSCALE,
                                  .factors = {factors[i % 4]},
                                  .optimize = i % 3 == 0,
+                                 .mixed = i % 8 == 6,
                                  .restart = i % 7 ? 0 : 1 + i % 11,
                                  .quality = 30 + i};
 
