@@ -26,6 +26,17 @@ sys.exit(0 if eval("(" + sys.argv[2] + ")") else 1)' "$1" "$2" 2>>err; then
         fail "$1: $2"
     fi
 }
+# Lines of "MESSAGE | ARGUMENTS": refused with exit code 2 and that message, if one
+# is named, in one line, before anything is printed.
+refused() {
+    local text arguments
+    while IFS='|' read -r text arguments; do
+        eval "run 2 $arguments"
+        expect "one sentence of: $arguments" [ "$(wc -l <err)" = 1 ]
+        expect "nothing is printed of: $arguments" [ ! -s out ]
+        [ -z "${text// /}" ] || says err "${text% }"
+    done
+}
 says_not() { expect "'$2' is in $1" [ -z "$(grep -F -- "$2" "$1")" ]; }
 parts() { find "$1" -name '.headrace-*'; }
 no_parts() { [ -z "$(parts .)" ]; }
@@ -69,8 +80,6 @@ for command in run devices validate profile pack unpack info samples; do
 done
 run 0 -V
 says out "headrace 0."
-run 2 help nothing
-says err "'nothing' is not a command (run, devices, "
 # A reader that stops early causes no message.
 exec 7> >(exec true)
 wait $!
@@ -107,10 +116,6 @@ fi
 run 1 run said/good.jpg --out none --max-pixels 1
 says out "limits are raised by --max-pixels"
 run 0 run said/good.jpg --out none --max-pixels 200M --max-block-visits 20K
-run 2 run said/good.jpg --out none --max-pixels 2.5M
-says err "--max-pixels: '2.5M' is not a number such as 200M"
-run 2 run said/good.jpg --out none --max-pixels 20000000000000G
-run 2 run said/good.jpg --out none --max-pixels M
 
 run 0 devices
 says out "cpu"
@@ -217,8 +222,6 @@ run 0 run "$one" --out rule.npy --ops "$high:torch"
 json torch.json "d['reference'] == 'torch-2'"
 expect "torch's weights are its own" [ ! "$(cmp torch.npy wide.npy 2>&1)" = "" ]
 expect "the rule of torch" same torch.npy rule.npy
-run 2 run "$one" --out none --reference pillow-11
-says err "'pillow-11' is not one of pillow-12, pillow-12.2, pillow-13, torch-2"
 run 0 validate "$one" --backend cpu --json --reference pillow-12
 json out "d['reference'] == 'pillow-12' and 'libjpeg-turbo' in d['libjpeg']"
 run 0 validate "$one" --backend cpu
@@ -249,9 +252,6 @@ run 0 validate "$photos" --backend cpu --limit 2 --json \
     --ops decode,adjust_hue=0.1,resize=64,equalize,hflip,normalize=imagenet
 json out 'd["stages"]["augment"]["samples"] and
           not any(s["differing"] for s in d["stages"].values())'
-run 2 validate "$photos" --backend quantum
-run 2 validate "$photos" --backend cpu --report /nowhere/report.html
-expect "nothing is printed before" [ ! -s out ]
 
 # ---- profile --------------------------------------------------------------
 
@@ -311,17 +311,9 @@ HEADRACE_LOG=info run 1 run only-damaged --backend cpu --out none -q
 expect "a log with it" [ "$(grep -c '^headrace: info: .*short' err)" = 4 ]
 HEADRACE_LOG=loud run 2 devices
 says err "HEADRACE_LOG is 'loud', not debug, info, warning or error"
-run 2 profile "$photos" --backends quantum
-says err "no such backend; it has: "
-expect "all are named" grep -q 'it has: .*cpu$' err
-run 2 profile /nowhere
 mkdir -p no-pictures
-run 2 profile no-pictures
-says err "no pictures found"
-run 2 profile "$photos" --report /nowhere/report.html
-says err "cannot be written"
-run 2 profile "$photos" --trace /nowhere/trace.json
-says err "cannot be written"
+run 2 profile "$photos" --backends quantum
+expect "all are named" grep -q 'it has: .*cpu$' err
 # Root may read everything, so the command runs as another user.
 mkdir locked
 chmod 0 locked
@@ -362,27 +354,29 @@ else
     skip "an unreadable folder: no user here that may not read it"
 fi
 chmod 700 locked
-# One clear sentence, and nothing measured before it.
-one_sentence() {
-    run 2 profile "$@"
-    expect "one sentence of: profile $*" [ "$(wc -l <err)" = 1 ]
-    expect "nothing is printed of: profile $*" [ ! -s out ]
-}
-one_sentence "$photos" --backends quantum
-one_sentence "$photos" --backends cpu,quantum
-one_sentence /nowhere
-one_sentence no-pictures
-one_sentence "$photos" --report /nowhere/report.html
-one_sentence "$photos" --trace /nowhere/trace.json
-one_sentence "$photos" --threads 0
-one_sentence "$photos" --threads 1,two
-one_sentence "$photos" --consumer never
-one_sentence "$photos" --consumer-cpu 50
-one_sentence "$photos" --consumer 5 --consumer-cpu 101
-one_sentence "$photos" --ops resise=2
-one_sentence "$photos" --tier sloppy
-one_sentence "$photos" --batch 0
-one_sentence "$photos" --seconds 0
+refused <<'END'
+no such backend; it has: |profile "$photos" --backends quantum
+|profile "$photos" --backends cpu,quantum
+|validate "$photos" --backend quantum
+|validate "$photos" --backend cpu --report /nowhere/report.html
+|profile /nowhere
+no pictures found|profile no-pictures
+cannot be written|profile "$photos" --report /nowhere/report.html
+cannot be written|profile "$photos" --trace /nowhere/trace.json
+|profile "$photos" --threads 0
+|profile "$photos" --threads 1,two
+|profile "$photos" --consumer never
+|profile "$photos" --consumer-cpu 50
+|profile "$photos" --consumer 5 --consumer-cpu 101
+--consumer-cpu: 'half' is not a number|profile "$photos" --consumer 5 --consumer-cpu half
+|profile "$photos" --ops resise=2
+|profile "$photos" --tier sloppy
+|profile "$photos" --batch 0
+|profile "$photos" --seconds 0
+--seconds: 'soon' is not a number|profile "$photos" --seconds soon
+--cache: 'much' is not a size|profile "$photos" --cache much
+profile: --latency needs --balance|profile "$one" --latency 50
+END
 
 # ---- random ops -----------------------------------------------------------
 
@@ -435,8 +429,7 @@ run 0 run mixed --out skip.npy --on-error skip
 json skip.json '[p.get("index") for p in d["pictures"]] ==
                 [0, None, None, 1, 2]'
 run 0 run mixed --out zero/ --on-error zero
-# A sample that failed has no file, nor that of an earlier run; other files
-# stay.
+# A sample that failed has no file, nor an earlier one; other files stay.
 mkdir -p faildir/a faildir/b
 echo mine >faildir/a/2.npy
 run 1 run mixed --out faildir/
@@ -481,14 +474,6 @@ json out "d['images'] == $num + 1"
 run 0 run --list "$photos/names.txt" --out listed/ --ops decode
 expect "in folders as listed" [ "$(find listed -name '*.npy' | wc -l)" = "$num" ]
 rm "$photos/names.txt"
-run 2 run --list /nowhere --out none
-says err "/nowhere: No such file"
-run 2 run --list - --out none <&-
-says err "standard input: "
-run 2 run --list /dev/null --out none
-says err "no pictures found: the list names none"
-run 2 run "$one" -0 --out none
-says err "run: --null is of --list, which is missing"
 expect "failed pictures leave no file" [ ! -e faildir/a/2.npy ]
 expect "zero leaves a file of zeros" [ -e zero/a/2.npy ]
 run 1 run mixed --out none --ops decode
@@ -513,50 +498,53 @@ mkdir empty readonly
 mkfifo pipe.jpg
 cp "$one" readonly/a.jpg
 cp "$one" readonly/a.png
-run 2
-run 2 nothing
-run 2 run
-run 2 run "$photos"
-says err "--out"
-run 2 run /no/such --out none
-says err "/no/such: No such file"
-run 2 run empty --out none
-says err "no pictures found in empty (.jpg"
-run 2 run empty no-pictures --out none
-says err "no pictures found in empty and 1 more"
+refused <<'END'
+|
+|nothing
+'nothing' is not a command (run, devices, |help nothing
+|run
+--out|run "$photos"
+/no/such: No such file|run /no/such --out none
+no pictures found in empty (.jpg|run empty --out none
+no pictures found in empty and 1 more|run empty no-pictures --out none
+|run "$photos" --out none --backend nothing
+character 8|run "$photos" --out none --ops decode,resise=3
+|run "$photos" --out none --batch 0
+--batch: 'many' is not a number in 1 .. 65536|run "$photos" --out none --batch many
+--threads: 'x' is not a number|run "$photos" --out none --threads x
+--threads: 'x' is not a number|run "$photos" --out none --threads=x
+--epochs: '99999999999999999999' is not|run "$photos" --out none --epochs 99999999999999999999
+--threads: '-1' is not a number in 0 .. 4096|validate "$photos" --backend cpu --threads -1
+samples: --count: 'some' is not a number in 0 .. 1000000|samples --count some pictures
+|run "$photos" --out none --budget 64Q
+--cache: 'much' is not a size|run "$photos" --out none --cache much
+|run "$photos" --out none --on-error ignore
+|run "$photos" --out none --no-such-option
+|run "$photos" --out none --timeout -1
+/x.npy: Not a directory|run "$photos" --out "$one/x.npy"
+|run "$photos" --out "$one/"
+|run "$photos" --out "$one"
+run: --dtype: 'f64' is not one of f32, f16, u8|run "$one" --out none --dtype f64
+run: --timeout: '0' is not a number of seconds above 0|run "$one" --out none --timeout 0
+run: --deadline: '0' is not a number in 1 .. 3600|run "$one" --out none --deadline 0
+run: --latency needs --balance|run "$one" --out none --latency 50
+run: --latency: '0' is not a number in 1 .. 3600000|run "$one" --out none --balance --latency 0
+run: --ops: character 1: no op is named|run "$one" --out none --ops ''
+run: --max-scans: '0' is not a number in 1 .. 2147483647|run "$one" --out none --max-scans 0
+run: --max-item-bytes: 'much' is not a size such as 64M|run "$one" --out none --max-item-bytes much
+--max-pixels: '2.5M' is not a number such as 200M|run "$one" --out none --max-pixels 2.5M
+|run "$one" --out none --max-pixels 20000000000000G
+|run "$one" --out none --max-pixels M
+'pillow-11' is not one of pillow-12, pillow-12.2, pillow-13, torch-2|run "$one" --out none --reference pillow-11
+/nowhere: No such file|run --list /nowhere --out none
+standard input: |run --list - --out none <&-
+no pictures found: the list names none|run --list /dev/null --out none
+run: --null is of --list, which is missing|run "$one" -0 --out none
+samples: --no-such: unknown option|samples --no-such x
+samples: --size: '3' is not WxH|samples --size 3 x
+samples: name a folder|samples
+END
 run 2 run pipe.jpg --out none
-run 2 run "$photos" --out none --backend nothing
-run 2 run "$photos" --out none --ops decode,resise=3
-says err "character 8"
-run 2 run "$photos" --out none --batch 0
-run 2 run "$photos" --out none --batch many
-says err "--batch: 'many' is not a number in 1 .. 65536"
-run 2 run "$photos" --out none --threads x
-says err "--threads: 'x' is not a number"
-run 2 run "$photos" --out none --threads=x
-says err "--threads: 'x' is not a number"
-run 2 run "$photos" --out none --epochs 99999999999999999999
-says err "--epochs: '99999999999999999999' is not"
-run 2 validate "$photos" --backend cpu --threads -1
-says err "--threads: '-1' is not a number in 0 .. 4096"
-run 2 profile "$photos" --seconds soon
-says err "--seconds: 'soon' is not a number"
-run 2 profile "$photos" --cache much
-says err "--cache: 'much' is not a size"
-run 2 profile "$photos" --consumer 5 --consumer-cpu half
-says err "--consumer-cpu: 'half' is not a number"
-run 2 samples --count some pictures
-says err "samples: --count: 'some' is not a number in 0 .. 1000000"
-run 2 run "$photos" --out none --budget 64Q
-run 2 run "$photos" --out none --cache much
-says err "--cache: 'much' is not a size"
-run 2 run "$photos" --out none --on-error ignore
-run 2 run "$photos" --out none --no-such-option
-run 2 run "$photos" --out none --timeout -1
-run 2 run "$photos" --out "$one/x.npy"
-says err "$one/x.npy: Not a directory"
-run 2 run "$photos" --out "$one/"
-run 2 run "$photos" --out "$one"
 for out in x.JPG x.npz tensors.pt out.bin - new; do
     run 2 run "$photos" --out $out
     says err "run: --out: '$out' is neither FILE.npy nor a folder that is there"
@@ -581,28 +569,8 @@ for ops in to_tensor normalize=imagenet; do
     run 2 run "$one" --out none --dtype u8 --ops resize=9,$ops
     says err "run: --dtype u8 keeps whole levels, 0 .. 255: to_tensor and"
 done
-run 2 run "$one" --out none --dtype f64
-says err "run: --dtype: 'f64' is not one of f32, f16, u8"
-run 2 run "$one" --out none --timeout 0
-says err "run: --timeout: '0' is not a number of seconds above 0"
-run 2 run "$one" --out none --deadline 0
-says err "run: --deadline: '0' is not a number in 1 .. 3600"
 run 0 run "$one" --out none --backend cpu --deadline 60 --ops decode
-run 2 run "$one" --out none --latency 50
-says err "run: --latency needs --balance"
-run 2 run "$one" --out none --balance --latency 0
-says err "run: --latency: '0' is not a number in 1 .. 3600000"
-run 2 profile "$one" --latency 50
-says err "profile: --latency needs --balance"
 run 0 run "$one" --out none --backend cpu --balance --latency 50 --ops decode
-run 2 run "$one" --out none --ops ''
-says err "run: --ops: character 1: no op is named"
-run 2 samples --no-such x
-says err "samples: --no-such: unknown option"
-run 2 samples --size 3 x
-says err "samples: --size: '3' is not WxH"
-run 2 samples
-says err "samples: name a folder"
 run 0 samples -h
 says out "Usage: headrace samples DIR"
 
@@ -614,10 +582,6 @@ run 1 run "$one" --out none --max-side 20
 says err " is over the limit of 20"
 run 1 run "$one" --out none --max-file-bytes 1K
 says err "the limit is 1024"
-run 2 run "$one" --out none --max-scans 0
-says err "run: --max-scans: '0' is not a number in 1 .. 2147483647"
-run 2 run "$one" --out none --max-item-bytes much
-says err "run: --max-item-bytes: 'much' is not a size such as 64M"
 cat >large.py <<'END'
 import struct, zlib
 def png(name, w, h):
