@@ -29,26 +29,6 @@ int coef_pick(int from, int to)
     return from + (int)(coef_random() % (uint32_t)(to - from + 1));
 }
 
-// ---- A worker -------------------------------------------------------------
-
-void coef_worker_init(struct coef_worker *b, unsigned flags)
-{
-    *b = (struct coef_worker){.jpeg = NULL};
-    counting_heap_init(&b->heap);
-    cpu_arena_init(&b->arena, &b->heap.heap);
-    cpu_ops_init(&b->ops, flags);
-    b->jpeg = cpu_jpeg_state_create(&b->heap.heap);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(b->jpeg);
-}
-
-void coef_worker_finish(struct coef_worker *b)
-{
-    cpu_jpeg_state_destroy(&b->jpeg);
-    cpu_arena_finish(&b->arena);
-    CU_ASSERT_EQUAL(b->heap.blocks, 0);
-    CU_ASSERT_EQUAL(b->heap.bytes, 0);
-}
-
 // ---- Files ----------------------------------------------------------------
 
 #define KIND(name, ...) \
@@ -187,77 +167,4 @@ bool coef_file_spoil(struct coef_file *f)
 void coef_file_finish(struct coef_file *f)
 {
     samples_bytes_finish(&f->bytes);
-}
-
-struct hr__rect coef_window(const struct coef_file *f)
-{
-    struct hr__rect r = {0, 0, f->w, f->h};
-
-    if (coef_pick(0, 3) == 0)
-        return r;
-    r.w = coef_pick(1, f->w);
-    r.h = coef_pick(1, f->h);
-    r.x = coef_pick(0, f->w - r.w);
-    r.y = coef_pick(0, f->h - r.h);
-    return r;
-}
-
-struct cpu_decode_params coef_params(const struct coef_worker *b,
-                                     const struct coef_file *f,
-                                     struct hr__rect window, int channels)
-{
-    return (struct cpu_decode_params){.data = f->bytes.data,
-                                      .size = f->bytes.size,
-                                      .width = f->w,
-                                      .height = f->h,
-                                      .window = window,
-                                      .channels = channels,
-                                      .jpeg = b->jpeg};
-}
-
-struct hr__coefficients *coef_pack(struct coef_worker *b,
-                                   const struct coef_file *f,
-                                   struct hr__rect window, size_t *size,
-                                   struct cpu_decode_error *err)
-{
-    struct cpu_decode_params p = coef_params(b, f, window, 3);
-    struct cpu_coef_lines lines;
-    void *data = NULL;
-
-    *err = (struct cpu_decode_error){.offset = -1};
-    if (!cpu_coef_decode(&p, &b->ops, &b->arena, &lines, err)) {
-        data = malloc(lines.size);
-        CU_ASSERT_PTR_NOT_NULL_FATAL(data);
-        cpu_coef_write(&lines, data);
-        *size = lines.size;
-    } else {
-        CU_ASSERT_EQUAL(b->arena.used, 0);
-    }
-    cpu_arena_clear(&b->arena, 4 << 20);
-    return data;
-}
-
-uint8_t *coef_rows(struct coef_worker *b, const struct coef_file *f,
-                   struct hr__rect w, int channels,
-                   struct cpu_decode_error *err)
-{
-    struct cpu_decode_params p = coef_params(b, f, w, channels);
-    struct cpu_decode *d = cpu_decode_open(&cpu_jpeg_decoder, &p, &b->ops,
-                                           &b->arena, err);
-    size_t row = (size_t)w.w * (size_t)channels;
-    uint8_t *out = malloc(row * (size_t)w.h);
-    const uint8_t *rows[CPU_DECODE_ROWS];
-    int done = 0, n = 1;
-
-    CU_ASSERT_PTR_NOT_NULL_FATAL(out);
-    while (d && done < w.h &&
-           (n = cpu_decode_rows(d, rows, CPU_DECODE_ROWS, err)))
-        for (int i = 0; i < n; i++)
-            memcpy(out + row * (size_t)done++, rows[i], row);
-    if (!d || cpu_decode_close(d, n && w.y + w.h == f->h, err)) {
-        free(out);
-        out = NULL;
-    }
-    cpu_arena_clear(&b->arena, 4 << 20);
-    return out;
 }

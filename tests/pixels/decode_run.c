@@ -59,7 +59,7 @@ enum cpu_result dt_decode(const struct cpu_decode_kind *kind,
     return result;
 }
 
-static struct hr__rect random_rect(int w, int h)
+struct hr__rect dt_random_rect(int w, int h)
 {
     struct hr__rect r;
 
@@ -117,7 +117,7 @@ void dt_compare_windows(const struct cpu_decode_kind *kind, const char *name,
     compare(kind, name, file, full, whole, 3, true);
     compare(kind, name, file, full, whole, 1, false);
     for (int i = 0; i < windows; i++)
-        compare(kind, name, file, full, random_rect(full->w, full->h),
+        compare(kind, name, file, full, dt_random_rect(full->w, full->h),
                 random_below(&dt_seed, 4) ? 3 : 1, random_below(&dt_seed, 2));
 }
 
@@ -167,6 +167,77 @@ bool dt_make_jpeg(int kind, int variant, int w, int h, struct bytes *file)
     spec.partial = variant == 5;
     spec.optimize = variant == 6;
     return make_jpeg(&spec, &dt_seed, file);
+}
+
+struct bytes dt_copy(const struct bytes *file, size_t size)
+{
+    struct bytes copy = {malloc(size ? size : 1), size};
+
+    if (!copy.data)
+        abort();
+    memcpy(copy.data, file->data, size < file->size ? size : file->size);
+    return copy;
+}
+
+size_t dt_scan(const struct bytes *file)
+{
+    return (size_t)((uint8_t *)memmem(file->data, file->size, "\xff\xda", 2) -
+                    file->data);
+}
+
+// The next marker that says which of the eight.
+static size_t find_marker(const struct bytes *file, size_t from)
+{
+    for (size_t i = from; i + 1 < file->size; i++)
+        if (file->data[i] == 0xff && (file->data[i + 1] & 0xf8) == 0xd0)
+            return i;
+    return 0;
+}
+
+// The n bytes at that place become others.
+static struct bytes with_other(const struct bytes *file, size_t at, size_t n,
+                               const uint8_t *bytes, size_t size)
+{
+    struct bytes out = dt_copy(file, file->size - n + size);
+
+    memcpy(out.data + at, bytes, size);
+    memcpy(out.data + at + size, file->data + at + n, file->size - at - n);
+    return out;
+}
+
+struct bytes dt_damaged(const struct bytes *file, size_t from, const char **how)
+{
+    size_t at = from + next_random(&dt_seed) % (file->size - from);
+    size_t marker = find_marker(file, at);
+    const uint8_t any = (uint8_t)next_random(&dt_seed),
+                  *next = file->data + marker;
+    const uint8_t bit = file->data[at] ^
+                        (uint8_t)(1 << random_below(&dt_seed, 8));
+    const uint8_t other[2] = {
+        0xff, next[1] ^ (uint8_t)(1 + random_below(&dt_seed, 7))};
+    const struct {
+        const char *name;
+        const uint8_t *with;
+        size_t size, instead;  // of bytes that were there
+    } ways[] = {
+        {"another byte", &any, 1, 1},
+        {"another bit", &bit, 1, 1},
+        {"a marker begins", other, 1, 1},
+        {"a byte less", &any, 0, 1},
+        {"a byte more", &any, 1, 0},
+        {"cut", &any, 0, file->size - at},
+        {"no marker", &any, 0, 2},  // from here on it is the marker
+        {"two markers", next, 2, 0},
+        {"another marker", other, 2, 2},
+        {"fill in front of a marker", other, 1, 0},
+        {"a byte in front of a marker", &any, 1, 0},
+    };
+    int way = random_below(&dt_seed, marker ? 11 : 6);
+
+    if (how)
+        *how = ways[way].name;
+    return with_other(file, way < 6 ? at : marker, ways[way].instead,
+                      ways[way].with, ways[way].size);
 }
 
 #if HR_HAVE_PNG

@@ -27,6 +27,8 @@ enum cpu_result dt_decode(const struct cpu_decode_kind *kind,
                           const struct cpu_decode_params *p, bool check,
                           uint8_t *out, struct cpu_decode_error *err);
 enum plain_class dt_class(enum cpu_result result);
+// Any window, often as wide as the picture.
+struct hr__rect dt_random_rect(int w, int h);
 
 // The whole picture as RGB and as grey, and some random windows.
 void dt_compare_windows(const struct cpu_decode_kind *kind, const char *name,
@@ -37,6 +39,13 @@ void dt_compare_windows(const struct cpu_decode_kind *kind, const char *name,
 // libjpeg cannot write it.
 #define DT_JPEG_KINDS 18
 bool dt_make_jpeg(int kind, int variant, int w, int h, struct bytes *file);
+// Copies of a file, exactly as long as they say, for the sanitizer; free .data.
+struct bytes dt_copy(const struct bytes *file, size_t size);
+// Damaged behind `from`: a byte, a bit or the rest of it, or the next restart
+// marker if there is one. *how says how, if it is not NULL.
+struct bytes dt_damaged(const struct bytes *file, size_t from,
+                        const char **how);
+size_t dt_scan(const struct bytes *file);  // where the first scan begins
 // Forms 0 .. 59: type and depth, interlaced, with tRNS; of random size.
 bool dt_make_png(int form, struct bytes *file, struct plain *full);
 

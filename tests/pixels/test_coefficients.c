@@ -5,7 +5,60 @@
 // out. test_packed.c holds C against SIMD.
 #include "coef_files.h"
 #include "coef_reference.h"
-#include "testing.h"
+#include "cpu_fallback/jpeg/coefficients.h"
+#include "decode_run.h"
+
+static struct hr__rect window_of(const struct coef_file *f)
+{
+    return coef_pick(0, 3) ? dt_random_rect(f->w, f->h)
+                           : (struct hr__rect){0, 0, f->w, f->h};
+}
+
+static struct cpu_decode_params params_of(const struct coef_file *f,
+                                          struct hr__rect window, int channels)
+{
+    const struct bytes file = {f->bytes.data, f->bytes.size};
+
+    return dt_params(&file, f->w, f->h, window, channels);
+}
+
+// Packed, in memory of exactly its size; free(). NULL: *err says why.
+static struct hr__coefficients *pack(const struct coef_file *f,
+                                     struct hr__rect window, size_t *size,
+                                     struct cpu_decode_error *err)
+{
+    struct cpu_decode_params p = params_of(f, window, 3);
+    struct cpu_coef_lines lines;
+    void *data = NULL;
+
+    *err = (struct cpu_decode_error){.offset = -1};
+    if (!cpu_coef_decode(&p, &dt_ops, &dt_arena, &lines, err)) {
+        data = malloc(lines.size);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(data);
+        cpu_coef_write(&lines, data);
+        *size = lines.size;
+    } else {
+        CU_ASSERT_EQUAL(dt_arena.used, 0);
+    }
+    cpu_arena_clear(&dt_arena, 4 << 20);
+    return data;
+}
+
+// The window as rows decode it, up to the end if the window has the last row;
+// free(). NULL: it failed.
+static uint8_t *rows_of(const struct coef_file *f, struct hr__rect w,
+                        int channels, struct cpu_decode_error *err)
+{
+    struct cpu_decode_params p = params_of(f, w, channels);
+    uint8_t *out = malloc((size_t)(w.w * w.h * channels));
+
+    if (dt_decode(&cpu_jpeg_decoder, &p, w.y + w.h == f->h, out, err)) {
+        free(out);
+        out = NULL;
+    }
+    cpu_arena_clear(&dt_arena, 4 << 20);
+    return out;
+}
 
 // ---- What is in them ------------------------------------------------------
 
@@ -92,14 +145,14 @@ static bool same_as_libjpeg(const struct coef_file *f,
 
 static int same_pixels;
 
-static void check_pixels(struct coef_worker *b, const struct coef_file *f,
+static void check_pixels(const struct coef_file *f,
                          const struct hr__coefficients *c, const char *name)
 {
     struct hr__rect w = {(int)c->x, (int)c->y, (int)c->w, (int)c->h};
     int channels = coef_pick(0, 3) ? 3 : 1;
     size_t size = (size_t)w.w * (size_t)w.h * (size_t)channels;
     struct cpu_decode_error err = {.offset = -1};
-    auto_heap uint8_t *want = coef_rows(b, f, w, channels, &err),
+    auto_heap uint8_t *want = rows_of(f, w, channels, &err),
                       *got = malloc(size);
 
     CU_ASSERT_PTR_NOT_NULL_FATAL(want);
@@ -113,13 +166,12 @@ static void check_pixels(struct coef_worker *b, const struct coef_file *f,
     same_pixels++;
 }
 
-static void check_file(struct coef_worker *b, const struct coef_file *f,
-                       const char *name)
+static void check_file(const struct coef_file *f, const char *name)
 {
     struct cpu_decode_error err;
-    struct hr__rect w = coef_window(f);
+    struct hr__rect w = window_of(f);
     size_t size = 0;
-    auto_heap struct hr__coefficients *c = coef_pack(b, f, w, &size, &err);
+    auto_heap struct hr__coefficients *c = pack(f, w, &size, &err);
     const char *wrong;
 
     if (!c) {
@@ -136,15 +188,14 @@ static void check_file(struct coef_worker *b, const struct coef_file *f,
                w.y, w.w, w.h, wrong ? wrong : "not libjpeg's");
     }
     check_cover(c, name);
-    check_pixels(b, f, c, name);
+    check_pixels(f, c, name);
 }
 
 static void all_kinds(unsigned flags, int rounds)
 {
-    struct coef_worker b;
     struct coef_file f;
 
-    coef_worker_init(&b, flags);
+    cpu_ops_init(&dt_ops, flags);
     for (int k = 0; k < COEF_KINDS; k++)
         for (int i = 0; i < rounds; i++) {
             int most = i % 2 ? 24 : 150;
@@ -156,10 +207,9 @@ static void all_kinds(unsigned flags, int rounds)
                 continue;
             }
             for (int n = 0; n < 3; n++)
-                check_file(&b, &f, coef_kinds[k].name);
+                check_file(&f, coef_kinds[k].name);
             coef_file_finish(&f);
         }
-    coef_worker_finish(&b);
 }
 
 TEST_CASE(kinds)
@@ -179,14 +229,13 @@ TEST_CASE(kinds)
 
 // The HAL relies on this: a file that is packed without complaint decodes to
 // rows without one, to the same pixels.
-static void check_damaged(struct coef_worker *b, const struct coef_file *f,
-                          int count[3])
+static void check_damaged(const struct coef_file *f, int count[3])
 {
     struct cpu_decode_error err, rows_err = {.offset = -1};
-    struct hr__rect w = coef_window(f);
+    struct hr__rect w = window_of(f);
     size_t size = 0, bytes = (size_t)w.w * (size_t)w.h * 3;
-    auto_heap struct hr__coefficients *c = coef_pack(b, f, w, &size, &err);
-    uint8_t *want = coef_rows(b, f, w, 3, &rows_err), *got;
+    auto_heap struct hr__coefficients *c = pack(f, w, &size, &err);
+    uint8_t *want = rows_of(f, w, 3, &rows_err), *got;
 
     if (!c) {
         CU_ASSERT(err.result == CPU_CORRUPT || err.result == CPU_TRUNCATED ||
@@ -208,55 +257,37 @@ static void check_damaged(struct coef_worker *b, const struct coef_file *f,
     free(want);
 }
 
-static void damage(struct coef_file *f)
-{
-    size_t at = f->bytes.size / 5 +
-                coef_random() % (f->bytes.size - f->bytes.size / 5);
-
-    switch (coef_pick(0, 4)) {
-    case 0:
-        f->bytes.size = at;
-        break;
-    case 1:  // a marker in the data
-        f->bytes.data[at] = 0xff;
-        break;
-    case 2:  // bytes are missing
-        memmove(f->bytes.data + at, f->bytes.data + at + 1,
-                f->bytes.size - at - 1);
-        f->bytes.size--;
-        break;
-    default:
-        f->bytes.data[at] ^= (uint8_t)(1 << coef_pick(0, 7));
-    }
-}
-
 TEST_CASE(damaged)
 {
     int count[3] = {0};
-    struct coef_worker b;
-    struct coef_file f, sound;
+    struct coef_file f, bad, sound;
+    struct bytes bytes;
 
     coef_seed(test_seed);
-    coef_worker_init(&b, ~0u);
+    cpu_ops_init(&dt_ops, ~0u);
     for (int i = 0; i < 600; i++) {
         int k = i % COEF_KINDS;
 
         CU_ASSERT_FATAL(coef_file_make(&f, &coef_kinds[k].jpeg,
                                        coef_pick(1, 130), coef_pick(1, 130),
                                        false));
-        damage(&f);
+        bytes = (struct bytes){f.bytes.data, f.bytes.size};
+        bytes = dt_damaged(&bytes, bytes.size / 5, NULL);
+        bad = f;
+        bad.bytes = (struct samples_bytes){.data = bytes.data,
+                                           .size = bytes.size};
         for (int n = 0; n < 3; n++)
-            check_damaged(&b, &f, count);
+            check_damaged(&bad, count);
+        free(bytes.data);
         coef_file_finish(&f);
         // Nothing of it stays in libjpeg's objects.
         if (i % 50 == 0) {
             CU_ASSERT_FATAL(
                 coef_file_make(&sound, &coef_kinds[0].jpeg, 40, 30, false));
-            check_file(&b, &sound, "after a damaged one");
+            check_file(&sound, "after a damaged one");
             coef_file_finish(&sound);
         }
     }
-    coef_worker_finish(&b);
     printf("\n  packed %d, damage seen by both %d, outside of what rows read "
            "%d; ",
            count[0], count[1], count[2]);
@@ -275,12 +306,11 @@ TEST_CASE(foreign)
         {"YCCK", {.color = SAMPLES_YCCK}},
     };
     struct cpu_decode_error err;
-    struct coef_worker b;
     struct coef_file f;
     size_t size;
 
     coef_seed(test_seed);
-    coef_worker_init(&b, ~0u);
+    cpu_ops_init(&dt_ops, ~0u);
     // Not every libjpeg writes arithmetic coding.
     for (size_t i = 0; i < sizeof(foreign) / sizeof(*foreign); i++) {
         if (!coef_file_make(&f, &foreign[i].jpeg, 40, 30, false)) {
@@ -288,11 +318,10 @@ TEST_CASE(foreign)
             CU_ASSERT(foreign[i].jpeg.arithmetic);
             continue;
         }
-        CU_ASSERT_PTR_NULL(coef_pack(&b, &f, coef_window(&f), &size, &err));
+        CU_ASSERT_PTR_NULL(pack(&f, window_of(&f), &size, &err));
         CU_ASSERT_EQUAL(err.result, CPU_UNSUPPORTED);
         coef_file_finish(&f);
     }
-    coef_worker_finish(&b);
 }
 
 static bool stop_at_once(void *ctx)
@@ -305,23 +334,21 @@ TEST_CASE(stop)
 {
     struct cpu_decode_error err = {.offset = -1};
     struct cpu_coef_lines lines;
-    struct coef_worker b;
     struct coef_file f;
     int asked = 0;
 
     coef_seed(test_seed);
-    coef_worker_init(&b, ~0u);
+    cpu_ops_init(&dt_ops, ~0u);
     CU_ASSERT_FATAL(coef_file_make(&f, &coef_kinds[2].jpeg, 90, 90, false));
-    struct cpu_decode_params p =
-        coef_params(&b, &f, (struct hr__rect){0, 0, 90, 90}, 3);
+    struct cpu_decode_params p = params_of(&f, (struct hr__rect){0, 0, 90, 90},
+                                           3);
     p.stop = stop_at_once;
     p.stop_ctx = &asked;
-    CU_ASSERT_EQUAL(cpu_coef_decode(&p, &b.ops, &b.arena, &lines, &err),
+    CU_ASSERT_EQUAL(cpu_coef_decode(&p, &dt_ops, &dt_arena, &lines, &err),
                     CPU_STOPPED);
     CU_ASSERT_EQUAL(asked, 1);
-    CU_ASSERT_EQUAL(b.arena.used, 0);
+    CU_ASSERT_EQUAL(dt_arena.used, 0);
     coef_file_finish(&f);
-    coef_worker_finish(&b);
 }
 
 // ---- Memory ---------------------------------------------------------------
@@ -329,60 +356,57 @@ TEST_CASE(stop)
 TEST_CASE(steady_state)
 {
     struct cpu_decode_error err;
-    struct coef_worker b;
     struct coef_file f[4];
     size_t size, allocs = 0;
 
     coef_seed(test_seed);
-    coef_worker_init(&b, ~0u);
+    cpu_ops_init(&dt_ops, ~0u);
     for (int i = 0; i < 4; i++)
         CU_ASSERT_FATAL(coef_file_make(&f[i], &coef_kinds[i].jpeg, 500 - 40 * i,
                                        375, false));
     for (int round = 0; round < 4; round++) {
         for (int i = 0; i < 4; i++) {
             struct hr__rect all = {0, 0, f[i].w, f[i].h};
-            auto_heap void *c = coef_pack(&b, &f[i], all, &size, &err);
+            auto_heap void *c = pack(&f[i], all, &size, &err);
 
             CU_ASSERT_PTR_NOT_NULL(c);
         }
         if (round == 0)
-            allocs = b.heap.allocs;
-        CU_ASSERT_EQUAL(b.heap.allocs, allocs);
+            allocs = dt_heap.allocs;
+        CU_ASSERT_EQUAL(dt_heap.allocs, allocs);
     }
     for (int i = 0; i < 4; i++)
         coef_file_finish(&f[i]);
-    coef_worker_finish(&b);
 }
 
 TEST_CASE(no_memory)
 {
     struct cpu_decode_error err;
-    struct coef_worker b;
     struct coef_file f;
     struct hr__coefficients *c = NULL;
     size_t size, failures = 0, limits = 0;
 
     coef_seed(test_seed);
-    coef_worker_init(&b, ~0u);
+    cpu_ops_init(&dt_ops, ~0u);
     CU_ASSERT_FATAL(coef_file_make(&f, &coef_kinds[20].jpeg, 700, 500, true));
     struct hr__rect all = {0, 0, f.w, f.h};
     for (; !c; failures++) {
-        cpu_arena_clear(&b.arena, 0);
-        b.heap.allocs = 0;
-        b.heap.fail_at = failures + 1;
-        c = coef_pack(&b, &f, all, &size, &err);
+        cpu_arena_clear(&dt_arena, 0);
+        dt_heap.fail_at = dt_heap.allocs + failures + 1;
+        c = pack(&f, all, &size, &err);
         if (!c)
             CU_ASSERT_EQUAL(err.result, CPU_NOMEM);
     }
     free(c);
     c = NULL;
-    b.heap.fail_at = 0;
+    dt_heap.fail_at = 0;
     for (; !c; limits++) {
-        b.arena.limit = 1000 + 20000 * limits;
-        c = coef_pack(&b, &f, all, &size, &err);
+        dt_arena.limit = 1000 + 20000 * limits;
+        c = pack(&f, all, &size, &err);
         if (!c)
             CU_ASSERT_EQUAL(err.result, CPU_NOMEM);
     }
+    dt_arena.limit = 0;
     CU_ASSERT_PTR_NULL(coef_reference_check(c, size));
     CU_ASSERT(same_as_libjpeg(&f, c));
     CU_ASSERT(failures > 2 && limits > 10);
@@ -390,5 +414,6 @@ TEST_CASE(no_memory)
            limits - 1);
     free(c);
     coef_file_finish(&f);
-    coef_worker_finish(&b);
 }
+
+TEST_MAIN(dt_main)

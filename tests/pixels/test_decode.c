@@ -108,27 +108,25 @@ TEST_CASE(test_jpeg_truncated)
     int no_end[4] = {0};
 
     for (int i = 0; i < DT_JPEG_KINDS * 7; i += 3) {
-        struct bytes file, cut;
+        auto_bytes file = {0};
         char name[64];
 
         if (!dt_make_jpeg(i % DT_JPEG_KINDS, i / DT_JPEG_KINDS, 45, 39, &file))
             continue;
         for (size_t n = 0; n < file.size; n += n < 700 ? 7 : 41) {
-            // Exactly as long as it says, for the sanitizer.
-            cut = (struct bytes){malloc(n ? n : 1), n};
-            memcpy(cut.data, file.data, n);
+            auto_bytes cut = dt_copy(&file, n);
+
             snprintf(name, sizeof(name), "kind %d cut at %zu", i, n);
             CHECK(compare_damaged(name, &cut, 1 << 20) == PLAIN_TRUNCATED ||
                       n + 3 > file.size,
                   "%s: plain libjpeg did not run out", name);
-            free(cut.data);
         }
         // The last bits may or may not be read before the missing end is.
         for (int k = 1; k <= 2; k++) {
-            cut = (struct bytes){file.data, file.size - (size_t)k};
+            auto_bytes cut = dt_copy(&file, file.size - (size_t)k);
+
             no_end[compare_damaged("no EOI", &cut, 1 << 20)]++;
         }
-        free(file.data);
     }
     fprintf(stderr, "\n  without EOI: %d decode, %d end early ",
             no_end[PLAIN_OK], no_end[PLAIN_TRUNCATED]);
@@ -161,15 +159,15 @@ TEST_CASE(test_jpeg_flips)
 
     for (int i = 0; i < 40; i++) {
         int kind = random_below(&dt_seed, DT_JPEG_KINDS), variant = i % 7;
-        auto_bytes file = {0}, copy = {0};
+        auto_bytes file = {0};
         char name[80];
 
         if (!dt_make_jpeg(kind, variant, 1 + random_below(&dt_seed, 70),
                           1 + random_below(&dt_seed, 70), &file))
             continue;
-        copy = (struct bytes){malloc(file.size), file.size};
         for (int k = 0; k < 40; k++) {
-            memcpy(copy.data, file.data, file.size);
+            auto_bytes copy = dt_copy(&file, file.size);
+
             for (int flips = 1 + random_below(&dt_seed, 3); flips; flips--)
                 copy.data[next_random(&dt_seed) % file.size] ^=
                     (uint8_t)(1 << random_below(&dt_seed, 8));

@@ -99,9 +99,14 @@ TEST_CASE(test_stop_and_memory)
 
             if (!dt_make_jpeg(kind, variant, 90, 200, &file))
                 continue;
-            stop_everywhere(&cpu_jpeg_decoder, &file, 90, 200, 5);
-            starve(&cpu_jpeg_decoder, &file, 90, 200);
-            no_allocation(&cpu_jpeg_decoder, &file, 90, 200);
+            for (int own = 0; own <= (kind < 14 && !variant); own++) {
+                const struct cpu_decode_kind *of = own ? &cpu_sequential_decoder
+                                                       : &cpu_jpeg_decoder;
+
+                stop_everywhere(of, &file, 90, 200, 5);
+                starve(of, &file, 90, 200);
+                no_allocation(of, &file, 90, 200);
+            }
         }
 #if HR_HAVE_PNG
     for (int i = 0; i < 30; i++) {

@@ -23,21 +23,19 @@ TEST_CASE(test_png_damage)
     int classes[4] = {0};
 
     for (int i = 0; i < 60; i++) {
-        struct bytes file, copy;
-        struct plain full;
+        auto_bytes file = {0};
+        auto_plain full = {0};
         struct cpu_decode_error err;
 
         CU_ASSERT_FATAL(dt_make_png(i, &file, &full));
         for (int k = 0; k < 40; k++) {
-            size_t n = file.size;
             bool cut = k & 1;
+            size_t n = cut ? next_random(&dt_seed) % (file.size - 16)
+                           : file.size;
+            auto_bytes copy = dt_copy(&file, n);
             struct cpu_decode_params p;
             enum cpu_result result;
 
-            if (cut)
-                n = next_random(&dt_seed) % (file.size - 16);
-            copy = (struct bytes){malloc(n + 1), n};
-            memcpy(copy.data, file.data, n);
             if (!cut)
                 copy.data[next_random(&dt_seed) % n] ^=
                     (uint8_t)(1 << random_below(&dt_seed, 8));
@@ -48,10 +46,7 @@ TEST_CASE(test_png_damage)
                   "%zu: %d %s",
                   i, n, file.size, result, err.text);
             classes[dt_class(result)]++;
-            free(copy.data);
         }
-        plain_free(&full);
-        free(file.data);
     }
     CU_ASSERT(classes[PLAIN_REFUSED] > 500);
     CU_ASSERT(classes[PLAIN_NOT_RUN] == 0);

@@ -199,8 +199,7 @@ static int add_window(const char *name, const struct bytes *file, int w, int h,
     struct job *j = &jobs[num_jobs++];
 
     snprintf(j->name, sizeof(j->name), "%s", name);
-    j->file = (struct bytes){malloc(file->size ? file->size : 1), file->size};
-    memcpy(j->file.data, file->data, file->size);
+    j->file = dt_copy(file, file->size);
     j->packs = random_below(&dt_seed, 3) == 0;
     j->p = dt_params(&j->file, w, h, r, random_below(&dt_seed, 4) ? 3 : 1);
     return num_jobs == MOST ? run_jobs() : 0;
@@ -212,12 +211,8 @@ static int add_job(const char *name, const struct bytes *file, int w, int h,
 {
     struct hr__rect r = {0, 0, w, h};
 
-    if (!whole) {
-        r.x = random_below(&dt_seed, w);
-        r.y = random_below(&dt_seed, h);
-        r.w = 1 + random_below(&dt_seed, w - r.x);
-        r.h = 1 + random_below(&dt_seed, h - r.y);
-    }
+    if (!whole)
+        r = dt_random_rect(w, h);
     return add_window(name, file, w, h, r);
 }
 
@@ -291,26 +286,6 @@ TEST_CASE(windows)
     end();
 }
 
-static void damage(struct bytes *file, size_t from)
-{
-    size_t at = from + next_random(&dt_seed) % (file->size - from);
-
-    switch (random_below(&dt_seed, 5)) {
-    case 0:
-        file->size = at;
-        break;
-    case 1:
-        file->data[at] = 0xff;
-        break;
-    case 2:  // a byte is missing
-        memmove(file->data + at, file->data + at + 1, file->size - at - 1);
-        file->size--;
-        break;
-    default:
-        file->data[at] ^= (uint8_t)(1 << random_below(&dt_seed, 8));
-    }
-}
-
 TEST_CASE(damaged)
 {
     int all = 0, made = 0;
@@ -322,16 +297,13 @@ TEST_CASE(damaged)
         int w = 1 + random_below(&dt_seed, 150);
         int h = 1 + random_below(&dt_seed, 150);
         auto_bytes file = {0};
-        uint8_t *sos;
 
         if (!dt_make_jpeg(kind, i % 2 ? 6 : 0, w, h, &file))
             continue;
-        sos = memmem(file.data, file.size, "\xff\xda", 2);
         for (int k = 0; k < 20; k++, all++) {
-            auto_bytes copy = {malloc(file.size), file.size};
+            auto_bytes copy = dt_damaged(&file, k % 8 ? dt_scan(&file) : 0,
+                                         NULL);
 
-            memcpy(copy.data, file.data, file.size);
-            damage(&copy, k % 8 ? (size_t)(sos - file.data) : 0);
             made += add_job("damaged", &copy, w, h, k % 2);
         }
     }
@@ -416,21 +388,17 @@ TEST_CASE(refused)
 TEST_CASE(too_little)
 {
     struct bytes file;
-    size_t size;
     int made = 0;
 
     if (!begin())
         return;
     CU_ASSERT_FATAL(dt_make_jpeg(0, 0, TOP_W, TOP_H, &file));
-    size = file.size;
     for (int i = 0; i < CPU_LANES; i++)
         made += add_window("all of it", &file, TOP_W, TOP_H, top);
     made += run_jobs();
     CHECK(made == CPU_LANES, "%d were made", made);
     made = 0;
-    file.size = (size_t)((uint8_t *)memmem(file.data, size, "\xff\xda", 2) -
-                         file.data) +
-                14;
+    file.size = dt_scan(&file) + 14;
     for (int i = 0; i < 2 * CPU_LANES; i++, file.size++)
         made += add_window("its begin", &file, TOP_W, TOP_H, top);
     made += run_jobs();

@@ -6,62 +6,40 @@
 // is read. test_planes_hal.c goes through the HAL.
 #include "corpus_list.h"
 #include "cpu_fallback/pixel/planes.h"
+#include "decode_run.h"
 #include "fenced.h"
-#include "heaps.h"
 #include "planes_forms.h"
 #include "simd_levels.h"
 #include "testing.h"
 
-static struct cpu_arena arena;
-static uint64_t seed;
-
 static int pick(int from, int to)  // both included
 {
-    return from + random_below(&seed, to - from + 1);
+    return from + random_below(&dt_seed, to - from + 1);
 }
 
 // ---- Rows of both ways ----------------------------------------------------
 
 struct picture {
-    const uint8_t *data;
-    size_t size;
+    struct bytes file;
     int w, h, channels;
 };
 
 static struct cpu_decode_params params_of(const struct picture *p,
                                           struct hr__rect window)
 {
-    return (struct cpu_decode_params){.data = p->data,
-                                      .size = p->size,
-                                      .width = p->w,
-                                      .height = p->h,
-                                      .window = window,
-                                      .channels = p->channels};
+    return dt_params(&p->file, p->w, p->h, window, p->channels);
 }
 
 // free()
 static uint8_t *direct(const struct picture *p, struct hr__rect window)
 {
     struct cpu_decode_params params = params_of(p, window);
-    size_t bytes = (size_t)(window.w * p->channels);
-    uint8_t *all = malloc(bytes * (size_t)window.h);
+    uint8_t *all = malloc((size_t)(window.w * window.h * p->channels));
     struct cpu_decode_error err;
-    struct cpu_decode *d;
-    const uint8_t *rows[CPU_DECODE_ROWS];
-    struct cpu_ops ops;
-    int y = 0, n = 1;
 
-    cpu_ops_init(&ops, CPU_FLAG_C);
-    d = cpu_decode_open(&cpu_jpeg_decoder, &params, &ops, &arena, &err);
-    while (d && all && y < window.h && n) {
-        n = cpu_decode_rows(d, rows, CPU_DECODE_ROWS, &err);
-        for (int i = 0; i < n; i++)
-            memcpy(all + bytes * (size_t)(y + i), rows[i], bytes);
-        y += n;
-    }
-    if (d)
-        cpu_decode_close(d, false, &err);
-    CHECK(y == window.h, "%s", err.text);
+    cpu_ops_init(&dt_ops, CPU_FLAG_C);
+    CHECK(!dt_decode(&cpu_jpeg_decoder, &params, false, all, &err), "%s",
+          err.text);
     return all;
 }
 
@@ -77,7 +55,7 @@ static int differs(const struct picture *p, const struct hr__planes *planes,
     struct cpu_planes_rows *r;
     int bad = 0;
 
-    if (cpu_planes_open(&params, ops, &arena, &r))
+    if (cpu_planes_open(&params, ops, &dt_arena, &r))
         return -1;
     for (int y = 0, n; y < window.h; y += n) {
         n = cpu_planes_read(r, rows, pick(1, CPU_DECODE_ROWS));
@@ -94,7 +72,7 @@ static uint8_t *in_form(const struct hr__planes *p, enum planes_form form,
 {
     // (backends/cpu/planes.c holds both headers to one layout.)
     auto_heap uint8_t *data = planes_in_form((const struct hr__planes *)p,
-                                             (const uint8_t *)p, form, &seed,
+                                             (const uint8_t *)p, form, &dt_seed,
                                              (struct hr__planes *)out, size);
     uint8_t *copy;
 
@@ -119,7 +97,7 @@ static void check_window(const struct picture *p, struct hr__rect window,
 
     for (int i = 0; i < CPU_LEVELS; i++) {
         int form = pick(0, NUM_FORMS - 1), bad;
-        struct cpu_mark mark = cpu_arena_mark(&arena);
+        struct cpu_mark mark = cpu_arena_mark(&dt_arena);
         uint8_t *data;
         size_t bytes;
 
@@ -136,21 +114,8 @@ static void check_window(const struct picture *p, struct hr__rect window,
         forms_seen[form]++;
         compared += 2;
         fenced_finish(&f);
-        cpu_arena_reset(&arena, mark);
+        cpu_arena_reset(&dt_arena, mark);
     }
-}
-
-static struct hr__rect random_window(int w, int h)
-{
-    struct hr__rect r = {.w = pick(1, w), .h = pick(1, h)};
-
-    if (pick(0, 3) == 0)
-        r.w = pick(1, w < 4 ? w : 4);
-    if (pick(0, 3) == 0)
-        r.h = pick(1, h < 4 ? h : 4);
-    r.x = pick(0, w - r.w);
-    r.y = pick(0, h - r.h);
-    return r;
 }
 
 // Planes of the window alone, and of the whole picture.
@@ -161,7 +126,7 @@ static void check_picture(const struct picture *from, int windows,
 
     for (int i = 0; i < windows; i++) {
         struct hr__rect all = {0, 0, p.w, p.h};
-        struct hr__rect window = i ? random_window(p.w, p.h) : all;
+        struct hr__rect window = i ? dt_random_rect(p.w, p.h) : all;
         struct cpu_decode_params params;
         struct cpu_decode_error err;
         struct hr__planes *planes;
@@ -171,11 +136,12 @@ static void check_picture(const struct picture *from, int windows,
         p.channels = i % 3 == 2 ? 1 : 3;
         params = params_of(&p, i % 2 ? window : all);
         cpu_ops_init(&ops, CPU_FLAG_C);
-        CHECK(!cpu_planes_decode(&params, &ops, &arena, &planes, &size, &err),
+        CHECK(!cpu_planes_decode(&params, &ops, &dt_arena, &planes, &size,
+                                 &err),
               "%s: %s", name, err.text);
         if (!err.result)
             check_window(&p, window, planes, size, name);
-        cpu_arena_clear(&arena, SIZE_MAX);
+        cpu_arena_clear(&dt_arena, SIZE_MAX);
     }
 }
 
@@ -194,7 +160,6 @@ TEST_CASE(every_kind)
 {
     int n = (int)(sizeof(samplings) / sizeof(*samplings)), made = 0;
 
-    seed = test_seed;
     for (int i = 0; i < test_loops(420); i++) {
         // Few samples in a component: its own rules.
         int most = i % 4 ? 90 : 9;
@@ -217,14 +182,12 @@ TEST_CASE(every_kind)
             spec.w = pick(200, 700);
             spec.h = pick(20, 90);
         }
-        if (!make_jpeg(&spec, &seed, &file))
+        if (!make_jpeg(&spec, &dt_seed, &file))
             continue;
         made++;
         snprintf(name, sizeof(name), "%dx%d %x/%x/%x", spec.w, spec.h,
                  spec.factors[0], spec.factors[1], spec.factors[2]);
-        check_picture(&(struct picture){file.data, file.size, spec.w, spec.h,
-                                        3},
-                      4, name);
+        check_picture(&(struct picture){file, spec.w, spec.h, 3}, 4, name);
     }
     CHECK(made > test_loops(420) / 2, "only %d files", made);
     for (int i = 0; i < NUM_FORMS && made > 50; i++)
@@ -237,18 +200,10 @@ static bool is_damaged(const struct picture *p)
 {
     struct cpu_decode_params params =
         params_of(p, (struct hr__rect){0, p->h - 1, 1, 1});
-    const uint8_t *row;
     struct cpu_decode_error err;
-    struct cpu_decode *d;
-    struct cpu_ops ops;
 
-    cpu_ops_init(&ops, CPU_FLAG_C);
-    d = cpu_decode_open(&cpu_jpeg_decoder, &params, &ops, &arena, &err);
-    if (d && cpu_decode_rows(d, &row, 1, &err))
-        cpu_decode_close(d, true, &err);
-    else if (d)
-        cpu_decode_close(d, false, &err);
-    cpu_arena_clear(&arena, SIZE_MAX);
+    dt_decode(&cpu_jpeg_decoder, &params, true, NULL, &err);
+    cpu_arena_clear(&dt_arena, SIZE_MAX);
     return err.result || err.warnings;
 }
 
@@ -258,7 +213,6 @@ TEST_CASE(corpus)
     struct corpus_folder f;
     int used = 0, damaged = 0;
 
-    seed = test_seed;
     if (!corpus_folder_open(&f, "kinds")) {
         test_not_run("no corpus");
         return;
@@ -274,8 +228,7 @@ TEST_CASE(corpus)
             (info.components == 1 || info.components == 3) &&
             info.color <= HR_COLOR_RGB && info.ends &&
             (int64_t)info.width * info.height < 2000000) {
-            struct picture p = {file.data, file.size, info.width, info.height,
-                                3};
+            struct picture p = {file, info.width, info.height, 3};
 
             if (is_damaged(&p)) {
                 damaged++;
@@ -296,8 +249,8 @@ TEST_CASE(lying_headers)
     int refused = 0, n = test_loops(20000);
     struct jpeg_spec spec = {
         .w = 61, .h = 47, .space = JCS_YCbCr, .factors = {0x22}, .quality = 80};
-    auto_bytes file = test_jpeg_of(&spec, &test_seed);
-    struct picture p = {file.data, file.size, spec.w, spec.h, 3};
+    auto_bytes file = test_jpeg_of(&spec, &dt_seed);
+    struct picture p = {file, spec.w, spec.h, 3};
     struct cpu_decode_params params =
         params_of(&p, (struct hr__rect){0, 0, spec.w, spec.h});
     struct cpu_decode_error err;
@@ -308,28 +261,27 @@ TEST_CASE(lying_headers)
     uint8_t *data;
     size_t size;
 
-    seed = test_seed;
     cpu_ops_init(&ops, ~0u);
-    if (cpu_planes_decode(&params, &ops, &arena, &planes, &size, &err))
+    if (cpu_planes_decode(&params, &ops, &dt_arena, &planes, &size, &err))
         abort();
     data = fenced_copy(&f, (uint8_t *)planes, size);
-    mark = cpu_arena_mark(&arena);
+    mark = cpu_arena_mark(&dt_arena);
     for (int i = 0; i < n; i++) {
         uint32_t *words = (uint32_t *)&copy;
 
         copy = *planes;
         for (int k = pick(1, 3); k; k--)
-            planes_spoil(&words[pick(0, (int)sizeof(copy) / 4 - 1)], &seed);
+            planes_spoil(&words[pick(0, (int)sizeof(copy) / 4 - 1)], &dt_seed);
         p.channels = i % 2 ? 1 : 3;
         refused += differs(&p, &copy, data,
                            size - (size_t)(pick(0, 1) ? 0 : pick(0, 200)),
-                           random_window(p.w, p.h), &ops, NULL) < 0;
-        cpu_arena_reset(&arena, mark);
+                           dt_random_rect(p.w, p.h), &ops, NULL) < 0;
+        cpu_arena_reset(&dt_arena, mark);
     }
     printf("\n  %d of %d refused ", refused, n);
     CHECK(refused > n / 2 && refused < n, "%d of %d", refused, n);
     fenced_finish(&f);
-    cpu_arena_clear(&arena, SIZE_MAX);
+    cpu_arena_clear(&dt_arena, SIZE_MAX);
 }
 
 // Damage that decoding to rows repairs is refused here.
@@ -337,27 +289,26 @@ TEST_CASE(damage)
 {
     int refused = 0;
 
-    seed = test_seed;
     for (int i = 0; i < test_loops(200); i++) {
-        auto_bytes file = test_jpeg(80, 60, &seed);
-        struct picture p = {file.data, file.size, 80, 60, 3};
-        struct hr__rect window = random_window(80, 60);
+        auto_bytes file = test_jpeg(80, 60, &dt_seed);
+        struct picture p = {file, 80, 60, 3};
+        struct hr__rect window = dt_random_rect(80, 60);
         struct cpu_decode_params params = params_of(&p, window);
         struct cpu_decode_error err;
         struct hr__planes *planes;
         struct cpu_ops ops;
-        size_t size, at = file.size / 3 +
-                          next_random(&seed) % (file.size - file.size / 3 - 2);
+        size_t size, at = file.size / 3 + next_random(&dt_seed) %
+                                              (file.size - file.size / 3 - 2);
 
-        file.data[at] = i % 3 ? (uint8_t)next_random(&seed) : 0xff;
+        file.data[at] = i % 3 ? (uint8_t)next_random(&dt_seed) : 0xff;
         cpu_ops_init(&ops, ~0u);
-        if (cpu_planes_decode(&params, &ops, &arena, &planes, &size, &err)) {
+        if (cpu_planes_decode(&params, &ops, &dt_arena, &planes, &size, &err)) {
             refused++;
             CHECK(err.text[0] != 0, "no reason");
         } else {
             check_window(&p, window, planes, size, "damaged");
         }
-        cpu_arena_clear(&arena, SIZE_MAX);
+        cpu_arena_clear(&dt_arena, SIZE_MAX);
     }
     printf("\n  %d refused ", refused);
     CHECK(refused > test_loops(200) / 20, "%d", refused);
@@ -366,8 +317,8 @@ TEST_CASE(damage)
 // Every allocation fails in turn: a clear answer, and nothing is touched.
 TEST_CASE(no_memory)
 {
-    auto_bytes file = test_jpeg(200, 150, &test_seed);
-    struct picture p = {file.data, file.size, 200, 150, 3};
+    auto_bytes file = test_jpeg(200, 150, &dt_seed);
+    struct picture p = {file, 200, 150, 3};
     struct hr__rect all = {0, 0, 200, 150};
     struct cpu_decode_params params = params_of(&p, all);
     struct cpu_decode_error err;
@@ -380,8 +331,9 @@ TEST_CASE(no_memory)
     for (size_t limit = 1000; limit < 2000000; limit += limit / 3) {
         enum cpu_result result;
 
-        arena.limit = limit;
-        result = cpu_planes_decode(&params, &ops, &arena, &planes, &size, &err);
+        dt_arena.limit = limit;
+        result = cpu_planes_decode(&params, &ops, &dt_arena, &planes, &size,
+                                   &err);
         CHECK(result == CPU_OK || result == CPU_NOMEM, "%s", err.text);
         failed += result == CPU_NOMEM;
         if (!result) {
@@ -389,22 +341,14 @@ TEST_CASE(no_memory)
                 planes, (const uint8_t *)planes, size, 200, 150, all, 3, {0}};
             struct cpu_planes_rows *rows;
 
-            result = cpu_planes_open(&q, &ops, &arena, &rows);
+            result = cpu_planes_open(&q, &ops, &dt_arena, &rows);
             CHECK(result == CPU_OK || result == CPU_NOMEM, "%d", result);
             failed += result == CPU_NOMEM;
         }
-        cpu_arena_clear(&arena, SIZE_MAX);
+        cpu_arena_clear(&dt_arena, SIZE_MAX);
     }
-    arena.limit = 0;
+    dt_arena.limit = 0;
     CHECK(failed > 5, "%d", failed);
 }
 
-int main(int argc, char **argv)
-{
-    int result;
-
-    cpu_arena_init(&arena, &plain_heap);
-    result = test_main(argc, argv);
-    cpu_arena_finish(&arena);
-    return result;
-}
+TEST_MAIN(dt_main)

@@ -148,94 +148,21 @@ static void compare_end(const char *name, const struct bytes *file, int w,
     free(want);
 }
 
-// A marker that says which of the eight.
-static uint8_t *find_marker(const struct bytes *file, size_t from)
-{
-    for (size_t i = from; i + 1 < file->size; i++)
-        if (file->data[i] == 0xff && (file->data[i + 1] & 0xf8) == 0xd0)
-            return file->data + i;
-    return NULL;
-}
-
-static void put_in(struct bytes *file, uint8_t *at, const char *bytes, size_t n)
-{
-    size_t i = (size_t)(at - file->data);
-
-    file->data = realloc(file->data, file->size + n);
-    memmove(file->data + i + n, file->data + i, file->size - i);
-    memcpy(file->data + i, bytes, n);
-    file->size += n;
-}
-
-static void take_out(struct bytes *file, uint8_t *at, size_t n)
-{
-    size_t i = (size_t)(at - file->data);
-
-    memmove(at, at + n, file->size - i - n);
-    file->size -= n;
-}
-
-// Damages the first marker behind a random byte, or that byte.
-static const char *damage(struct bytes *file, size_t from)
-{
-    size_t i = from + next_random(&dt_seed) % (file->size - from);
-    uint8_t *at = file->data + i, *marker = find_marker(file, i);
-    char any = (char)next_random(&dt_seed);
-
-    switch (random_below(&dt_seed, marker ? 9 : 4)) {
-    case 0:
-        file->size = i;
-        return "cut";
-    case 1:
-        *at ^= (uint8_t)(1 << random_below(&dt_seed, 8));
-        return "another bit";
-    case 2:
-        take_out(file, at, 1);
-        return "a byte less";
-    case 3:
-        put_in(file, at, &any, 1);
-        return "a byte more";
-    case 4:
-        take_out(file, marker, 2);
-        return "no marker";
-    case 5:
-        put_in(file, marker, (char[]){(char)0xff, (char)marker[1]}, 2);
-        return "two markers";
-    case 6:
-        marker[1] ^= (uint8_t)(1 + random_below(&dt_seed, 7));
-        return "another marker";
-    case 7:
-        put_in(file, marker, "\xff", 1);
-        return "fill in front of a marker";
-    default:
-        put_in(file, marker, &any, 1);
-        return "a byte in front of a marker";
-    }
-}
-
 static void compare_damaged(int n)
 {
     taken = given_up = 0;
     for (int i = 0; i < n; i++) {
         struct jpeg_spec spec;
-        struct bytes file, copy;
-        uint8_t *sos;
+        auto_bytes file = {0};
 
         CU_ASSERT_FATAL(draw_picture(i, restart_of(i), &spec, &file));
-        sos = memmem(file.data, file.size, "\xff\xda", 2);
         compare_end("sound", &file, spec.w, spec.h);
         for (int k = 0; k < 12; k++) {
-            const char *name;
+            const char *how;
+            auto_bytes copy = dt_damaged(&file, dt_scan(&file) + 14, &how);
 
-            copy = (struct bytes){malloc(file.size), file.size};
-            memcpy(copy.data, file.data, file.size);
-            name = damage(&copy, (size_t)(sos - file.data) + 14);
-            // Exactly as long as it says, for the sanitizer.
-            copy.data = realloc(copy.data, copy.size);
-            compare_end(name, &copy, spec.w, spec.h);
-            free(copy.data);
+            compare_end(how, &copy, spec.w, spec.h);
         }
-        free(file.data);
     }
     CHECK(taken > n && given_up > 2 * n, "%d taken, %d given up", taken,
           given_up);
