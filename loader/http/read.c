@@ -174,23 +174,24 @@ static bool redirect(struct reading *g)
     if (!strncasecmp(g->url, "https:", 6) && strncasecmp(to, "https:", 6))
         return refuse(g, HR_EIO, "it leads out of https");
     g->try.headers = g->try.headers && hr__http_same_origin(g->url, to);
-    g->try.s3 = NULL;
     strcpy(g->url, to);
     return true;
 }
 
+// Only the URL that was named is signed, and none that it leads to.
 static void try_so(struct reading *g)
 {
-    bool ended;
+    bool named = !strcmp(g->url, g->begun), ended;
 
+    g->try.s3 = named && *g->s3.key ? &g->s3 : NULL;
     g->judged = g->wanted = false;
     g->came = g->dropped = 0;
     g->why = NULL;
     ended = hr__http_try(g->http, &g->try);
     if (!g->judged && g->try.answer.ended)
         judge(g);
-    if (g->judged && !*g->try.redirect && hr__s3_is_url(g->r->url) &&
-        !strcmp(g->url, g->begun) && hr__s3_why(&g->s3, g->try.answer.status))
+    if (g->judged && !*g->try.redirect && hr__s3_is_url(g->r->url) && named &&
+        hr__s3_why(&g->s3, g->try.answer.status))
         refuse(g, HR_EIO, hr__s3_why(&g->s3, g->try.answer.status));
     g->stage = !g->try.answer.status ? "request"
                : g->wanted           ? "body"
@@ -250,7 +251,6 @@ static bool begin_elsewhere(struct reading *g)
     if (elsewhere) {
         strcpy(g->url, place->url);
         g->try.headers = place->headers;
-        g->try.s3 = NULL;
     }
     pthread_mutex_unlock(&place->lock);
     return elsewhere;
@@ -301,7 +301,6 @@ static void ask(struct reading *g)
             return;
     }
     g->try.headers = r->headers;
-    g->try.s3 = *g->s3.key ? &g->s3 : NULL;
     strcpy(g->url, g->begun);
     follow(g);
     if (g->verdict.take == HR__HTTP_TAKE && strcmp(g->url, g->begun))
