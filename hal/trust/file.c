@@ -19,7 +19,12 @@
 
 #include "hal/trust/trust.h"
 
-enum { NAME_BYTES = 64, HEAD_BYTES = 64 };
+enum {
+    VERSION = 5,  // of the lines
+    NAME_BYTES = 64,
+    HEAD_BYTES = 64,
+    FILE_BYTES = HR__CERTIFICATE_KEY + 2560
+};
 
 // FNV-1a, 64 bits (Fowler, Noll, Vo).
 static uint64_t hash(const char *text, size_t size)
@@ -31,24 +36,23 @@ static uint64_t hash(const char *text, size_t size)
     return h;
 }
 
-static void name_of(const struct hr__kept *kept, const char *key,
-                    char name[NAME_BYTES])
+static void name_of(const char *key, char name[NAME_BYTES])
 {
-    snprintf(name, NAME_BYTES, "%s-%016" PRIx64 ".txt", kept->what,
+    snprintf(name, NAME_BYTES, "certificate-%016" PRIx64 ".txt",
              hash(key, strlen(key)));
 }
 
-static size_t first_line(const struct hr__kept *kept, char line[HEAD_BYTES])
+static size_t first_line(char line[HEAD_BYTES])
 {
-    return (size_t)snprintf(line, HEAD_BYTES, "headrace %s %d\n", kept->what,
-                            kept->version);
+    return (size_t)snprintf(line, HEAD_BYTES, "headrace certificate %d\n",
+                            VERSION);
 }
 
-// ---- Any of them -----------------------------------------------------------
+// ---- Reading ---------------------------------------------------------------
 
 // The whole file as text; its size, or 0 if it is too large or not there.
-static size_t read_text(struct hr__device *dev, const char *what,
-                        const char *name, char text[HR__KEPT_BYTES])
+static size_t read_text(struct hr__device *dev, const char *name,
+                        char text[FILE_BYTES])
 {
     char why[HR__CACHE_WHY];
     size_t size;
@@ -57,10 +61,10 @@ static size_t read_text(struct hr__device *dev, const char *what,
 
     if (fd < 0) {
         if (why[0])
-            hr__log(dev, HR_LOG_WARN, "its %s is not read: %s", what, why);
+            hr__log(dev, HR_LOG_WARN, "its certificate is not read: %s", why);
         return 0;
     }
-    ok = size < HR__KEPT_BYTES && hr__read_all(fd, text, size);
+    ok = size < FILE_BYTES && hr__read_all(fd, text, size);
     close(fd);
     if (!ok)
         return 0;
@@ -83,41 +87,6 @@ static bool take_sum(char *text, size_t size)
     text[size] = '\0';
     return true;
 }
-
-const char *hr__kept_read(struct hr__device *dev, const struct hr__kept *kept,
-                          const char *key, char text[HR__KEPT_BYTES])
-{
-    char name[NAME_BYTES], line[HEAD_BYTES];
-    size_t head = first_line(kept, line), len = strlen(key), size;
-
-    name_of(kept, key, name);
-    size = read_text(dev, kept->what, name, text);
-    return size > head + len && !memcmp(text, line, head) &&
-                   !memcmp(text + head, key, len) && take_sum(text, size)
-               ? text + head + len
-               : NULL;
-}
-
-bool hr__kept_write(const struct hr__kept *kept, const char *key,
-                    const char *lines)
-{
-    char name[NAME_BYTES], text[HR__KEPT_BYTES], line[HEAD_BYTES];
-    size_t n;
-
-    first_line(kept, line);
-    n = (size_t)snprintf(text, sizeof(text), "%s%s%s", line, key, lines);
-    if (n < sizeof(text))
-        n += (size_t)snprintf(text + n, sizeof(text) - n,
-                              "sum %016" PRIx64 "\n", hash(text, n));
-    if (n >= sizeof(text))
-        return errno = EFBIG, false;
-    name_of(kept, key, name);
-    return hr__cache_write(name, &(struct iovec){text, n}, 1);
-}
-
-// ---- Certificates ----------------------------------------------------------
-
-static const struct hr__kept kept = {"certificate", 5};
 
 static bool read_record(const char **at, struct hr_certificate_record *r)
 {
@@ -166,29 +135,43 @@ static bool read_lines(const char *at, struct hr_certificate *cert)
 bool hr__certificate_load(struct hr__device *dev, const char *key,
                           struct hr_certificate *cert)
 {
-    char text[HR__KEPT_BYTES];
-    const char *lines = hr__kept_read(dev, &kept, key, text);
+    char name[NAME_BYTES], line[HEAD_BYTES], text[FILE_BYTES];
+    size_t head = first_line(line), len = strlen(key), size;
 
     memset(cert, 0, sizeof(*cert));
-    return lines && read_lines(lines, cert);
+    name_of(key, name);
+    size = read_text(dev, name, text);
+    return size > head + len && !memcmp(text, line, head) &&
+           !memcmp(text + head, key, len) && take_sum(text, size) &&
+           read_lines(text + head + len, cert);
 }
+
+// ---- Writing ---------------------------------------------------------------
 
 bool hr__certificate_save(const char *key, const struct hr_certificate *cert)
 {
-    char lines[HR__KEPT_BYTES];
-    size_t n = (size_t)snprintf(lines, sizeof(lines),
-                                "tested %" PRId64 " codes %" PRIx32 "\n",
-                                cert->tested, cert->wrong_codes);
+    char name[NAME_BYTES], line[HEAD_BYTES], text[FILE_BYTES];
+    size_t n;
 
-    for (int i = 0; i < cert->num_records && n < sizeof(lines); i++) {
+    first_line(line);
+    n = (size_t)snprintf(text, sizeof(text),
+                         "%s%stested %" PRId64 " codes %" PRIx32 "\n", line,
+                         key, cert->tested, cert->wrong_codes);
+    for (int i = 0; i < cert->num_records && n < sizeof(text); i++) {
         const struct hr_certificate_record *r = &cert->records[i];
 
-        n += (size_t)snprintf(lines + n, sizeof(lines) - n,
+        n += (size_t)snprintf(text + n, sizeof(text) - n,
                               "record %d %d %d %d %d %d %.0f %.0f %.0f %.0f\n",
                               (int)r->span.first, (int)r->span.last,
                               (int)r->kind, (int)r->tier, r->pictures,
                               r->failed, r->differing * 1e9, r->max * 1e9,
                               r->mean * 1e9, r->psnr * 1e9);
     }
-    return hr__kept_write(&kept, key, lines);
+    if (n < sizeof(text))
+        n += (size_t)snprintf(text + n, sizeof(text) - n,
+                              "sum %016" PRIx64 "\n", hash(text, n));
+    if (n >= sizeof(text))
+        return errno = EFBIG, false;
+    name_of(key, name);
+    return hr__cache_write(name, &(struct iovec){text, n}, 1);
 }

@@ -39,23 +39,6 @@ static double rounded(double x)
     return ceil(x * 1e9) / 1e9;
 }
 
-static void add(struct hr__trial *t, int record,
-                const struct hr_difference *diff)
-{
-    struct hr_certificate_record *r = &t->cert->records[record];
-    struct hr__sums *sums = &t->sums[record];
-
-    sums->elements += (double)diff->elements;
-    sums->differing += (double)diff->differing;
-    sums->sum += diff->sum;
-    sums->squares += diff->squares;
-    r->differing = rounded(sums->differing / sums->elements);
-    r->max = diff->max > r->max ? rounded(diff->max) : r->max;
-    r->mean = rounded(sums->sum / sums->elements);
-    r->psnr = hr__psnr(sums->squares, sums->elements);
-    r->failed = r->failed || (t->pass == HR__PASS_SCALED && !diff->alike);
-}
-
 static void sum_up(struct hr_difference *to, const struct hr_difference *diff)
 {
     to->elements += diff->elements;
@@ -64,6 +47,20 @@ static void sum_up(struct hr_difference *to, const struct hr_difference *diff)
     to->squares += diff->squares;
     to->max = diff->max > to->max ? diff->max : to->max;
     to->alike = to->alike && diff->alike;
+}
+
+static void add(struct hr__trial *t, int record,
+                const struct hr_difference *diff)
+{
+    struct hr_certificate_record *r = &t->cert->records[record];
+    struct hr_difference *sums = &t->sums[record];
+
+    sum_up(sums, diff);
+    r->differing = rounded((double)sums->differing / (double)sums->elements);
+    r->max = rounded(sums->max);
+    r->mean = rounded(sums->sum / (double)sums->elements);
+    r->psnr = hr__psnr(sums->squares, (double)sums->elements);
+    r->failed = r->failed || (t->pass == HR__PASS_SCALED && !diff->alike);
 }
 
 // Notes a picture that differs, and the codes that it has. False: no room.

@@ -68,9 +68,7 @@ struct hr__trial {
     struct hr_certificate *cert;
     int64_t deadline, job_ns;  // of all of it; of one job
     bool late, broke;          // the device failed: it may do better
-    struct hr__sums {
-        double elements, differing, sum, squares;
-    } sums[HR__MAX_RECORDS];  // of each record
+    struct hr_difference sums[HR__MAX_RECORDS];  // of each record
     enum hr__pass pass;
     int from;  // the first record of the pass
     // Sets of several codes of which a picture differs: one of these may be the
@@ -117,19 +115,7 @@ enum { HR__CERTIFICATE_KEY = 2048 };
 void hr__certificate_key(const struct hr__device *dev, int k,
                          char key[HR__CERTIFICATE_KEY]);
 
-// file.c: lines of text that are kept under a key. read: returns their begin in
-// text; NULL: there are none, or they are damaged. write: false with errno.
-enum { HR__KEPT_BYTES = HR__CERTIFICATE_KEY + 2560 };
-struct hr__kept {
-    const char *what;  // a word
-    int version;       // of the lines
-};
-const char *hr__kept_read(struct hr__device *dev, const struct hr__kept *kept,
-                          const char *key, char text[HR__KEPT_BYTES]);
-bool hr__kept_write(const struct hr__kept *kept, const char *key,
-                    const char *lines);
-
-// Loads a certificate. False: there is none, and *cert may hold a part of one.
+// file.c: loads a certificate. False: there is none, and *cert may hold a part of one.
 bool hr__certificate_load(struct hr__device *dev, const char *key,
                           struct hr_certificate *cert);
 // Saves a certificate. False with errno: it could not be kept.
