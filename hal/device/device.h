@@ -81,13 +81,6 @@ void hr__pool_finish(struct hr__pool *pool);
 void *hr__pool_get(struct hr__pool *pool, size_t size);  // 64-byte aligned
 void hr__pool_put(struct hr__pool *pool, void *mem);     // NULL is fine
 
-// memory.c. Memory of the device's first engine that has some. *made = NULL
-// with HR_OK: none has, host memory will do.
-enum hr_status hr__memory_alloc(struct hr__device *dev, enum hr_memory kind,
-                                size_t size, bool clear, bool own_object,
-                                struct hr__memory **made);
-struct hr__engine *hr__memory_owner(struct hr__device *dev);  // or NULL
-void hr__memory_free(struct hr__memory *memory);              // NULL is fine
 // Says whether only an engine reaches the memory.
 static inline bool hr__on_device(const struct hr__memory *memory)
 {

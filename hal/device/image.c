@@ -54,9 +54,19 @@ static void free_object(void *object, void *heap, struct hr__memory *made,
                         struct hr__device *dev)
 {
     hr__free(heap);
-    hr__memory_free(made);
+    if (made)
+        made->owner->backend->memory_free(made->owner, made);
     hr__free(object);
     hr__device_unref(dev);
+}
+
+// The device's first engine that has memory of its own; NULL: none has.
+static struct hr__engine *memory_owner(const struct hr__device *dev)
+{
+    for (int i = 0; i < dev->num_engines; i++)
+        if (dev->engines[i]->backend->memory_alloc)
+            return dev->engines[i];
+    return NULL;
 }
 
 // The memory that params ask for, if it is not the caller's: *heap or *made,
@@ -66,18 +76,19 @@ static enum hr_status get_memory(struct hr__device *dev, enum hr_memory *kind,
                                  void **data, void **heap,
                                  struct hr__memory **made)
 {
-    enum hr_status status;
+    struct hr__engine *e = *kind ? memory_owner(dev) : NULL;
 
     if (*data)
         return HR_OK;
-    if (*kind) {
-        status = hr__memory_alloc(dev, *kind, size, clear, own_object, made);
-        if (status)
-            return status;
-        if (*made)
-            return *data = (*made)->host, HR_OK;
-        *kind = HR_MEMORY_HOST;
+    if (e) {
+        *made = e->backend->memory_alloc(e, *kind, size, clear, own_object,
+                                         hr__deadline(
+                                             dev->pub.params.deadline_ns));
+        if (!*made)
+            return hr_last_status();
+        return *data = (*made)->host, HR_OK;
     }
+    *kind = HR_MEMORY_HOST;
     if (!(*heap = hr__alloc_clear(dev, size, data)))
         return hr__fail(HR_ENOMEM, "out of memory");
     return HR_OK;
