@@ -24,31 +24,31 @@
 // The slots, and whether there is a function for them: of readable C, AVX2,
 // AVX-512, NEON. (cpu_ops.c takes those of packed lines that need more.)
 // clang-format off
-#define CPU_SLOTS(X) \
-    X(resample_h,    1, 1, 1, 1) \
-    X(pack_h,        0, 1, 1, 1) \
-    X(resample_v,    1, 1, 1, 1) \
-    X(store,         1, 1, 1, 1) \
-    X(cmyk_to_rgb,   1, 0, 0, 1) \
-    X(rgb_to_gray,   1, 0, 0, 1) \
-    X(gather,        1, 1, 0, 1) \
-    X(replicate,     1, 1, 0, 1) \
-    X(upsample_h2v1, 1, 1, 1, 1) \
-    X(upsample_h1v2, 1, 1, 1, 1) \
-    X(upsample_h2v2, 1, 1, 1, 1) \
-    X(ycc_to_rgb,    1, 1, 1, 1) \
-    X(join_rgb,      1, 1, 0, 1) \
-    X(reconstruct,   1, 1, 1, 1) \
-    X(pack_line,     1, 0, 0, 1) \
-    X(unpack_line,   1, 0, 0, 1)
+#define CPU_SLOTS(X, ops) \
+    X(ops, resample_h,    1, 1, 1, 1) \
+    X(ops, pack_h,        0, 1, 1, 1) \
+    X(ops, resample_v,    1, 1, 1, 1) \
+    X(ops, store,         1, 1, 1, 1) \
+    X(ops, cmyk_to_rgb,   1, 0, 0, 1) \
+    X(ops, rgb_to_gray,   1, 0, 0, 1) \
+    X(ops, gather,        1, 1, 0, 1) \
+    X(ops, replicate,     1, 1, 0, 1) \
+    X(ops, upsample_h2v1, 1, 1, 1, 1) \
+    X(ops, upsample_h1v2, 1, 1, 1, 1) \
+    X(ops, upsample_h2v2, 1, 1, 1, 1) \
+    X(ops, ycc_to_rgb,    1, 1, 1, 1) \
+    X(ops, join_rgb,      1, 1, 0, 1) \
+    X(ops, reconstruct,   1, 1, 1, 1) \
+    X(ops, pack_line,     1, 0, 0, 1) \
+    X(ops, unpack_line,   1, 0, 0, 1)
 // clang-format on
 
 // The function type of a slot.
 #define CPU_SLOT(slot) __typeof__(*((struct cpu_ops *)0)->slot)
-#define CPU_DECLARE(slot, ...)                               \
+#define CPU_DECLARE(ops, slot, ...)                          \
     extern CPU_SLOT(slot) cpu_##slot##_c, cpu_##slot##_avx2, \
         cpu_##slot##_avx512, cpu_##slot##_neon;
-CPU_SLOTS(CPU_DECLARE)
+CPU_SLOTS(CPU_DECLARE, )
 
 // Memory that lies `next` bytes behind `bytes` bytes will be written soon. (All
 // lines at once wait for each other; a few between stores do not.)

@@ -34,17 +34,15 @@ unsigned cpu_detect(void)
 }
 
 // Take over the slots that a level has, of both tables.
-#define TAKE0(table, slot, level)
-#define TAKE1(table, slot, level) (table).slot = cpu_##slot##_##level;
+#define TAKE0(ops, slot, level)
+#define TAKE1(ops, slot, level) (ops).slot = cpu_##slot##_##level;
+#define TAKE_ALL(X) CPU_SLOTS(X, *ops) CPU_AUGMENT_SLOTS(X, ops->augment)
 
 static void init_c(struct cpu_ops *ops)
 {
     *ops = (struct cpu_ops){.name = "c"};
-#define X(slot, c_, avx2_, avx512_, neon_) TAKE##c_(*ops, slot, c)
-    CPU_SLOTS(X)
-#undef X
-#define X(slot, c_, avx2_, avx512_, neon_) TAKE##c_(ops->augment, slot, c)
-    CPU_AUGMENT_SLOTS(X)
+#define X(ops, slot, c_, avx2_, avx512_, neon_) TAKE##c_(ops, slot, c)
+    TAKE_ALL(X)
 #undef X
 }
 
@@ -52,11 +50,8 @@ static void init_c(struct cpu_ops *ops)
 static void init_avx2(struct cpu_ops *ops)
 {
     ops->name = "avx2";
-#define X(slot, c_, avx2_, avx512_, neon_) TAKE##avx2_(*ops, slot, avx2)
-    CPU_SLOTS(X)
-#undef X
-#define X(slot, c_, avx2_, avx512_, neon_) TAKE##avx2_(ops->augment, slot, avx2)
-    CPU_AUGMENT_SLOTS(X)
+#define X(ops, slot, c_, avx2_, avx512_, neon_) TAKE##avx2_(ops, slot, avx2)
+    TAKE_ALL(X)
 #undef X
     if (__builtin_cpu_supports("bmi2")) {
         ops->pack_line = cpu_pack_line_avx2;
@@ -67,12 +62,8 @@ static void init_avx2(struct cpu_ops *ops)
 static void init_avx512(struct cpu_ops *ops)
 {
     ops->name = "avx512";
-#define X(slot, c_, avx2_, avx512_, neon_) TAKE##avx512_(*ops, slot, avx512)
-    CPU_SLOTS(X)
-#undef X
-#define X(slot, c_, avx2_, avx512_, neon_) \
-    TAKE##avx512_(ops->augment, slot, avx512)
-    CPU_AUGMENT_SLOTS(X)
+#define X(ops, slot, c_, avx2_, avx512_, neon_) TAKE##avx512_(ops, slot, avx512)
+    TAKE_ALL(X)
 #undef X
     // Processors have VBMI without VBMI2 (Cannon Lake).
     if (__builtin_cpu_supports("bmi2") &&
@@ -88,11 +79,8 @@ static void init_avx512(struct cpu_ops *ops)
 static void init_neon(struct cpu_ops *ops)
 {
     ops->name = "neon";
-#define X(slot, c_, avx2_, avx512_, neon_) TAKE##neon_(*ops, slot, neon)
-    CPU_SLOTS(X)
-#undef X
-#define X(slot, c_, avx2_, avx512_, neon_) TAKE##neon_(ops->augment, slot, neon)
-    CPU_AUGMENT_SLOTS(X)
+#define X(ops, slot, c_, avx2_, avx512_, neon_) TAKE##neon_(ops, slot, neon)
+    TAKE_ALL(X)
 #undef X
 }
 #endif

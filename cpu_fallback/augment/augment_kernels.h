@@ -16,27 +16,27 @@
 
 // As CPU_SLOTS() of cpu_kernels.h.
 // clang-format off
-#define CPU_AUGMENT_SLOTS(X) \
-    X(table,         1, 1, 1, 1) \
-    X(mix_luma,      1, 1, 1, 1) \
-    X(luma,          1, 1, 1, 1) \
-    X(luma_sum,      1, 1, 1, 1) \
-    X(hue,           1, 1, 1, 1) \
-    X(range,         1, 1, 0, 0) \
-    X(mix_smooth,    1, 1, 1, 1) \
-    X(kernel3,       1, 1, 1, 1) \
-    X(box_near,      1, 1, 1, 1) \
-    X(box_x,         1, 1, 0, 0) \
-    X(box_y,         1, 1, 0, 0) \
-    X(pick,          1, 0, 0, 0) \
-    X(warp,          1, 1, 1, 0)
+#define CPU_AUGMENT_SLOTS(X, ops) \
+    X(ops, table,         1, 1, 1, 1) \
+    X(ops, mix_luma,      1, 1, 1, 1) \
+    X(ops, luma,          1, 1, 1, 1) \
+    X(ops, luma_sum,      1, 1, 1, 1) \
+    X(ops, hue,           1, 1, 1, 1) \
+    X(ops, range,         1, 1, 0, 0) \
+    X(ops, mix_smooth,    1, 1, 1, 1) \
+    X(ops, kernel3,       1, 1, 1, 1) \
+    X(ops, box_near,      1, 1, 1, 1) \
+    X(ops, box_x,         1, 1, 0, 0) \
+    X(ops, box_y,         1, 1, 0, 0) \
+    X(ops, pick,          1, 0, 0, 0) \
+    X(ops, warp,          1, 1, 1, 0)
 // clang-format on
 
 #define CPU_AUGMENT_SLOT(slot) __typeof__(*((struct cpu_augment_ops *)0)->slot)
-#define CPU_AUGMENT_DECLARE(slot, ...)                               \
+#define CPU_AUGMENT_DECLARE(ops, slot, ...)                          \
     extern CPU_AUGMENT_SLOT(slot) cpu_##slot##_c, cpu_##slot##_avx2, \
         cpu_##slot##_avx512, cpu_##slot##_neon;
-CPU_AUGMENT_SLOTS(CPU_AUGMENT_DECLARE)
+CPU_AUGMENT_SLOTS(CPU_AUGMENT_DECLARE, )
 
 // Makes all of a warp that is HR__WARP_SUMS: rows begin with the sums of those
 // above.
