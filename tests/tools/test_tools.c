@@ -20,107 +20,86 @@ static struct ops_list parsed(const char *text)
     return list;
 }
 
-TEST_CASE(every_form)
+static bool equal(const struct hr_op *a, const struct hr_op *b)
 {
-    struct ops_list list = parsed(OPS_EVALUATION);
+    const struct hr_op_info *info = hr_op_info(a->type);
+    bool same = a->type == b->type;
 
-    CU_ASSERT_EQUAL(list.num, 4);
-    CU_ASSERT_EQUAL(list.ops[0].type, HR_OP_DECODE);
-    CU_ASSERT_EQUAL(list.ops[1].resize.short_side, 256);
-    CU_ASSERT_EQUAL(list.ops[1].resize.filter, HR_BILINEAR);
-    CU_ASSERT(list.ops[2].crop.center && list.ops[2].crop.pad);
-    CU_ASSERT_EQUAL(list.ops[2].crop.h, 224);
-    CU_ASSERT_EQUAL(list.ops[3].normalize.std[2], .225f);
-    CU_ASSERT_EQUAL(list.ops[3].normalize.arith, HR_ARITH_DIV);
+    for (int i = 0; same && i < info->num_fields; i++) {
+        size_t at = info->fields[i].offset;
 
-    list = parsed("decode=gray:exif,resize=320x240:lanczos");
-    CU_ASSERT_EQUAL(list.ops[0].decode.mode, HR_GRAY);
-    CU_ASSERT(list.ops[0].decode.apply_orientation);
-    CU_ASSERT_EQUAL(list.ops[1].resize.w, 320);
-    CU_ASSERT_EQUAL(list.ops[1].resize.h, 240);
-    CU_ASSERT_EQUAL(list.ops[1].resize.short_side, 0);
-    CU_ASSERT_EQUAL(list.ops[1].resize.filter, HR_LANCZOS);
-    CU_ASSERT_EQUAL(list.ops[1].resize.order, HR_ORDER_REFERENCE);
-
-    list = parsed("fit=320x240:bicubic,fit=64");
-    CU_ASSERT_EQUAL(list.ops[1].type, HR_OP_FIT);
-    CU_ASSERT_EQUAL(list.ops[1].fit.w, 320);
-    CU_ASSERT_EQUAL(list.ops[1].fit.h, 240);
-    CU_ASSERT_EQUAL(list.ops[1].fit.filter, HR_BICUBIC);
-    CU_ASSERT_EQUAL(list.ops[2].fit.w, 64);
-    CU_ASSERT_EQUAL(list.ops[2].fit.h, 64);
-
-    list = parsed("resize=256:box:vertical,"
-                  "random_resized_crop=9:bicubic:horizontal");
-    CU_ASSERT_EQUAL(list.ops[1].resize.filter, HR_BOX);
-    CU_ASSERT_EQUAL(list.ops[1].resize.order, HR_ORDER_VERTICAL);
-    CU_ASSERT_EQUAL(list.ops[2].random_resized_crop.order, HR_ORDER_HORIZONTAL);
-
-    list = parsed("decode=exif,crop=-3,4,50,60,center_crop=10x20");
-    CU_ASSERT_EQUAL(list.ops[0].decode.mode, HR_RGB);
-    CU_ASSERT_EQUAL(list.ops[1].crop.x, -3);
-    CU_ASSERT_EQUAL(list.ops[1].crop.y, 4);
-    CU_ASSERT_EQUAL(list.ops[1].crop.w, 50);
-    CU_ASSERT_EQUAL(list.ops[1].crop.h, 60);
-    CU_ASSERT_EQUAL(list.ops[2].crop.w, 10);
-    CU_ASSERT_EQUAL(list.ops[2].crop.h, 20);
-
-    // As torchvision's lists are typed.
-    list = parsed(" decode, resize=256:bicubic , crop=1, 2, 3, 4,\n"
-                  "normalize=0.5, 0.25, 0.125/1");
-    CU_ASSERT_EQUAL(list.num, 4);
-    CU_ASSERT_EQUAL(list.ops[2].crop.h, 4);
-    CU_ASSERT_EQUAL(list.ops[3].normalize.mean[2], .125f);
-
-    list = parsed("hflip,vflip,transpose,random_hflip,random_vflip=0.25");
-    CU_ASSERT_EQUAL(list.num, 6);  // decode is put in front
-    CU_ASSERT(list.ops[1].flip.horizontal);
-    CU_ASSERT(list.ops[2].flip.vertical);
-    CU_ASSERT(list.ops[3].flip.transpose);
-    CU_ASSERT_EQUAL(list.ops[4].type, HR_OP_RANDOM_FLIP);
-    CU_ASSERT_EQUAL(list.ops[4].random_flip.horizontal, 0.5);
-    CU_ASSERT_EQUAL(list.ops[4].random_flip.vertical, 0);
-    CU_ASSERT_EQUAL(list.ops[5].random_flip.horizontal, 0);
-    CU_ASSERT_EQUAL(list.ops[5].random_flip.vertical, 0.25);
-
-    // A probability of 0 that was written is a flip that does nothing.
-    list = parsed("random_hflip=0,random_vflip=0.0");
-    for (int i = 1; i < list.num; i++)
-        CU_ASSERT(list.ops[i].type == HR_OP_FLIP && !list.ops[i].flip.vertical);
-    CU_ASSERT_EQUAL(list.num, 3);
+        same = !memcmp((const char *)a + at, (const char *)b + at,
+                       info->fields[i].size);
+    }
+    return same;
 }
 
-TEST_CASE(ops_numbers)
+static const struct {
+    const char *text;
+    struct hr_op ops[7];
+} forms[] = {
+    {OPS_EVALUATION,
+     {HR_OP_DECODE(0), HR_OP_RESIZE(.short_side = 256),
+      HR_OP_CROP(.center = true, .pad = true, .w = 224, .h = 224),
+      HR_OP_NORMALIZE(.mean = {.485f, .456f, .406f},
+                      .std = {.229f, .224f, .225f})}},
+    {"decode=gray:exif,resize=320x240:lanczos",
+     {HR_OP_DECODE(.mode = HR_GRAY, .apply_orientation = true),
+      HR_OP_RESIZE(.w = 320, .h = 240, .filter = HR_LANCZOS)}},
+    {"fit=320x240:bicubic,fit=64",
+     {HR_OP_DECODE(0), HR_OP_FIT(.w = 320, .h = 240, .filter = HR_BICUBIC),
+      HR_OP_FIT(.w = 64, .h = 64)}},
+    {"resize=256:box:vertical,random_resized_crop=9x8:bicubic:horizontal",
+     {HR_OP_DECODE(0),
+      HR_OP_RESIZE(.short_side = 256, .filter = HR_BOX,
+                   .order = HR_ORDER_VERTICAL),
+      HR_OP_RANDOM_RESIZED_CROP(.w = 9, .h = 8, .filter = HR_BICUBIC,
+                                .order = HR_ORDER_HORIZONTAL)}},
+    {"decode=exif,crop=-3,4,50,60,center_crop=10x20",
+     {HR_OP_DECODE(.apply_orientation = true),
+      HR_OP_CROP(.x = -3, .y = 4, .w = 50, .h = 60, .pad = true),
+      HR_OP_CROP(.center = true, .pad = true, .w = 10, .h = 20)}},
+    // As torchvision's lists are typed.
+    {" decode, resize=256:bicubic , crop=1, 2, 3, 4,\n"
+     "normalize=0.5, 0.25, 0.125/1",
+     {HR_OP_DECODE(0), HR_OP_RESIZE(.short_side = 256, .filter = HR_BICUBIC),
+      HR_OP_CROP(.x = 1, .y = 2, .w = 3, .h = 4, .pad = true),
+      HR_OP_NORMALIZE(.mean = {.5f, .25f, .125f}, .std = {1, 1, 1})}},
+    // Decode is put in front. A probability of 0 that was written is a
+    // flip that does nothing.
+    {"hflip,vflip,transpose,random_hflip,random_vflip=0.25,random_hflip=0",
+     {HR_OP_DECODE(0), HR_OP_FLIP(.horizontal = true),
+      HR_OP_FLIP(.vertical = true), HR_OP_FLIP(.transpose = true),
+      HR_OP_RANDOM_FLIP(.horizontal = .5), HR_OP_RANDOM_FLIP(.vertical = .25),
+      HR_OP_FLIP(0)}},
+    {"random_crop=32x24:4,random_crop=9,to_tensor",
+     {HR_OP_DECODE(0),
+      HR_OP_RANDOM_CROP(.w = 32, .h = 24, .pad = 4, .pad_if_needed = true),
+      HR_OP_RANDOM_CROP(.w = 9, .h = 9, .pad_if_needed = true),
+      HR_OP_NORMALIZE(0)}},
+    {"normalize=0.5,0.25,-1e-1/1,2,3:v2",
+     {HR_OP_DECODE(0),
+      HR_OP_NORMALIZE(.mean = {.5f, .25f, -.1f}, .std = {1, 2, 3},
+                      .arith = HR_ARITH_MUL)}},
+    // One number stands for all channels; to_tensor is normalize's first
+    // step.
+    {"decode,to_tensor:v2,normalize=0.5/0.25",
+     {HR_OP_DECODE(0),
+      HR_OP_NORMALIZE(.mean = {.5f, .5f, .5f}, .std = {.25f, .25f, .25f},
+                      .arith = HR_ARITH_MUL)}},
+};
+
+TEST_CASE(every_form)
 {
-    struct ops_list list;
+    for (size_t i = 0; i < sizeof(forms) / sizeof(*forms); i++) {
+        struct ops_list list = parsed(forms[i].text);
+        int n = 0;
 
-    list = parsed("decode,random_resized_crop=224:bicubic,to_tensor");
-    CU_ASSERT_EQUAL(list.ops[1].type, HR_OP_RANDOM_RESIZED_CROP);
-    CU_ASSERT_EQUAL(list.ops[1].random_resized_crop.w, 224);
-    CU_ASSERT_EQUAL(list.ops[1].random_resized_crop.h, 224);
-    CU_ASSERT_EQUAL(list.ops[1].random_resized_crop.filter, HR_BICUBIC);
-    CU_ASSERT_EQUAL(list.ops[2].normalize.std[0], 0);
-
-    list = parsed("random_crop=32x24:4,random_crop=9");
-    CU_ASSERT_EQUAL(list.ops[1].type, HR_OP_RANDOM_CROP);
-    CU_ASSERT_EQUAL(list.ops[1].random_crop.w, 32);
-    CU_ASSERT_EQUAL(list.ops[1].random_crop.h, 24);
-    CU_ASSERT_EQUAL(list.ops[1].random_crop.pad, 4);
-    CU_ASSERT_EQUAL(list.ops[2].random_crop.h, 9);
-    CU_ASSERT(list.ops[2].random_crop.pad_if_needed);
-
-    list = parsed("normalize=0.5,0.25,-1e-1/1,2,3:v2");
-    CU_ASSERT_EQUAL(list.ops[1].normalize.mean[0], .5f);
-    CU_ASSERT_EQUAL(list.ops[1].normalize.mean[2], -.1f);
-    CU_ASSERT_EQUAL(list.ops[1].normalize.std[2], 3.f);
-    CU_ASSERT_EQUAL(list.ops[1].normalize.arith, HR_ARITH_MUL);
-
-    // One number stands for all channels; to_tensor is normalize's first step.
-    list = parsed("decode,to_tensor:v2,normalize=0.5/0.25");
-    CU_ASSERT_EQUAL(list.num, 2);
-    CU_ASSERT_EQUAL(list.ops[1].normalize.mean[2], .5f);
-    CU_ASSERT_EQUAL(list.ops[1].normalize.std[1], .25f);
-    CU_ASSERT_EQUAL(list.ops[1].normalize.arith, HR_ARITH_MUL);
+        for (; n < 7 && forms[i].ops[n].type; n++)
+            CHECK(n < list.num && equal(&list.ops[n], &forms[i].ops[n]),
+                  "'%s': op %d", forms[i].text, n);
+        CHECK(list.num == n, "'%s': %d ops", forms[i].text, list.num);
+    }
 }
 
 TEST_CASE(errors_with_position)
@@ -354,20 +333,6 @@ static struct hr_op draw_op(uint64_t *seed)
             draw_field(seed, &info->fields[i],
                        (char *)&op + info->fields[i].offset);
     return op;
-}
-
-static bool equal(const struct hr_op *a, const struct hr_op *b)
-{
-    const struct hr_op_info *info = hr_op_info(a->type);
-    bool same = a->type == b->type;
-
-    for (int i = 0; same && i < info->num_fields; i++) {
-        size_t at = info->fields[i].offset;
-
-        same = !memcmp((const char *)a + at, (const char *)b + at,
-                       info->fields[i].size);
-    }
-    return same;
 }
 
 // Each list that hr_submit() takes has a text, and comes back from it; the
