@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pixels of headrace._core: as the command, as Pillow, by each rule of
-resizing."""
+"""Pixels of headrace._core: as the command, by each rule of resizing. (That
+they are Pillow's: tests/compare/compare_ops.py.)"""
 
 import array
 import pathlib
@@ -11,11 +11,6 @@ import core_samples as samples
 import headrace
 from core_samples import EVAL, EVAL_TEXT, TRAIN, TRAIN_TEXT, pixels_of, run
 from headrace import _core, ops
-
-try:
-    import PIL.Image
-except ImportError:
-    PIL = None
 
 
 class SameAsTheCommand(unittest.TestCase):
@@ -108,47 +103,6 @@ class SameAsTheCommand(unittest.TestCase):
         self.assertEqual(bytes(pixels_of(whole, steps[1:], 20, 10)), want)
 
 
-@unittest.skipUnless(PIL, "needs Pillow")
-class SameAsPillow(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        def resize(data, width, height, filter, w, h):
-            image = PIL.Image.frombytes("RGB", (width, height), data)
-            return image.resize((w, h), by_ours[filter]).tobytes()
-
-        by_ours = {ours: pil for pil, ours in _core.PIL_FILTER.items()}
-        cls.reference = _core.find_reference(resize)
-        if cls.reference is None:
-            raise unittest.SkipTest("this Pillow resizes by no known rule")
-        cls.before = _core.reference()
-        _core.set_reference(cls.reference)
-
-    @classmethod
-    def tearDownClass(cls):
-        _core.set_reference(cls.before)
-
-    def test_crop_resize_flip(self):
-        draw = random.Random(3)
-        for path in samples.photos():
-            with PIL.Image.open(path) as opened:
-                stock = opened.convert("RGB")
-            W, H = stock.size
-            w, h = draw.randint(1, 200), draw.randint(1, 200)
-            x, y = draw.randint(0, W // 2), draw.randint(0, H // 2)
-            number = draw.choice(list(_core.PIL_FILTER))
-            stock = stock.crop((x, y, x + W // 2, y + H // 2))
-            stock = stock.resize((w, h), number)
-            stock = stock.transpose(PIL.Image.Transpose.FLIP_TOP_BOTTOM)
-            steps = (ops.decode(), (_core.CROP, x, y, W // 2, H // 2),
-                     (_core.RESIZE, w, h, _core.PIL_FILTER[number]),
-                     ops.flip(vertical=True))
-            self.assertEqual(bytes(pixels_of(path, steps, w, h)),
-                             stock.tobytes(), (path, number, w, h))
-
-    def test_a_filter_that_is_not_ours(self):
-        self.assertNotIn(6, _core.PIL_FILTER)
-
-
 class References(unittest.TestCase):
     def resize_as(self, reference):
         def resize(data, width, height, filter, w, h):
@@ -164,6 +118,9 @@ class References(unittest.TestCase):
         for name in ("pillow-12", "pillow-12.2", "pillow-13"):
             self.assertEqual(_core.find_reference(self.resize_as(name)), name)
             self.assertGreater(self.asked, 3)
+
+    def test_a_filter_that_is_not_ours(self):
+        self.assertIsNone(_core.PIL_FILTER[6])
 
     def test_none_is_found(self):
         self.assertIsNone(

@@ -50,18 +50,6 @@ class Forms(unittest.TestCase):
         self.assertEqual(bytes(out), bytes(3 * 6 * 8))
         headrace.Loader([samples.small()], steps, dtype="u8")
 
-    @needs_numpy
-    def test_names_of_dtypes(self):
-        for kind in ("f32", "float32", numpy.float32,
-                     numpy.dtype("float32")):
-            with self.subTest(kind=kind):
-                self.assertEqual(headrace.Batch(1, 3, 6, 8, kind).dtype, "f32")
-                self.assertEqual(headrace.Pipeline(NUMBERS, dtype=kind).dtype,
-                                 "f32")
-                loader = headrace.Loader([samples.small()], NUMBERS,
-                                         dtype=kind, to="numpy")
-                self.assertEqual(next(iter(loader))[0].dtype, "float32")
-
     def test_no_such_form(self):
         path = samples.small()
         for wrong in ({"dtype": "float64"}, {"dtype": float},

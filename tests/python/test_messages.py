@@ -33,11 +33,8 @@ class Messages(unittest.TestCase):
 
     def test_ops(self):
         for op, kind, words in (
-            (ops.resize("224", 224), TypeError, ("resize", "w", "'224'")),
             (ops.resize(8, None), ValueError, ("resize to 8x0", "1 .. 65535")),
-            (ops.resize(-1, 5), ValueError, ("-1x5", "1 .. 65535")),
             (ops.resize(100000, 5), ValueError, ("100000x5", "1 .. 65535")),
-            (ops.resize_short(-3), ValueError, ("side", "-3")),
             (ops.crop(0, 0, 0, 5), ValueError, ("0x5", "1 .. 65535")),
             (ops.crop("a", 0, 5, 5), TypeError, ("crop: x", "'a'")),
             (ops.random_crop(5, 5, pad=-1), ValueError, ("pad must", "-1")),
@@ -50,9 +47,6 @@ class Messages(unittest.TestCase):
                     kind,
                     lambda: headrace.draw_ops((op,), (0, 0, 0), 99, 99),
                     *words)
-        self.refused(headrace.ArgumentError,
-                     lambda: ops.resize(8, 8, filter="cubic"),
-                     "'cubic'", "bicubic")
 
     def test_steps(self):
         for steps in (None, 7, [None], [ops.decode(), "resize"]):
@@ -120,9 +114,12 @@ class Messages(unittest.TestCase):
                           numpy.dtype(name)):
                 batch = headrace.Batch(1, 3, 4, 4, dtype=dtype)
                 self.assertIn(f" {short} ", repr(batch))
+                steps = STEPS[:2] if short == "u8" else STEPS
+                self.assertEqual(
+                    headrace.Pipeline(steps, dtype=dtype).dtype, short)
                 loader = headrace.Loader(
-                    [(self.cat, 0)], STEPS[:2] if short == "u8" else STEPS,
-                    batch=1, epochs=1, to="numpy", dtype=dtype)
+                    [(self.cat, 0)], steps, batch=1, epochs=1, to="numpy",
+                    dtype=dtype)
                 self.assertEqual([x.dtype.name for x, _ in loader], [name])
         for wrong in float, numpy.float64, "f64", 7:
             self.refused(headrace.ArgumentError,
