@@ -157,7 +157,7 @@ static inline void hr__fill_tile(__global const struct hr__kernel_picture *pic,
 // An item makes four columns of every eighth row of the tile.
 __kernel void hr_resize_gpu(__global const uint *restrict plan, uint list,
                             __global const int *restrict axes,
-                            __global const uchar *restrict work,
+                            __global uchar *restrict work,
                             __global uchar *restrict out)
 {
     __local uint tile[HR__TILE_ROWS * HR__TILE_WORDS];
@@ -197,7 +197,8 @@ __kernel void hr_resize_gpu(__global const uint *restrict plan, uint list,
 
         for (uint c = plane; c < pic->channels; c += pic->planes)
             hr__put4(pic, plan + pic->table, c, HR__WEIGHED(4, s0),
-                     min((uint)(pic->win_w - x), 4u), out, at + c * pic->out_c);
+                     min((uint)(pic->win_w - x), 4u),
+                     hr__stored(pic, work, out), at + c * pic->out_c);
         s0 = s1;
         s1 = s2;
         s2 = s3;

@@ -32,7 +32,7 @@ static inline void hr__put(const uchar *v, uint count, uint channel,
 
 __kernel void hr_store(__global const uint *restrict plan, uint list,
                        __global const int *restrict axes,
-                       __global const uchar *restrict work,
+                       __global uchar *restrict work,
                        __global uchar *restrict out)
 {
     struct hr__job job = hr__job_of(plan, list);
@@ -49,7 +49,8 @@ __kernel void hr_store(__global const uint *restrict plan, uint list,
         return;
     for (uint i = 0; i < lines; i++)
         tile[i] = hr__second_pass(pic, axes, work, plane, x, (int)(y + i));
-    __global uchar *to = out + pic->out + y * next + x * step;
+    __global uchar *to = hr__stored(pic, work, out) + pic->out + y * next +
+                         x * step;
     if (pic->flags & HR__OUT_TURNED) {
         uint old = lines;  // the rest of the tile is not written
 

@@ -37,7 +37,7 @@ void ocl_buffer_drop(struct ocl *o, struct ocl_buffer *b);
 
 // Batches at a time: two that the device has, and one that is planned; most
 // tasks of one; launches of one.
-enum { OCL_BATCHES = 3, OCL_BATCH = 256, OCL_LAUNCHES = 18 };
+enum { OCL_BATCHES = 3, OCL_BATCH = 256, OCL_LAUNCHES = 17 };
 // A picture is a group of stage augment: lists that long are not padded.
 _Static_assert((int)OCL_BATCH <= (int)HR__ROW_GROUPS, "two groups a picture");
 // So many tasks come together, if there are so many. More come into a batch

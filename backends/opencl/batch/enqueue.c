@@ -9,9 +9,9 @@
 // ---- Launching ------------------------------------------------------------
 
 // The kernels in order, in the form for host processors if there is one, and
-// the stages at which spans that run them begin. From FIRST_OF_CODES on they
-// are for pictures that have codes, for which hr_store makes planes in work;
-// the last one is for pictures that are painted on.
+// the stages at which spans that run them begin. The last two are for pictures
+// that have codes, of which hr_store leaves bytes in work, and for pictures that
+// are painted on.
 #define FIRST(stage) (1u << HR_##stage)
 static const struct {
     unsigned first;
@@ -32,11 +32,9 @@ static const struct {
     {FIRST(RESAMPLE) | FIRST(AUGMENT), HR__KERNEL_PIXELS},
     {~0u, HR__KERNEL_RESAMPLE},
     {~0u, HR__KERNEL_STORE},
-    {~0u, HR__KERNEL_STORE},
     {~0u, HR__KERNEL_AUGMENT},
     {~0u, HR__KERNEL_ERASE},
 };
-enum { FIRST_OF_CODES = OCL_LAUNCHES - 3 };
 #undef FIRST
 
 // Says whether the kernel has the items of hr_entropy_guess.
@@ -88,13 +86,10 @@ static bool suits_tiles(struct ocl *o, const struct ocl_batch *batch)
 static uint32_t groups_of(struct ocl *o, const struct ocl_batch *batch, int s,
                           int i)
 {
-    const struct hr__kernel_picture *p = ocl_plan_picture(&o->plan, i);
-    bool stores = stages[s].kernel == HR__KERNEL_STORE;
-
-    if (batch->items[i].dropped ||
-        (stores && !p->augment == (s >= FIRST_OF_CODES)))
+    if (batch->items[i].dropped)
         return 0;
-    return hr__kernel_groups(p, kernel_of(batch, s));
+    return hr__kernel_groups(ocl_plan_picture(&o->plan, i),
+                             kernel_of(batch, s));
 }
 
 // Groups of hr_augment, one for each picture, in the order of their cost: the
@@ -172,8 +167,6 @@ static bool set_args(struct ocl *o, struct ocl_batch *batch, int stage,
     bool reads = !weighs && !augments && !erases &&
                  kernel != HR__KERNEL_COLOR && kernel != HR__KERNEL_COLOR_GPU;
 
-    if (stores && stage >= FIRST_OF_CODES)
-        out = work;
     return set_arg(o, k, HR__ARG_PLAN, sizeof(in), &in, fault) &&
            set_arg(o, k, HR__ARG_LIST, sizeof(list), &list, fault) &&
            (!reads || set_arg(o, k, at++, sizeof(from), &from, fault)) &&

@@ -48,7 +48,7 @@ LIMITS = {
     "hr_pixels": (64, 0, 16),
     "hr_color": (128, 960, 100),
     "hr_resample": (128, 256, 32),
-    "hr_store": (96, 256, 74),
+    "hr_store": (96, 256, 76),
 }
 
 

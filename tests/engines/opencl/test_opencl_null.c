@@ -233,8 +233,8 @@ static void check_launches(const char *variant, int one, int most)
 
 TEST_CASE(launches)
 {
-    check_launches("staged", 11, 12);
-    check_launches("gpu", 12, 14);
+    check_launches("staged", 11, 11);
+    check_launches("gpu", 12, 13);
 }
 
 // ---- Batches ----------------------------------------------------------------
