@@ -2,22 +2,6 @@
 // The CPU backend: one engine with its own worker threads over the pure
 // functions of cpu_fallback/. It is the host of every device: it prepares the
 // samples of all engines and takes whatever the others leave.
-//
-//   device.c   open, close, what it offers
-//   workers.c  the queue and the threads
-//   lend.c     threads without a task, lent to one that is large
-//   many.c     many tasks in the lanes of one worker
-//   trial.c    whether lanes pay on this processor, and which
-//   views.c    tasks that begin with the same bytes, which are decoded once
-//   span.c     one task: rows in, its steps, rows out
-//   run.c      how a task fails, stops and decodes
-//   step.c     one of the steps
-//   augment.c  the codes behind a step
-//   entropy.c  one task: packed coefficients out
-//   planes.c   one task: planes out
-//   packed.c   a task that begins with a packed picture
-//   rows.c     where rows come from: a decoder, planes, an image, a payload
-//   sink.c     where rows go: a tensor, memory, a payload
 #ifndef HR_CPU_H
 #define HR_CPU_H
 

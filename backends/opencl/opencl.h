@@ -2,43 +2,7 @@
 // The OpenCL backend: it makes tensors of coefficients or pixels, many pictures
 // at once. More headers come with it: driver.h is OpenCL itself, batch.h a
 // batch and its plan, payload.h and import.h what it reads. device_memory.h is
-// what images lie in. A file calls only files that stand below it here:
-//
-//   device.c    the engine table: list, open, close
-//   guard.c     what the guard (hal/guard/) asks of this engine
-//   thread.c    the driver thread: opens, does batches, closes
-//   variant.c   which kernels suit the device, where entropy coding is decoded
-//   warm.c      batches of made-up pictures when it is opened: all kernels once
-//   choose.c    which devices there are, and which of them a name means
-//   context.c   what is opened of a device: context, queues, and all in them
-//   program.c   kernels: built, or from the cache on disk
-//   batch/
-//     submit.c    a batch of pictures: planned, packed, sent
-//     enqueue.c   its commands: one upload, the kernels, one download
-//     complete.c  what the device is done with
-//     deliver.c   its pictures: to the tensors, the tasks' end
-//     copy.c      batches of copies from and to device memory
-//     batch.c     what all batches share: claims, states, ends, failures
-//     await.c     when commands have ended
-//     import.c    memory of other engines, read where it lies
-//     surface.c   what an extension of the driver does for that
-//     describe.c  one picture: what the kernels must know of it
-//     augment.c   .. of its codes
-//     erase.c     .. of what is painted on its tensor
-//     axes.c      weights, kept on the device
-//     times.c     when the device did what, for traces and profiles
-//   offer.c     what it takes of a picture
-//   entropy/
-//     entropy.c   a file that the device decodes from its first bit
-//     scan.c      its header, and whether the device may decode what follows
-//   memory/
-//     plan.c      what the kernels are told, as memory
-//     device_memory.c  memory of images and batches on the device
-//     payload.c   memory of payloads, and of what kernels are told
-//     pinned.c    the same where the device can fetch it
-//     buffer.c    one buffer of the device
-//   loader.c    libOpenCL at run time
-//   error.c     OpenCL's codes
+// what images lie in.
 //
 // Only the driver thread (thread 0 of the guard) calls OpenCL and, for the list
 // of devices, a thread of hr__call_with_deadline(). The HAL's threads push

@@ -2,29 +2,9 @@
 // The VA-API backend: JPEG bytes to component planes on a media engine, many
 // pictures at once. Other engines do upsampling, colour and the later stages.
 //
-// Each file uses only files above it:
-//
-//   loader.c    libva and libva-drm at run time
-//   error.c     VA-API's codes
-//   quirk.c     the table of drivers
-//   format.c    surface formats, and where the samples lie in them
-//   jpeg.c      a file's tables and scan, for the driver
-//   calls.c     around calls to libva: the guard, locks, the user's log
-//   objects.c   configurations, contexts, surfaces and images
-//   readback.c  one picture's samples, as the next engine reads them
-//   export.c    a surface as memory that the next engine reads itself; for the
-//               host, if that engine could not read it after all
-//   shared_display.c   the display in the hands of that engine's driver
-//   vpp.c       crop, scale, flip and colour by the driver (tier FAST)
-//   vpp_open.c  tests for which kinds of pictures that comes out right
-//   offer.c     which spans of a picture the engine takes
-//   display.c   a display, its capabilities, its context
-//   frame.c     frames: pictures on their way, each with its surface
-//   submit.c    a task into a frame and on its way
-//   waiter.c    waits for pictures, hands their samples on
-//   thread.c    the driver thread, from open to close
-//   guard.c     the functions that the guard (hal/guard/) calls
-//   device.c    the list of devices; open, close, describe
+// Each file uses only files in front of it: loader, error, quirk, format, jpeg,
+// calls, objects, readback, export, shared_display, vpp, vpp_open, offer,
+// display, frame, submit, waiter, thread, guard, device.
 //
 // Threads. The driver thread (the guard's thread 0) opens the display, submits
 // pictures and closes; the waiter (thread 1) waits for pictures and reads them

@@ -1,17 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The loader inside. Private to loader/queue/:
+// The loader inside. Private to loader/queue/.
 //
-//   loader.c        made and destroyed
-//   epoch.c         which samples the next batch has; save and restore
-//   read.c          threads that read samples, and submit a batch that is read
-//   map.c           the user's own step, if there is one
-//   job.c           jobs, and what becomes of samples that fail
-//   sizes.c         pictures of their own sizes: their images, and parts
-//   next.c          delivery
-//   measure.c       settings: what is measured for them, and what follows
-//   free.c          what goes back
-//
-// Each uses only those below it in this order: loader.c, read, map, job, next,
+// Each file uses only those behind it here: loader, read, map, job, next,
 // measure, epoch, free, sizes. tune.c, sampler.c and page_pool.c know no
 // loader.
 //

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Folders, files and labels, as they are kept.
 #include <errno.h>
 #include <limits.h>
 #include <stdarg.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Makes, stops and closes a source.
 #include "source.h"
 
 #include <stdint.h>

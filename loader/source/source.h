@@ -1,25 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A source as it is kept. Private to loader/source/ and the loader:
-//
-//   source.c        made, used and closed: the public functions
-//   add.c           what the user names: files, folders, lists
-//   all.c           many shards, side by side
-//   walk.c          the pictures of a folder
-//   pack.c          the pictures of a pack file
-//   tar.c           those of a tar file, record.c of a RecordIO file,
-//                   tfrecord.c of a TFRecord file, whose checksum crc32c.c has
-//   chunks.c        those of MDS and litData, whose index json.c reads
-//   opened.c        those of files that the program opens, hr_set_opener()
-//   fields.c        which field of a record is the picture, and which the label
-//   cifar.c         those of a CIFAR file
-//   shard.c         samples that are ranges of such a file, and ranges.c the
-//                   ranges, as they are kept
-//   http.c          what a URL names: shards, lists, pictures; http_pack.c the
-//                   pictures of a pack file there
-//   ../http/        objects of the web and of S3, see http.h
-//   read.c          the bytes of a sample
-//   keep.c          folders, files and labels, as they are kept
-//   names.c         what samples and classes are called
+// A source as it is kept. Private to loader/source/ and the loader.
 //
 // Kept small: the names of a million samples are the largest thing that a
 // loader holds. Strings are carved from blocks and live as long as the source.
