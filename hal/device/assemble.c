@@ -46,10 +46,8 @@ static struct hr__device *make_device(const struct hr_device_params *params)
 
     if (params && check_params(params))
         return NULL;
-    if (!(dev = hr__alloc(NULL, sizeof(*dev)))) {
-        hr__fail(HR_ENOMEM, "device: out of memory");
-        return NULL;
-    }
+    if (!(dev = hr__alloc(NULL, sizeof(*dev))))
+        return hr__fail(HR_ENOMEM, "device: out of memory"), NULL;
     memset(dev, 0, sizeof(*dev));
     p = &dev->pub.params;
     if (params)

@@ -116,16 +116,14 @@ hr_image hr__image_make(struct hr__device *dev,
     struct hr_image_params p;
     size_t size;
 
-    if (!params) {
-        hr__fail(HR_EINVAL, "image: no params");
-        return NULL;
-    }
+    if (!params)
+        return hr__fail(HR_EINVAL, "image: no params"), NULL;
     p = *params;
-    if (!memory_valid(p.memory, p.data) || !image_layout(&p, &size)) {
-        hr__fail(HR_EINVAL, "image of %dx%dx%d: size, type, memory or strides",
-                 p.w, p.h, p.c);
-        return NULL;
-    }
+    if (!memory_valid(p.memory, p.data) || !image_layout(&p, &size))
+        return hr__fail(HR_EINVAL,
+                        "image of %dx%dx%d: size, type, memory or strides", p.w,
+                        p.h, p.c),
+               NULL;
     image = object_of(dev, sizeof(*image));
     if (!image || get_memory(dev, &p.memory, size, clear, false, &p.data,
                              &image->memory, &image->device)) {
@@ -226,17 +224,14 @@ hr_batch hr__batch_make(struct hr__device *dev,
     struct hr_batch_params p;
     size_t size, slots;
 
-    if (!params) {
-        hr__fail(HR_EINVAL, "batch: no params");
-        return NULL;
-    }
+    if (!params)
+        return hr__fail(HR_EINVAL, "batch: no params"), NULL;
     p = *params;
-    if (!memory_valid(p.memory, p.data) || !batch_layout(&p, &size)) {
-        hr__fail(HR_EINVAL,
-                 "batch of %dx%dx%dx%d: size, type, memory or strides", p.n,
-                 p.c, p.h, p.w);
-        return NULL;
-    }
+    if (!memory_valid(p.memory, p.data) || !batch_layout(&p, &size))
+        return hr__fail(HR_EINVAL,
+                        "batch of %dx%dx%dx%d: size, type, memory or strides",
+                        p.n, p.c, p.h, p.w),
+               NULL;
     slots = sizeof(batch->slots[0]) * (size_t)p.n;
     batch = object_of(dev, sizeof(*batch) + slots);
     if (!batch || get_memory(dev, &p.memory, size, true, true, &p.data,

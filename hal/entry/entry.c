@@ -35,16 +35,12 @@ hr_job hr_submit(hr_device handle, const struct hr_sample *samples, int n,
     struct hr__device *dev;
     hr_job job;
 
-    if (!samples || n < 1 || n > 1 << 20) {
-        hr__fail(HR_EINVAL, "submit: %d samples", n);
-        return NULL;
-    }
+    if (!samples || n < 1 || n > 1 << 20)
+        return hr__fail(HR_EINVAL, "submit: %d samples", n), NULL;
     params = params ? params : &none;
     if ((unsigned)params->tier > HR_FAST ||
-        (unsigned)params->on_error > HR_ON_ERROR_SKIP) {
-        hr__fail(HR_EINVAL, "submit: unknown tier or on_error");
-        return NULL;
-    }
+        (unsigned)params->on_error > HR_ON_ERROR_SKIP)
+        return hr__fail(HR_EINVAL, "submit: unknown tier or on_error"), NULL;
     // The default device may have changed since the batch was made: the batch's
     // own counts.
     handle = !handle && batch ? &batch->dev->pub : handle;

@@ -358,11 +358,10 @@ static bool keep_headers(struct hr__http *http)
                          ? NULL
                          : lib.curl_slist_append(http->headers, *header);
 
-        if (!more) {
-            hr__fail(HR_EINVAL, "header %d is no line 'NAME: VALUE'",
-                     (int)(header - http->params.headers));
-            return false;
-        }
+        if (!more)
+            return hr__fail(HR_EINVAL, "header %d is no line 'NAME: VALUE'",
+                            (int)(header - http->params.headers)),
+                   false;
         http->headers = more;
     }
     http->params.headers = NULL;
@@ -422,16 +421,14 @@ enum { READS = 32, CONNECTIONS = 128 };
 static bool fill_in(struct hr_http_params *p)
 {
     // (Of a line's end the next header of a request would begin.)
-    if (p->user_agent && strpbrk(p->user_agent, "\r\n")) {
-        hr__fail(HR_EINVAL, "user_agent is no line");
-        return false;
-    }
+    if (p->user_agent && strpbrk(p->user_agent, "\r\n"))
+        return hr__fail(HR_EINVAL, "user_agent is no line"), false;
     if (p->connections < 0 || p->connections > HR__HTTP_CONNECTIONS ||
         p->retries < -1 || p->backoff_ms < 0 || p->deadline_ms < 0 ||
-        p->add_ms < 0) {
-        hr__fail(HR_EINVAL, "connections, retries or times out of range");
-        return false;
-    }
+        p->add_ms < 0)
+        return hr__fail(HR_EINVAL,
+                        "connections, retries or times out of range"),
+               false;
     p->connections = p->connections ? p->connections : CONNECTIONS;
     p->retries = p->retries ? p->retries > 0 ? p->retries : 0 : 5;
     p->backoff_ms = p->backoff_ms ? p->backoff_ms : 100;
@@ -449,10 +446,8 @@ struct hr__http *hr__http_create(const struct hr_http_params *params)
 
     if (!fill_in(&p) || !need_library())
         return NULL;
-    if (!(http = hr__alloc(NULL, sizeof(*http)))) {
-        hr__fail(HR_ENOMEM, "out of memory");
-        return NULL;
-    }
+    if (!(http = hr__alloc(NULL, sizeof(*http))))
+        return hr__fail(HR_ENOMEM, "out of memory"), NULL;
     *http = (struct hr__http){.params = p, .pid = getpid()};
     http->reads = params->connections ? params->connections : READS;
     http->params.user_agent = copy(p.user_agent ? p.user_agent : "headrace");

@@ -77,10 +77,8 @@ struct hr__http_object *hr__http_open(struct hr__http *http, const char *url,
     struct hr__http_object *o = hr__alloc(NULL, sizeof(*o) + strlen(url) + 1);
     struct hr__http_read r = {.want.may_end = true, .room = go_on, .ctx = o};
 
-    if (!o) {
-        hr__fail(HR_ENOMEM, "out of memory");
-        return NULL;
-    }
+    if (!o)
+        return hr__fail(HR_ENOMEM, "out of memory"), NULL;
     *o = (struct hr__http_object){.http = http,
                                   .headers = headers,
                                   .until = *until,

@@ -116,15 +116,11 @@ hr_pack_file hr_pack_open(const char *path)
     hr_pack_file file;
     char *copy;
 
-    if (!path) {
-        hr__fail(HR_EINVAL, "hr_pack_open: no path");
-        return NULL;
-    }
+    if (!path)
+        return hr__fail(HR_EINVAL, "hr_pack_open: no path"), NULL;
     f = hr__alloc(NULL, sizeof(*f) + strlen(path) + 1);
-    if (!f) {
-        hr__fail(HR_ENOMEM, "out of memory");
-        return NULL;
-    }
+    if (!f)
+        return hr__fail(HR_ENOMEM, "out of memory"), NULL;
     *f = (struct pack_file){.fd = -1};
     copy = (char *)(f + 1);
     f->pub.path = strcpy(copy, path);

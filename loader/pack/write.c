@@ -84,16 +84,12 @@ hr_pack_writer hr_pack_writer_open(const char *path)
     hr_pack_writer writer;
     size_t size;
 
-    if (!path || !*path) {
-        hr__fail(HR_EINVAL, "hr_pack_writer_open: no path");
-        return NULL;
-    }
+    if (!path || !*path)
+        return hr__fail(HR_EINVAL, "hr_pack_writer_open: no path"), NULL;
     size = strlen(path);
     w = hr__alloc(NULL, sizeof(*w) + 2 * size + sizeof(".part") + 1);
-    if (!w) {
-        hr__fail(HR_ENOMEM, "out of memory");
-        return NULL;
-    }
+    if (!w)
+        return hr__fail(HR_ENOMEM, "out of memory"), NULL;
     *w = (struct pack_writer){.fd = -1};
     w->part = (char *)(w + 1);
     memcpy(w->part, path, size);

@@ -356,11 +356,10 @@ static hr_batch batch_of_views(const struct hr__loader *l)
     size_t rows = (elements + VIEWS_W - 1) / VIEWS_W;
     hr_batch batch;
 
-    if (rows > HR_MAX_SIDE) {
-        hr__fail(HR_ELIMIT, "views: a batch of %zu bytes is too large",
-                 l->views_size);
-        return NULL;
-    }
+    if (rows > HR_MAX_SIDE)
+        return hr__fail(HR_ELIMIT, "views: a batch of %zu bytes is too large",
+                        l->views_size),
+               NULL;
     batch = hr_batch_create(
         l->params.device,
         hr_batch_params(.n = 1, .c = 1, .h = (int)rows, .w = VIEWS_W,

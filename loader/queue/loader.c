@@ -369,14 +369,10 @@ hr_loader hr_loader_create(const struct hr_loader_params *params)
     struct hr__loader *l;
     hr_loader loader;
 
-    if (!params) {
-        hr__fail(HR_EINVAL, "hr_loader_create: no params");
-        return NULL;
-    }
-    if (!(l = hr__alloc(NULL, sizeof(*l)))) {
-        hr__fail(HR_ENOMEM, "out of memory");
-        return NULL;
-    }
+    if (!params)
+        return hr__fail(HR_EINVAL, "hr_loader_create: no params"), NULL;
+    if (!(l = hr__alloc(NULL, sizeof(*l))))
+        return hr__fail(HR_ENOMEM, "out of memory"), NULL;
     *l = (struct hr__loader){.params = *params, .pid = getpid(), .refs = 1};
     l->pub.fd = -1;
     pthread_mutex_init(&l->lock, NULL);

@@ -102,10 +102,8 @@ struct hr__shard *hr__shard_open(struct hr__source *s, const char *path)
     if (!shard || !(web ? open_web(s, shard, path) : open_file(shard)))
         return NULL;
     s->num_shards++;  // from now on it is closed with the source
-    if (!(shard->window = hr__alloc(NULL, sizeof(*shard->window)))) {
-        hr__source_fail(HR_ENOMEM, "out of memory");
-        return NULL;
-    }
+    if (!(shard->window = hr__alloc(NULL, sizeof(*shard->window))))
+        return hr__source_fail(HR_ENOMEM, "out of memory"), NULL;
     shard->window->num = 0;
     return shard;
 }
@@ -172,12 +170,11 @@ const unsigned char *hr__shard_look(const struct hr__shard *shard, size_t size,
 {
     struct hr__window *w = shard->window;
 
-    if (offset > shard->size || size > shard->size - offset) {
-        hr__fail(HR_EIO, "%s: read, offset %llu: the file ends here",
-                 hr__source_short(shard->path),
-                 (unsigned long long)shard->size);
-        return NULL;
-    }
+    if (offset > shard->size || size > shard->size - offset)
+        return hr__fail(HR_EIO, "%s: read, offset %llu: the file ends here",
+                        hr__source_short(shard->path),
+                        (unsigned long long)shard->size),
+               NULL;
     if (!size)
         return w->bytes;  // wherever that is, the window stays
     if ((offset < w->from || offset - w->from > w->num ||

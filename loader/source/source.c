@@ -10,10 +10,8 @@ static struct hr__source *create(void)
 {
     struct hr__source *s = hr__alloc(NULL, sizeof(*s));
 
-    if (!s) {
-        hr__fail(HR_ENOMEM, "out of memory");
-        return NULL;
-    }
+    if (!s)
+        return hr__fail(HR_ENOMEM, "out of memory"), NULL;
     *s = (struct hr__source){0};
     s->pub.faults = s->faults;
     s->until.stop[0] = &s->stopped;
@@ -33,10 +31,10 @@ hr_source hr_source_of_calls(const struct hr_source_calls *calls)
 {
     struct hr__source *s;
 
-    if (!calls || !calls->read || calls->threads < 0) {
-        hr__fail(HR_EINVAL, "a source of calls needs read, and threads >= 0");
-        return NULL;
-    }
+    if (!calls || !calls->read || calls->threads < 0)
+        return hr__fail(HR_EINVAL,
+                        "a source of calls needs read, and threads >= 0"),
+               NULL;
     if (!(s = create()))
         return NULL;
     s->calls = *calls;

@@ -300,11 +300,10 @@ static bool ask(struct ocl *o, struct ocl_request *r, int64_t deadline)
         pthread_cond_signal(&o->guard.threads[0].wake);
     r->left = !r->done;
     pthread_mutex_unlock(&o->guard.lock);
-    if (r->left) {
-        hr__fail(waits ? HR_EDEVICE : HR_ETIMEDOUT,
-                 "the device does not answer");
-        return false;
-    }
+    if (r->left)
+        return hr__fail(waits ? HR_EDEVICE : HR_ETIMEDOUT,
+                        "the device does not answer"),
+               false;
     hr__fail(r->fault.why & HR_WHY_MEMORY ? HR_ENOMEM : HR_EDEVICE, "%s",
              r->fault.text);
     hr__free(r);
@@ -347,21 +346,19 @@ struct hr__memory *ocl_memory_alloc(struct hr__engine *e, enum hr_memory kind,
     struct ocl_memory *m = NULL;
     struct ocl_slab *s;
 
-    if (size > most - BLOCK) {
-        hr__fail(HR_ELIMIT, "%zu bytes, the device makes %zu in one piece",
-                 size, most - BLOCK);
-        return NULL;
-    }
+    if (size > most - BLOCK)
+        return hr__fail(HR_ELIMIT,
+                        "%zu bytes, the device makes %zu in one piece", size,
+                        most - BLOCK),
+               NULL;
     if (!own) {
         pthread_mutex_lock(&o->guard.lock);
         m = take_block(o, ocl_round_size(size, NULL));
         pthread_mutex_unlock(&o->guard.lock);
     }
     if (!m) {
-        if (!(s = new_slab(e, size, own))) {
-            hr__fail(HR_ENOMEM, "out of memory");
-            return NULL;
-        }
+        if (!(s = new_slab(e, size, own)))
+            return hr__fail(HR_ENOMEM, "out of memory"), NULL;
         m = &s->blocks[0];
         fresh = true;
     }
