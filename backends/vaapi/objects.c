@@ -10,10 +10,9 @@
 bool va_make_config(struct va *va, VAProfile profile, VAEntrypoint entrypoint,
                     VAConfigID *out, struct va_fault *fault)
 {
-    if (VA_OK(va, fault, vaCreateConfig, profile, entrypoint, NULL, 0, out))
-        return true;
-    *out = VA_INVALID_ID;
-    return false;
+    return VA_OK(va, fault, vaCreateConfig, profile, entrypoint, NULL, 0,
+                 out) ||
+           (*out = VA_INVALID_ID, false);
 }
 
 void va_drop_config(struct va *va, VAConfigID *config)
@@ -27,11 +26,9 @@ void va_drop_config(struct va *va, VAConfigID *config)
 bool va_make_context(struct va *va, VAConfigID config, int w, int h,
                      VAContextID *out, struct va_fault *fault)
 {
-    if (VA_OK(va, fault, vaCreateContext, config, w, h, VA_PROGRESSIVE, NULL, 0,
-              out))
-        return true;
-    *out = VA_INVALID_ID;
-    return false;
+    return VA_OK(va, fault, vaCreateContext, config, w, h, VA_PROGRESSIVE, NULL,
+                 0, out) ||
+           (*out = VA_INVALID_ID, false);
 }
 
 void va_drop_context(struct va *va, VAContextID *context)
@@ -65,11 +62,9 @@ bool va_make_surface(struct va *va, unsigned rt_format, uint32_t fourcc, int w,
 
     format.value.type = VAGenericValueTypeInteger;
     format.value.value.i = (int)fourcc;
-    if (VA_OK(va, fault, vaCreateSurfaces, rt_format, (unsigned)w, (unsigned)h,
-              out, 1, named ? &format : NULL, named))
-        return true;
-    *out = VA_INVALID_ID;
-    return false;
+    return VA_OK(va, fault, vaCreateSurfaces, rt_format, (unsigned)w,
+                 (unsigned)h, out, 1, named ? &format : NULL, named) ||
+           (*out = VA_INVALID_ID, false);
 }
 
 void va_drop_surface(struct va *va, VASurfaceID *surface)
@@ -96,10 +91,8 @@ bool va_make_image(struct va *va, uint32_t fourcc, int w, int h, VAImage *out,
     if (!format)
         return va_wrong(fault, "the driver has no image of that format");
     copy = *format;
-    if (VA_OK(va, fault, vaCreateImage, &copy, w, h, out))
-        return true;
-    out->image_id = VA_INVALID_ID;
-    return false;
+    return VA_OK(va, fault, vaCreateImage, &copy, w, h, out) ||
+           (out->image_id = VA_INVALID_ID, false);
 }
 
 void va_drop_image(struct va *va, VAImage *image)
