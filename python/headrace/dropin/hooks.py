@@ -94,9 +94,7 @@ def _pillow_hooks(plugin: Any) -> Triples:
     entry = look(module.OPEN, "JPEG")
     if type(entry) is not tuple or len(entry) != 2 or not callable(entry[0]):
         refuse('PIL.Image.OPEN["JPEG"] is not (factory, accept)')
-    for name in (
-        "load copy convert crop filter point resize transform transpose"
-    ).split():
+    for name in ("load", *originals.STOCK):
         _function(module.Image, name)
     pictures.reference, resize = _reference, originals.stock("resize")
     if resize is not None and not (_reference or in_worker()):

@@ -24,16 +24,8 @@ def _as_pillow_has_it(name: str) -> Any:
 # Pillow's own functions in place of replaced ones; also for recorded pictures.
 STOCK = {
     name: _as_pillow_has_it(name)
-    for name in (
-        "copy",
-        "convert",
-        "crop",
-        "filter",
-        "point",
-        "resize",
-        "transform",
-        "transpose",
-    )
+    for name in
+    "copy convert crop filter point resize transform transpose".split()
 }
 LOAD = ImageFile.ImageFile.load
 OPEN = Image.open

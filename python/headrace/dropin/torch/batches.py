@@ -13,7 +13,7 @@ import os
 import pickle
 import threading
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -33,7 +33,7 @@ _DIRECT = {
 }
 
 
-class Record:
+class Record(NamedTuple):
     """Plain data that a lazy tensor can be made from in another process.
 
     samples: recordings; tables: a Table or None for each. size: (C, H, W),
@@ -41,26 +41,13 @@ class Record:
     It travels in Records.
     """
 
-    __slots__ = (
-        "samples",
-        "size",
-        "lead",
-        "tables",
-        "dtype",
-        "hwc",
-        "kind",
-    )
-
-    def __init__(self, *state: Any) -> None:
-        (
-            self.samples,
-            self.size,
-            self.lead,
-            self.tables,
-            self.dtype,
-            self.hwc,
-            self.kind,
-        ) = state
+    samples: Sequence[jobs.Recording]
+    size: tuple[int, int, int]
+    lead: tuple[int, ...]
+    tables: Sequence[Table | None]
+    dtype: torch.dtype
+    hwc: bool
+    kind: type
 
 
 class Records(list[Record]):
@@ -78,10 +65,7 @@ class Records(list[Record]):
                 if number == len(sources):
                     sources.append(_buffer(source) if protocol >= 5 else source)
                 samples.append((number, ops))
-            facts = record.lead, record.tables, record.dtype
-            records.append(
-                (samples, record.size, *facts, record.hwc, record.kind)
-            )
+            records.append((samples, *record[1:]))
         return _arrive, (sources, records)
 
 

@@ -202,8 +202,7 @@ def _pixel_values(
     want = plan.out
     if want is None:
         raise _Stock("it keeps the sizes of pictures")
-    tensors = str(getattr(
-        kwargs.get("return_tensors"), "value", kwargs.get("return_tensors")))
+    tensors = _word(kwargs, "return_tensors")
     if tensors not in ("pt", "np") and (backend == "pil" or tensors != "None"):
         raise _Stock("return_tensors %s" % tensors)
     resize = _resize_of(backend, plan.resample) if (
@@ -412,11 +411,17 @@ def _ops(plan: _processors.Plan, resize: Resize | None, have: Size) -> Any:
 # ---- its pictures -----------------------------------------------------------
 
 
+def _word(kwargs: Any, name: str) -> str:
+    """An argument that is a word, an enum of words, or None."""
+    value = kwargs.get(name)
+    return str(getattr(value, "value", value))
+
+
 def _pictures(
     backend: str, given: Any, kwargs: Any
 ) -> Iterator[_Picture]:
-    if str(getattr(kwargs.get("input_data_format"), "value", kwargs.get(
-            "input_data_format"))) not in ("None", "channels_first"):
+    layout = _word(kwargs, "input_data_format")
+    if layout not in ("None", "channels_first"):
         raise _Stock("input_data_format")
     flat = list(_flat(given))
     is_nested = any(type(x) in _LISTS for x in _listed(given))

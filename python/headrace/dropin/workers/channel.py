@@ -35,7 +35,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from ... import _core
 from ..._forks import renewed
@@ -64,18 +64,12 @@ class ChannelError(RuntimeError):
     """The batch is lost with the worker or the iterator it belonged to."""
 
 
-class Link:
+class Link(NamedTuple):
     """The facts a worker needs to reach its channel; plain data."""
 
-    __slots__ = ("address", "key", "pid")
-
-    def __init__(self, address: str, key: bytes, pid: int) -> None:
-        self.address = address
-        self.key = key
-        self.pid = pid
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Link, (self.address, self.key, self.pid)
+    address: str
+    key: bytes
+    pid: int
 
 
 class Pending:
