@@ -12,6 +12,7 @@ from . import ops as _ops
 from ._arguments import made_channels
 from .errors import ArgumentError
 from .ops import Arithmetic, Filter, Key, Mode, Op, Ops, Order
+from .pipeline import dtype_of
 
 if TYPE_CHECKING:
     import numpy
@@ -247,12 +248,7 @@ class Image:
         c x h x w ("nchw") or h x w x c ("nhwc") of that type.
         """
         op = _ops.normalize(mean, std, arithmetic=arithmetic)
-        name = _core.form(dtype, layout, None)
-        if name == "u8":
-            raise ArgumentError(
-                "dtype: normalize makes numbers around 0, of which u8 keeps "
-                "nothing"
-            )
+        name = dtype_of((op,), dtype, layout)
         plain = self.apply(op)
         return Image._make(
             plain._source,
@@ -353,16 +349,7 @@ class Image:
         return self.pixels().__dlpack_device__()
 
 
-def _restore(
-    source: Source,
-    stored: tuple[int, int, int],
-    ops: Ops,
-    channels: int,
-    key: Key | None,
-    dtype: Dtype,
-    layout: Layout,
-) -> Image:
-    return Image._make(source, stored, ops, channels, key, dtype, layout)
+_restore = Image._make  # as pickles call it
 
 
 def decode(
