@@ -24,23 +24,21 @@ class Row:
         found = [r[which] for r in self.rounds]
         return [e if isinstance(e, list) else [e] for e in found]
 
-    def rates(self, which: str) -> list[float]:
-        """Pictures per second of each round; which: "first" or "later"."""
+    def _ratios(self, which: str, above: str, below: str) -> list[float]:
+        """Return the ratio of two sums over the epochs of each round."""
         return [
-            sum(e["pictures"] for e in epochs) / sum(e["wall_s"]
-                                                     for e in epochs)
+            sum(e[above] for e in epochs) / sum(e[below] for e in epochs)
             for epochs in self._epochs(which)
             if epochs
         ]
 
+    def rates(self, which: str) -> list[float]:
+        """Pictures per second of each round; which: "first" or "later"."""
+        return self._ratios(which, "pictures", "wall_s")
+
     def cpu(self, which: str) -> list[float]:
         """CPU seconds for 1,000 pictures, of each round."""
-        return [
-            1000 * sum(e["cpu_s"] for e in epochs) / sum(e["pictures"]
-                                                         for e in epochs)
-            for epochs in self._epochs(which)
-            if epochs
-        ]
+        return [1000 * x for x in self._ratios(which, "cpu_s", "pictures")]
 
     def first_batch(self) -> float:
         return statistics.median(

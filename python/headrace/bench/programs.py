@@ -65,6 +65,7 @@ class Program:
     seeds give, None if there are no such seeds; made(): the engines.
     """
 
+    batches: Any  # open() sets them, or a class has an epoch() of its own
     pixels = "others"  # than those of torchvision on Pillow
     recipes = False  # it takes others than "plain"
 
@@ -76,7 +77,8 @@ class Program:
         pass
 
     def epoch(self) -> Iterator[int]:
-        raise NotImplementedError
+        for _, y in self.batches:
+            yield len(y)
 
     def close(self) -> None:
         pass
@@ -128,10 +130,6 @@ class Stock(Program):
             num_workers=self.c["workers"],
             collate_fn=recipes.collate(self.c["recipe"]),
         )
-
-    def epoch(self) -> Iterator[int]:
-        for _, y in self.batches:
-            yield len(y)
 
     def bits(self) -> str | None:
         self.open()
@@ -299,10 +297,6 @@ class Loader(Program):
             to=self.to,
         )
 
-    def epoch(self) -> Iterator[int]:
-        for _, y in self.batches:
-            yield len(y)
-
     def close(self) -> None:
         self.batches.close()
         del self.batches
@@ -317,7 +311,7 @@ def _ops_of(transforms: list[Any]) -> Any:
     made: list[Any] = [ops.decode()]
     since: list[Any] = []  # transforms that are not translated yet
     for each in transforms:
-        if isinstance(each, (recipes.Blur, recipes.Solarize)):
+        if isinstance(each, recipes.Chance):
             made += translate([*since, PILToTensor()])[0][1:]
             since = []
             blurs = isinstance(each, recipes.Blur)
@@ -466,11 +460,10 @@ class MindSpore(Program):
         self.data = data.map(steps, ["image"], **threads).batch(c["batch"])
 
     def epoch(self) -> Iterator[int]:
-        batches = self.data.create_tuple_iterator(
+        self.batches = self.data.create_tuple_iterator(
             num_epochs=1, output_numpy=True
         )
-        for _, y in batches:
-            yield len(y)
+        return super().epoch()
 
 
 # Name -> what it is, and the packages that have it.

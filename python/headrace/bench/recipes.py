@@ -47,30 +47,33 @@ def transform(name: str, size: int, v2: bool = False) -> Callable[..., Any]:
     return made
 
 
-class Blur:
-    """Pillow's blur of a radius drawn from 0.1 to 2, as MoCo and DINO do."""
+class Chance:
+    """Changes a picture with probability p."""
 
     def __init__(self, p: float) -> None:
         self.p = p
 
     def __call__(self, picture: Any) -> Any:
+        return picture if random.random() >= self.p else self.change(picture)
+
+    def change(self, picture: Any) -> Any:
+        raise NotImplementedError
+
+
+class Blur(Chance):
+    """Pillow's blur of a radius drawn from 0.1 to 2, as MoCo and DINO do."""
+
+    def change(self, picture: Any) -> Any:
         from PIL import ImageFilter
 
-        if random.random() >= self.p:
-            return picture
         radius = random.uniform(0.1, 2)
         return picture.filter(ImageFilter.GaussianBlur(radius))
 
 
-class Solarize:
-    def __init__(self, p: float) -> None:
-        self.p = p
-
-    def __call__(self, picture: Any) -> Any:
+class Solarize(Chance):
+    def change(self, picture: Any) -> Any:
         from PIL import ImageOps
 
-        if random.random() >= self.p:
-            return picture
         return ImageOps.solarize(picture)
 
 

@@ -31,37 +31,10 @@ class Refusal(NamedTuple):
     theirs: str | None
 
 
-@dataclasses.dataclass
-class Row:
-    """One pipeline. pictures, different: indices of files."""
+@dataclasses.dataclass(kw_only=True)
+class Sum:
+    """The sums of several results."""
 
-    not_run: str | None = None
-    pictures: set[int] = dataclasses.field(default_factory=set)
-    different: set[int] = dataclasses.field(default_factory=set)
-    results: int = 0
-    elements: int = 0
-    differing: int = 0
-    largest: float = 0.0
-    left: Counter[str] = dataclasses.field(default_factory=Counter)
-
-    def add(self, index: int, found: Difference) -> None:
-        self.pictures.add(index)
-        self.results += 1
-        self.elements += found.elements
-        self.differing += found.differing
-        self.largest = max(self.largest, found.largest)
-        if found.differing:
-            self.different.add(index)
-
-
-@dataclasses.dataclass
-class Different:
-    """A file and a pipeline whose results differ. what: the first."""
-
-    file: str
-    pipeline: str
-    what: str
-    hint: str | None
     results: int = 0
     elements: int = 0
     differing: int = 0
@@ -72,6 +45,26 @@ class Different:
         self.elements += found.elements
         self.differing += found.differing
         self.largest = max(self.largest, found.largest)
+
+
+@dataclasses.dataclass
+class Row(Sum):
+    """One pipeline. pictures, different: indices of files."""
+
+    not_run: str | None = None
+    pictures: set[int] = dataclasses.field(default_factory=set)
+    different: set[int] = dataclasses.field(default_factory=set)
+    left: Counter[str] = dataclasses.field(default_factory=Counter)
+
+
+@dataclasses.dataclass
+class Different(Sum):
+    """A file and a pipeline whose results differ. what: the first."""
+
+    file: str
+    pipeline: str
+    what: str
+    hint: str | None
 
 
 class Worst(NamedTuple):
@@ -145,7 +138,11 @@ class Findings:
         self.by_device += any(device != "cpu" for *_, device in made.spans)
 
     def compared(self, index: int, case: Case, found: Difference) -> None:
-        self.rows[case.pipeline].add(index, found)
+        row = self.rows[case.pipeline]
+        row.add(found)
+        row.pictures.add(index)
+        if found.differing:
+            row.different.add(index)
 
     def differs(
         self, file: File, case: Case, found: Difference, hint: str | None
