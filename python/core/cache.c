@@ -198,9 +198,7 @@ PyObject *cache_set(PyObject *module, PyObject *value)
     WITHOUT_GIL(
         status = hr_set_cache(cache == Py_None ? NULL : cache_of(cache)));
     Py_DECREF(cache);
-    if (status)
-        return core_raise_last(core);
-    Py_RETURN_NONE;
+    return core_done(core, status);
 }
 
 PyObject *cache_get(PyObject *module, PyObject *none)

@@ -148,6 +148,8 @@ bool core_alive(struct core *core);
 // All set an exception of headrace.errors and return NULL.
 void *core_raise(struct core *core, enum hr_status status, const char *text);
 void *core_raise_last(struct core *core);  // of the call that failed last
+// The last call's: None, or the same.
+PyObject *core_done(struct core *core, enum hr_status status);
 // As the result of a sample says; file: a path, or NULL.
 void *core_raise_result(struct core *core, const struct hr_result *r,
                         PyObject *file);

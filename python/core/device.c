@@ -56,9 +56,7 @@ PyObject *device_set_default(PyObject *module, PyObject *name)
 
     if (name != Py_None && !(text = PyUnicode_AsUTF8AndSize(name, NULL)))
         return NULL;
-    if (choose(text))
-        return core_raise_last(PyModule_GetState(module));
-    Py_RETURN_NONE;
+    return core_done(PyModule_GetState(module), choose(text));
 }
 
 PyObject *device_get_default(PyObject *module, PyObject *none)

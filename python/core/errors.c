@@ -61,6 +61,11 @@ void *core_raise_last(struct core *core)
     return core_raise(core, hr_last_status(), hr_last_error());
 }
 
+PyObject *core_done(struct core *core, enum hr_status status)
+{
+    return status ? core_raise_last(core) : Py_NewRef(Py_None);
+}
+
 // "NAME: STAGE at byte N: REASON"; NAME may hold anything. The place of the
 // first colon and how long it is to REASON; NULL: the message is another one.
 static const char *find_stage(const struct hr_result *r, size_t *size)

@@ -42,19 +42,6 @@ void lending_leave(struct lending *lending)
 // ---- Made -------------------------------------------------------------------
 
 // With views it is all their memory, in elements.
-static void set_flat(struct tensor *t, hr_loaded from)
-{
-    const struct hr_batch_params *p = &from->batch->params;
-
-    t->dtype = p->dtype;
-    t->layout = p->layout;
-    t->memory = p->memory;
-    t->c = 1;
-    t->ndim = 1;
-    t->shape[0] = (Py_ssize_t)p->h * p->w;
-    tensor_pack(t);
-}
-
 static void set_form(struct tensor *t, hr_loaded from)
 {
     const struct hr_batch_params *p = &from->batch->params;
@@ -65,6 +52,12 @@ static void set_form(struct tensor *t, hr_loaded from)
     t->memory = p->memory;
     t->c = p->c;
     t->ndim = 4;
+    if (from->views) {
+        t->c = t->ndim = 1;
+        t->shape[0] = (Py_ssize_t)p->h * p->w;
+        tensor_pack(t);
+        return;
+    }
     t->shape[0] = from->n;
     t->shape[1] = planes ? p->c : p->h;
     t->shape[2] = planes ? p->h : p->w;
@@ -182,10 +175,7 @@ PyObject *loaded_new(struct core *core, PyObject *source, hr_loaded from,
     self->epoch = from->epoch;
     self->number = from->number;
     self->last = from->last;
-    if (from->views)
-        set_flat(&self->t, from);
-    else
-        set_form(&self->t, from);
+    set_form(&self->t, from);
     if (set_labels(self, source, from) && set_views(self, from) &&
         fill(self, from, copied))
         return (PyObject *)self;

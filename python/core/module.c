@@ -99,9 +99,7 @@ static PyObject *set_reference(PyObject *module, PyObject *name)
 
     if (!find_reference_named(core, name, &reference))
         return NULL;
-    if (hr_set_reference(reference))
-        return core_raise_last(core);
-    Py_RETURN_NONE;
+    return core_done(core, hr_set_reference(reference));
 }
 
 static PyObject *get_reference(PyObject *module, PyObject *none)

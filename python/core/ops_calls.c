@@ -5,12 +5,22 @@
 
 #include <string.h>
 
+// Ends a call that has read n ops. False with an exception: the list was wrong,
+// or the library said this status.
+static bool end(PyObject *module, struct held *tables, int n,
+                enum hr_status status)
+{
+    held_release(tables);
+    if (n >= 0 && status)
+        core_raise_last(PyModule_GetState(module));
+    return n >= 0 && !status;
+}
+
 // ---- Without pictures -------------------------------------------------------
 
 PyObject *ops_output_size(PyObject *module, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"ops", "width", "height", "orientation", NULL};
-    struct core *core = PyModule_GetState(module);
     struct hr_op ops[HR_MAX_OPS];
     struct held tables = {0};
     PyObject *list;
@@ -23,12 +33,7 @@ PyObject *ops_output_size(PyObject *module, PyObject *args, PyObject *kwargs)
     n = ops_parse(list, 1, ops, &tables);
     if (n >= 0)
         status = hr_ops_output_size(ops, n, w, h, orientation, &w, &h);
-    held_release(&tables);
-    if (n < 0)
-        return NULL;
-    if (status)
-        return core_raise_last(core);
-    return Py_BuildValue("(ii)", w, h);
+    return end(module, &tables, n, status) ? Py_BuildValue("(ii)", w, h) : NULL;
 }
 
 PyObject *ops_fixed_size(PyObject *module, PyObject *list)
@@ -47,11 +52,8 @@ PyObject *ops_fixed_size(PyObject *module, PyObject *list)
             break;
     if (n >= 0 && !status)
         fixed = hr_ops_fixed_size(ops, n, &w, &h);
-    held_release(&tables);
-    if (n < 0)
+    if (!end(module, &tables, n, status))
         return NULL;
-    if (status)
-        return core_raise_last(PyModule_GetState(module));
     return fixed ? Py_BuildValue("(ii)", w, h) : Py_NewRef(Py_None);
 }
 
@@ -83,11 +85,7 @@ PyObject *ops_to_text(PyObject *module, PyObject *list)
 
     if (n >= 0)
         status = hr_ops_format(ops, n, text, sizeof(text));
-    held_release(&tables);
-    if (n < 0)
-        return NULL;
-    return status ? core_raise_last(PyModule_GetState(module))
-                  : PyUnicode_FromString(text);
+    return end(module, &tables, n, status) ? PyUnicode_FromString(text) : NULL;
 }
 
 // The caller's numbers that the op holds, or NULL.

@@ -107,9 +107,7 @@ static PyObject *classes(PyObject *self, PyObject *args)
     status = hr_source_pack_classes(source_get(source),
                                     writer_of(self)->writer);
     end(self);
-    if (status)
-        return core_raise_last(core);
-    Py_RETURN_NONE;
+    return core_done(core, status);
 }
 
 // ---- A sample ---------------------------------------------------------------
@@ -271,9 +269,7 @@ static PyObject *cut(PyObject *self, PyObject *number)
         return NULL;
     status = hr_pack_writer_cut(writer_of(self)->writer, num);
     end(self);
-    if (status)
-        return core_raise_last(core_of(self));
-    Py_RETURN_NONE;
+    return core_done(core_of(self), status);
 }
 
 static PyObject *finish(PyObject *self, PyObject *none)
@@ -289,9 +285,7 @@ static PyObject *finish(PyObject *self, PyObject *none)
         hr_pack_writer_close(&w->writer);
     PyEval_RestoreThread(gil);
     end(self);
-    if (status)
-        return core_raise_last(core_of(self));
-    Py_RETURN_NONE;
+    return core_done(core_of(self), status);
 }
 
 // ---- The type ---------------------------------------------------------------
