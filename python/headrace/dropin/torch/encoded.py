@@ -86,29 +86,21 @@ def decode_image(stock: Any) -> Any:
     """The first argument may be a path, if torchvision is new."""
 
     def decode_image(input: Any, mode: Any, *turned: Any) -> Any:
-        if _may_record(MODULE):
-            is_file = type(input) is Tensor
-            if is_file or "read_file" in stock.__code__.co_names:
-                warns = 1 if is_file else 2
-                made = _recorded(stock, input, mode, warns, any(turned))
-                if made is not None:
-                    return made
-        return stock(input, mode, *turned)
+        made, is_file = None, type(input) is Tensor
+        if is_file or "read_file" in stock.__code__.co_names:
+            warns = 1 if is_file else 2
+            made = _recorded(stock, input, mode, warns, any(turned))
+        return stock(input, mode, *turned) if made is None else made
 
     return decode_image
 
 
 def decode_jpeg(stock: Any) -> Any:
     def decode_jpeg(input: Any, mode: Any, device: Any, *turned: Any) -> Any:
-        if (
-            type(input) is Tensor
-            and str(device) == "cpu"
-            and _may_record(MODULE)
-        ):
+        made = None
+        if type(input) is Tensor and str(device) == "cpu":
             made = _recorded(stock, input, mode, 1, any(turned))
-            if made is not None:
-                return made
-        return stock(input, mode, device, *turned)
+        return stock(input, mode, device, *turned) if made is None else made
 
     return decode_jpeg
 
@@ -117,12 +109,8 @@ def read_image(stock: Any) -> Any:
     """It calls decode_image(), which counts what is not recorded."""
 
     def read_image(path: Any, mode: Any, *turned: Any) -> Any:
-        if _may_record(MODULE):
-            upright = any(turned)
-            made = _recorded(stock, path, mode, 3, upright, known=False)
-            if made is not None:
-                return made
-        return stock(path, mode, *turned)
+        made = _recorded(stock, path, mode, 3, any(turned), known=False)
+        return stock(path, mode, *turned) if made is None else made
 
     return read_image
 
@@ -132,9 +120,9 @@ def codec_decode_image(stock: Any) -> Any:
 
     def decode_image(source: Any, *, mode: Any, output_dtype: Any) -> Any:
         made = _of_codec(stock, source, mode, output_dtype)
-        if made is not None:
-            return made
-        return stock(source, mode=mode, output_dtype=output_dtype)
+        if made is None:
+            made = stock(source, mode=mode, output_dtype=output_dtype)
+        return made
 
     return decode_image
 
@@ -163,9 +151,7 @@ def codec_decode_jpeg(stock: Any) -> Any:
 
 def _of_codec(stock: Any, source: Any, mode: Any, dtype: Any) -> Any:
     of_bytes = dtype is torch.uint8 or type(dtype) is str and dtype == "auto"
-    if of_bytes and _may_record(CODEC):
-        return _recorded(stock, source, mode, 0, True)
-    return None
+    return _recorded(stock, source, mode, 0, True) if of_bytes else None
 
 
 def _may_record(package: str) -> bool:
@@ -192,8 +178,10 @@ def _recorded(
     upright: it is turned as its EXIF says.
     known=False: the report does not count why it is stock's.
     """
-    module = sys.modules[stock.__module__]
     package = stock.__module__
+    if not _may_record(package):
+        return None
+    module = sys.modules[package]
     try:
         wanted = _wanted(module, mode)
         source = _source(module, file) if wanted else None
