@@ -41,16 +41,8 @@ class Image:
     """
 
     __slots__ = (
-        "_source",
-        "_stored",
-        "_ops",
-        "_key",
-        "_size",
-        "_channels",
-        "_dtype",
-        "_layout",
-        "_made",
-        "__weakref__",
+        "_source", "_stored", "_ops", "_key", "_size", "_channels", "_dtype",
+        "_layout", "_made", "__weakref__",
     )
 
     _source: Source

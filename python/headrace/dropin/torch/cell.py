@@ -38,24 +38,9 @@ class Cell:
     """
 
     __slots__ = (
-        "samples",
-        "lead",
-        "size",
-        "table",
-        "tables",
-        "hwc",
-        "permuted",
-        "viewed",
-        "value",
-        "base",
-        "views",
-        "alone",
-        "strides",
-        "used",
-        "version",
-        "inference",
-        "shared",
-        "__weakref__",
+        "samples", "lead", "size", "table", "tables", "hwc", "permuted",
+        "viewed", "value", "base", "views", "alone", "strides", "used",
+        "version", "inference", "shared", "__weakref__",
     )
 
     def __init__(

@@ -28,12 +28,7 @@ class Table:
     """
 
     __slots__ = (
-        "values",
-        "results",
-        "version",
-        "_op",
-        "_bytes",
-        "__weakref__",
+        "values", "results", "version", "_op", "_bytes", "__weakref__",
     )
 
     def __init__(self, values: Tensor, version: int = 0) -> None:

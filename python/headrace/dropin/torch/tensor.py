@@ -645,13 +645,6 @@ RECORDED: dict[Any, Callable[..., Any]] = {}
 from . import functions as _functions  # noqa: E402, F401
 
 __all__ = [
-    "Handle",
-    "LazyTensor",
-    "Record",
-    "Records",
-    "lazy_types",
-    "plain",
-    "record_of",
-    "submit_batch",
-    "transport",
+    "Handle", "LazyTensor", "Record", "Records", "lazy_types", "plain",
+    "record_of", "submit_batch", "transport",
 ]
