@@ -55,8 +55,12 @@ html_css_files = ["site.css"]
 highlight_language = "none"
 
 
-def fill_gallery(app, name, source):
-    """Puts in what gallery.py made."""
+def fill_pages(app, name, source):
+    """Puts in what gallery.py made, and a section for each header of a list."""
+    source[0] = re.sub(
+        "<!-- headers: (.*) -->", lambda found: "\n".join(
+            f"## {header}\n\n```{{doxygenfile}} {header}\n```\n"
+            for header in found[1].split()), source[0])
     if name.endswith("site/gallery"):
         made = (SITE / "static" / "gallery" / "gallery.md").read_text()
         source[0] = source[0].replace("<!-- gallery -->", made)
@@ -81,5 +85,5 @@ def read_as_text(app, what, name, obj, options, lines):
 
 
 def setup(app):
-    app.connect("source-read", fill_gallery)
+    app.connect("source-read", fill_pages)
     app.connect("autodoc-process-docstring", read_as_text, priority=400)
