@@ -42,25 +42,9 @@ static bool put_file(struct hr__source *s, const char *path, size_t rel,
            hr__source_put(s, index, slash ? slash + 1 : path, own, 0);
 }
 
-#define OPENED ".parquet .arrow .feather .mindrecord"
-
-// Files that have many pictures, by their names, or by how they begin if that
-// is sure.
-static const struct container {
-    const char *endings;
-    bool (*add)(struct hr__source *s, const char *path);
-    bool (*add_url)(struct hr__source *s, const char *url);
-    bool (*is)(const void *begin, size_t size);
-} containers[] = {
-    {".hrp", hr__source_unpack, hr__source_unpack_web, NULL},
-    {".tar", hr__source_tar, hr__source_tar, NULL},
-    {".rec", hr__source_records, hr__source_records, NULL},
-    {".tfrecord .tfrecords", hr__source_tfrecord, hr__source_tfrecord,
-     hr__is_tfrecord},
-    {"index.json", hr__source_chunks, hr__source_chunks, hr__is_chunks},
-    {".mdb .lmdb", hr__source_lmdb, hr__source_lmdb, hr__is_lmdb},
-    {OPENED, hr__source_open, hr__source_open, hr__is_opened},
-};
+#define X(name) &hr__container_##name,
+static const struct hr__container *const containers[] = {HR__CONTAINERS(X)};
+#undef X
 
 enum { CONTAINERS = sizeof(containers) / sizeof(*containers), BEGIN = 64 };
 
@@ -106,12 +90,12 @@ static int container_of(const char *path)
     size_t size;
     int i = 0;
 
-    while (i < CONTAINERS && !is_called(path, containers[i].endings))
+    while (i < CONTAINERS && !is_called(path, containers[i]->endings))
         i++;
     if (i < CONTAINERS || !(size = read_begin(path, begin)))
         return i;
     for (i = 0; i < CONTAINERS; i++)
-        if (containers[i].is && containers[i].is(begin, size))
+        if (containers[i]->is && containers[i]->is(begin, size))
             break;
     return i;
 }
@@ -150,8 +134,7 @@ static bool add_regular(struct hr__source *s, const char *path)
                                "unpack it, to a .tar or a folder",
                                length < 160 ? (int)length : 160, path);
     if (i < CONTAINERS)
-        return web ? containers[i].add_url(s, path)
-                   : containers[i].add(s, path);
+        return containers[i]->add(s, path);
     return web ? hr__source_put_object(s, path, HR__WEB_OWN, SIZE_MAX, NULL)
                : put_file(s, path, SIZE_MAX, NULL);
 }
@@ -177,16 +160,18 @@ static bool fail_foreign(const char *path)
                            path);
 }
 
-// Says whether a folder has a file of that name which begins as is() wants it:
-// an index of chunks, and no other index.json.
-static bool find_file(const char *folder, const char *name, char path[PATH_MAX],
-                      bool (*is)(const void *begin, size_t size))
+// Says whether a folder has the file of such a data set: an index of chunks, and
+// no other index.json.
+static bool is_inside(const char *folder, const struct hr__container *of,
+                      char path[PATH_MAX])
 {
     unsigned char begin[BEGIN];
-    int length = snprintf(path, PATH_MAX, "%s/%s", folder, name);
+    int length = of->inside
+                     ? snprintf(path, PATH_MAX, "%s/%s", folder, of->inside)
+                     : 0;
     size_t size = length > 0 && length < PATH_MAX ? read_begin(path, begin) : 0;
 
-    return size && is(begin, size);
+    return size && of->is(begin, size);
 }
 
 // A folder stands for the data set whose file is in it, else for its pictures.
@@ -194,10 +179,9 @@ static bool add_folder(struct hr__source *s, const char *folder)
 {
     char path[PATH_MAX];
 
-    if (find_file(folder, "index.json", path, hr__is_chunks))
-        return hr__source_chunks(s, path);
-    if (find_file(folder, "data.mdb", path, hr__is_lmdb))
-        return hr__source_lmdb(s, path);
+    for (int i = 0; i < CONTAINERS; i++)
+        if (is_inside(folder, containers[i], path))
+            return containers[i]->add(s, path);
     return hr__source_walk(s, folder);
 }
 
@@ -208,8 +192,9 @@ bool hr__source_input(struct hr__source *s, const char *path)
     if (hr__http_is_url(path))
         return add_regular(s, path);
     if (stat(path, &st) < 0 && is_foreign(path))
-        return hr__source_has_opener() && is_called(path, OPENED)
-                   ? hr__source_open(s, path)
+        return hr__source_has_opener() &&
+                       is_called(path, hr__container_opened.endings)
+                   ? hr__container_opened.add(s, path)
                    : fail_foreign(path);
     if (stat(path, &st) < 0)
         return hr__source_fail(HR_EIO, "%s: %s", hr__source_short(path),

@@ -536,7 +536,7 @@ static bool read_index(struct chunks *c, const char *text, size_t size)
     return put_files(c, &files);
 }
 
-bool hr__is_chunks(const void *begin, size_t size)
+static bool is_chunks(const void *begin, size_t size)
 {
     struct hr__json j = {.at = begin, .end = (const char *)begin + size};
     char key[NAME];
@@ -570,7 +570,7 @@ static char *read_file(struct chunks *c, const char *path, size_t *size)
     return NULL;
 }
 
-bool hr__source_chunks(struct hr__source *s, const char *path)
+static bool add_chunks(struct hr__source *s, const char *path)
 {
     bool web = hr__http_is_url(path);
     size_t length = web ? hr__http_path_end(path) : strlen(path), size;
@@ -598,3 +598,10 @@ bool hr__source_chunks(struct hr__source *s, const char *path)
     hr__free(c);
     return ok;
 }
+
+const struct hr__container hr__container_chunks = {
+    .endings = "index.json",
+    .inside = "index.json",
+    .is = is_chunks,
+    .add = add_chunks,
+};

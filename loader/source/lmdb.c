@@ -59,7 +59,7 @@ static unsigned half_at(const unsigned char *p)
     return p[0] | (unsigned)p[1] << 8;
 }
 
-bool hr__is_lmdb(const void *begin, size_t size)
+static bool is_lmdb(const void *begin, size_t size)
 {
     const unsigned char *p = begin;
 
@@ -257,8 +257,8 @@ static bool take_meta(struct lmdb *l, uint64_t offset)
     size_t page;
 
     if (l->shard->size < META || offset > l->shard->size - META ||
-        hr__shard_read(l->shard, meta, META, offset) ||
-        !hr__is_lmdb(meta, META) || hr__word_at(p + 4) != 1)
+        hr__shard_read(l->shard, meta, META, offset) || !is_lmdb(meta, META) ||
+        hr__word_at(p + 4) != 1)
         return false;
     page = hr__word_at(p + 24);
     if (page < LEAST_PAGE || page > MOST_PAGE || page & (page - 1))
@@ -295,7 +295,7 @@ static bool read_file(struct lmdb *l)
     return ok;
 }
 
-bool hr__source_lmdb(struct hr__source *s, const char *path)
+static bool add_lmdb(struct hr__source *s, const char *path)
 {
     struct lmdb l = {.s = s, .shard = hr__shard_open(s, path)};
 
@@ -306,3 +306,10 @@ bool hr__source_lmdb(struct hr__source *s, const char *path)
     return l.shard && hr__shard_opened(l.shard, read_file(&l) &&
                                                     hr__shard_ends(s, l.shard));
 }
+
+const struct hr__container hr__container_lmdb = {
+    .endings = ".mdb .lmdb",
+    .inside = "data.mdb",
+    .is = is_lmdb,
+    .add = add_lmdb,
+};

@@ -22,7 +22,7 @@ bool hr__source_has_opener(void)
     return atomic_load(&opener) != NULL;
 }
 
-bool hr__is_opened(const void *begin, size_t size)
+static bool is_opened(const void *begin, size_t size)
 {
     static const struct {
         size_t at, size;
@@ -114,7 +114,7 @@ static bool put_all(struct hr__source *s, struct hr__shard *shard,
     return ok;
 }
 
-bool hr__source_open(struct hr__source *s, const char *path)
+static bool add_opened(struct hr__source *s, const char *path)
 {
     struct hr__opened *o = hr__alloc(NULL, sizeof(*o));
     struct hr__shard *shard;
@@ -139,6 +139,12 @@ bool hr__source_open(struct hr__source *s, const char *path)
         hr__opened_close(o);
     return ok;
 }
+
+const struct hr__container hr__container_opened = {
+    .endings = ".parquet .arrow .feather .mindrecord",
+    .is = is_opened,
+    .add = add_opened,
+};
 
 void hr__opened_close(struct hr__opened *o)
 {

@@ -104,10 +104,13 @@ static bool put_entry(struct hr__source *s, hr_pack_file file, size_t i)
                                  entry.name, entry.label, true, (uint32_t)i);
 }
 
-bool hr__source_unpack(struct hr__source *s, const char *path)
+static bool add_pack(struct hr__source *s, const char *path)
 {
-    hr_pack_file file = hr_pack_open(path);
+    hr_pack_file file;
 
+    if (hr__http_is_url(path))
+        return hr__source_unpack_web(s, path);
+    file = hr_pack_open(path);
     if (!file || !keep_pack(s, file) ||
         !hr__source_put_classes(s, pack_view_of(file)))
         return false;
@@ -116,6 +119,11 @@ bool hr__source_unpack(struct hr__source *s, const char *path)
             return false;
     return true;
 }
+
+const struct hr__container hr__container_pack = {
+    .endings = ".hrp",
+    .add = add_pack,
+};
 
 // ---- What a writer is told -------------------------------------------------
 

@@ -212,7 +212,7 @@ static const char *unwrap(const struct hr__range *range, unsigned char **at,
     return NULL;
 }
 
-bool hr__source_records(struct hr__source *s, const char *path)
+static bool add_records(struct hr__source *s, const char *path)
 {
     struct hr__shard *shard = hr__shard_open(s, path);
 
@@ -220,3 +220,8 @@ bool hr__source_records(struct hr__source *s, const char *path)
         shard->unwrap = unwrap;
     return shard && hr__shard_opened(shard, read_records(s, shard));
 }
+
+const struct hr__container hr__container_records = {
+    .endings = ".rec",
+    .add = add_records,
+};

@@ -282,15 +282,22 @@ bool hr__source_input(struct hr__source *s, const char *path);
 // it back if it failed.
 enum hr_status hr__source_refuse(hr_source source, const char *text);
 enum hr_status hr__source_added(struct hr__source *s, bool ok);
-// Adds all pictures of a folder, or of a file that has many.
+// Adds all pictures of a folder.
 bool hr__source_walk(struct hr__source *s, const char *folder);
-bool hr__source_unpack(struct hr__source *s, const char *path);
-bool hr__source_tar(struct hr__source *s, const char *path);
-bool hr__source_records(struct hr__source *s, const char *path);
-bool hr__source_tfrecord(struct hr__source *s, const char *path);
-bool hr__source_lmdb(struct hr__source *s, const char *path);
-bool hr__source_chunks(struct hr__source *s, const char *path);
-bool hr__source_open(struct hr__source *s, const char *path);
+// Kinds of files with many pictures, in the order in which they are asked. A
+// new one is a file with its row, and its name here.
+#define HR__CONTAINERS(X) \
+    X(pack) X(tar) X(records) X(tfrecord) X(chunks) X(lmdb) X(opened)
+struct hr__container {
+    const char *endings;  // of names, with blanks between them
+    const char *inside;   // a folder that has this file is one; NULL: none is
+    // Says whether a file begins so. NULL: no begin is sure.
+    bool (*is)(const void *begin, size_t size);
+    bool (*add)(struct hr__source *s, const char *path);  // or a URL
+};
+#define X(name) extern const struct hr__container hr__container_##name;
+HR__CONTAINERS(X)
+#undef X
 bool hr__source_cifar(struct hr__source *s, const char *path,
                       enum hr_cifar kind);
 // Adds a picture of pack file or shard (number + 1) at path, by its name there;
@@ -440,17 +447,10 @@ static inline float hr__float_at(const unsigned char *p)
 
 // The label that a float is.
 void hr__print_label(char *text, size_t size, float value);
-// Says whether a file that begins so is a TFRecord file, the index of chunks,
-// or an LMDB file.
-bool hr__is_tfrecord(const void *begin, size_t size);
-bool hr__is_chunks(const void *begin, size_t size);
-bool hr__is_lmdb(const void *begin, size_t size);
 
 // ---- opened.c ----
 
-// Says whether a file that begins so is a Parquet, Arrow or MindRecord file;
-// whether the program has named an opener.
-bool hr__is_opened(const void *begin, size_t size);
+// Says whether the program has named an opener.
 bool hr__source_has_opener(void);
 void hr__opened_close(struct hr__opened *opened);  // NULL is fine
 

@@ -417,7 +417,7 @@ static bool open_archive(struct tar *t)
                            hr__source_short(t->shard->path), why ? why : "?");
 }
 
-bool hr__source_tar(struct hr__source *s, const char *path)
+static bool add_tar(struct hr__source *s, const char *path)
 {
     struct tar *t = need_library(path) ? hr__alloc(NULL, sizeof(*t)) : NULL;
     bool ok;
@@ -439,7 +439,7 @@ bool hr__source_tar(struct hr__source *s, const char *path)
 
 #else
 
-bool hr__source_tar(struct hr__source *s, const char *path)
+static bool add_tar(struct hr__source *s, const char *path)
 {
     (void)s;
     return hr__source_fail(
@@ -448,3 +448,8 @@ bool hr__source_tar(struct hr__source *s, const char *path)
 }
 
 #endif
+
+const struct hr__container hr__container_tar = {
+    .endings = ".tar",
+    .add = add_tar,
+};

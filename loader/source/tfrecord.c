@@ -50,7 +50,7 @@ static bool is_head(const unsigned char head[HEAD])
     return hr__word_at(head + 8) == masked(hr__crc32c(head, 8));
 }
 
-bool hr__is_tfrecord(const void *begin, size_t size)
+static bool is_tfrecord(const void *begin, size_t size)
 {
     return size >= HEAD && is_head(begin);
 }
@@ -360,7 +360,7 @@ static const char *unwrap(const struct hr__range *range, unsigned char **at,
     return NULL;
 }
 
-bool hr__source_tfrecord(struct hr__source *s, const char *path)
+static bool add_tfrecord(struct hr__source *s, const char *path)
 {
     struct tfrecord *t = hr__alloc(NULL, sizeof(*t));
     bool ok;
@@ -379,3 +379,9 @@ bool hr__source_tfrecord(struct hr__source *s, const char *path)
     hr__free(t);
     return ok;
 }
+
+const struct hr__container hr__container_tfrecord = {
+    .endings = ".tfrecord .tfrecords",
+    .is = is_tfrecord,
+    .add = add_tfrecord,
+};

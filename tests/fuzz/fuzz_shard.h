@@ -50,14 +50,14 @@ static inline void fuzz_read_all(const struct hr__source *s, size_t size)
 }
 
 // Adds the file at path, of size bytes, to a source, and reads all of it.
-static inline void fuzz_source(bool (*add)(struct hr__source *, const char *),
-                               const char *path, size_t size)
+static inline void fuzz_source(const struct hr__container *of, const char *path,
+                               size_t size)
 {
     hr_source source = hr_source_create();
     struct hr__source *s = hr__source_of(source);
 
     promise(source);
-    if (add(s, path)) {
+    if (of->add(s, path)) {
         s->pub.num = s->num;
         fuzz_read_all(s, size);
     }

@@ -5,6 +5,6 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    fuzz_source(hr__source_tar, fuzz_file(data, size), size);
+    fuzz_source(&hr__container_tar, fuzz_file(data, size), size);
     return 0;
 }

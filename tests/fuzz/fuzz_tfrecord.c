@@ -40,9 +40,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     data += size > 0;
     size -= size > 0;
     if (whole)
-        fuzz_source(hr__source_tfrecord, fuzz_file(data, size), size);
+        fuzz_source(&hr__container_tfrecord, fuzz_file(data, size), size);
     else
-        fuzz_source(hr__source_tfrecord, record_file(data, size),
+        fuzz_source(&hr__container_tfrecord, record_file(data, size),
                     HEAD + size + SUM);
     return 0;
 }

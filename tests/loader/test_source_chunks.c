@@ -362,8 +362,8 @@ TEST_CASE(stopped)
     set_init(&set, true);
     snprintf(path, sizeof(path), "%s/index.json", set.folder);
     atomic_store(&s->stopped, true);
-    CHECK(!hr__source_chunks(s, path) && hr_last_status() == HR_ECANCELED &&
-              !s->num,
+    CHECK(!hr__container_chunks.add(s, path) &&
+              hr_last_status() == HR_ECANCELED && !s->num,
           "%s, %d samples", hr_last_error(), (int)s->num);
 }
 

@@ -334,7 +334,8 @@ TEST_CASE(stopped)
 
     begin();
     atomic_store(&s->stopped, true);
-    CHECK(!hr__source_open(s, "a.parquet") && hr_last_status() == HR_ECANCELED,
+    CHECK(!hr__container_opened.add(s, "a.parquet") &&
+              hr_last_status() == HR_ECANCELED,
           "%s", hr_last_error());
     hr_source_close(&source);
     end();

@@ -277,7 +277,7 @@ TEST_CASE(stopped)
 
     set_init(&set, "image", "label");
     atomic_store(&s->stopped, true);
-    CHECK(!hr__source_tfrecord(s, shard_write(&set.m, ".tfrecord")) &&
+    CHECK(!hr__container_tfrecord.add(s, shard_write(&set.m, ".tfrecord")) &&
               hr_last_status() == HR_ECANCELED && !s->num,
           "%s, %d samples", hr_last_error(), (int)s->num);
 }

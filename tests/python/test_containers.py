@@ -5,6 +5,7 @@ picture that is whole comes, each other one is told. With HEADRACE_TEST_LONG
 2,000 pictures, and 50 damaged files of each instead of 10."""
 
 import collections
+import contextlib
 import ctypes
 import functools
 import importlib.util
@@ -30,8 +31,6 @@ sys.path.append(str(pathlib.Path(__file__).parents[1] / "support"))
 from record_writers import WRITERS  # noqa: E402
 
 WAYS = ({"threads": 1, "reads": 1}, {"threads": 4, "reads": 4})
-NEEDS = {"tfrecord": ["tfrecord"], "lmdb": ["lmdb"],
-         "parquet": ["pyarrow"], "arrow": ["pyarrow"]}
 BY_FSSPEC = ("parquet", "arrow", "mindrecord")
 INDEX = {"mds": "index.json", "litdata": "index.json", "lmdb": "data.mdb"}
 LONG = "HEADRACE_TEST_LONG" in os.environ
@@ -105,8 +104,8 @@ def write_all(root, pictures, group):
     root.mkdir()
     sources = {}
     for name, write in WRITERS.items():
-        if all(map(importlib.util.find_spec, NEEDS.get(name, ()))):
-            (root / name).mkdir()
+        (root / name).mkdir()
+        with contextlib.suppress(ImportError):  # of the package that writes it
             sources[name] = pathlib.Path(write(str(root / name), pictures,
                                                group))
     sources["pack"] = root / "a.hrp"
@@ -138,7 +137,7 @@ class Containers(unittest.TestCase):
                 self.assertEqual((x != u).sum(), 0, way)
 
     def missing(self, name):
-        print(f"not run: {name}: {NEEDS.get(name, ['aiohttp'])[0]} is missing")
+        print(f"not run: {name}: a package is missing")
 
     def test_disk(self):
         for name in (*WRITERS, "pack"):
