@@ -116,6 +116,8 @@ fi
 run 1 run said/good.jpg --out none --max-pixels 1
 says out "limits are raised by --max-pixels"
 run 0 run said/good.jpg --out none --max-pixels 200M --max-block-visits 20K
+run 0 run "$photos" --out none --limit 1K --max-item-bytes 1G --json
+json out 'd["images"] == 12'
 
 run 0 devices
 says out "cpu"
@@ -533,6 +535,7 @@ run: --ops: character 1: no op is named|run "$one" --out none --ops ''
 run: --max-scans: '0' is not a number in 1 .. 2147483647|run "$one" --out none --max-scans 0
 run: --max-item-bytes: 'much' is not a size such as 64M|run "$one" --out none --max-item-bytes much
 --max-pixels: '2.5M' is not a number such as 200M|run "$one" --out none --max-pixels 2.5M
+--limit: '0K' is not a number such as 200M|run "$one" --out none --limit 0K
 |run "$one" --out none --max-pixels 20000000000000G
 |run "$one" --out none --max-pixels M
 'pillow-11' is not one of pillow-12, pillow-12.2, pillow-13, torch-2|run "$one" --out none --reference pillow-11

@@ -57,13 +57,38 @@ static bool read_int(const char *command, const char *option, const char *text,
     return true;
 }
 
-// A number above 0.
+// A number above 0, of thousands, millions or billions behind a letter.
 static bool read_count(const char *command, const char *option,
                        const char *text, uint64_t *value)
 {
-    return (tools_parse_u64(text, value) && *value) ||
-           !options_fail(command, "%s: '%s' is not a number in 1 .. 2^64 - 1",
+    size_t n = strlen(text);
+    const char *unit = n ? strchr("KMG", text[n - 1]) : NULL;
+    uint64_t times;
+    char digits[24];
+
+    if (!unit || !*unit)
+        return (tools_parse_u64(text, value) && *value) ||
+               !options_fail(command,
+                             "%s: '%s' is not a number in 1 .. 2^64 - 1",
+                             option, text);
+    times = *unit == 'K' ? 1000 : *unit == 'M' ? 1000000 : 1000000000;
+    snprintf(digits, sizeof(digits), "%.*s", (int)(n - 1), text);
+    return (tools_parse_u64(digits, value) && *value &&
+            !__builtin_mul_overflow(*value, times, value)) ||
+           !options_fail(command, "%s: '%s' is not a number such as 200M",
                          option, text);
+}
+
+static bool read_size(const char *command, const char *option, const char *text,
+                      size_t *value)
+{
+    uint64_t bytes;
+
+    if (!tools_parse_size(text, &bytes) || bytes > SIZE_MAX)
+        return !options_fail(command, "%s: '%s' is not a size such as 64M",
+                             option, text);
+    *value = (size_t)bytes;
+    return true;
 }
 
 bool options_reference(const char *command, const char *text)
@@ -171,142 +196,71 @@ bool options_pictures(const struct inputs *inputs, bool quiet)
 
 // ---- Which pictures, and their limits --------------------------------------
 
-// In bytes, if it is a size_t; else a count.
-enum limit_kind { LIMIT_U64, LIMIT_INT, LIMIT_BYTES };
-
-static const struct {
-    const char *name, *what;
-    enum limit_kind kind;
-    size_t offset;
-} limits[OPTIONS_NUM_LIMITS] = {
-#define LIMIT(name, field, kind, what)                      \
-    {                                                       \
-        name, what, kind, offsetof(struct hr_limits, field) \
-    }
-    LIMIT("max-pixels", pixels, LIMIT_U64, "pixels of a picture [100000000]"),
-    LIMIT("max-side", side, LIMIT_INT, "width, and height [16384]"),
-    LIMIT("max-block-visits", block_visits, LIMIT_U64,
-          "scans times 8x8 blocks [50000000]"),
-    LIMIT("max-scans", scans, LIMIT_INT, "scans of a JPEG [100]"),
-    LIMIT("max-item-bytes", item_bytes, LIMIT_BYTES,
-          "memory to decode a picture [512M]"),
-    LIMIT("max-marker-bytes", marker_bytes, LIMIT_BYTES,
-          "bytes of markers before the first scan [16M]"),
-    LIMIT("max-segments", segments, LIMIT_INT,
-          "markers before the first scan [4096]"),
-    LIMIT("max-file-bytes", file_bytes, LIMIT_BYTES, "size of a file [256M]"),
-    LIMIT("max-item-ms", item_ms, LIMIT_INT,
-          "CPU milliseconds to decode a picture [30000]"),
-#undef LIMIT
+#define LIMIT(field) offsetof(struct options, source.limits.field)
+#define SOURCE(field) offsetof(struct options, source.field)
+static const struct option pictures[] = {
+    {"list", OPTION_TEXT, SOURCE(list),
+     "pictures by name, a line each, and their labels behind a tab",
+     .arg = "FILE|-"},
+    {"null", OPTION_FLAG, SOURCE(zero),
+     "zero bytes end the entries of --list, not newlines", .letter = '0'},
+    {"classes", OPTION_TEXT, SOURCE(classes),
+     "labels of the classes, a line each: the only ones, in that order",
+     .arg = "FILE"},
+    {"fields", OPTION_TEXT, SOURCE(fields),
+     "of records: the fields with the picture and its label",
+     .arg = "IMAGE[,LABEL]"},
+    {"max-pixels", OPTION_COUNT, LIMIT(pixels),
+     "pixels of a picture [100000000]", .arg = "N"},
+    {"max-side", OPTION_INT, LIMIT(side), "width, and height [16384]",
+     .arg = "N", .min = 1, .max = INT_MAX},
+    {"max-block-visits", OPTION_COUNT, LIMIT(block_visits),
+     "scans times 8x8 blocks [50000000]", .arg = "N"},
+    {"max-scans", OPTION_INT, LIMIT(scans), "scans of a JPEG [100]", .arg = "N",
+     .min = 1, .max = INT_MAX},
+    {"max-item-bytes", OPTION_SIZE, LIMIT(item_bytes),
+     "memory to decode a picture [512M]", .arg = "BYTES"},
+    {"max-marker-bytes", OPTION_SIZE, LIMIT(marker_bytes),
+     "bytes of markers before the first scan [16M]", .arg = "BYTES"},
+    {"max-segments", OPTION_INT, LIMIT(segments),
+     "markers before the first scan [4096]", .arg = "N", .min = 1,
+     .max = INT_MAX},
+    {"max-file-bytes", OPTION_SIZE, LIMIT(file_bytes), "size of a file [256M]",
+     .arg = "BYTES"},
+    {"max-item-ms", OPTION_INT, LIMIT(item_ms),
+     "CPU milliseconds to decode a picture [30000]", .arg = "N", .min = 1,
+     .max = INT_MAX},
+    {0},
 };
+#undef LIMIT
+#undef SOURCE
 
-static struct poptOption text_row(const char *name, char **text,
-                                  const char *what, const char *arg)
-{
-    return (struct poptOption){name, 0, POPT_ARG_STRING, text, 0, what, arg};
-}
-
-static void fill_source(struct options_source *words, struct poptOption *table)
-{
-    *table++ =
-        text_row("list", &words->list,
-                 "pictures by name, a line each, and their labels behind a tab",
-                 "FILE|-");
-    *table++ = (struct poptOption){
-        "null",       '0', POPT_ARG_NONE,
-        &words->zero, 0,   "zero bytes end the entries of --list, not newlines",
-        NULL};
-    *table++ = text_row(
-        "classes", &words->classes,
-        "labels of the classes, a line each: the only ones, in that order",
-        "FILE");
-    *table++ = text_row("fields", &words->fields,
-                        "of records: the fields with the picture and its label",
-                        "IMAGE[,LABEL]");
-    for (int i = 0; i < OPTIONS_NUM_LIMITS; i++)
-        *table++ = text_row(limits[i].name, &words->limits[i], limits[i].what,
-                            limits[i].kind == LIMIT_BYTES ? "BYTES" : "N");
-    *table = (struct poptOption)POPT_TABLEEND;
-}
-
-// "200M" pixels are 200 million.
-static bool read_number(const char *command, const char *option,
-                        const char *text, uint64_t *value)
-{
-    size_t n = strlen(text);
-    const char *unit = n ? strchr("KMG", text[n - 1]) : NULL;
-    uint64_t times;
-    char digits[24];
-
-    if (!unit || !*unit)
-        return read_count(command, option, text, value);
-    times = *unit == 'K' ? 1000 : *unit == 'M' ? 1000000 : 1000000000;
-    snprintf(digits, sizeof(digits), "%.*s", (int)(n - 1), text);
-    return (tools_parse_u64(digits, value) && *value &&
-            !__builtin_mul_overflow(*value, times, value)) ||
-           !options_fail(command, "%s: '%s' is not a number such as 200M",
-                         option, text);
-}
-
-static bool read_limits(const char *command, char *const *words,
-                        struct hr_limits *out)
-{
-    for (int i = 0; i < OPTIONS_NUM_LIMITS; i++) {
-        void *field = (char *)out + limits[i].offset;
-        char option[32];
-        uint64_t bytes;
-
-        if (!words[i])
-            continue;
-        snprintf(option, sizeof(option), "--%s", limits[i].name);
-        if (limits[i].kind == LIMIT_BYTES) {
-            if (!tools_parse_size(words[i], &bytes))
-                return !options_fail(command,
-                                     "%s: '%s' is not a size such as 64M",
-                                     option, words[i]);
-            *(size_t *)field = (size_t)bytes;
-        } else if (limits[i].kind == LIMIT_INT
-                       ? !read_int(command, option, words[i], 1, INT_MAX, field)
-                       : !read_number(command, option, words[i], field)) {
-            return false;
-        }
-    }
-    return true;
-}
-
-static bool add_inputs(const char *command, poptContext con,
-                       const struct options_source *words,
-                       struct inputs *inputs)
+bool options_source(const struct options *o, struct hr_limits *limits,
+                    struct inputs *inputs)
 {
     const char *input;
 
-    if (!poptPeekArg(con) && !words->list)
+    *limits = o->source.limits;
+    inputs->file_bytes = limits->file_bytes;
+    if (o->source.zero && !o->source.list)
+        return !options_fail(o->command,
+                             "--null is of --list, which is missing");
+    if (!poptPeekArg(o->con) && !o->source.list)
         return !options_fail(
-            command, "name a folder or a picture (see headrace %s --help)",
-            command);
-    if (words->classes && !inputs_set_classes(inputs, words->classes))
+            o->command, "name a folder or a picture (see headrace %s --help)",
+            o->command);
+    if (o->source.classes && !inputs_set_classes(inputs, o->source.classes))
         goto error;
-    if (words->fields && !inputs_set_fields(inputs, words->fields))
+    if (o->source.fields && !inputs_set_fields(inputs, o->source.fields))
         goto error;
-    while ((input = poptGetArg(con)))
+    while ((input = poptGetArg(o->con)))
         if (!inputs_add(inputs, input))
             goto error;
-    if (!words->list || inputs_add_list(inputs, words->list, words->zero))
+    if (!o->source.list ||
+        inputs_add_list(inputs, o->source.list, o->source.zero))
         return true;
 error:
     return tools_warn("%s", inputs->error);
-}
-
-bool options_source(const char *command, poptContext con,
-                    const struct options_source *words, struct hr_limits *out,
-                    struct inputs *inputs)
-{
-    if (!read_limits(command, words->limits, out))
-        return false;
-    if (words->zero && !words->list)
-        return !options_fail(command, "--null is of --list, which is missing");
-    inputs->file_bytes = out->file_bytes;
-    return add_inputs(command, con, words, inputs);
 }
 
 // ---- A whole command line --------------------------------------------------
@@ -329,6 +283,8 @@ static bool take(const struct options *o, const struct option *option, int i,
                         value);
     case OPTION_COUNT:
         return read_count(o->command, name, text, value);
+    case OPTION_SIZE:
+        return read_size(o->command, name, text, value);
     case OPTION_SEED:
         return tools_parse_u64(text, value) ||
                !options_fail(o->command,
@@ -344,30 +300,33 @@ static bool take(const struct options *o, const struct option *option, int i,
     }
 }
 
-static void fill_table(struct options *o, const struct option *table)
+// Takes the values of a table's options, of which the first is number i.
+static bool take_all(const struct options *o, const struct option *table, int i,
+                     void *values)
 {
-    struct poptOption *row = o->table;
+    for (; table->name; table++, i++)
+        if (!take(o, table, i, (char *)values + table->at))
+            return false;
+    return true;
+}
 
-    for (int i = 0; table[i].name; i++) {
-        bool flag = table[i].kind == OPTION_FLAG;
+// Adds a table's options to popt's, from number i on; returns the next one's.
+static int fill_table(struct options *o, const struct option *table, int i)
+{
+    for (; table->name; table++, i++) {
+        bool flag = table->kind == OPTION_FLAG;
 
         assert(i < OPTIONS_MAX);
-        row->longName = table[i].name;
-        row->shortName = table[i].letter;
-        row->argInfo = flag ? POPT_ARG_NONE : POPT_ARG_STRING;
-        row->arg = flag ? (void *)&o->given[i].set : &o->given[i].text;
-        row->descrip = table[i].what;
-        row++->argDescrip = table[i].arg;
+        o->table[i] = (struct poptOption){
+            table->name,
+            table->letter,
+            flag ? POPT_ARG_NONE : POPT_ARG_STRING,
+            flag ? (void *)&o->given[i].set : &o->given[i].text,
+            0,
+            table->what,
+            table->arg};
     }
-    *row++ = (struct poptOption){"help", 'h',         POPT_ARG_NONE, NULL,
-                                 HELP,   "show this", NULL};
-    if (o->pictures) {
-        fill_source(&o->source, o->limits);
-        *row = (struct poptOption){
-            NULL,      0, POPT_ARG_INCLUDE_TABLE,
-            o->limits, 0, "Lists, and limits; a picture beyond one fails:",
-            NULL};
-    }
+    return i;
 }
 
 // ---- --help ----------------------------------------------------------------
@@ -389,10 +348,11 @@ static void print_text(const char *text, int column)
     putchar('\n');
 }
 
-// A row on one line, or its names and its text on two.
-static void print_rows(const struct poptOption *row)
+// A row on one line, or its names and its text on two; down to --help, or to
+// the end. Returns what is behind them.
+static const struct poptOption *print_rows(const struct poptOption *row)
 {
-    for (; row->longName; row++) {
+    for (bool more = true; more && row->longName; row++) {
         char letter[8] = "    ";
         int column;
 
@@ -407,7 +367,9 @@ static void print_rows(const struct poptOption *row)
         }
         printf("%*s", HELP_AT - column, "");
         print_text(row->descrip, HELP_AT);
+        more = row->val != HELP;
     }
+    return row;
 }
 
 static void print_ops(void)
@@ -432,13 +394,14 @@ static void print_ops(void)
 
 static void print_help(const struct options *o)
 {
+    const struct poptOption *more;
+
     printf("Usage: headrace %s %s\n", o->command, o->usage);
-    print_rows(o->table);
-    if (o->pictures) {
+    more = print_rows(o->table);
+    if (o->pictures)
         puts(
             "\nLists of pictures, and limits; a picture beyond a limit fails:");
-        print_rows(o->limits);
-    }
+    print_rows(more);
     if (o->ops)
         print_ops();
     fputs(o->example, stdout);
@@ -463,18 +426,24 @@ static int read_texts(struct options *o)
 int options_parse(struct options *o, const struct option *table, void *values,
                   int argc, char **argv)
 {
-    int code;
+    int code, n = fill_table(o, table, 0);
 
-    fill_table(o, table);
+    o->table[n++] = (struct poptOption){"help", 'h',  POPT_ARG_NONE,
+                                        NULL,   HELP, "show this",
+                                        NULL};
+    if (o->pictures)
+        fill_table(o, pictures, n);
     o->con = poptGetContext(NULL, argc, (const char **)argv, o->table, 0);
     if (!o->con)
         return options_fail(o->command, "out of memory");
     poptSetOtherOptionHelp(o->con, o->usage);
     code = read_texts(o);
-    for (int i = 0; table[i].name && !code && !o->done; i++)
-        if (!take(o, &table[i], i, (char *)values + table[i].at))
-            code = TOOLS_CANNOT;
-    return code;
+    if (code || o->done)
+        return code;
+    return take_all(o, table, 0, values) &&
+                   (!o->pictures || take_all(o, pictures, n, o))
+               ? TOOLS_OK
+               : TOOLS_CANNOT;
 }
 
 void options_finish(struct options *o)
@@ -483,7 +452,4 @@ void options_finish(struct options *o)
         poptFreeContext(o->con);
     for (int i = 0; i < OPTIONS_MAX; i++)
         free(o->given[i].text);
-    free(o->source.list);
-    for (int i = 0; i < OPTIONS_NUM_LIMITS; i++)
-        free(o->source.limits[i]);
 }

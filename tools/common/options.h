@@ -31,23 +31,6 @@ bool options_reference(const char *command, const char *text);
 const char *options_ops(const char *command, const char *text,
                         enum hr_dtype dtype, struct ops_list *list);
 
-// The options that choose pictures and limit them: --list, --null, and one for
-// each member of struct hr_limits (--max-pixels and so on). As typed; popt
-// allocates the words.
-enum { OPTIONS_NUM_LIMITS = 9 };
-struct options_source {
-    char *list, *classes, *fields;
-    int zero;
-    char *limits[OPTIONS_NUM_LIMITS];
-};
-enum { OPTIONS_SOURCE_TABLE = 4 + OPTIONS_NUM_LIMITS + 1 };
-// Their values, and the inputs: the words that are left are files and folders,
-// the list stands behind them; there must be one or the other. False with a
-// message.
-bool options_source(const char *command, poptContext con,
-                    const struct options_source *words,
-                    struct hr_limits *limits, struct inputs *inputs);
-
 // Says whether there are pictures among them; else a message. Tells what could
 // not be read and, unless quiet, what was skipped.
 bool options_pictures(const struct inputs *inputs, bool quiet);
@@ -58,7 +41,8 @@ enum option_kind {
     OPTION_TEXT,    // const char *
     OPTION_FLAG,    // bool
     OPTION_INT,     // int, in min .. max
-    OPTION_COUNT,   // uint64_t above 0
+    OPTION_COUNT,   // uint64_t above 0; "200M" are 200 million
+    OPTION_SIZE,    // size_t above 0; "64M" are 64 MiB
     OPTION_SEED,    // uint64_t
     OPTION_CHOICE,  // enum: the index of the word in words
 };
@@ -75,7 +59,7 @@ struct option {
     const char *const *words;  // CHOICE; ends with NULL
 };
 
-enum { OPTIONS_MAX = 28 };
+enum { OPTIONS_MAX = 44 };
 struct options {
     const char *command, *usage, *example;
     bool pictures;  // it takes lists and limits, too: see options_source()
@@ -83,12 +67,16 @@ struct options {
     // options_parse() sets the members below. Texts live as long as this.
     bool done;        // --help was printed: stop
     poptContext con;  // has the arguments that are left
-    struct options_source source;
+    struct {          // the options that choose pictures and limit them
+        const char *list, *classes, *fields;
+        bool zero;
+        struct hr_limits limits;
+    } source;
     struct {
         char *text;
         int set;
     } given[OPTIONS_MAX];
-    struct poptOption table[OPTIONS_MAX + 3], limits[OPTIONS_SOURCE_TABLE];
+    struct poptOption table[OPTIONS_MAX + 1];
 };
 
 // The table ends with a name that is NULL. TOOLS_OK, or TOOLS_CANNOT with a
@@ -96,5 +84,11 @@ struct options {
 int options_parse(struct options *o, const struct option *table, void *values,
                   int argc, char **argv);
 void options_finish(struct options *o);
+
+// The limits, and the inputs: the words that are left are files and folders,
+// the list stands behind them; there must be one or the other. False with a
+// message.
+bool options_source(const struct options *o, struct hr_limits *limits,
+                    struct inputs *inputs);
 
 #endif

@@ -243,10 +243,8 @@ static int read_options(struct pack *pack, int argc, char **argv)
         return options_fail("pack", "--out: name a file that ends in .hrp");
     if (!opt->threads)
         opt->threads = pack_usable_cores();
-    return options_source("pack", pack->line.con, &pack->line.source,
-                          &pack->limits, &pack->in)
-               ? TOOLS_OK
-               : TOOLS_CANNOT;
+    return options_source(&pack->line, &pack->limits, &pack->in) ? TOOLS_OK
+                                                                 : TOOLS_CANNOT;
 }
 
 int cmd_pack(int argc, char **argv)

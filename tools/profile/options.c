@@ -172,8 +172,7 @@ static int read_inputs(struct profile *p)
     struct run_options *run = &p->opt.run;
     uint64_t limit = run->limit ? run->limit : 4096;
 
-    if (!options_source("profile", p->line.con, &p->line.source, &run->limits,
-                        &p->in))
+    if (!options_source(&p->line, &run->limits, &p->in))
         return TOOLS_CANNOT;
     thin_out(&p->in, limit < INT_MAX ? (size_t)limit : INT_MAX);
     for (size_t i = 0; i < p->in.num; i++)
@@ -182,21 +181,13 @@ static int read_inputs(struct profile *p)
     return options_pictures(&p->in, p->opt.quiet) ? TOOLS_OK : TOOLS_CANNOT;
 }
 
-static bool read_cache(struct run_options *run)
-{
-    return !run->cache_text || tools_parse_size(run->cache_text, &run->cache) ||
-           !options_fail("profile", "--cache: '%s' is not a size such as 64M",
-                         run->cache_text);
-}
-
 // Reads the options that the table leaves as text.
 static int read_texts(struct profile *p)
 {
     struct profile_options *opt = &p->opt;
     struct run_options *run = &opt->run;
 
-    if (read_times(opt) || !read_cache(run) ||
-        !options_reference("profile", run->reference))
+    if (read_times(opt) || !options_reference("profile", run->reference))
         return TOOLS_CANNOT;
     run->ops_text = options_ops("profile", run->ops_text, run->dtype,
                                 &run->ops);
@@ -232,7 +223,7 @@ static const struct option table[] = {
      "about how long to measure, in all [20]", .arg = "S"},
     {"memory", OPTION_FLAG, AT(memory),
      .what = "read the pictures before, not while measuring"},
-    {"cache", OPTION_TEXT, AT(run.cache_text),
+    {"cache", OPTION_SIZE, AT(run.cache),
      "memory that keeps pictures for the next time [none]", .arg = "BYTES"},
     {"limit", OPTION_COUNT, AT(run.limit),
      "only N pictures, spread over all [4096]", .arg = "N"},

@@ -78,23 +78,13 @@ static int read_texts(struct run *run)
 
     if (!options_reference("run", opt->reference))
         return TOOLS_CANNOT;
-    if (opt->budget_text && !tools_parse_size(opt->budget_text, &opt->budget))
-        return options_fail("run",
-                            "--budget: '%s' is not a size such as 64M or 1G",
-                            opt->budget_text);
-    if (opt->cache_text && !tools_parse_size(opt->cache_text, &opt->cache))
-        return options_fail("run",
-                            "--cache: '%s' is not a size such as 64M or 1G",
-                            opt->cache_text);
     if (opt->latency_ms && !opt->balance)
         return options_fail("run", "--latency needs --balance");
     if (read_timeout(opt) || read_out(opt))
         return TOOLS_CANNOT;
     run->in.cifar = opt->cifar;
     opt->ops_text = options_ops("run", opt->ops_text, opt->dtype, &opt->ops);
-    return opt->ops_text &&
-                   options_source("run", run->line.con, &run->line.source,
-                                  &opt->limits, &run->in)
+    return opt->ops_text && options_source(&run->line, &opt->limits, &run->in)
                ? TOOLS_OK
                : TOOLS_CANNOT;
 }
@@ -151,9 +141,9 @@ static const struct option table[] = {
      "host|pinned|device", .words = memories},
     {"strict", OPTION_FLAG, AT(strict),
      .what = "never fall back to another engine"},
-    {"budget", OPTION_TEXT, AT(budget_text),
+    {"budget", OPTION_SIZE, AT(budget),
      "memory for pictures in flight, as 64M or 1G [256M]", .arg = "BYTES"},
-    {"cache", OPTION_TEXT, AT(cache_text),
+    {"cache", OPTION_SIZE, AT(cache),
      "memory that keeps pictures for the next epochs [none]", .arg = "BYTES"},
     {"timeout", OPTION_TEXT, AT(timeout_text),
      "give up on a job after this long", .arg = "SECONDS"},

@@ -24,7 +24,7 @@ static bool open_device(struct run *run)
 {
     struct hr_device_params params = {
         .threads = run->opt.threads,
-        .budget = hr_budget_divide((size_t)run->opt.budget).device,
+        .budget = hr_budget_divide(run->opt.budget).device,
         .strict = run->opt.strict,
         .balance = run->opt.balance,
         .cpu_cap = run->opt.cpu_cap,
@@ -35,7 +35,7 @@ static bool open_device(struct run *run)
     hr_cache cache = NULL;
 
     if (run->opt.cache) {
-        cache = hr_cache_create((size_t)run->opt.cache);
+        cache = hr_cache_create(run->opt.cache);
         if (!cache)
             return tools_warn("%s", hr_last_error());
     }

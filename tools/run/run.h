@@ -39,9 +39,10 @@ struct run_options {
     const char *out;
     enum run_out out_kind;
     const char *backend;  // NULL = automatic
-    const char *budget_text, *cache_text, *timeout_text, *reference;
+    const char *timeout_text, *reference;
     int threads, batch, epochs, cifar;
-    uint64_t seed, budget, cache, limit;  // but seed: 0 = not given
+    uint64_t seed, limit;  // limit: 0 = not given
+    size_t budget, cache;  // 0 = not given
     enum hr_dtype dtype;
     enum hr_layout layout;
     enum hr_on_error on_error;

@@ -39,10 +39,8 @@ static int read_texts(struct validate *v)
                    strerror(errno));
         return TOOLS_CANNOT;
     }
-    return options_source("validate", v->line.con, &v->line.source,
-                          &opt->limits, &v->in)
-               ? TOOLS_OK
-               : TOOLS_CANNOT;
+    return options_source(&v->line, &opt->limits, &v->in) ? TOOLS_OK
+                                                          : TOOLS_CANNOT;
 }
 
 static const char *const sides[] = {"cpu", "reference", NULL};
