@@ -243,7 +243,7 @@ run 0 run "$photos" --out raw/ --ops decode=gray,resize=99 --layout nhwc
 
 run 0 validate "$photos" --backend cpu --report validate.html
 says out "verdict: exact: 0 of"
-expect "a report" grep -q data-selfcheck validate.html
+expect "a report" grep -q 'main id="page"' validate.html
 run 0 validate "$photos" --backend cpu --against cpu --limit 5 --json
 json out 'd["within"] and d["checked"] == 5 == len(d["pictures"]) and
           d["stages"]["end_to_end"]["differing"] == 0'
@@ -270,7 +270,7 @@ json out '{p["part"] for p in d["backends"][0]["parts"]} >=
            "store"}'
 json out 'all(0 < c["consumer_busy"] <= 1 for c in d["configurations"]
               if c["mode"] == "planned")'
-expect "a report" grep -q data-selfcheck profile.html
+expect "a report" grep -q 'main id="page"' profile.html
 run 0 profile "$photos" --threads 1 --seconds 0.5 -q --memory \
     --ops decode,resize=40x40,gaussian_blur=1,equalize
 says out "pictures, batches of"

@@ -38,12 +38,13 @@ attribute()  # name file
 }
 
 # A window of Chromium's is 500 pixels wide at least, a frame in it is not. The
-# page's own verdicts (tools/report/report.h) are copied out of the frame.
+# findings of selfcheck.js are copied out of the frame.
 frame()  # page width height
 {
+    python3 "$(dirname "$0")/selfcheck.py" "$1" "$tmp/checked.htm"
     cat >"$tmp/frame.htm" <<END
 <!DOCTYPE html><html style="color-scheme: light dark"><body
-style="margin:0"><iframe id="f" src="file://$1" width="$2" height="$3"
+style="margin:0"><iframe id="f" src="file://$tmp/checked.htm" width="$2" height="$3"
 style="border:0; display:block"></iframe><script>
 const inside = document.getElementById("f");
 setInterval(() => Object.assign(document.documentElement.dataset,
@@ -82,7 +83,7 @@ open_page()  # file width at-least-charts scheme
 # The page says what its data says, also what its script made of it.
 contents()  # file
 {
-    sed 's|^    foot();$|&\n    root.append(el("i", { id: "made", "data-made":\
+    sed 's|^foot();$|&\nroot.append(el("i", { id: "made", "data-made":\
         JSON.stringify(data) }));|' "$1" >"$tmp/made.htm"
     chrome 1280 --dump-dom "file://$tmp/made.htm" >"$tmp/dom" 2>/dev/null
     python3 "$(dirname "$0")/report_page.py" "$tmp/dom" ||
@@ -119,7 +120,7 @@ self_test()
 {
     local all='datasets: datasets(entry.item)' at
     harm "a broken page" 1280 light "not finished" \
-        'const COLORS' 'nothing.at.all(); const COLORS'
+        'const INKS' 'nothing.at.all(); const INKS'
     grep -q CONSOLE "$tmp/log" || complain "a broken page's error is not seen"
     harm "words that break" 400 light "a word of a table is broken" \
         'td.text { min-width: 13ch; }' \
@@ -139,7 +140,7 @@ self_test()
     harm "bars of half the length" 1280 light "is not where" "$all" \
         "$all.map((d) => ({ ...d, data: d.data.map((v) => v?.x ? v : v / 2) }))"
     harm "colours that are too few" 1280 light "have one colour" \
-        'const COLORS = 18' 'const COLORS = 12'
+        'i % INKS.length' 'i % 12'
     harm "no ink" 400 light "is not in its colour" "$all" "$all.map((d) => (
         { ...d, backgroundColor: 'transparent', borderColor: 'transparent' }))"
 }

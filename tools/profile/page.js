@@ -92,7 +92,8 @@ function profilePage(d)
                       p.backends.flatMap((b) => b.loader.changes.map((c) => [
                           b.backend, c.seconds, c.batch, c.settings.threads,
                           c.settings.reads, c.settings.depth,
-                          c.settings.bytes / MIB, c.back ? "taken back" : ""]))));
+                          c.settings.bytes / MIB,
+                          c.back ? "taken back" : ""]))));
     }
 
     p.backends.forEach(figures);

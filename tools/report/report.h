@@ -20,12 +20,6 @@
 // (Debian: libjs-chart.js) and puts into the file with its licence. A build
 // without it makes reports that show a table in place of each chart.
 //
-// How a script knows that a page came up whole: <html data-selfcheck="ok">;
-// any other value says what went wrong. A chart is whole if each value has an
-// element, at its place on the axes and in the colour of its series.
-// data-charts, data-tables and data-images count the drawn ones, data-width is
-// the page's width.
-//
 // Threads: one report belongs to one thread.
 #ifndef HEADRACE_TOOLS_REPORT_H
 #define HEADRACE_TOOLS_REPORT_H

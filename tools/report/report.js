@@ -5,12 +5,7 @@ const data = JSON.parse(document.getElementById("data").textContent);
 const page = document.getElementById("page");
 const root = document.documentElement;
 const hasCharts = typeof Chart !== "undefined";
-const made = { charts: 0, tables: 0, images: 0 };
 const charts = [];      // { item, canvas, chart }
-const images = [];
-const errors = [];
-
-window.addEventListener("error", (e) => errors.push(e.message));
 
 // ---- Elements --------------------------------------------------------------
 
@@ -27,8 +22,17 @@ function color(name) {
     return getComputedStyle(root).getPropertyValue("--" + name).trim();
 }
 
-const COLORS = 18;      // --s0 .. of report.css
-const series = (i) => "s" + (i % COLORS);
+// Inks of series, in light and in dark.
+const INKS = [
+    ["#2a6fdb", "#6ea3f5"], ["#d9822b", "#eba55c"], ["#1f9d7a", "#4fc3a1"],
+    ["#b5476b", "#e07a9b"], ["#7b61c9", "#a692ea"], ["#6b7a90", "#9aa8bb"],
+    ["#b09a1e", "#d3bf55"], ["#3a9cb8", "#6cc3da"], ["#8a5a44", "#c08a70"],
+    ["#c77fb6", "#e3a5d3"], ["#7fa650", "#a9cf78"], ["#3f4a5e", "#c5cedb"],
+    ["#f2a7a0", "#a8554e"], ["#8fc7ee", "#3f6f96"], ["#5d7a1f", "#728f36"],
+    ["#6a2c70", "#8e4f95"], ["#e8d06a", "#8d7a25"], ["#12686b", "#2c8a8d"],
+];
+const dark = matchMedia("screen and (prefers-color-scheme: dark)");
+const series = (i) => INKS[i % INKS.length][+dark.matches];
 
 // Parts of something have one colour in all drawings, and no other part has
 // it as long as there are colours.
@@ -129,7 +133,6 @@ function table(columns, cells, tones, caption) {
         sorts ? el("button", { type: "button" }, c.title) : c.title));
     if (sorts)
         sortable(body, heads, rows);
-    made.tables++;
     return scroll(caption, el("table", { "aria-label": caption,
                                      class: n > 8 ? "wide" : "" },
                   el("thead", {}, el("tr", {}, ...heads)), body));
@@ -141,11 +144,9 @@ function picture(p) {
     if (!p.src)
         return el("figure", {}, el("figcaption", {}, p.caption +
             ": left out, the file would grow too large"));
-    const img = el("img", { src: p.src, alt: p.caption, width: p.w,
-                            height: p.h });
-    images.push(img);
-    made.images++;
-    return el("figure", {}, img, el("figcaption", {}, p.caption));
+    return el("figure", {}, el("img", { src: p.src, alt: p.caption,
+                                        width: p.w, height: p.h }),
+              el("figcaption", {}, p.caption));
 }
 
 function pictures(item) {
@@ -230,52 +231,6 @@ function body() {
     }
 }
 
-// The first word of a table that lies on more than one line.
-function brokenWord() {
-    const texts = document.createTreeWalker(page, NodeFilter.SHOW_TEXT);
-    const range = document.createRange();
-
-    while (texts.nextNode()) {
-        const node = texts.currentNode;
-
-        if (!node.parentElement.closest("td, th"))
-            continue;
-        for (const word of node.data.matchAll(/[\p{L}\p{N}.,]+/gu)) {
-            range.setStart(node, word.index);
-            range.setEnd(node, word.index + word[0].length);
-            if (new Set(Array.from(range.getClientRects(), (r) => r.top))
-                .size > 1)
-                return word[0];
-        }
-    }
-    return null;
-}
-
-// The result stands in the page, where a script can read it.
-function selfCheck() {
-    const broken = brokenWord();
-
-    if (broken)
-        errors.push("a word of a table is broken: " + broken);
-    for (const entry of charts) {
-        const lack = missing(entry);
-
-        if (!lack)
-            made.charts++;
-        else
-            errors.push("chart not drawn: " + entry.item.title + ": " + lack);
-    }
-    for (const img of images)
-        if (!img.complete || !img.naturalWidth)
-            errors.push("picture not shown: " + img.alt);
-    if (root.scrollWidth > root.clientWidth + 1)
-        errors.push("the page is wider than its window");
-    for (const [key, value] of Object.entries(made))
-        root.dataset[key] = value;
-    root.dataset.width = root.clientWidth;
-    root.dataset.selfcheck = errors.length ? errors.join("; ") : "ok";
-}
-
 // ---- The tools' pages ------------------------------------------------------
 
 // By title: what makes the verdict and the items, from the data of that tool.
@@ -288,20 +243,13 @@ const column = (title, digits = null, unit = "") =>
 const tableItem = (caption, columns, rows, tones) =>
     ({ is: "table", caption, columns, cells: rows.flat(), tones });
 
-try {
-    if (!data.items)
-        Object.assign(data, pages[data.title](data));
-    head();
-    body();
-    foot();
-    charts.forEach(draw);
-} catch (e) {
-    errors.push(String(e));
-    console.error(e);
-}
+if (!data.items)
+    Object.assign(data, pages[data.title](data));
+head();
+body();
+foot();
 const redraw = () => charts.forEach(draw);
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change",
-                                                            redraw);
+redraw();
+dark.addEventListener("change", redraw);
 window.addEventListener("beforeprint", redraw);
 window.addEventListener("afterprint", redraw);
-window.addEventListener("load", () => setTimeout(selfCheck, 200));
