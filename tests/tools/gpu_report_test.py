@@ -135,7 +135,7 @@ def whole(build, folder):
               r["by_device"] == facts["pictures"] for r in rows) and
           "trivial_augment_wide" in run.stdout, f"recipes: {rows}")
     check("rows" in report["nvjpeg"] or
-          "not run: " + report["nvjpeg"]["not_run"] in run.stdout, "nvJPEG")
+          "Not run: " + report["nvjpeg"]["not_run"] in run.stdout, "nvJPEG")
     check_page(folder, device["forms"])
 
 

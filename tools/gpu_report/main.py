@@ -21,7 +21,6 @@ import made
 import model
 import nvjpeg
 import page
-import table
 import workload
 
 OPS = "decode,random_resized_crop=224,random_hflip,normalize=imagenet"
@@ -404,7 +403,7 @@ def main():
             print(f"gpu_report: {e}", file=sys.stderr)
             return 1
     page.write(os.path.join(o.out, "REPORT.html"), report, o.build)
-    table.show(report)
+    page.show(report)
     return 1 if any(d["faults"] for d in report["devices"]) else 0
 
 
