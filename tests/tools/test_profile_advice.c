@@ -141,7 +141,7 @@ TEST_CASE(enough_in_words)
                  "\ncpu: 427 threads keep it fed (estimated; this machine "
                  "has fewer cores)\n"));
     CU_ASSERT(!!strstr(noted(grows, 2, 0.1),
-                       profile_cores() < 3
+                       tools_cores() < 3
                            ? "\ncpu: 3 threads keep it fed (estimated; "
                            : "\ncpu: 3 threads keep it fed (estimated)\n"));
     // On a machine that is crowded.

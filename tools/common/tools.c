@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+#define _GNU_SOURCE  // sched_getaffinity
 #include "tools.h"
 
 #include <errno.h>
 #include <math.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -10,6 +12,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <time.h>
+#include <unistd.h>
 
 // Says whether a byte belongs to one of U+0080 .. U+009F in UTF-8: some
 // terminals take U+009B for ESC [.
@@ -134,6 +137,15 @@ double tools_thread_seconds(void)
 
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+int tools_cores(void)
+{
+    cpu_set_t set;
+
+    if (!sched_getaffinity(0, sizeof(set), &set))
+        return CPU_COUNT(&set);
+    return (int)sysconf(_SC_NPROCESSORS_ONLN);
 }
 
 // ru_maxrss survives exec: it would report the parent's size.

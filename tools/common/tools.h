@@ -41,6 +41,7 @@ double tools_seconds(void);      // monotonic
 double tools_cpu_seconds(void);  // user + system time of this process
 // CPU time of this thread: whatever else the machine does.
 double tools_thread_seconds(void);
+int tools_cores(void);          // that this process may use
 uint64_t tools_peak_rss(void);  // bytes; 0 = unknown
 
 // Flushes stdout. TOOLS_OK, or TOOLS_CANNOT with a message.

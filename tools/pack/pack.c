@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#define _GNU_SOURCE  // sched_getaffinity
 #include "pack.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,15 +44,6 @@ static const struct option table[] = {
     {0},
 };
 #undef AT
-
-int pack_usable_cores(void)
-{
-    cpu_set_t set;
-
-    if (!sched_getaffinity(0, sizeof(set), &set))
-        return CPU_COUNT(&set);
-    return 1;
-}
 
 const char *pack_bytes(char text[32], uint64_t bytes)
 {
@@ -242,7 +231,7 @@ static int read_options(struct pack *pack, int argc, char **argv)
     if (!opt->out || !inputs_is_pack(opt->out))
         return options_fail("pack", "--out: name a file that ends in .hrp");
     if (!opt->threads)
-        opt->threads = pack_usable_cores();
+        opt->threads = tools_cores();
     return options_source(&pack->line, &pack->limits, &pack->in) ? TOOLS_OK
                                                                  : TOOLS_CANNOT;
 }

@@ -103,7 +103,6 @@ bool pack_png_write(struct out_file *file, const unsigned char *pixels, int w,
 
 // ---- all -------------------------------------------------------------------
 
-int pack_usable_cores(void);
 // "35.2 MB"
 const char *pack_bytes(char text[32], uint64_t bytes);
 // Opens the files that are left on a command line: *files, to be freed with

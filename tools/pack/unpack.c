@@ -197,7 +197,7 @@ static int finish(struct unpack *u)
 static int unpack_all(const struct unpack_options *opt, hr_pack_file *files,
                       int n)
 {
-    int threads = opt->threads ? opt->threads : pack_usable_cores();
+    int threads = opt->threads ? opt->threads : tools_cores();
     struct unpack u = {.opt = opt};
 
     for (int i = 0; i < n; i++)

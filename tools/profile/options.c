@@ -58,7 +58,7 @@ static int compare_ints(const void *a, const void *b)
 
 static void default_threads(struct profile_options *opt)
 {
-    int cores = profile_cores();
+    int cores = tools_cores();
 
     for (int n = 1; n < cores && opt->num_threads < PROFILE_THREADS - 1; n *= 2)
         opt->threads[opt->num_threads++] = n;

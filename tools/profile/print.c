@@ -227,10 +227,10 @@ static void enough(const struct profile *p, int b, FILE *to)
         fputs("no number of threads would keep it fed\n", to);
     else
         fprintf(to, "%d thread%s it fed%s\n", n, n == 1 ? " keeps" : "s keep",
-                measured              ? ""
-                : n > profile_cores() ? " (estimated; this machine has fewer "
-                                        "cores)"
-                                      : " (estimated)");
+                measured            ? ""
+                : n > tools_cores() ? " (estimated; this machine has fewer "
+                                      "cores)"
+                                    : " (estimated)");
 }
 
 void profile_beside_notes(const struct profile *p, FILE *to)

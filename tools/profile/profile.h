@@ -366,7 +366,6 @@ double profile_overlap(const struct profile_interval *intervals, size_t n);
 void profile_summarize(struct profile *p);
 const struct profile_config *profile_find(const struct profile *p, int backend,
                                           enum profile_mode mode, int threads);
-int profile_cores(void);  // that this process may use
 int profile_most_threads(const struct profile *p);
 // The rate counts: of the CPU, with any number of threads.
 const struct profile_config *profile_best_cpu(const struct profile *p);

@@ -1,23 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#define _GNU_SOURCE  // sched_getaffinity
 // From what was measured to what is shown: medians, and the case that the
 // advice is about.
 #include <math.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "profile.h"
-
-int profile_cores(void)
-{
-    cpu_set_t set;
-
-    if (!sched_getaffinity(0, sizeof(set), &set))
-        return CPU_COUNT(&set);
-    return (int)sysconf(_SC_NPROCESSORS_ONLN);
-}
+#include "tools/common/tools.h"
 
 int profile_most_threads(const struct profile *p)
 {
@@ -234,7 +223,7 @@ static void advise(struct profile *p)
     struct profile_case k = {
         .backend = p->opt.backends[b],
         .threads = c->threads,
-        .cores = profile_cores(),
+        .cores = tools_cores(),
         .consumer_ms = p->opt.consumer_ms,
         .busy = c->busy,
         .rate = p->opt.consumer_ms > 0 ? c->fed_rate : c->rate,
