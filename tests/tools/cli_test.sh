@@ -527,7 +527,7 @@ samples: --count: 'some' is not a number in 0 .. 1000000|samples --count some pi
 |run "$photos" --out "$one/"
 |run "$photos" --out "$one"
 run: --dtype: 'f64' is not one of f32, f16, u8|run "$one" --out none --dtype f64
-run: --timeout: '0' is not a number of seconds above 0|run "$one" --out none --timeout 0
+run: --timeout: '0' is not a number above 0, at most 1000000000|run "$one" --out none --timeout 0
 run: --deadline: '0' is not a number in 1 .. 3600|run "$one" --out none --deadline 0
 run: --latency needs --balance|run "$one" --out none --latency 50
 run: --latency: '0' is not a number in 1 .. 3600000|run "$one" --out none --balance --latency 0

@@ -91,7 +91,19 @@ static bool read_size(const char *command, const char *option, const char *text,
     return true;
 }
 
-bool options_reference(const char *command, const char *text)
+static bool read_number(const char *command, const char *option,
+                        const char *text, int max, double *value)
+{
+    char *end;
+
+    *value = strtod(text, &end);
+    return (end != text && !*end && *value > 0 && *value <= max) ||
+           !options_fail(command,
+                         "%s: '%s' is not a number above 0, at most %d", option,
+                         text, max);
+}
+
+static bool set_reference(const char *command, const char *text)
 {
     enum hr_reference reference = hr_reference_find(text);
     char all[128] = "";
@@ -275,6 +287,8 @@ static bool take(const struct options *o, const struct option *option, int i,
     snprintf(name, sizeof(name), "--%s", option->name);
     if (option->kind == OPTION_FLAG)
         *(bool *)value |= o->given[i].set;
+    if (option->kind == OPTION_REFERENCE)
+        return set_reference(o->command, text);
     if (!text)
         return true;
     switch (option->kind) {
@@ -285,6 +299,8 @@ static bool take(const struct options *o, const struct option *option, int i,
         return read_count(o->command, name, text, value);
     case OPTION_SIZE:
         return read_size(o->command, name, text, value);
+    case OPTION_NUMBER:
+        return read_number(o->command, name, text, option->max, value);
     case OPTION_SEED:
         return tools_parse_u64(text, value) ||
                !options_fail(o->command,

@@ -22,10 +22,6 @@ int options_fail(const char *command, const char *format, ...) HR_PRINTF(2, 3);
 // By --dtype, --tier: the words and their order are those of the enums.
 extern const char *const options_dtypes[], *const options_tiers[];
 
-// --reference: the process follows it from now on; NULL: the newest. False
-// with a message.
-bool options_reference(const char *command, const char *text);
-
 // --ops, or the evaluation transform for that type: its text, which list then
 // holds. NULL with a message.
 const char *options_ops(const char *command, const char *text,
@@ -38,13 +34,15 @@ bool options_pictures(const struct inputs *inputs, bool quiet);
 // ---- A whole command line --------------------------------------------------
 
 enum option_kind {
-    OPTION_TEXT,    // const char *
-    OPTION_FLAG,    // bool
-    OPTION_INT,     // int, in min .. max
-    OPTION_COUNT,   // uint64_t above 0; "200M" are 200 million
-    OPTION_SIZE,    // size_t above 0; "64M" are 64 MiB
-    OPTION_SEED,    // uint64_t
-    OPTION_CHOICE,  // enum: the index of the word in words
+    OPTION_TEXT,       // const char *
+    OPTION_FLAG,       // bool
+    OPTION_INT,        // int, in min .. max
+    OPTION_COUNT,      // uint64_t above 0; "200M" are 200 million
+    OPTION_SIZE,       // size_t above 0; "64M" are 64 MiB
+    OPTION_NUMBER,     // double above 0, at most max
+    OPTION_SEED,       // uint64_t
+    OPTION_CHOICE,     // enum: the index of the word in words
+    OPTION_REFERENCE,  // none: the process follows it; not given: the newest
 };
 
 // One option, and where in the command's struct of values its value goes; what
@@ -55,7 +53,7 @@ struct option {
     size_t at;                 // offset of its value
     const char *what, *arg;    // for --help
     char letter;               // 0 = none
-    int min, max;              // INT
+    int min, max;              // INT, NUMBER
     const char *const *words;  // CHOICE; ends with NULL
 };
 

@@ -93,27 +93,8 @@ static int read_threads(struct profile_options *opt, const char *text)
     return TOOLS_OK;
 }
 
-static bool read_number(const char *option, const char *text, double most,
-                        double *value)
+static int check_times(const struct profile_options *opt)
 {
-    char *end;
-
-    if (!text)
-        return true;
-    *value = strtod(text, &end);
-    if (end != text && !*end && *value > 0 && *value <= most)
-        return true;
-    return !options_fail("profile",
-                         "%s: '%s' is not a number above 0, at most %.0f",
-                         option, text, most);
-}
-
-static int read_times(struct profile_options *opt)
-{
-    if (!read_number("--seconds", opt->seconds_text, 86400, &opt->seconds) ||
-        !read_number("--consumer", opt->consumer_text, 60000,
-                     &opt->consumer_ms))
-        return TOOLS_CANNOT;
     if (opt->consumer_cpu && opt->consumer_ms <= 0)
         return options_fail("profile", "--consumer-cpu needs --consumer MS");
     if (opt->run.latency_ms && !opt->run.balance)
@@ -187,7 +168,7 @@ static int read_texts(struct profile *p)
     struct profile_options *opt = &p->opt;
     struct run_options *run = &opt->run;
 
-    if (read_times(opt) || !options_reference("profile", run->reference))
+    if (check_times(opt))
         return TOOLS_CANNOT;
     run->ops_text = options_ops("profile", run->ops_text, run->dtype,
                                 &run->ops);
@@ -215,12 +196,12 @@ static const struct option table[] = {
     {"latency", OPTION_INT, AT(run.latency_ms),
      "with --balance: target for the 99th percentile of a batch's latency",
      "MS", .min = 1, .max = 3600000},
-    {"consumer", OPTION_TEXT, AT(consumer_text),
-     "the network takes MS per batch", .arg = "MS"},
+    {"consumer", OPTION_NUMBER, AT(consumer_ms),
+     "the network takes MS per batch", "MS", .max = 60000},
     {"consumer-cpu", OPTION_INT, AT(consumer_cpu),
      "the network takes PCT % of one core meanwhile [0]", "PCT", .max = 100},
-    {"seconds", OPTION_TEXT, AT(seconds_text),
-     "about how long to measure, in all [20]", .arg = "S"},
+    {"seconds", OPTION_NUMBER, AT(seconds),
+     "about how long to measure, in all [20]", "S", .max = 86400},
     {"memory", OPTION_FLAG, AT(memory),
      .what = "read the pictures before, not while measuring"},
     {"cache", OPTION_SIZE, AT(run.cache),
@@ -231,7 +212,7 @@ static const struct option table[] = {
      .words = options_dtypes},
     {"tier", OPTION_CHOICE, AT(run.tier), "how exact pictures must be [exact]",
      "exact|close|fast", .words = options_tiers},
-    {"reference", OPTION_TEXT, AT(run.reference),
+    {"reference", OPTION_REFERENCE, 0,
      "release whose pixels are made [pillow-13]",
      .arg = "pillow-12|pillow-12.2|pillow-13|torch-2"},
     {"trace", OPTION_TEXT, AT(trace), "write a trace of a part of it",

@@ -62,7 +62,7 @@ enum { PROFILE_CPU = 0 };  // index of that backend, which always is there
 struct profile_options {
     struct run_options run;  // ops, batch, dtype, ...; not backend, threads
     // From the command line; NULL: not given.
-    const char *names, *threads_text, *consumer_text, *seconds_text;
+    const char *names, *threads_text;
     const char *backends[PROFILE_BACKENDS];  // the CPU, then those names
     int num_backends;
     int threads[PROFILE_THREADS], num_threads;

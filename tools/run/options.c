@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "run.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,23 +25,6 @@ static const char usage[] =
     "Decodes every picture that an INPUT (a file or a folder) or --list names,\n"
     "applies the list of ops, and writes the tensors as .npy files, with a list\n"
     "of each picture's result.\n";
-
-static int read_timeout(struct run_options *opt)
-{
-    const char *text = opt->timeout_text;
-    char *end;
-    double seconds = text ? strtod(text, &end) : 0;
-
-    if (!text)
-        return TOOLS_OK;
-    if (end == text || *end || !(seconds > 0 && seconds <= 1e9))
-        return options_fail("run",
-                            "--timeout: '%s' is not a number of seconds above "
-                            "0",
-                            text);
-    opt->timeout_ns = (int64_t)ceil(seconds * 1e9);
-    return TOOLS_OK;
-}
 
 // A name that is neither of the two is more likely mistyped than meant as a
 // folder: that has its slash, or is there.
@@ -76,11 +58,9 @@ static int read_texts(struct run *run)
 {
     struct run_options *opt = &run->opt;
 
-    if (!options_reference("run", opt->reference))
-        return TOOLS_CANNOT;
     if (opt->latency_ms && !opt->balance)
         return options_fail("run", "--latency needs --balance");
-    if (read_timeout(opt) || read_out(opt))
+    if (read_out(opt))
         return TOOLS_CANNOT;
     run->in.cifar = opt->cifar;
     opt->ops_text = options_ops("run", opt->ops_text, opt->dtype, &opt->ops);
@@ -134,7 +114,7 @@ static const struct option table[] = {
      "fail|skip|zero", .words = policies},
     {"tier", OPTION_CHOICE, AT(tier), "how exact pictures must be [exact]",
      "exact|close|fast", .words = options_tiers},
-    {"reference", OPTION_TEXT, AT(reference),
+    {"reference", OPTION_REFERENCE, 0,
      "release whose pixels are made [pillow-13]",
      .arg = "pillow-12|pillow-12.2|pillow-13|torch-2"},
     {"memory", OPTION_CHOICE, AT(memory), "where the tensors lie [host]",
@@ -145,8 +125,8 @@ static const struct option table[] = {
      "memory for pictures in flight, as 64M or 1G [256M]", .arg = "BYTES"},
     {"cache", OPTION_SIZE, AT(cache),
      "memory that keeps pictures for the next epochs [none]", .arg = "BYTES"},
-    {"timeout", OPTION_TEXT, AT(timeout_text),
-     "give up on a job after this long", .arg = "SECONDS"},
+    {"timeout", OPTION_NUMBER, AT(timeout_s),
+     "give up on a job after this long", "SECONDS", .max = 1000000000},
     {"json", OPTION_FLAG, AT(json),
      .what = "print the summary as one JSON object"},
     {"quiet", OPTION_FLAG, AT(quiet), "no progress, no summary; errors only",

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "run.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,7 +28,7 @@ struct hr_loader_params run_loader_params(const struct run *run)
         .memory = opt->memory,
         .tier = opt->tier,
         .strict = opt->strict,
-        .timeout_ns = opt->timeout_ns,
+        .timeout_ns = (int64_t)ceil(opt->timeout_s * 1e9),
         // Failed pictures are delivered among the others; the sink decides.
         .on_error = HR_ON_ERROR_ZERO,
         .seed = opt->seed,

@@ -39,7 +39,6 @@ struct run_options {
     const char *out;
     enum run_out out_kind;
     const char *backend;  // NULL = automatic
-    const char *timeout_text, *reference;
     int threads, batch, epochs, cifar;
     uint64_t seed, limit;  // limit: 0 = not given
     size_t budget, cache;  // 0 = not given
@@ -48,7 +47,7 @@ struct run_options {
     enum hr_on_error on_error;
     enum hr_tier tier;
     enum hr_memory memory;
-    int64_t timeout_ns;
+    double timeout_s;  // 0 = none
     struct hr_limits limits;
     int cpu_cap;     // 0 = none
     int latency_ms;  // 0 = no target

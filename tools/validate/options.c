@@ -28,8 +28,6 @@ static int read_texts(struct validate *v)
 {
     struct validate_options *opt = &v->opt;
 
-    if (!options_reference("validate", opt->reference))
-        return TOOLS_CANNOT;
     opt->ops_text = options_ops("validate", opt->ops_text, opt->dtype,
                                 &opt->ops);
     if (!opt->ops_text)
@@ -59,7 +57,7 @@ static const struct option table[] = {
      "exact|close|fast", .words = options_tiers},
     {"dtype", OPTION_CHOICE, AT(dtype), "element type [f32]", "f32|f16|u8",
      .words = options_dtypes},
-    {"reference", OPTION_TEXT, AT(reference),
+    {"reference", OPTION_REFERENCE, 0,
      "release whose pixels both make [pillow-13]",
      .arg = "pillow-12|pillow-12.2|pillow-13|torch-2"},
     {"limit", OPTION_COUNT, AT(limit), "only N pictures, chosen by the seed",

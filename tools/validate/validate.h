@@ -58,7 +58,7 @@ enum validate_side { VALIDATE_REFERENCE, VALIDATE_DEVICE, VALIDATE_SIDES };
 enum validate_against { VALIDATE_CPU, VALIDATE_C, VALIDATE_UNSAID };
 
 struct validate_options {
-    const char *ops_text, *backend, *report, *reference;
+    const char *ops_text, *backend, *report;
     struct ops_list ops;
     enum validate_against against;
     enum hr_dtype dtype;
