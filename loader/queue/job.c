@@ -45,8 +45,8 @@ static bool put_name(struct hr__slot *slot, int j)
         path = hr_source_path(slot->loader->params.source, slot->indices[j],
                               buffer, sizeof(buffer));
     size = strlen(path) + 1;
-    if (slot->names_room - slot->names_used < size) {
-        size_t more = 2 * slot->names_room + PATH_MAX;
+    if (slot->names_capacity - slot->names_used < size) {
+        size_t more = 2 * slot->names_capacity + PATH_MAX;
         char *names = hr__alloc(NULL, more);
 
         if (!names)
@@ -55,7 +55,7 @@ static bool put_name(struct hr__slot *slot, int j)
             memcpy(names, slot->names, slot->names_used);
         hr__free(slot->names);
         slot->names = names;
-        slot->names_room = more;
+        slot->names_capacity = more;
     }
     slot->samples[j].name = slot->names_used;
     memcpy(slot->names + slot->names_used, path, size);

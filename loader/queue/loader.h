@@ -117,7 +117,7 @@ struct hr__slot {
     unsigned char *memory;
     // Paths of the samples that are submitted, for messages.
     char *names;
-    size_t names_used, names_room;
+    size_t names_used, names_capacity;
 };
 
 // A place between two batches: the next begins with sample k of the epoch.

@@ -385,13 +385,13 @@ static void *encoded_room(void *ctx, size_t size)
 
     if (!size)
         return to;  // it is never ended
-    if (size <= to->room)
+    if (size <= to->capacity)
         return to->memory;
-    if ((more = hr__alloc(NULL, size)) && to->room)
-        memcpy(more, to->memory, to->room);
+    if ((more = hr__alloc(NULL, size)) && to->capacity)
+        memcpy(more, to->memory, to->capacity);
     hr__free(to->memory);
     to->memory = more;
-    to->room = more ? size : 0;
+    to->capacity = more ? size : 0;
     return more;
 }
 
@@ -406,7 +406,7 @@ enum hr_status hr_source_read(hr_source source, uint64_t i, size_t max_bytes,
         return hr__fail(HR_EINVAL, "there is no sample %llu",
                         (unsigned long long)i);
     r.max_bytes = max_bytes ? max_bytes : (size_t)256 << 20;
-    *to = (struct hr_encoded){.memory = to->memory, .room = to->room};
+    *to = (struct hr_encoded){.memory = to->memory, .capacity = to->capacity};
     status = s->calls.read ? copy_lent(s, i, &r, to)
                            : hr__source_kind(s, i)->read(s, i, &r, to);
     if (!to->data)

@@ -34,7 +34,7 @@ struct hr_encoded {
     const char *path;  // or a file, if data is NULL
     bool verified;     // see hr_sample.verified
     void *memory;      // for hr_source_read(): what data lies in, and its size;
-    size_t room;       // it is used again, and freed by hr_encoded_finish()
+    size_t capacity;   // it is used again, and freed by hr_encoded_finish()
     void *owner;       // for callbacks: the lender of the data
     // > 0: data is not encoded, but w x h pixels of c (1 or 3) bytes, with
     // nothing between them.
