@@ -57,10 +57,8 @@ static void make_lines(struct planes_decode *d, int i)
     size_t mcus = (cinfo->image_width + unit - 1) / unit;
     size_t width = mcus * DCTSIZE * (size_t)info->h_samp_factor;
     size_t rows = (size_t)info->v_samp_factor * DCTSIZE;
-    uint8_t *at = cpu_arena_array(d->j.base.pool.arena, rows, width);
+    uint8_t *at = cpu_decode_alloc(&d->j.base, rows, width);
 
-    if (!at)
-        cpu_jpeg_refuse(&d->j, CPU_NOMEM, "out of memory");
     for (size_t k = 0; k < rows; k++)
         d->lines[i][k] = at + width * k;
 }
@@ -90,9 +88,7 @@ static void open_step(struct cpu_decode *base)
     d->size += CPU_SLACK;
     d->rows = cpu_rows_to_read(&base->p.window, cinfo->max_v_samp_factor,
                                (int)cinfo->total_iMCU_rows);
-    d->planes = cpu_arena_alloc(base->pool.arena, d->size);
-    if (!d->planes)
-        cpu_jpeg_refuse(&d->j, CPU_NOMEM, "out of memory");
+    d->planes = cpu_decode_alloc(base, 1, d->size);
     memset(d->planes, 0, cpu_aligned(sizeof(head)));
     *d->planes = head;
     for (int i = 0; i < cinfo->num_components; i++)
