@@ -8,6 +8,7 @@ import itertools
 import json
 import mmap
 import os
+import re
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,6 +20,12 @@ from ._left_out import listed
 from .errors import ArgumentError, Error, ReadError
 
 _SUFFIXES = (".parquet", ".arrow", ".feather")
+
+_FOREIGN = re.compile(r"(?!https?:|s3:)[a-z][a-z0-9+.-]+://", re.IGNORECASE)
+_READ_HERE = re.compile(
+    r"\.(parquet|arrow|feather|mindrecord)\d*$", re.IGNORECASE
+)
+_SIGNED = 7 * 24 * 3600  # seconds, the most that stores allow
 
 _OPEN = ("headrace", "pyarrow", "sqlite3", "json")  # packages, see reason()
 _KEPT = 256 << 20  # bytes of groups of rows that are kept
@@ -468,6 +475,24 @@ def store(url: str) -> tuple[Any, str]:
             f"need fsspec: {error}"
         ) from None
     return system, path
+
+
+def signed(path: Any) -> Any:
+    """Return a path; for a URL of a store that the library does not know, and
+    fsspec does, the URL that fsspec signs for it."""
+    text = os.fsdecode(path) if isinstance(path, (str, os.PathLike)) else ""
+    if not _FOREIGN.match(text) or _READ_HERE.search(shown(text)):
+        return path
+    try:
+        system, inside = store(text)
+        return system.sign(inside, expiration=_SIGNED)
+    except (Error, ValueError, NotImplementedError):
+        return path  # the library refuses it
+    except Exception as error:
+        raise ReadError(
+            f"{shown(text)}: it cannot be signed: {reason(text, error)}",
+            status="HR_EIO",
+        ) from None
 
 
 def _source(path: str) -> Any:

@@ -3,6 +3,7 @@
 order as of the files they were made from. (Releases: records.txt.)"""
 
 import concurrent.futures
+import http.server
 import json
 import os
 import pathlib
@@ -10,6 +11,7 @@ import random
 import struct
 import subprocess
 import sys
+import tarfile
 import threading
 import time
 import unittest
@@ -19,6 +21,7 @@ import headrace
 import made_samples
 import numpy
 from headrace import arrow, ops
+from http_case import Ranges
 from record_case import Case, STEPS, batches, label, need, photos
 
 
@@ -431,6 +434,53 @@ class Tables(Case):
                 bad.append(i)
         if in_pages and len(rows) == len(want):
             self.assertTrue(not bad or bad[-1] - bad[0] < 7, bad)
+
+
+class Signed(Case):
+    """URLs that fsspec signs, of stores that the library does not know: here of
+    a server of this process."""
+
+    class Server(Ranges, http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.answer(self.server.files[self.path])
+
+    def test_tar(self):
+        need("fsspec")
+        import fsspec
+
+        name = made_samples.scratch() / "signed.tar"
+        with tarfile.open(name, "w") as tar:
+            for i, path in enumerate(photos()):
+                tar.add(path, f"{i:03}.jpg")
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), self.Server)
+        self.addCleanup(server.server_close)
+        self.addCleanup(server.shutdown)
+        server.files = {"/b/signed.tar?key=secret": name.read_bytes()}
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        at = f"http://127.0.0.1:{server.server_address[1]}"
+
+        class Store(fsspec.AbstractFileSystem):
+            protocol = "store"
+
+            def sign(self, path, expiration=100, **more):
+                if path.startswith("none"):
+                    raise PermissionError(f"{at}/{path}?key=secret")
+                return f"{at}/{path}?key=secret"
+
+        class Unsigned(fsspec.AbstractFileSystem):
+            protocol = "unsigned"
+
+        for kind in (Store, Unsigned):
+            fsspec.register_implementation(kind.protocol, kind, clobber=True)
+        with mock.patch.dict(os.environ, no_proxy="127.0.0.1"):
+            self.same("store://b/signed.tar", [
+                (str(path), None) for path in photos()])
+            for url, text in (("store://none/x.tar", "it cannot be signed"),
+                              ("unsigned://b/x.tar", "sign the URL"),
+                              ("other://b/x.tar", "sign the URL")):
+                with self.assertRaisesRegex(headrace.Error, text) as caught:
+                    headrace.Loader(url, STEPS)
+                self.assertNotIn("secret", str(caught.exception))
 
 
 class Chunks(Case):
