@@ -10,8 +10,6 @@
 #include "made.h"
 
 #define SECOND INT64_C(1000000000)
-#define COUNT(a) ((int)(sizeof(a) / sizeof(*(a))))
-
 static const struct hr_op to_float[] = {
     hr_op_decode(0),
     hr_op_resize(.w = 40, .h = 30),

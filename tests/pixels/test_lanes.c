@@ -367,7 +367,7 @@ TEST_CASE(refused)
 
     if (!begin())
         return;
-    for (int i = 0; i < (int)(sizeof(changes) / sizeof(*changes)); i++) {
+    for (int i = 0; i < COUNT(changes); i++) {
         auto_bytes file = {0};
         int made;
 

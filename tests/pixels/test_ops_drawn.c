@@ -6,8 +6,6 @@
 
 #include "testing.h"
 
-#define COUNT(a) ((int)(sizeof(a) / sizeof(*(a))))
-
 enum { DRAWS = 20000, W = 40, H = 30 };
 
 static int drawn(const struct hr_op *ops, int n, int index, struct hr_op *out)

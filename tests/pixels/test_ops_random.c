@@ -8,8 +8,6 @@
 #include "fake_engine.h"
 #include "testing.h"
 
-#define COUNT(a) ((int)(sizeof(a) / sizeof(*(a))))
-
 // ---- Numbers --------------------------------------------------------------
 
 TEST_CASE(known_answers)

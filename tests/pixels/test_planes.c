@@ -158,7 +158,7 @@ static const uint8_t samplings[][4] = {
 
 TEST_CASE(every_kind)
 {
-    int n = (int)(sizeof(samplings) / sizeof(*samplings)), made = 0;
+    int n = COUNT(samplings), made = 0;
 
     for (int i = 0; i < test_loops(420); i++) {
         // Few samples in a component: its own rules.

@@ -57,6 +57,9 @@ bool test_races_only(void);
 void test_check(bool holds, const char *func, int line, const char *fmt, ...)
     HR_PRINTF(4, 5);
 
+// The elements of an array.
+#define COUNT(a) ((int)(sizeof(a) / sizeof(*(a))))
+
 // TEST_CASE(name) { ... } is a case of this program, after those above it.
 struct test_case {
     const char *name;

@@ -7,8 +7,6 @@
 #include "made.h"
 #include "opencl_env.h"
 
-#define COUNT(a) ((int)(sizeof(a) / sizeof(*(a))))
-
 // ---- The same bytes -------------------------------------------------------
 
 // All files to 20 x 30 by ops of which the CPU must do what is behind the first

@@ -9,8 +9,6 @@
 
 #include "opencl_faults.h"
 
-#define COUNT(a) ((int)(sizeof(a) / sizeof(*(a))))
-
 // Machines are busy; the old patience was 300 s.
 enum { SLACK = 2 };
 

@@ -6,7 +6,6 @@
 #include "made.h"
 #include "opencl_env.h"
 
-#define COUNT(a) ((int)(sizeof(a) / sizeof(*(a))))
 #define ALL HR_SPAN_BIT(HR_ENTROPY, HR_STORE)
 #define VARIABLE "HEADRACE_OPENCL_ENTROPY"
 

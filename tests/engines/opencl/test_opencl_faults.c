@@ -6,7 +6,6 @@
 // is left in the driver. HEADRACE_TEST_LONG=1: every call with every code.
 #include "opencl_faults.h"
 
-#define COUNT(a) ((int)(sizeof(a) / sizeof(*(a))))
 #define N FAULTS_SAMPLES
 #define ALWAYS CL_OUT_OF_RESOURCES, CL_OUT_OF_HOST_MEMORY
 

@@ -5,8 +5,6 @@
 // hangs while opening.
 #include "opencl_faults.h"
 
-#define COUNT(a) ((int)(sizeof(a) / sizeof(*(a))))
-
 enum { N = FAULTS_SAMPLES, MAX_HUNG = 512 };
 
 struct hung {

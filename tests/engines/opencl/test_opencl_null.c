@@ -9,8 +9,6 @@
 #include "opencl_private.h"
 #include "testing.h"
 
-#define COUNT(a) ((int)(sizeof(a) / sizeof(*(a))))
-
 enum { N = 130, SIDE = 40, ROUNDS = 3, MANY = 600 };
 
 static struct {

@@ -12,8 +12,6 @@
 
 #include "opencl_env.h"
 
-#define COUNT(a) ((int)(sizeof(a) / sizeof(*(a))))
-
 // ---- Names ----------------------------------------------------------------
 
 TEST_CASE(names)

@@ -195,7 +195,7 @@ TEST_CASE(forms)
 
     seed = test_seed;
     for (int i = 0; i < test_loops(4000); i++)
-        one_picture(b, i % (int)(sizeof(samplings) / sizeof(*samplings)));
+        one_picture(b, i % COUNT(samplings));
     drop(b);
 }
 

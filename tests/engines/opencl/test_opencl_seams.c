@@ -7,8 +7,6 @@
 
 #include "opencl_faults.h"
 
-#define COUNT(a) ((int)(sizeof(a) / sizeof(*(a))))
-
 enum { N = 60, KINDS = 8, MAX_SIDE = 96, THREADS = 2 };
 
 // One sample, and what it must come to.

@@ -397,7 +397,7 @@ TEST_CASE(hangs)
         VA_DRIVER_Decode,
     };
     static const char *const persons[] = {"ihd", "plain", "mesa22"};
-    int n = (int)(sizeof(sites) / sizeof(*sites));
+    int n = COUNT(sites);
 
     for (int i = 0; i < n; i++)
         for (int k = 0; k < 3; k++)
