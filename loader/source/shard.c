@@ -104,7 +104,7 @@ struct hr__shard *hr__shard_open(struct hr__source *s, const char *path)
     s->num_shards++;  // from now on it is closed with the source
     if (!(shard->window = hr__alloc(NULL, sizeof(*shard->window))))
         return hr__source_fail(HR_ENOMEM, "out of memory"), NULL;
-    shard->window->num = 0;
+    shard->window->from = shard->window->num = 0;
     return shard;
 }
 
