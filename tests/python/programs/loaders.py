@@ -116,6 +116,10 @@ class Pictures(data.Dataset):
     def __init__(self, *names, recipe="plain", form="tensor", mode="RGB"):
         self.names, self.recipe, self.form = names, recipe, form
         self.mode, self.transform = mode, None
+        self.begin()
+
+    def begin(self):
+        """A data set's own part of being made."""
 
     def __len__(self):
         return len(self.names)
@@ -268,8 +272,7 @@ class Zeros(Pictures):
 class Counting(Pictures):
     """Knows what was damaged."""
 
-    def __init__(self, *names, **how):
-        super().__init__(*names, **how)
+    def begin(self):
         self.damaged = []
 
     def __getitem__(self, i):
@@ -285,8 +288,7 @@ class Counting(Pictures):
 class Cached(Pictures):
     """Keeps its tensors."""
 
-    def __init__(self, *names, **how):
-        super().__init__(*names, **how)
+    def begin(self):
         self.kept = {}
 
     def __getitem__(self, i):
@@ -298,10 +300,9 @@ class Cached(Pictures):
 class CachedPictures(Pictures):
     """Keeps pictures that are not decoded yet, and their files go."""
 
-    def __init__(self, *names, **how):
-        super().__init__(*names, **how)
-        self.images = [Image.open(n).convert("RGB") for n in names]
-        for name in names:
+    def begin(self):
+        self.images = [opened(name) for name in self.names]
+        for name in self.names:
             os.unlink(name)
 
     def __getitem__(self, i):
@@ -311,10 +312,9 @@ class CachedPictures(Pictures):
 class Preloaded(Pictures):
     """All tensors in one, made when the data set is."""
 
-    def __init__(self, *names, **how):
-        super().__init__(*names, **how)
+    def begin(self):
         self.x = torch.stack([super(Preloaded, self).__getitem__(i)
-                              for i in range(len(names))])
+                              for i in range(len(self.names))])
 
     def __getitem__(self, i):
         return self.x[i]
@@ -364,7 +364,7 @@ class OverWriting(Pictures):
     """Leaves the picture smaller."""
 
     def __getitem__(self, i):
-        image = Image.open(self.names[i]).convert("RGB")
+        image = opened(self.names[i])
         image.thumbnail((40, 40))
         image.save(self.names[i], "JPEG")
         return recipe(self.recipe)(image)
@@ -388,11 +388,10 @@ class Mending(Pictures):
 class Handles(Pictures):
     """Reads open files, which forked workers share."""
 
-    def __init__(self, *names, **how):
-        super().__init__(*names, **how)
+    def begin(self):
         self.blob = io.BytesIO()
         self.places = []
-        for name in names:
+        for name in self.names:
             with open(name, "rb") as file:
                 self.places.append((self.blob.tell(), os.path.getsize(name)))
                 self.blob.write(file.read())
@@ -422,7 +421,7 @@ class Whole(Pictures):
     """Pictures, not tensors."""
 
     def __getitem__(self, i):
-        return Image.open(self.names[i]).convert("RGB").resize((30, 20)), i
+        return opened(self.names[i]).resize((30, 20)), i
 
 
 class Opened(Pictures):
@@ -434,7 +433,7 @@ class Patches(Pictures):
     """Many tensors of one picture."""
 
     def __getitem__(self, i):
-        image = Image.open(self.names[i]).convert("RGB").resize((40, 40))
+        image = opened(self.names[i]).resize((40, 40))
         x = F.to_tensor(image)
         return [x[:, k:k + 9, k:k + 9].clone() for k in range(0, 30, 9)] + [
             F.to_tensor(image.crop((k, k, k + 9, k + 9)))
@@ -445,8 +444,7 @@ class Twice(Pictures):
     """Two views of each, as SimCLR has."""
 
     def __getitem__(self, i):
-        image = Image.open(self.names[i]).convert("RGB")
-        train = recipe("train")
+        image, train = opened(self.names[i]), recipe("train")
         return train(image), train(image)
 
 
@@ -470,7 +468,7 @@ class Pasting(Pictures):
     """Cuts a hole in the picture, then in the tensor."""
 
     def __getitem__(self, i):
-        image = Image.open(self.names[i]).convert("RGB").resize((30, 20))
+        image = opened(self.names[i]).resize((30, 20))
         image.paste((1, 2, 3), (2, 2, 8, 8))
         x = F.to_tensor(image)
         x[:, 10:15, 10:15] = 0
@@ -485,30 +483,26 @@ class Statistics(Pictures):
         return x, x.mean(), x.std().item(), tuple(x.shape)
 
 
-class Failing(Pictures):
-    def __getitem__(self, i):
-        if i == 3:
-            raise KeyError("no picture %d" % i)
-        return super().__getitem__(i)
-
-
 class Own(Exception):
     def __init__(self, a, b):
         super().__init__("%s and %s" % (a, b))
 
 
-class FailingOwn(Pictures):
+class Failing(Pictures):
+    error = KeyError("no picture 3")
+
     def __getitem__(self, i):
         if i == 3:
-            raise Own(1, 2)
+            raise self.error
         return super().__getitem__(i)
 
 
-class Stopping(Pictures):
-    def __getitem__(self, i):
-        if i == 3:
-            raise StopIteration
-        return super().__getitem__(i)
+class FailingOwn(Failing):
+    error = Own(1, 2)
+
+
+class Stopping(Failing):
+    error = StopIteration
 
 
 class Many(Pictures):
@@ -522,12 +516,12 @@ class Sizes(Pictures):
     """Pictures of different sizes."""
 
     def __getitem__(self, i):
-        return F.to_tensor(Image.open(self.names[i]).convert("RGB"))
+        return F.to_tensor(opened(self.names[i]))
 
 
 class Masks(Pictures):
     def __getitem__(self, i):
-        image = Image.open(self.names[i]).convert("RGB").resize((30, 20))
+        image = opened(self.names[i]).resize((30, 20))
         mask = Image.open("p.png").resize((30, 20), 0)
         if random.random() < .5:
             image, mask = F.hflip(image), F.hflip(mask)
