@@ -82,9 +82,17 @@ static bool read_index(struct hr__source *s, struct hr__shard *shard)
     return ok;
 }
 
-bool hr__source_unpack_web(struct hr__source *s, const char *url)
+static bool add_pack(struct hr__source *s, const char *path)
 {
-    struct hr__shard *shard = hr__shard_open(s, url);
+    struct hr__shard *shard;
 
+    if (!hr__http_is_url(path))
+        return hr__source_unpack(s, path);
+    shard = hr__shard_open(s, path);
     return shard && hr__shard_opened(shard, read_index(s, shard));
 }
+
+const struct hr__container hr__container_pack = {
+    .endings = ".hrp",
+    .add = add_pack,
+};

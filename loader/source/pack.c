@@ -104,13 +104,10 @@ static bool put_entry(struct hr__source *s, hr_pack_file file, size_t i)
                                  entry.name, entry.label, true, (uint32_t)i);
 }
 
-static bool add_pack(struct hr__source *s, const char *path)
+bool hr__source_unpack(struct hr__source *s, const char *path)
 {
-    hr_pack_file file;
+    hr_pack_file file = hr_pack_open(path);
 
-    if (hr__http_is_url(path))
-        return hr__source_unpack_web(s, path);
-    file = hr_pack_open(path);
     if (!file || !keep_pack(s, file) ||
         !hr__source_put_classes(s, pack_view_of(file)))
         return false;
@@ -119,11 +116,6 @@ static bool add_pack(struct hr__source *s, const char *path)
             return false;
     return true;
 }
-
-const struct hr__container hr__container_pack = {
-    .endings = ".hrp",
-    .add = add_pack,
-};
 
 // ---- What a writer is told -------------------------------------------------
 

@@ -409,8 +409,8 @@ void hr__ranges_free(struct hr__ranges *r);
 // Returns the reader of URLs, which is made at the first call. NULL with
 // hr_last_error().
 struct hr__http *hr__source_web(struct hr__source *s);
-// Adds the pictures of the pack file at a URL.
-bool hr__source_unpack_web(struct hr__source *s, const char *url);
+// Adds the pictures of the pack file at a path (pack.c).
+bool hr__source_unpack(struct hr__source *s, const char *path);
 // Adds the object at a URL, HR__WEB_OWN or HR__WEB_OTHERS, whose name begins
 // behind rel bytes. label NULL: the folder that it lies in.
 bool hr__source_put_object(struct hr__source *s, const char *url, uint8_t web,
