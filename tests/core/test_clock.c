@@ -10,8 +10,13 @@
 #include "scene.h"
 
 // A task that sleeps for DELAY_MS may be late by half a second, as it happens
-// on a busy machine.
-enum { N = 16, DELAY_MS = 90, DEADLINE_MS = 600 };
+// on a busy machine; with a sanitizer by two.
+enum {
+    N = 16,
+    TIMES = TEST_SANITIZED ? 4 : 1,
+    DELAY_MS = 90 * TIMES,
+    DEADLINE_MS = 600 * TIMES
+};
 
 static hr_device open_fake(const struct fake_script *script)
 {
