@@ -264,7 +264,7 @@ TEST_CASE(hung_reads)
     hr_device dev = open_fake(&(struct fake_script){.spans = SPANS,
                                                     .copy_hang_from = 1,
                                                     .copy_hang_to = 1},
-                              0);
+                              60 * SECOND);
     hr_image a = device_image(dev);
     uint8_t *mine = malloc(W * H * 3), right[W * H * 3];
     int64_t begin;
@@ -274,7 +274,7 @@ TEST_CASE(hung_reads)
     begin = hr__now();
     CHECK(hr_image_read(a, mine, W * H * 3, 50 * MS) == HR_ETIMEDOUT, "%s",
           hr_last_error());
-    CHECK(hr__now() - begin < 2 * SECOND, "it took %.1f s",
+    CHECK(hr__now() - begin < 20 * SECOND, "it took %.1f s",
           (double)(hr__now() - begin) / 1e9);
     free(mine);  // the device may not have it any more
     fake_wake();
@@ -303,8 +303,7 @@ TEST_CASE(hung_reads)
     CHECK(hr_image_read(a, right, sizeof(right), HR_FOREVER) == HR_ETIMEDOUT,
           "%s", hr_last_error());
     hr_image_release(&a);
-    for (int i = 0; i < 200 && atomic_load(&fake_counts.hanging); i++)
-        fake_wake(), test_sleep(MS);
+    fake_wake();
     close_fake(&dev);
 }
 
@@ -313,14 +312,13 @@ TEST_CASE(hung_spans)
 {
     hr_device dev = open_fake(
         &(struct fake_script){.spans = SPANS, .hang_from = 1, .hang_to = 1},
-        60 * MS);
+        4 * SECOND);  // for what does not hang, and a busy machine
     hr_image a = device_image(dev);
     uint8_t right[W * H * 3];
     struct hr_result r = finish(start(dev, &good, a, NULL));
 
     CHECK(r.status == HR_ETIMEDOUT && r.why & HR_WHY_TIMEOUT, "%s", r.message);
     fake_wake();
-    test_sleep(20 * MS);
     r = finish(start(dev, &good, a, NULL));
     expected(right);
     CHECK(r.status == HR_OK && reads_as(a, right), "afterwards: %s", r.message);

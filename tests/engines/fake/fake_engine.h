@@ -112,6 +112,8 @@ void fake_reset(const struct fake_script *script);
 // reset, with these spans in every tier.
 void fake_reset_spans(uint32_t spans);
 void fake_gate_open(void);
+// Until the next reset nothing hangs any more: nor does a task that would have
+// begun to hang, had it not been given up in the queue of a busy machine.
 void fake_wake(void);
 
 #endif

@@ -13,8 +13,7 @@
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t cond;
-    bool open;
-    int wakes;
+    bool open, awake;
 } gate = {.lock = PTHREAD_MUTEX_INITIALIZER, .cond = PTHREAD_COND_INITIALIZER};
 
 void fake_gate_open(void)
@@ -28,14 +27,14 @@ void fake_gate_open(void)
 void fake_gate_close(void)
 {
     pthread_mutex_lock(&gate.lock);
-    gate.open = false;
+    gate.open = gate.awake = false;
     pthread_mutex_unlock(&gate.lock);
 }
 
 void fake_wake(void)
 {
     pthread_mutex_lock(&gate.lock);
-    gate.wakes++;
+    gate.awake = true;
     pthread_cond_broadcast(&gate.cond);
     pthread_mutex_unlock(&gate.lock);
 }
@@ -51,10 +50,8 @@ static void wait_for_gate(void)
 static void wait_for_wake(void)
 {
     pthread_mutex_lock(&gate.lock);
-    int wakes = gate.wakes;
-
     atomic_fetch_add(&fake_counts.hanging, 1);
-    while (gate.wakes == wakes)
+    while (!gate.awake)
         pthread_cond_wait(&gate.cond, &gate.lock);
     pthread_mutex_unlock(&gate.lock);
     atomic_fetch_sub(&fake_counts.hanging, 1);

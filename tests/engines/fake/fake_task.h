@@ -26,6 +26,7 @@ void fake_run(struct fake *f, struct hr__task *task);
 // Counts it, too.
 void fake_end(struct hr__task *task, const struct hr__outcome *out);
 
+// And what hangs waits for fake_wake() again.
 void fake_gate_close(void);
 void fake_sleep(int64_t ns);
 
