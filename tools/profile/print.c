@@ -391,33 +391,29 @@ static json_t *config_json(const struct profile *p,
     return json;
 }
 
-static json_t *codes_json(const struct profile_watch *w)
+// what: "part" or "code"; codes have no device_time.
+static json_t *parts_json(const struct profile_part *parts, int num,
+                          const char *what)
 {
-    json_t *codes = json_array();
+    json_t *list = json_array();
 
-    for (int i = 0; i < w->num_codes; i++)
-        json_array_append_new(codes, json_pack("{s:s s:s s:f s:f}", "engine",
-                                               w->codes[i].engine, "code",
-                                               w->codes[i].name, "ms_per_1000",
-                                               w->codes[i].ms_per_1000, "share",
-                                               w->codes[i].share));
-    return codes;
+    for (int i = 0; i < num; i++)
+        json_array_append_new(
+            list,
+            json_pack("{s:s s:s s:f s:f s:o*}", "engine", parts[i].engine, what,
+                      parts[i].name, "ms_per_1000", parts[i].ms_per_1000,
+                      "share", parts[i].share, "device_time",
+                      *what == 'p' ? json_boolean(parts[i].device) : NULL));
+    return list;
 }
 
 static json_t *backend_json(const struct profile *p, int b)
 {
     const struct profile_watch *w = &p->watch[b];
-    json_t *json, *queue, *cpu = json_array(), *parts = json_array();
+    json_t *json, *queue, *cpu = json_array();
     bool measured;
     int n;
 
-    for (int i = 0; i < w->num_parts; i++)
-        json_array_append_new(
-            parts,
-            json_pack("{s:s s:s s:f s:f s:b}", "engine", w->parts[i].engine,
-                      "part", w->parts[i].name, "ms_per_1000",
-                      w->parts[i].ms_per_1000, "share", w->parts[i].share,
-                      "device_time", w->parts[i].device));
     for (int i = 0; i < w->num_workers; i++)
         json_array_append_new(cpu, json_real(w->worker_cpu[i]));
     json = json_pack("{s:o s:o s:o s:o s:o}", "backend",
@@ -425,7 +421,9 @@ static json_t *backend_json(const struct profile *p, int b)
                      manifest_text(profile_find(p, b, PROFILE_PLANNED,
                                                 profile_most_threads(p))
                                        ->device),
-                     "parts", parts, "codes", codes_json(w), "worker_cpu", cpu);
+                     "parts", parts_json(w->parts, w->num_parts, "part"),
+                     "codes", parts_json(w->codes, w->num_codes, "code"),
+                     "worker_cpu", cpu);
     add_columns(json, profile_waits, w);
     queue = profile_queue_json(&p->queues[b]);
     add_columns(queue, profile_queues, &p->queues[b]);

@@ -48,11 +48,12 @@ static json_t *stages_json(const struct validate_stats *at, const bool *cut)
     return json;
 }
 
-static json_t *name_json(const struct validate *v, size_t index)
+json_t *validate_name_json(const struct validate *v, size_t index)
 {
     char path[PATH_MAX];
+    const char *name = inputs_path(&v->in, index, path, sizeof(path));
 
-    return manifest_text(inputs_path(&v->in, index, path, sizeof(path)));
+    return manifest_text(name ? name : "?");
 }
 
 static json_t *picture_json(const struct validate *v,
@@ -79,7 +80,7 @@ static json_t *picture_json(const struct validate *v,
         p->looked ? manifest_spans_json(p->spans_equal) : NULL,
         "spans_differing",
         p->looked ? manifest_spans_json(p->spans_differ) : NULL, "pixels_of",
-        p->stale_of < 0 ? NULL : name_json(v, (size_t)p->stale_of));
+        p->stale_of < 0 ? NULL : validate_name_json(v, (size_t)p->stale_of));
 
     json_object_update(json, more);
     json_decref(more);

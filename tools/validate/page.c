@@ -1,20 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The picture report of validate: its JSON, and the pictures.
 #include <errno.h>
-#include <limits.h>
 #include <string.h>
 
 #include "tools/common/manifest.h"
 #include "tools/report/report.h"
 #include "validate.h"
-
-static json_t *name_json(const struct validate *v, size_t index)
-{
-    char path[PATH_MAX];
-    const char *name = inputs_path(&v->in, index, path, sizeof(path));
-
-    return manifest_text(name ? name : "?");
-}
 
 static json_t *worst_json(const struct validate *v, struct report *r)
 {
@@ -30,7 +21,7 @@ static json_t *worst_json(const struct validate *v, struct report *r)
             continue;
         json_array_append_new(
             worst, json_pack("{s:o, s:o, s:[o, o, o]}", "title",
-                             name_json(v, w->index), "text",
+                             validate_name_json(v, w->index), "text",
                              manifest_text(w->note), "list",
                              report_picture(r, validate_against_text(v), a,
                                             w->w, w->h, w->c),
@@ -67,7 +58,7 @@ static void add_more(const struct validate *v, struct report *r)
     json_t *outside = json_array(), *cuts = json_array();
 
     for (int i = 0; i < v->num_names; i++)
-        json_array_append_new(outside, name_json(v, v->names[i]));
+        json_array_append_new(outside, validate_name_json(v, v->names[i]));
     for (int s = VALIDATE_FIRST_CUT; s <= HR_STORE; s++)
         json_array_append_new(cuts, json_string(hr_stage_name(s)));
     report_set(r, "outside", outside);

@@ -276,6 +276,7 @@ const char *validate_grouped(uint64_t n, char out[32]);
 void validate_out_begin(struct validate *v);
 void validate_out_picture(struct validate *v, const struct validate_picture *p);
 int validate_out_end(struct validate *v, const char *error);
+json_t *validate_name_json(const struct validate *v, size_t index);
 // Everything but the list of pictures.
 json_t *validate_results_json(const struct validate *v);
 // False: a message was printed.
