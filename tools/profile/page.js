@@ -22,14 +22,13 @@ function profilePage(d)
     // Rates with most threads; what the consumer got, as the headline has it.
     function figures(b) {
         const c = most(of(b.backend), "threads");
-        const figure = (name, value, note) =>
-            add({ is: "figure", name, value, note });
 
-        figure(c.device, c.img_per_s.toFixed(0) + " img/s", threads(c) + ", " +
-               c.times_cpu_1_thread.toFixed(2) + " times one CPU thread");
+        add(figureItem(c.device, c.img_per_s.toFixed(0) + " img/s", threads(c) +
+            `, ${c.times_cpu_1_thread.toFixed(2)} times one CPU thread`));
         if (p.consumer_ms > 0)
-            figure("consumer busy", (100 * best(b).consumer_busy).toFixed(0) +
-                   " %", `by ${best(b).device}, ${threads(best(b))}`);
+            add(figureItem("consumer busy",
+                           (100 * best(b).consumer_busy).toFixed(0) + " %",
+                           `by ${best(b).device}, ${threads(best(b))}`));
     }
 
     // The terminal's, with what stands below it there.
@@ -41,9 +40,8 @@ function profilePage(d)
     }
 
     function speed() {
-        const times = (key) => planned.map((c) => c[key] / of("cpu").find(
-            (one) => one.threads === Math.min(...planned.map((o) =>
-                o.threads))).img_per_s);
+        const one = of("cpu").find((c) => c.threads === 1).img_per_s;
+        const times = (key) => planned.map((c) => c[key] / one);
 
         add({ is: "chart", kind: "rows",
               title: "Speed-up against one CPU thread",

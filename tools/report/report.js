@@ -240,6 +240,7 @@ const pages = { "headrace validate": validatePage,
 const word = (title) => ({ title });
 const column = (title, digits = null, unit = "") =>
     ({ title, number: true, digits, unit });
+const figureItem = (name, value, note) => ({ is: "figure", name, value, note });
 const tableItem = (caption, columns, rows, tones) =>
     ({ is: "table", caption, columns, cells: rows.flat(), tones });
 

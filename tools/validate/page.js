@@ -16,20 +16,18 @@ function validatePage(d)
         : [0, null, null, null, null];
 
     function figures() {
-        const figure = (name, value, note) =>
-            add({ is: "figure", name, value, note });
+        const equal = end.psnr === null;
 
-        figure("pictures", grouped(v.checked),
-               grouped(end.pictures) + " compared to the end");
-        for (const [name, e] of Object.entries(v.engines))
-            figure(name, grouped(e.pictures), "pictures it had a part in");
-        figure("differing samples", grouped(end.differing),
-               "end to end, of " + grouped(end.samples));
-        figure("largest difference", String(+end.max.toPrecision(4)),
-               "levels of 255");
-        figure("PSNR", end.psnr === null ? "\u221e"
-                                         : end.psnr.toFixed(1) + " dB",
-               end.psnr === null ? "for nothing differs" : "end to end");
+        add(figureItem("pictures", grouped(v.checked),
+                       grouped(end.pictures) + " compared to the end"),
+            ...Object.entries(v.engines).map(([name, e]) => figureItem(
+                name, grouped(e.pictures), "pictures it had a part in")),
+            figureItem("differing samples", grouped(end.differing),
+                       "end to end, of " + grouped(end.samples)),
+            figureItem("largest difference", String(+end.max.toPrecision(4)),
+                       "levels of 255"),
+            figureItem("PSNR", equal ? "\u221e" : end.psnr.toFixed(1) + " dB",
+                       equal ? "for nothing differs" : "end to end"));
     }
 
     function notes() {
