@@ -105,18 +105,15 @@ static bool read_number(const char *command, const char *option,
 
 static bool set_reference(const char *command, const char *text)
 {
-    enum hr_reference reference = hr_reference_find(text);
-    char all[128] = "";
+    const char *names[HR_NUM_REFERENCES] = {NULL};
+    int chosen = 0;
 
-    if (!text || reference) {
-        hr_set_reference(reference);
-        return true;
-    }
     for (int i = 1; i < HR_NUM_REFERENCES; i++)
-        snprintf(all + strlen(all), sizeof(all) - strlen(all), "%s%s",
-                 i > 1 ? ", " : "", hr_reference_name((enum hr_reference)i));
-    options_fail(command, "--reference: '%s' is not one of %s", text, all);
-    return false;
+        names[i - 1] = hr_reference_name((enum hr_reference)i);
+    if (text)
+        chosen = 1 + choose(command, "--reference", text, names);
+    return (!text || chosen > 0) &&
+           hr_set_reference((enum hr_reference)chosen) == HR_OK;
 }
 
 const char *options_ops(const char *command, const char *text,
