@@ -178,7 +178,8 @@ def by_title(items):
         if i["is"] == "table":
             n = len(i["columns"])
             found[i["caption"]] = [
-                dict(zip([c["title"] for c in i["columns"]], i["cells"][k:k + n]))
+                dict(zip((c["title"] for c in i["columns"]),
+                         i["cells"][k:k + n]))
                 for k in range(0, len(i["cells"]), n)]
         elif i["is"] == "chart":
             found[i["title"]] = {s["name"]: s.get("values", s.get("points"))
