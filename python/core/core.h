@@ -84,6 +84,9 @@ struct core {
     bool utf8_paths;       // of the file system: str has them ready
 };
 
+#define CORE_OBJECTS(X) \
+    CORE_TYPES(X) X(cache_stats) X(make_error) X(devices) X(pictures)
+
 // The state of the module that a type, or an object of it, belongs to.
 static inline struct core *core_of_type(PyTypeObject *type)
 {

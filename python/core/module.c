@@ -388,12 +388,8 @@ static int traverse(PyObject *module, visitproc visit, void *arg)
     if (!core)
         return 0;
 #define X(name) Py_VISIT(core->name);
-    CORE_TYPES(X)
+    CORE_OBJECTS(X)
 #undef X
-    Py_VISIT(core->cache_stats);
-    Py_VISIT(core->make_error);
-    Py_VISIT(core->devices);
-    Py_VISIT(core->pictures);
     return 0;
 }
 
@@ -404,12 +400,8 @@ static int clear(PyObject *module)
     if (!core)
         return 0;
 #define X(name) Py_CLEAR(core->name);
-    CORE_TYPES(X)
+    CORE_OBJECTS(X)
 #undef X
-    Py_CLEAR(core->cache_stats);
-    Py_CLEAR(core->make_error);
-    Py_CLEAR(core->devices);
-    Py_CLEAR(core->pictures);
     return 0;
 }
 
