@@ -73,13 +73,11 @@ class PackFolder:
         found.sort(key=lambda each: each[:3])
         self.class_to_idx = numbers = named or _numbers(self.packs)
         other = _left_out.OTHER if named else _left_out.WORD
+        none = _left_out.UNLABELLED
         self.classes = list(_left_out.listed(numbers))
         # As beside the folders of classes: it is no sample.
         self._skipped: _left_out.Skipped = tuple(
-            (
-                os.path.join(pack.path, name),
-                other if label else _left_out.UNLABELLED,
-            )
+            (os.path.join(pack.path, name), other if label else none)
             for label, _, name, pack, _ in found
             if numbers and label not in numbers
         )

@@ -80,10 +80,13 @@ def _around(
     def hooks(module: Any) -> Triples:
         wraps = importlib.import_module(ours, __package__)
         for name in names.split():
-            wrap = getattr(wraps, prefix + name)
-            yield module, name, wrap(_function(module, name))
+            yield _wrapped(module, name, getattr(wraps, prefix + name))
 
     return hooks
+
+
+def _wrapped(owner: Any, name: str, wrap: Any, stays: bool = False) -> Any:
+    return owner, name, wrap(_function(owner, name, stays))
 
 
 def _pillow_hooks(plugin: Any) -> Triples:
@@ -131,9 +134,8 @@ def _image_enhance_hooks(module: Any) -> Triples:
     from .pillow import enhance
 
     for kind in enhance.ENHANCERS:
-        owner = getattr(module, kind)
-        stock = _function(owner, "__init__")
-        yield owner, "__init__", enhance.enhancer(stock, kind)
+        wrap = functools.partial(enhance.enhancer, kind=kind)
+        yield _wrapped(getattr(module, kind), "__init__", wrap)
 
 
 def _functional_pil_hooks(module: Any) -> Triples:
@@ -154,22 +156,17 @@ def _functional_hooks(module: Any) -> Triples:
 def _transforms_hooks(module: Any) -> Triples:
     from .torch import draws
 
-    for kind, name, wrap in (
-        ("ColorJitter", "forward", draws.color_jitter),
-        ("RandomResizedCrop", "get_params", draws.crop_params),
-    ):
-        owner = getattr(module, kind)
-        yield owner, name, wrap(_function(owner, name, True))
+    jitter, crop = module.ColorJitter, module.RandomResizedCrop
+    yield _wrapped(jitter, "forward", draws.color_jitter, True)
+    yield _wrapped(crop, "get_params", draws.crop_params, True)
 
 
 def _autoaugment_hooks(module: Any) -> Triples:
     from .torch import draws
 
-    name = "_augmentation_space"
+    name, wrap = "_augmentation_space", draws.augmentation_space
     for kind in ("AutoAugment", "RandAugment", "TrivialAugmentWide"):
-        owner = getattr(module, kind)
-        stock = _function(owner, name, True)
-        yield owner, name, draws.augmentation_space(stock)
+        yield _wrapped(getattr(module, kind), name, wrap, True)
 
 
 # Functions that make each byte of one byte.
@@ -189,12 +186,9 @@ def _functional_tensor_hooks(module: Any) -> Triples:
 
 
 def _v2_hooks(module: Any) -> Triples:
-    import PIL.Image
-    from torch import Tensor
     from torchvision.transforms.v2 import functional
 
-    from .pillow import enhance, pictures
-    from .torch import draws, images, tensor, v2, wrappers
+    from .torch import draws, tensor, v2
 
     if "torchvision.tv_tensors" not in sys.modules:
         refuse("torchvision.transforms.v2 has no tv_tensors (before 0.16)")
@@ -202,43 +196,49 @@ def _v2_hooks(module: Any) -> Triples:
     lazy_image = tensor.define_tv_image(stock_image)
     names = "to_image pil_to_tensor"
     yield from _around(".torch.wrappers", names)(functional)
+    yield from _kernel_hooks(functional, stock_image, lazy_image)
+    yield _wrapped(module.ToDtype, "transform", v2.to_dtype_transform)
+    if "transform" in vars(module.ColorJitter):
+        wrap = draws.color_jitter_of_v2
+        yield _wrapped(module.ColorJitter, "transform", wrap)
+    for part in (module._geometry, module._auto_augment):
+        yield _wrapped(part, "_get_fill", v2.get_fill)
+    yield from _collate_hooks(lazy_image)
+    yield _reducers(), lazy_image, tensor.transport
+
+
+def _kernel_hooks(functional: Any, image: Any, lazy_image: Any) -> Triples:
+    import PIL.Image
+    from torch import Tensor
+
+    from .pillow import enhance, pictures
+    from .torch import images, tensor, wrappers
+
+    def kernels_of(name: str) -> Any:
+        found = look(registry, getattr(functional, name))
+        return found if isinstance(found, dict) else {}
+
     registry = look(functional._utils, "_KERNEL_REGISTRY")
     for name, wrap in (
         *((name, wrappers.fast_kernel) for name in _POINTWISE),
         ("to_dtype", wrappers.fast_kernel),
         ("normalize", wrappers.fast_kernel),
-        ("resize", images.resize),
-        ("resized_crop", images.resized_crop),
-        ("crop", images.crop),
-        ("center_crop", images.center_crop),
-        ("pad", images.pad),
+        *((wrap.__name__, wrap) for wrap in (
+            images.resize, images.resized_crop, images.crop,
+            images.center_crop, images.pad)),
     ):
-        kernels: Any = None
-        if isinstance(registry, dict):
-            kernels = registry.get(getattr(functional, name))
-        if not isinstance(kernels, dict) or stock_image not in kernels:
+        kernels = kernels_of(name)
+        if image not in kernels:
             refuse("torchvision has no kernels of v2 %s" % name)
         stock = kernels[Tensor]
         for kind in (tensor.LazyTensor, lazy_image):
             yield kernels, kind, wrap(stock)
     for name in ("permute_channels", "gaussian_blur"):
-        kernels = registry.get(getattr(functional, name))
-        if isinstance(kernels, dict) and PIL.Image.Image in kernels:
+        kernels = kernels_of(name)
+        if PIL.Image.Image in kernels:
             ours = getattr(enhance, name)(kernels[PIL.Image.Image])
             for kind in pictures.RECORDERS:
                 yield kernels, kind, ours
-    yield (
-        module.ToDtype,
-        "transform",
-        v2.to_dtype_transform(_function(module.ToDtype, "transform")),
-    )
-    if "transform" in vars(module.ColorJitter):
-        stock = _function(module.ColorJitter, "transform")
-        yield module.ColorJitter, "transform", draws.color_jitter_of_v2(stock)
-    for part in (module._geometry, module._auto_augment):
-        yield part, "_get_fill", v2.get_fill(_function(part, "_get_fill"))
-    yield from _collate_hooks(lazy_image)
-    yield _reducers(), lazy_image, tensor.transport
 
 
 def _data_hooks(module: Any) -> Triples:
@@ -277,9 +277,8 @@ def _torch_hooks(torch: Any) -> Triples:
 
 
 def _collate_hooks(kind: type) -> Triples:
-    from torch.utils.data._utils import collate
-
     from torch import Tensor
+    from torch.utils.data._utils import collate
 
     from .torch import wrappers
 
@@ -305,12 +304,11 @@ def _processors_hooks(module: Any) -> Triples:
 
     if "torch" not in sys.modules:
         return
-    base = module.BaseImageProcessor
-    name = "_preprocess_image_like_inputs"
-    yield base, name, processors.preprocess(_function(base, name))
-    yield base, "preprocess", processors.call(_function(base, "preprocess"))
-    backend, name = module.TorchvisionBackend, "process_image"
-    yield backend, name, processors.process_image(_function(backend, name))
+    base, name = module.BaseImageProcessor, "_preprocess_image_like_inputs"
+    yield _wrapped(base, name, processors.preprocess)
+    yield _wrapped(base, "preprocess", processors.call)
+    backend = module.TorchvisionBackend
+    yield _wrapped(backend, "process_image", processors.process_image)
 
 
 def _beit_hooks(module: Any) -> Triples:
@@ -320,7 +318,7 @@ def _beit_hooks(module: Any) -> Triples:
     for kind in ("BeitImageProcessor", "BeitImageProcessorPil"):
         owner = getattr(module, kind, None)
         if owner is not None and name in vars(owner):
-            yield owner, name, processors.preprocess(_function(owner, name))
+            yield _wrapped(owner, name, processors.preprocess)
 
 
 # Pillow imports this plug-in, which fills OPEN["JPEG"], when it is needed.
