@@ -119,9 +119,6 @@ class References(unittest.TestCase):
             self.assertEqual(_core.find_reference(self.resize_as(name)), name)
             self.assertGreater(self.asked, 3)
 
-    def test_a_filter_that_is_not_ours(self):
-        self.assertIsNone(_core.PIL_FILTER[6])
-
     def test_none_is_found(self):
         self.assertIsNone(
             _core.find_reference(lambda d, W, H, f, w, h: bytes(3 * w * h)))
