@@ -3,6 +3,7 @@
 // driver: the bytes that cross the bus and the number of launches, no
 // allocations in a steady state, on devices with memory of their own and
 // without; calls that fail or hang, devices that are lost.
+#include "allowed.h"
 #include "opencl_faults.h"
 
 enum { W = 64, H = 48, N = 48, SIZE = W * H * 3 };
@@ -28,8 +29,9 @@ static void close_device(hr_device *dev, int live)
     int64_t begin = hr__now();
 
     hr_device_close(dev);
-    CHECK(hr__now() - begin < 3 * SECOND, "%s: closing took %.1f s",
-          faults.label, (double)(hr__now() - begin) / 1e9);
+    CHECK(hr__now() - begin < test_allowed(3 * SECOND),
+          "%s: closing took %.1f s", faults.label,
+          (double)(hr__now() - begin) / 1e9);
     faults_check_objects(live);
 }
 
@@ -187,8 +189,8 @@ static void under_script(hr_device dev, int *failed)
     hr_image_release(&b);
     CHECK(hr_wait_all(dev, FAULTS_PATIENCE) == HR_OK, "%s: in flight",
           faults.label);
-    CHECK(hr__now() - begin < 8 * SECOND, "%s: it took %.1f s", faults.label,
-          (double)(hr__now() - begin) / 1e9);
+    CHECK(hr__now() - begin < test_allowed(8 * SECOND), "%s: it took %.1f s",
+          faults.label, (double)(hr__now() - begin) / 1e9);
 }
 
 TEST_CASE(failures)
@@ -290,11 +292,13 @@ TEST_CASE(hangs)
         CHECK(!b || entries[e] != FAULT_clCreateBuffer, "made by a hung one");
         hr_image_release(&a);
         hr_image_release(&b);
-        CHECK(hr__now() - begin < 4 * SECOND, "%s: it took %.1f s",
-              faults_names[entries[e]], (double)(hr__now() - begin) / 1e9);
+        CHECK(hr__now() - begin < test_allowed(4 * SECOND),
+              "%s: it took %.1f s", faults_names[entries[e]],
+              (double)(hr__now() - begin) / 1e9);
         hr_device_close(&dev);
-        CHECK(hr__now() - begin < 8 * SECOND, "%s: closed after %.1f s",
-              faults_names[entries[e]], (double)(hr__now() - begin) / 1e9);
+        CHECK(hr__now() - begin < test_allowed(8 * SECOND),
+              "%s: closed after %.1f s", faults_names[entries[e]],
+              (double)(hr__now() - begin) / 1e9);
         faults_calm();
         faults.ctl.release();
     }
