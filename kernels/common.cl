@@ -37,8 +37,8 @@ static inline uint hr__strips(int n)
     return ((uint)n + HR__LANES - 1) / HR__LANES;
 }
 
-// Returns the buffer that stage store writes to: hr_augment goes on with bytes in
-// `work`.
+// Returns the buffer that stage store writes to: hr_augment goes on with bytes
+// in `work`.
 static inline __global uchar *hr__stored(
     __global const struct hr__kernel_picture *pic, __global uchar *work,
     __global uchar *out)

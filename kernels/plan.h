@@ -278,6 +278,20 @@ static inline uint64_t hr__kernel_dense(struct hr__kernel_picture *p,
     return hr__kernel_decoded(p, c, gray, fuse, work);
 }
 
+// Plans a picture that reads the coefficients of picture `of`, in the same
+// window. (Where quantizers lie in `in` may not be known yet.)
+static inline uint64_t hr__kernel_dense_of(struct hr__kernel_picture *p,
+                                           const struct hr__kernel_picture *of,
+                                           const struct hr__coefficients *c,
+                                           bool gray, bool fuse, uint64_t work)
+{
+    work = hr__kernel_components(p, c, 0, work);
+    p->flags |= HR__DENSE;
+    for (uint32_t i = 0; i < c->num_components; i++)
+        p->comp[i].index = of->comp[i].index;
+    return hr__kernel_decoded(p, c, gray, fuse, work);
+}
+
 // Samples that pixels [from, from + len) of a picture are made of, and one
 // more on each side where the component goes on.
 static inline void hr__kernel_cover(int from, int len, int step, int samples,

@@ -351,9 +351,8 @@ TEST_CASE(cancelled)
 
 // ---- On a device ------------------------------------------------------------
 
-// The kernels decode entropy coding, and a batch once for all views but the
-// grey one, the one outside, and the one that the CPU goes on with: if their
-// vertical passes come first, another time.
+// The kernels decode entropy coding, and a batch once for all views but the one
+// outside and the one that the CPU goes on with.
 TEST_CASE(on_opencl)
 {
     hr_device cpu = dev, device;
@@ -372,7 +371,7 @@ TEST_CASE(on_opencl)
     other = true;
     shared_before = 0;
     shared = compare_generated(4, 8);
-    CHECK(shared >= 4 * 2 && shared <= 4 * 3, "%d shared", shared);
+    CHECK(shared == 4 * 4, "%d shared", shared);
     compare_generated(0, 4);
     compare_generated(8, test_loops(SOURCES));
     compare_folder("kinds", 12);

@@ -93,6 +93,7 @@ struct ocl_item {
     bool dropped;               // given up, it was not packed
     struct ocl_file *file;      // for a span that begins with entropy,
     int lead;             // 1 + the item whose pixels it resamples; 0: its own
+    bool recolors;        // .. or of whose coefficients it makes its own pixels
     struct hr__rect all;  // pixels that it and its views show; no views: empty
     struct ocl_pixels pixels;  // of both
     size_t flag_at;            // in the download; until it is packed, among
@@ -369,9 +370,13 @@ uint64_t ocl_entropy_work(const struct ocl_scan *s, bool gpu);
 bool ocl_plan_entropy(struct ocl_plan *plan, int i,
                       const struct hr__picture *pic, struct hr__rect window,
                       struct ocl_item *item);
+// The same from the coefficients of its lead, for all pixels of both.
+void ocl_plan_recolor(struct ocl_plan *plan, int i,
+                      const struct hr__picture *pic,
+                      const struct ocl_item *item);
 // Item i begins with a file: finds one before it in the batch that reads the
-// same pixels, or what those show that do among from .. end, which are behind
-// it.
+// same file, if possible the same pixels of it; or what those show that do among
+// from .. end, which are behind it.
 void ocl_views_find(struct ocl_plan *plan, const struct ocl_batch *batch, int i,
                     struct ocl_item *item, const struct ocl_item *from,
                     const struct ocl_item *end);

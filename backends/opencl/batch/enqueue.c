@@ -349,9 +349,13 @@ void ocl_fill(struct ocl *o, struct ocl_batch *batch, enum hr_stage first)
 
     for (int i = 0; i < batch->num_items && !batch->src; i++) {
         const struct ocl_item *item = &batch->items[i];
+        struct hr__kernel_picture *p = ocl_plan_picture(&o->plan, i);
 
-        shift(ocl_plan_picture(&o->plan, i),
-              (uint32_t)(item->pinned || item->import ? item->in_at : base));
+        shift(p, (uint32_t)(item->pinned || item->import ? item->in_at : base));
+        // The quantizers are those of its lead, which came before.
+        for (int k = 0; k < 3 && item->recolors; k++)
+            p->comp[k].quant =
+                ocl_plan_picture(&o->plan, item->lead - 1)->comp[k].quant;
     }
     write_lists(o, batch, first);
     memcpy(batch->up.host, o->plan.data, o->plan.size);

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pictures of a batch that begin with the same file, the views of one source:
 // the kernels decode the first one from its bytes to colors, as far as any of
-// them shows it, and the others resample its pixels. Only the host works here.
+// them shows it, and the others resample its pixels. A view that needs other
+// pixels (grey ones, or column by column for a vertical pass that comes first)
+// makes them of the same coefficients. Only the host works here.
 #include "backends/opencl/opencl.h"
 #include "kernels/plan.h"
 
@@ -10,11 +12,15 @@ static bool is_view(const struct hr__task *task)
     return task->source && !task->in && task->span.first == HR_ENTROPY;
 }
 
+static bool same_file(const struct hr__picture *a, const struct hr__picture *b)
+{
+    return a->data == b->data && a->size == b->size;
+}
+
 static bool same_pixels(const struct hr__picture *a,
                         const struct hr__picture *b)
 {
-    return a->data == b->data && a->size == b->size && a->mode == b->mode &&
-           a->channels == b->channels &&
+    return a->mode == b->mode && a->channels == b->channels &&
            a->geo.steps[0].v_first == b->geo.steps[0].v_first;
 }
 
@@ -43,21 +49,24 @@ static struct hr__rect hull(struct hr__rect a, struct hr__rect b)
     return a;
 }
 
-// Says whether that item has all pixels that the task shows, and may still be
-// packed.
-static bool has(const struct ocl_item *item, const struct hr__task *task,
-                struct hr__rect window)
+enum common { NOTHING, COEFFICIENTS, PIXELS };
+
+// Says what an item, that may still be packed, has of all that the task shows.
+static enum common has(const struct ocl_item *item, const struct hr__task *task,
+                       struct hr__rect window)
 {
     struct hr__rect all = hull(item->all, window);
-    bool same;
+    enum common common = NOTHING;
 
     if (!item->all.w || item->task->source != task->source ||
         all.w != item->all.w || all.h != item->all.h ||
         !hr__task_claim(item->task))
-        return false;
-    same = same_pixels(item->task->pic, task->pic);
+        return NOTHING;
+    if (same_file(item->task->pic, task->pic))
+        common = same_pixels(item->task->pic, task->pic) ? PIXELS
+                                                         : COEFFICIENTS;
     hr__task_unclaim(item->task);
-    return same;
+    return common;
 }
 
 // The hull of what items from .. to end show of the task's pixels; empty: there
@@ -75,7 +84,7 @@ static struct hr__rect others(struct ocl_plan *plan,
         if (other->source != task->source || !is_view(other) ||
             !hr__task_claim(other))
             continue;
-        if (same_pixels(task->pic, other->pic))
+        if (same_file(task->pic, other->pic))
             all = hull(all, shown(plan, other->pic));
         hr__task_unclaim(other);
     }
@@ -90,17 +99,29 @@ void ocl_views_find(struct ocl_plan *plan, const struct ocl_batch *batch, int i,
     struct hr__rect window;
 
     item->lead = 0;
+    item->recolors = false;
     item->all = (struct hr__rect){0};
     if (plan->alone || !is_view(task))
         return;
     window = shown(plan, task->pic);
-    for (int k = 0; k < i && window.w; k++)
-        if (has(&batch->items[k], task, window)) {
+    for (int k = 0; k < i && window.w; k++) {
+        const struct ocl_item *other = &batch->items[k];
+        enum common common = has(other, task, window);
+
+        if (common == PIXELS ||
+            (common == COEFFICIENTS && !other->lead && !item->lead)) {
             item->lead = k + 1;
-            item->pixels = batch->items[k].pixels;
+            item->recolors = common == COEFFICIENTS;
+            item->pixels = other->pixels;
+            item->file = other->file;
+            item->all = item->recolors ? other->all : (struct hr__rect){0};
             item->pinned = NULL;
-            return;
         }
+        if (common == PIXELS)
+            return;
+    }
+    if (item->lead)
+        return;
     item->all = others(plan, task, from, end);
     if (item->all.w && window.w)
         item->all = hull(item->all, window);
@@ -112,7 +133,7 @@ bool ocl_plan_views(struct ocl_plan *plan, int i, const struct hr__picture *pic,
     struct hr__kernel_picture *p = ocl_plan_picture(plan, i);
     struct ocl_pixels *pixels = &item->pixels;
 
-    if (item->lead) {
+    if (item->lead && !item->recolors) {
         p->planes = pixels->planes;
         p->src = pixels->src;
         p->src_plane = pixels->src_plane;
@@ -123,7 +144,9 @@ bool ocl_plan_views(struct ocl_plan *plan, int i, const struct hr__picture *pic,
     }
     if (item->all.w)
         window = item->all;
-    if (!ocl_plan_entropy(plan, i, pic, window, item))
+    if (item->recolors)
+        ocl_plan_recolor(plan, i, pic, item);
+    else if (!ocl_plan_entropy(plan, i, pic, window, item))
         return false;
     *pixels = (struct ocl_pixels){.planes = p->planes,
                                   .src = p->src,

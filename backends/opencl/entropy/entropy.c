@@ -210,6 +210,20 @@ bool ocl_plan_entropy(struct ocl_plan *plan, int i,
     return true;
 }
 
+void ocl_plan_recolor(struct ocl_plan *plan, int i,
+                      const struct hr__picture *pic,
+                      const struct ocl_item *item)
+{
+    struct hr__kernel_picture *p = ocl_plan_picture(plan, i);
+    struct hr__coefficients c;
+
+    describe(&c, &item->file->scan, &pic->info, item->all);
+    plan->work = hr__kernel_dense_of(p, ocl_plan_picture(plan, item->lead - 1),
+                                     &c, pic->channels == 1, plan->fuse,
+                                     plan->work);
+    plan->work = hr__kernel_round(plan->work, OCL_ALIGN);
+}
+
 // ---- Bytes -----------------------------------------------------------------
 
 // The one copy that the scan makes, and what depends on nothing but the file;

@@ -590,12 +590,19 @@ static int shared_of(hr_device dev, const struct bytes *files, int num_files,
 }
 
 #define CROP(x, y) "decode,crop=" #x "," #y ",40,40"
-static const char *const crops[] = {CROP(0, 0),   CROP(1160, 860), CROP(7, 3),
-                                    CROP(600, 1), CROP(500, 700),  CROP(0, 99)};
+static const char *const crops[] = {
+    CROP(0, 0),
+    CROP(1160, 860),
+    CROP(7, 3) ",transpose",
+    CROP(600, 1),
+    CROP(500, 700) ",transpose",
+    CROP(0, 99),
+    "decode,crop=30,20,60,40,resize=40x40:bilinear:vertical",
+};
 #undef CROP
 enum { CROPS = sizeof(crops) / sizeof(crops[0]) };
 
-// Samples of one source upload and decode it once. Where the device has not the
+// Samples of one source upload and decode it once, turned ones, too. Where the device has not the
 // room for what all of them show, each decodes for itself, and none is left to
 // the CPU.
 TEST_CASE(views)
