@@ -108,9 +108,15 @@ struct tar {
     size_t num_keys, keys_capacity;
 };
 
-static bool corrupt(const struct tar *t, uint64_t offset, const char *name,
-                    const char *why)
+// Samples that are not as they must be are an error of the tar as a whole; if it
+// is known to be damaged, they are one more fault.
+static bool disorder(const struct tar *t, uint64_t offset, const char *name,
+                     const char *why)
 {
+    if (t->faults != t->s->pub.num_faults) {
+        hr__shard_fault(t->s, t->shard, offset, name, why);
+        return true;
+    }
     return hr__source_fail(HR_ECORRUPT, "%s: offset %llu: %s%s%s",
                            hr__source_short(t->shard->path),
                            (unsigned long long)offset,
@@ -220,7 +226,7 @@ static bool put_member(struct tar *t, const char *name, uint64_t size)
         return false;
     if (!strcasecmp(dot + 1, "cls")) {
         if (t->has_label)
-            return corrupt(t, offset, name, "the sample has two labels");
+            return disorder(t, offset, name, "the sample has two labels");
         t->has_label = true;
         if (read_label(t, offset, size))
             return true;
@@ -232,7 +238,7 @@ static bool put_member(struct tar *t, const char *name, uint64_t size)
         if (t->has_picture && other)
             return true;  // such as a mask
         if (t->has_picture && !t->is_other)
-            return corrupt(t, offset, name, "the sample has two pictures");
+            return disorder(t, offset, name, "the sample has two pictures");
         t->is_other = other;
         t->has_picture = true;
         t->picture = (struct hr__range){.offset = offset, .size = size};
@@ -348,8 +354,6 @@ static int compare_keys(const void *a, const void *b)
     return 0;
 }
 
-// Members of a sample that are apart are an error of the tar as a whole; if it
-// is known to be damaged, they are one more fault.
 static bool check_keys(const struct tar *t)
 {
     if (t->num_keys)
@@ -363,9 +367,8 @@ static bool check_keys(const struct tar *t)
                  "members of the same sample do not follow each other: see "
                  "offset %llu",
                  (unsigned long long)t->keys[i - 1].offset);
-        if (t->faults == t->s->pub.num_faults)
-            return corrupt(t, t->keys[i].offset, NULL, why);
-        hr__shard_fault(t->s, t->shard, t->keys[i].offset, NULL, why);
+        if (!disorder(t, t->keys[i].offset, NULL, why))
+            return false;
     }
     return true;
 }

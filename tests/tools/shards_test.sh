@@ -288,12 +288,14 @@ done
 tar -C flat -cf apart.tar 000.jpg 001.jpg 000.cls
 run 2 run apart.tar --out none
 says err "members of the same sample do not follow each other"
-tar -C flat -cf lost.tar --format=ustar 003.jpg 002.jpg 000.jpg 001.jpg \
-    000.cls
+tar -C flat -cf lost.tar --format=ustar --hard-dereference 003.jpg 002.jpg \
+    000.jpg 001.jpg 001.jpg 000.cls 000.cls
 at=$(tar -tRf lost.tar | sed -n 's/^block \([0-9]*\): 002.jpg/\1/p')
 dd if=/dev/urandom of=lost.tar bs=512 count=1 seek="$at" conv=notrunc status=none
 run 1 run lost.tar --out none --json
 says err "members of the same sample do not follow each other"
+says err "001.jpg: the sample has two pictures"
+says err "000.cls: the sample has two labels"
 says out '"images": 3,'
 head -c 4096 /dev/urandom >noise.tar
 run 2 run noise.tar --out none
