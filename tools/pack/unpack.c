@@ -88,7 +88,7 @@ static bool write_file(struct unpack *u, const struct hr_pack_entry *entry,
                        hr_image image)
 {
     struct out_file file = OUT_FILE_CLOSED;
-    char name[PATH_MAX], path[2 * PATH_MAX];
+    char name[PATH_MAX], path[2 * PATH_MAX] = "";
     const char *out = u->opt->out;
     bool ok;
 
@@ -101,7 +101,7 @@ static bool write_file(struct unpack *u, const struct hr_pack_entry *entry,
          write_bytes(&file, entry, image) && out_file_close(&file) &&
          out_file_rename(&file);
     if (!ok) {
-        tools_warn("%s: %s", path, strerror(errno));
+        tools_warn("%s: %s", *path ? path : entry->name, strerror(errno));
         atomic_store(&u->broken, true);
     }
     out_file_discard(&file);
