@@ -121,16 +121,19 @@ while IFS=$'\t' read -r sort _ _ _ name; do
 done < <("$headrace" info --list all.hrp)
 run 2 unpack a.hrp
 run 2 unpack --out u/
-# A path as long as one may be leaves no room for .png.
+# A path as long as one may be leaves no room for .png or .npy.
 part=$(printf 'k%.0s' {1..250})
-last=$(printf 'n%.0s' {1..74}).jpg
+last=$(printf 'n%.0s' {1..78})
 (for _ in {1..16}; do mkdir "$part" && cd "$part" || exit; done
  cp "$tmp/$one" "$last")
 { printf "$part/%.0s" {1..16}; echo "$last"; } >longest
 run 0 pack --list longest --out longest.hrp
-run 2 unpack longest.hrp --out longest-u/
-says err "headrace: $part/"
-says err "/$last: File name too long"
+for command in "unpack longest.hrp" "run --list longest"; do
+    # shellcheck disable=SC2086
+    run 2 $command --out longest-u/
+    says err "headrace: $part/"
+    says err "/$last: File name too long"
+done
 
 # ---- damage -----------------------------------------------------------------
 

@@ -289,7 +289,10 @@ bool run_sink_put(struct run *run, size_t picture,
             return false;
     } else if (output && !drop_file(run, output)) {
         return false;
-    } else if (keep && run->opt.out_kind == RUN_OUT_ARRAY) {
+    } else if (keep && run->opt.out_kind == RUN_OUT_FOLDER) {
+        errno = ENAMETOOLONG;
+        return fail(run, entry.path);
+    } else if (keep) {
         entry.index = (int64_t)sink->rows++;
         if (!out_file_write(&sink->array, pixels, run->picture_bytes))
             return fail(run, sink->array_path);
