@@ -623,7 +623,10 @@ def _source(
             )
         return _core.Source(sequence=source), names, ()
     if all(isinstance(x, (str, os.PathLike, _core.PackFile)) for x in source):
-        paths = [arrow.signed(getattr(x, "path", x)) for x in source]
+        paths = [
+            arrow.signed(x.path if isinstance(x, _core.PackFile) else x)
+            for x in source
+        ]
         core = _core.Source(
             paths=paths, http=http, classes=pairs, fields=fields
         )

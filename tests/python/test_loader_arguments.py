@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """headrace.Loader: what cannot be is refused, and the argument is named."""
 
+import os
 import subprocess
 import unittest
 
@@ -77,6 +78,16 @@ class Arguments(unittest.TestCase):
         for option in "transform", "target_transform":
             with self.assertRaisesRegex(headrace.ArgumentError, "PackFolder"):
                 loader(headrace.PackFolder(path, **{option: lambda x: x}))
+
+    def test_a_path_has_attributes_of_its_own(self):
+        class Inside(os.PathLike):
+            path = "elsewhere"
+
+            def __fspath__(self):
+                return samples.photos()[0]
+
+        found = loader([Inside()])._source
+        self.assertEqual(found.path(0), samples.photos()[0])
 
 
 class States(unittest.TestCase):
