@@ -176,12 +176,15 @@ class Hooks(case.Case):
         before = self.values(places)
         from torch.utils.data._utils import collate
 
+        v2 = sys.modules.get("torchvision.transforms.v2")
         for owner, name, value in (
             (F, "to_tensor", None),
             (F, "pil_to_tensor", print),
             (torchvision.datasets.folder, "pil_loader", None),
             (collate, "default_collate_fn_map", {}),
             (Image, "OPEN", {**Image.OPEN, "JPEG": None}),
+            *((v2.functional._utils, "_KERNEL_REGISTRY", x)
+              for x in (None, []) if v2),
         ):
             with mock.patch.object(owner, name, value):
                 with self.assertRaises(headrace.Error) as caught:

@@ -215,10 +215,12 @@ def _kernel_hooks(functional: Any, image: Any, lazy_image: Any) -> Triples:
     from .torch import images, tensor, wrappers
 
     def kernels_of(name: str) -> Any:
-        found = look(registry, getattr(functional, name))
+        found = registry.get(getattr(functional, name))
         return found if isinstance(found, dict) else {}
 
     registry = look(functional._utils, "_KERNEL_REGISTRY")
+    if not isinstance(registry, dict):
+        refuse("torchvision's _KERNEL_REGISTRY of v2 is not a dict")
     for name, wrap in (
         *((name, wrappers.fast_kernel) for name in _POINTWISE),
         ("to_dtype", wrappers.fast_kernel),
