@@ -398,7 +398,9 @@ class _Arrow(_File):
             return file.get_batch(group)
         batch = self._batches[group]
         if isinstance(batch, Exception):
-            raise OSError(str(batch))
+            import pyarrow
+
+            raise pyarrow.ArrowInvalid(str(batch))
         return batch
 
     def read(self, group: int) -> tuple[Any, Any]:
