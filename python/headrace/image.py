@@ -341,7 +341,9 @@ class Image:
         return self.pixels().__dlpack_device__()
 
 
-_restore = Image._make  # as pickles call it
+def _restore(*state: Any) -> Image:
+    """Make what a pickle holds, which has this name."""
+    return Image._make(*state)
 
 
 def decode(

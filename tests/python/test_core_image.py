@@ -4,6 +4,7 @@
 import copy
 import gc
 import pickle
+import pickletools
 import unittest
 
 import core_samples as samples
@@ -61,6 +62,9 @@ class Images(unittest.TestCase):
         for again in (pickle.loads(pickle.dumps(image)), copy.copy(image)):
             self.assertEqual(again.ops, image.ops)
             self.assertEqual(bytes(again.pixels()), bytes(image.pixels()))
+        names = [x for kind, x, _ in pickletools.genops(pickle.dumps(image, 2))
+                 if kind.name == "GLOBAL"]
+        self.assertEqual(names, ["headrace.image _restore"])
 
     def test_as_source(self):
         image = headrace.decode(samples.small()).crop(1, 2, 30, 20)
