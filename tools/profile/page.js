@@ -40,8 +40,9 @@ function profilePage(d)
     }
 
     function speed() {
+        // 0: it made none in time.
         const one = of("cpu").find((c) => c.threads === 1).img_per_s;
-        const times = (key) => planned.map((c) => c[key] / one);
+        const times = (key) => planned.map((c) => one && c[key] / one);
 
         add({ is: "chart", kind: "rows",
               title: "Speed-up against one CPU thread",
