@@ -71,16 +71,16 @@ static bool is_called(const char *path, const char *endings)
 static size_t read_begin(const char *path, unsigned char begin[BEGIN])
 {
     struct stat st;
-    ssize_t n = 0;
+    size_t size;
     int fd;
 
     if (hr__http_is_url(path) || hr__source_is_picture(path) ||
         stat(path, &st) < 0 || !S_ISREG(st.st_mode) ||
         (fd = hr__open_file(path, O_RDONLY)) < 0)
         return 0;
-    n = pread(fd, begin, BEGIN, 0);
+    size = hr__read_at(fd, begin, BEGIN, 0);
     close(fd);
-    return n > 0 ? (size_t)n : 0;
+    return size;
 }
 
 // Returns the kind of container; CONTAINERS: none.
