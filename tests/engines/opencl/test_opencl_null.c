@@ -602,9 +602,9 @@ static const char *const crops[] = {
 #undef CROP
 enum { CROPS = sizeof(crops) / sizeof(crops[0]) };
 
-// Samples of one source upload and decode it once, turned ones, too. Where the device has not the
-// room for what all of them show, each decodes for itself, and none is left to
-// the CPU.
+// Samples of one source, turned ones, too, upload and decode it once. Where the
+// device has not the room for what all of them show, each decodes for itself,
+// and none is left to the CPU.
 TEST_CASE(views)
 {
     auto_device dev = hr_device_open(
