@@ -91,10 +91,11 @@ struct tar {
     size_t faults;  // of the source before
     struct archive *archive;
     char key[PATH_MAX], name[PATH_MAX], label[PATH_MAX];
-    bool is_other;  // the picture, hr__source_is_other_picture()
     bool has_key, has_picture, has_label;
+    enum rank { ALONE, OTHER, BESIDE } rank;  // of the picture
     struct hr__range picture;
-    uint64_t end;  // where the last member ends, if that is known
+    uint64_t second;  // where one more of that rank begins, or 0
+    uint64_t end;     // where the last member ends, if that is known
     // Bytes for libarchive: up to the end of a page, or of the next one. It
     // skips the rest of a picture.
     unsigned char block[HR__SHARD_PAGE + MEMBERS];
@@ -137,12 +138,15 @@ static bool skip_sample(struct tar *t)
 
 static bool end_sample(struct tar *t)
 {
-    bool ok = !t->has_key ||
-              (t->has_picture ? hr__shard_put(t->s, t->shard, t->name, t->label,
-                                              t->picture)
-                              : skip_sample(t));
+    bool ok = (!t->second || disorder(t, t->second, t->name,
+                                      "the sample has two pictures")) &&
+              (!t->has_key ||
+               (t->has_picture ? hr__shard_put(t->s, t->shard, t->name,
+                                               t->label, t->picture)
+                               : skip_sample(t)));
 
     t->has_key = t->has_picture = t->has_label = false;
+    t->second = 0;
     t->label[0] = '\0';
     return ok;
 }
@@ -209,6 +213,31 @@ static bool read_label(struct tar *t, uint64_t offset, uint64_t size)
     return true;
 }
 
+// A sample's picture is the first one of the lowest rank. The others are masks
+// and the like, as KEY.seg.png is beside KEY.jpg. Two that only longer suffixes
+// tell apart are an error, for either may be meant.
+static enum rank rank_of(const char *suffix)
+{
+    if (strchr(suffix + 1, '.'))
+        return BESIDE;
+    return hr__source_is_other_picture(suffix) ? OTHER : ALONE;
+}
+
+static void put_picture(struct tar *t, const char *name, enum rank rank,
+                        struct hr__range range)
+{
+    if (t->has_picture && rank >= t->rank) {
+        if (rank == t->rank && rank != OTHER)
+            t->second = range.offset;
+        return;
+    }
+    t->second = 0;
+    t->rank = rank;
+    t->has_picture = true;
+    t->picture = range;
+    memcpy(t->name, name, strlen(name) + 1);
+}
+
 // Adds a member. False: stop, with hr_last_error().
 static bool put_member(struct tar *t, const char *name, uint64_t size)
 {
@@ -233,16 +262,8 @@ static bool put_member(struct tar *t, const char *name, uint64_t size)
         t->label[0] = '\0';
         hr__shard_fault(t->s, t->shard, offset, name, "it is not a label");
     } else if (hr__source_is_picture(dot)) {
-        bool other = hr__source_is_other_picture(dot);
-
-        if (t->has_picture && other)
-            return true;  // such as a mask
-        if (t->has_picture && !t->is_other)
-            return disorder(t, offset, name, "the sample has two pictures");
-        t->is_other = other;
-        t->has_picture = true;
-        t->picture = (struct hr__range){.offset = offset, .size = size};
-        memcpy(t->name, name, strlen(name) + 1);
+        put_picture(t, name, rank_of(dot),
+                    (struct hr__range){.offset = offset, .size = size});
     }
     return true;
 }

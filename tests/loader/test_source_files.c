@@ -217,6 +217,9 @@ TEST_CASE(hostile_tars)
     shard_member(&m, "a.jpg", "x", 1);
     shard_member(&m, "a.jpg", "x", 1);
     expect_error(&m, "two pictures");
+    shard_member(&m, "a.left.jpg", "x", 1);
+    shard_member(&m, "a.right.jpg", "x", 1);
+    expect_error(&m, "two pictures");
     shard_member(&m, "a.cls", "x", 1);
     shard_member(&m, "a.cls", "x", 1);
     expect_error(&m, "two labels");
@@ -224,6 +227,32 @@ TEST_CASE(hostile_tars)
     shard_pad(&m, 1024);
     s = shard_open(&m, ".tar");
     CHECK(!s && hr_last_status() == HR_EFORMAT, "%s", hr_last_error());
+}
+
+// Masks and the like, named as WebDataset does, may stand anywhere in a sample.
+TEST_CASE(pictures_beside)
+{
+    static const char *const names[] = {"a.depth.png", "a.edge.png", "a.jpg",
+                                        "a.seg.png",   "b.jpg",      "b.x.jpg",
+                                        "b.y.jpg",     "c.ppm",      "c.z.jpg",
+                                        "d.left.jpg"};
+    static const char *const right[] = {"a.jpg", "b.jpg", "c.ppm",
+                                        "d.left.jpg"};
+    struct shard m = {0};
+    char name[4200];
+    hr_source s;
+
+    if (!shard_have_tar())
+        return;
+    for (int i = 0; i < COUNT(names); i++)
+        shard_member(&m, names[i], "x", 1);
+    s = shard_open(&m, ".tar");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(s);
+    CU_ASSERT_EQUAL_FATAL(s->num, COUNT(right));
+    for (int i = 0; i < COUNT(right); i++)
+        CHECK(strstr(hr_source_name(s, i, name, sizeof(name)), right[i]), "%s",
+              name);
+    hr_source_close(&s);
 }
 
 // A face data set's index, an empty record, samples of other formats or without
