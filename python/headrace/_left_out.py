@@ -7,7 +7,7 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from .errors import ArgumentError, ReadError
@@ -64,7 +64,7 @@ def numbered(classes: Classes | None) -> dict[str, int] | None:
     """The number of each class that a program names."""
     if classes is None:
         return None
-    if isinstance(classes, str):
+    if isinstance(classes, str) or not isinstance(classes, Collection):
         raise TypeError("classes: a list of names, or a mapping to numbers")
     if isinstance(classes, Mapping):
         made = {name: int(number) for name, number in classes.items()}

@@ -541,7 +541,9 @@ def _start(settings: Mapping[str, int] | None) -> dict[str, int]:
 def _http(http: Mapping[str, Any] | None) -> dict[str, Any] | None:
     if http is None:
         return None
-    headers = http.get("headers", {})
+    headers = http.get("headers", {}) if isinstance(http, Mapping) else None
+    if not isinstance(headers, Mapping):
+        raise TypeError("http: a mapping, whose headers are one, too")
     return dict(http) | {"headers": [f"{k}: {v}" for k, v in headers.items()]}
 
 

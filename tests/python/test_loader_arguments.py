@@ -41,6 +41,11 @@ class Arguments(unittest.TestCase):
                 next(iter(loader(self.root, **options)))
         with self.assertRaisesRegex(ValueError, "fail, zero, skip"):
             next(iter(loader(self.root, on_error="x")))
+        for options in ({"http": 7}, {"http": {"headers": ["a: b"]}},
+                        {"classes": 7}):
+            name, = options
+            with self.assertRaisesRegex(TypeError, f"^{name}: "):
+                loader(self.root, **options)
         with self.assertRaisesRegex(TypeError, "steps"):
             loader(self.root, ops.decode())
         for steps, text in (
