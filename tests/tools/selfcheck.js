@@ -27,8 +27,8 @@ function isInked(chart, all, x, y, inks) {
         [0, 1, 2].every((k) => Math.abs(px[k] - ink[k]) <= 8));
 }
 
-// Of a bar that is too small to look at, or a point: where it is drawn; NaN and
-// bars without an extent are not.
+// Returns where a point is drawn, or a bar that is too small to look at. NaN and
+// bars without an extent are not drawn.
 function spot(e, item) {
     if (item.kind === "lines")
         return Number.isFinite(e.x + e.y) ? { x: e.x, y: e.y, small: false }
@@ -45,8 +45,8 @@ function spot(e, item) {
              small: long < 3 || wide < 6 };
 }
 
-// Whether an element ends where its value lies on the axes. The value is that
-// of the page's data, not the one that the chart was given.
+// True if an element ends where its value lies on the axes. The value is the
+// page's, not the one that the chart was given.
 function isInPlace(chart, e, item, s, k) {
     const { x, y } = chart.scales;
     const near = (a, b) => Math.abs(a - b) <= 1;
@@ -60,7 +60,8 @@ function isInPlace(chart, e, item, s, k) {
         : near(end - e.base, place - scale.getPixelForValue(0));
 }
 
-// What is not drawn of a series where its data must be; "" = all is there.
+// Returns the first thing that a series does not draw though its data has it;
+// "" if all is there.
 function missingSeries(chart, all, item, i) {
     const s = item.series[i], dataset = chart.data.datasets[i];
     const values = s.points ? s.points.map((p) => p[1]) : s.values;
