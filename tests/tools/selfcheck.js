@@ -27,8 +27,8 @@ function isInked(chart, all, x, y, inks) {
         [0, 1, 2].every((k) => Math.abs(px[k] - ink[k]) <= 8));
 }
 
-// Returns where a point is drawn, or a bar that is too small to look at. NaN and
-// bars without an extent are not drawn.
+// Returns where a point is drawn, or a bar that is too small to look at. NaN
+// and bars without an extent are not drawn.
 function spot(e, item) {
     if (item.kind === "lines")
         return Number.isFinite(e.x + e.y) ? { x: e.x, y: e.y, small: false }
